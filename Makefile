@@ -1,0 +1,238 @@
+# cloister - build, test and install.  `make help` lists what there is.
+
+PREFIX  ?= /usr/local
+DESTDIR ?=
+PYTHON  ?= /usr/bin/python3
+FUZZ_SECONDS ?= 60
+
+VERSION := 0.1.0
+
+# ---- variants: the same tree of files under another build folder -----------
+# VARIANT is empty (the real thing), asan, mutant or fuzz.
+VARIANT ?=
+B       ?= build$(addprefix /,$(VARIANT))
+
+ifeq ($(origin CC),default)
+CC := $(if $(filter fuzz,$(VARIANT)),clang,gcc)
+endif
+HOSTCC ?= $(CC)
+AR     ?= ar
+
+# ---- sources: found, not listed ---------------------------------------------
+FILTER_GEN := $(wildcard src/boundary/namespace/filter_gen.c)
+LIB_SRC    := $(filter-out src/cli/% src/proc/% %/filter_gen.c, \
+                $(wildcard src/*/*.c src/*/*/*.c))
+CLI_SRC    := $(if $(wildcard src/cli/main.c),$(wildcard src/cli/*.c))
+PROC_SRC   := $(wildcard src/proc/*/*.c)
+PROCS      := $(sort $(foreach f,$(PROC_SRC),$(word 3,$(subst /, ,$f))))
+UNIT_SRC   := $(wildcard tests/unit/*.c)
+FUZZERS    := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
+ALL_SRC    := $(sort $(wildcard src/*/*.[ch] src/*/*/*.[ch] src/*/*/*/*.[ch]))
+MAN        := $(wildcard man/*.[0-9])
+SCRIPTS    := $(wildcard tools/*.sh .ci/run)
+
+obj = $(patsubst %.c,$(B)/obj/%.o,$1)
+
+LIB  := $(B)/libcloister.a
+BIN  := $(if $(CLI_SRC),$(B)/cloister)
+EXEC := $(PROCS:%=$(B)/libexec/cloister-%)
+UNIT := $(if $(UNIT_SRC),$(B)/tests/unit)
+GEN  := $(if $(FILTER_GEN),$(B)/gen/filter_bpf.h)
+REPLAY := $(FUZZERS:%=$(B)/tests/replay_%)
+
+# ---- flags --------------------------------------------------------------------
+OPTIONAL := $(shell tools/cc_flags.sh "$(CC)" $(B)/.flags-$(subst /,_,$(subst $() ,_,$(CC))))
+CPPFLAGS_ALL = -D_GNU_SOURCE -DCLOISTER_VERSION='"$(VERSION)"' -Isrc -I$(B)/gen $(CPPFLAGS)
+CFLAGS ?= -O2 -g
+WARN   := -Wall -Wextra -Werror
+CFLAGS_ALL = -std=gnu17 $(CFLAGS) $(WARN) $(OPTIONAL) $(VARIANT_FLAGS) \
+             -fPIE -ffunction-sections -fdata-sections
+LDFLAGS_ALL = $(VARIANT_LINK) -Wl,-z,relro,-z,now,-z,noexecstack,--gc-sections $(LDFLAGS)
+
+VARIANT_LINK := -static-pie
+ifeq ($(VARIANT),mutant)
+VARIANT_FLAGS := -DCLOISTER_MUTANT
+else ifneq ($(filter asan fuzz,$(VARIANT)),)
+# Fortified calls would hide the originals from the sanitizer.
+OPTIONAL := $(filter-out -D_FORTIFY_SOURCE=%,$(OPTIONAL))
+VARIANT_FLAGS := -fsanitize=address,undefined -fno-sanitize-recover=all \
+                 -fno-omit-frame-pointer -DCLOISTER_SANITIZED
+ifeq ($(VARIANT),fuzz)
+VARIANT_FLAGS += -fsanitize=fuzzer-no-link
+endif
+VARIANT_LINK := -pie $(filter -fsanitize%,$(VARIANT_FLAGS))
+endif
+
+# ---- the build ------------------------------------------------------------------
+.PHONY: all lib unit run test install uninstall bench lint fuzz asan mutant \
+        escape soak clean deps deps-test deps-lint help \
+        _test _bench _lint _fuzz _escape _soak tests FORCE
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules
+ifeq ($(findstring j,$(firstword -$(MAKEFLAGS)))$(filter -j% --jobserver%,$(MAKEFLAGS)),)
+MAKEFLAGS += -j$(shell nproc)
+endif
+.SUFFIXES:
+
+ifeq ($(V),)
+say = @printf '  %-6s %s\n' $1 $2;
+else
+say =
+endif
+
+all: $(B)/.layers $(LIB) $(BIN) $(EXEC)
+lib: $(B)/.layers $(LIB)
+tests: $(UNIT) $(REPLAY)
+
+# What is compiled again when the compiler or its flags change, and what is put
+# together again when a source file comes or goes.
+STATE_FLAGS := $(CC) $(CFLAGS_ALL) $(CPPFLAGS_ALL) $(LDFLAGS_ALL)
+STATE_FILES := $(LIB_SRC) $(CLI_SRC) $(PROC_SRC) $(UNIT_SRC)
+$(B)/.state-flags: STATE = $(STATE_FLAGS)
+$(B)/.state-files: STATE = $(STATE_FILES)
+$(B)/.state-flags $(B)/.state-files: FORCE
+	@mkdir -p $(@D)
+	@printf '%s\n' '$(subst ','\'',$(STATE))' | cmp -s - $@ || \
+		printf '%s\n' '$(subst ','\'',$(STATE))' >$@
+
+$(B)/.layers: tools/check_layers.sh $(ALL_SRC)
+	@mkdir -p $(@D)
+	@tools/check_layers.sh $(ALL_SRC)
+	@touch $@
+
+$(B)/obj/%.o: %.c $(B)/.state-flags | $(GEN)
+	@mkdir -p $(@D)
+	$(call say,CC,$<)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -MMD -MP -c $< -o $@
+
+$(LIB): $(call obj,$(LIB_SRC)) $(B)/.state-files
+	@mkdir -p $(@D)
+	$(call say,AR,$@)rm -f $@ && $(AR) rcs $@ $(filter %.o,$^)
+
+define link
+@mkdir -p $(@D)
+$(call say,LD,$@)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) $(filter %.o,$^) $(LIB) -o $@
+endef
+
+EXTRA := $(if $(filter asan,$(VARIANT)),tools/asan_options.c)
+
+$(BIN): $(call obj,$(CLI_SRC) $(EXTRA)) $(LIB)
+	$(link)
+
+define proc_rule
+$(B)/libexec/cloister-$1: $(call obj,$(wildcard src/proc/$1/*.c) $(EXTRA)) $(LIB)
+	$$(link)
+endef
+$(foreach p,$(PROCS),$(eval $(call proc_rule,$p)))
+
+# The filters are compiled here and now, so that a cell's start only loads them.
+$(B)/gen/filter_gen: src/boundary/namespace/filter_gen.c $(B)/.state-flags
+	@mkdir -p $(@D)
+	$(call say,HOSTCC,$<)$(HOSTCC) -std=gnu17 -O1 -g $(WARN) $(CPPFLAGS_ALL) \
+		$(filter -DCLOISTER_%,$(VARIANT_FLAGS)) -MMD -MP -MT $@ -MF $@.d \
+		$$(pkg-config --cflags libseccomp) $< -o $@ $$(pkg-config --libs libseccomp)
+$(B)/gen/filter_bpf.h: $(B)/gen/filter_gen
+	$(call say,GEN,$@)$< >$@
+
+# ---- tests ----------------------------------------------------------------------
+$(UNIT): $(call obj,$(UNIT_SRC)) $(LIB)
+	$(link)
+
+unit: $(B)/.layers $(UNIT)
+	$(UNIT) $(T)
+
+$(B)/tests/replay_%: $(B)/obj/tests/fuzz/fuzz_%.o $(B)/obj/tests/fuzz/replay.o $(LIB)
+	$(link)
+
+# libFuzzer brings its own main; only VARIANT=fuzz can link these.
+$(B)/fuzz_%: $(B)/obj/tests/fuzz/fuzz_%.o $(LIB)
+	@mkdir -p $(@D)
+	$(call say,LD,$@)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -fsanitize=fuzzer $< $(LIB) -o $@
+
+.PRECIOUS: $(B)/obj/%.o
+-include $(wildcard $(B)/obj/src/*/*.d $(B)/obj/src/*/*/*.d $(B)/obj/tests/*/*.d $(B)/obj/tools/*.d $(B)/gen/*.d)
+
+# ---- what people type -------------------------------------------------------------
+# A fresh machine has no compiler until `deps` is done, so what follows it is
+# a second make.
+SUB := +@$(MAKE) --no-print-directory
+
+deps:
+	@tools/deps.sh build
+deps-test:
+	@tools/deps.sh build test
+deps-lint:
+	@tools/deps.sh build test lint
+
+run: deps
+	$(SUB) all
+	@CLOISTER=$(B)/cloister tools/demo.sh
+
+test: deps-test
+	$(SUB) all tests
+	$(SUB) mutant
+	@CLOISTER_BUILD=$(B) CLOISTER=$(B)/cloister $(PYTHON) tools/run_tests.py
+
+asan: deps-test
+	$(SUB) VARIANT=asan B=$(B)/asan all tests
+	@CLOISTER_BUILD=$(B)/asan CLOISTER=$(B)/asan/cloister $(PYTHON) tools/run_tests.py
+
+mutant:
+	$(SUB) VARIANT=mutant B=$(B)/mutant all
+
+fuzz: deps-test
+	$(SUB) VARIANT=fuzz B=$(B)/fuzz $(FUZZERS:%=$(B)/fuzz/fuzz_%)
+	@FUZZ_SECONDS=$(FUZZ_SECONDS) tools/fuzz.sh $(B)/fuzz $(FUZZERS)
+
+escape: deps-test
+	$(SUB) all mutant
+	@CLOISTER_BUILD=$(B) CLOISTER=$(B)/cloister $(PYTHON) tests/escape/table.py $(ARGS)
+
+bench: deps-test
+	$(SUB) all
+	@CLOISTER_BUILD=$(B) CLOISTER=$(B)/cloister $(PYTHON) tests/bench/bench.py $(ARGS)
+
+soak: deps-test
+	$(SUB) all
+	@CLOISTER_BUILD=$(B) CLOISTER=$(B)/cloister $(PYTHON) tests/bench/soak.py $(ARGS)
+
+lint: deps-lint
+	$(SUB) all tests
+	@B=$(B) tools/lint.sh
+
+install: all
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/libexec/cloister
+	install -m 755 $(B)/cloister $(DESTDIR)$(PREFIX)/bin/
+	install -m 755 $(EXEC) $(DESTDIR)$(PREFIX)/libexec/cloister/
+	$(foreach m,$(MAN),install -D -m 644 $m \
+		$(DESTDIR)$(PREFIX)/share/man/man$(lastword $(subst ., ,$m))/$(notdir $m) &&) true
+
+uninstall:
+	rm -f $(DESTDIR)$(PREFIX)/bin/cloister
+	rm -rf $(DESTDIR)$(PREFIX)/libexec/cloister
+	$(foreach m,$(MAN),rm -f \
+		$(DESTDIR)$(PREFIX)/share/man/man$(lastword $(subst ., ,$m))/$(notdir $m) &&) true
+
+clean:
+	rm -rf $(B)
+
+help:
+	@sed -n 's/^## //p' $(MAKEFILE_LIST)
+
+FORCE:
+
+## make             build into build/, runnable in place as build/cloister
+## make run         install what is missing, build, and show what a cell does
+## make test        install what is missing, build, and run all tests
+## make unit T=num  only the unit tests, only those whose name has "num" in it
+## make asan        all tests under the address and undefined-behaviour sanitizers
+## make escape      the table of escape probes, cloister beside its peers
+## make bench       measure; a table, and build/bench.json
+## make soak        thousands of cells, killed at random; nothing may be left
+## make fuzz        fuzz each parser for FUZZ_SECONDS (60)
+## make lint        analyzers, script and man page checks, both compilers
+## make install     to PREFIX (/usr/local), under DESTDIR
+## make uninstall   take it away again
+## make deps        only install the packages a build needs
+## make clean       remove build/
+##
+## CC=clang builds with clang; B=DIR builds in DIR; V=1 shows the commands.
