@@ -1,0 +1,159 @@
+/* io.c - see io.h. */
+#include "base/io.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/own.h"
+
+int
+read_exactly(int fd, void *data, size_t len, struct err *err)
+{
+	char *p = data;
+	ssize_t n;
+
+	while (len > 0) {
+		n = read(fd, p, len);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return err_errno(err, "cannot read");
+		if (n == 0)
+			return err_set(err, EBADMSG, "ended too early");
+		p += n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+int
+write_all(int fd, const void *data, size_t len, struct err *err)
+{
+	const char *p = data;
+	ssize_t n;
+
+	while (len > 0) {
+		n = write(fd, p, len);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return err_errno(err, "cannot write");
+		p += n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+int
+read_file_at(int dirfd, const char *path, size_t max, char **ret_text,
+             size_t *ret_len, struct err *err)
+{
+	OWN(closep) int fd = openat(dirfd, path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	OWN(freep) char *text = NULL;
+	size_t len = 0, cap = 0;
+	ssize_t n = 1;
+	char *more;
+
+	if (fd < 0)
+		return err_errno(err, "cannot open '%s'", path);
+	while (n > 0) {
+		if (len == cap) {
+			/* One byte over the maximum is read to see that it is over. */
+			if (cap > max)
+				return err_set(err, EFBIG, "'%s' is over %zu bytes", path, max);
+			cap = cap == 0 ? 4096 : cap * 2;
+			if (cap > max + 1)
+				cap = max + 1;
+			more = realloc(text, cap + 1);
+			if (more == NULL)
+				return err_errno(err, "cannot read '%s'", path);
+			text = more;
+		}
+		n = read(fd, text + len, cap - len);
+		if (n < 0 && errno == EINTR)
+			n = 1;
+		else if (n < 0)
+			return err_errno(err, "cannot read '%s'", path);
+		else
+			len += (size_t)n;
+	}
+	if (len > max)
+		return err_set(err, EFBIG, "'%s' is over %zu bytes", path, max);
+	text[len] = '\0';
+	*ret_text = TAKE(text);
+	if (ret_len != NULL)
+		*ret_len = len;
+	return 0;
+}
+
+static int
+write_whole(int fd, const char *path, const char *text, struct err *err)
+{
+	size_t len = strlen(text);
+	ssize_t n;
+
+	do
+		n = write(fd, text, len);
+	while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return err_errno(err, "cannot write '%s'", path);
+	if ((size_t)n != len)
+		return err_set(err, EIO, "cannot write all of '%s'", path);
+	return 0;
+}
+
+int
+write_file_at(int dirfd, const char *path, const char *text, struct err *err)
+{
+	OWN(closep) int fd = openat(dirfd, path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+
+	if (fd < 0)
+		return err_errno(err, "cannot open '%s'", path);
+	return write_whole(fd, path, text, err);
+}
+
+int
+write_filef_at(int dirfd, const char *path, struct err *err, const char *fmt, ...)
+{
+	char text[4096];
+	va_list args;
+	int n;
+
+	va_start(args, fmt);
+	n = vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	if (n < 0 || (size_t)n >= sizeof(text))
+		return err_set(err, EFBIG, "too much to write to '%s'", path);
+	return write_file_at(dirfd, path, text, err);
+}
+
+int
+create_file_at(int dirfd, const char *path, mode_t mode, const char *text,
+               struct err *err)
+{
+	OWN(closep) int fd = openat(dirfd, path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC |
+	                            O_NOFOLLOW, mode);
+
+	if (fd < 0)
+		return err_errno(err, "cannot create '%s'", path);
+	if (*text == '\0')
+		return 0;
+	return write_whole(fd, path, text, err);
+}
+
+char *
+str_format(const char *fmt, ...)
+{
+	va_list args;
+	char *s = NULL;
+
+	va_start(args, fmt);
+	if (vasprintf(&s, fmt, args) < 0)
+		s = NULL;
+	va_end(args);
+	return s;
+}

@@ -1,0 +1,30 @@
+/* io.h - whole reads and writes, and small files. */
+#ifndef CLOISTER_IO_H
+#define CLOISTER_IO_H
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+struct err;
+
+/* All of LEN bytes, or an error; EINTR is retried. */
+int read_exactly(int fd, void *data, size_t len, struct err *err);
+int write_all(int fd, const void *data, size_t len, struct err *err);
+
+/* The whole of a file of at most MAX bytes, NUL-terminated; the caller owns
+ * *ret_text.  ret_len may be NULL.  Works on /proc and /sys files. */
+int read_file_at(int dirfd, const char *path, size_t max, char **ret_text,
+                 size_t *ret_len, struct err *err);
+/* Write TEXT to an existing file in one write, as /proc and cgroup files want. */
+int write_file_at(int dirfd, const char *path, const char *text, struct err *err);
+/* As write_file_at, the text formatted; it must fit 4 KiB. */
+int write_filef_at(int dirfd, const char *path, struct err *err, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+/* Create (or truncate) a regular file with these contents. */
+int create_file_at(int dirfd, const char *path, mode_t mode, const char *text,
+                   struct err *err);
+
+/* printf into new memory; the caller owns it; NULL when out of memory. */
+char *str_format(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+#endif

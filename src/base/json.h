@@ -1,0 +1,25 @@
+/* json.h - writes JSON: one value at a time, commas and escapes taken care of.
+ *
+ * struct json w = { .out = stdout };
+ * json_open(&w, NULL, '{'); json_str(&w, "cell", id); json_close(&w, '}');
+ * KEY is NULL inside an array and for the outermost value. */
+#ifndef CLOISTER_JSON_H
+#define CLOISTER_JSON_H
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+struct json {
+	FILE *out;
+	bool comma;
+};
+
+void json_open(struct json *w, const char *key, char bracket);
+void json_close(struct json *w, char bracket);
+/* Bytes that are not UTF-8 become U+FFFD.  A NULL string is null. */
+void json_str(struct json *w, const char *key, const char *value);
+void json_u64(struct json *w, const char *key, uint64_t value);
+void json_i64(struct json *w, const char *key, int64_t value);
+void json_bool(struct json *w, const char *key, bool value);
+void json_null(struct json *w, const char *key);
+#endif

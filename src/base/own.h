@@ -1,0 +1,44 @@
+/* own.h - owned locals: released when they go out of scope. */
+#ifndef CLOISTER_OWN_H
+#define CLOISTER_OWN_H
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* OWN(freep) char *text = NULL;   frees text on every way out. */
+#define OWN(release) __attribute__((cleanup(release)))
+
+/* Hands an owned pointer or descriptor over: the local no longer releases it. */
+#define TAKE(p) __extension__({ __typeof__(p) taken_ = (p); (p) = NULL; taken_; })
+#define TAKE_FD(fd) __extension__({ int taken_ = (fd); (fd) = -1; taken_; })
+
+#define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
+
+static inline void
+freep(void *p)
+{
+	free(*(void **)p);
+}
+
+static inline void
+closep(const int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+}
+
+static inline void
+closedirp(DIR **dir)
+{
+	if (*dir != NULL)
+		closedir(*dir);
+}
+
+static inline void
+fclosep(FILE **file)
+{
+	if (*file != NULL)
+		fclose(*file);
+}
+#endif

@@ -1,0 +1,19 @@
+/* text.h - text for people: safe on a terminal, and the nearest name. */
+#ifndef CLOISTER_TEXT_H
+#define CLOISTER_TEXT_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+/* Print text that an agent may have written: control characters (escape
+ * sequences above all) and bytes that are not UTF-8 become \xNN.  Newline and
+ * tab pass only with KEEP_LINES. */
+void text_print_safe(FILE *out, const char *s, size_t len, bool keep_lines);
+
+/* The name in NAMES (NULL-terminated) nearest to WORD, or NULL if none is near
+ * enough to be meant. */
+const char *text_nearest(const char *word, const char *const *names);
+
+/* Whether OUT is a terminal that wants colour (NO_COLOR is honoured). */
+bool text_wants_colour(FILE *out);
+#endif

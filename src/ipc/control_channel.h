@@ -1,0 +1,34 @@
+/* control_channel.h - what operators' tools ask of a cell's supervisor.
+ *
+ * A SOCK_SEQPACKET socket in the cell's runtime entry.  The peer must be the
+ * supervisor's own user or root (SO_PEERCRED).  One connection, one request. */
+#ifndef CLOISTER_CONTROL_CHANNEL_H
+#define CLOISTER_CONTROL_CHANNEL_H
+
+enum control_message {
+	/* -> answered with CONTROL_IS */
+	CONTROL_INFO = 1,
+	/* spec, u64 started (ns, realtime), u32 supervisor, u32 init, u32 agent (pids
+	 * as the host sees them; 0 if not known), u64 memory, u64 pids */
+	CONTROL_IS,
+	/* -> answered with CONTROL_ENDED once the cell has ended */
+	CONTROL_WAIT,
+	/* u32 grace in ms: SIGTERM, then SIGKILL; answered as CONTROL_WAIT */
+	CONTROL_STOP,
+	/* everything dies now; answered as CONTROL_WAIT */
+	CONTROL_KILL,
+	/* u32 status, str cause */
+	CONTROL_ENDED,
+	/* as INIT_SPAWN without the handle; the descriptors must be pipes or
+	 * /dev/null; answered with CONTROL_STARTED, later CONTROL_EXITED */
+	CONTROL_EXEC,
+	/* u32 errno (0: it runs); fd: the terminal's master side */
+	CONTROL_STARTED,
+	/* u32 status as wait(2) gives it */
+	CONTROL_EXITED,
+	/* on an exec's connection: u32 signal for the process */
+	CONTROL_SIGNAL,
+	/* u32 errno, str text: the request cannot be carried out */
+	CONTROL_REFUSED,
+};
+#endif

@@ -1,0 +1,38 @@
+/* init_channel.h - what the supervisor and a cell's init say to each other.
+ *
+ * init is inside the wall: the supervisor takes nothing from it but what stands
+ * here, and ends the cell at anything else. */
+#ifndef CLOISTER_INIT_CHANNEL_H
+#define CLOISTER_INIT_CHANNEL_H
+
+#define INIT_CHANNEL_FD 3               /* in init */
+#define INIT_LANDLOCK_FD 4              /* in init, if there is a ruleset */
+
+enum init_message {
+	/* supervisor -> the setting-up child: the id maps are written. */
+	INIT_GO = 1,
+	/* child or init -> supervisor: u32 errno, str text.  The cell did not start. */
+	INIT_FAILED,
+	/* child -> supervisor, one for each overlay: u32 grant; fd: its upper folder. */
+	INIT_UPPER,
+	/* init -> supervisor: the restrictions are on, ready to spawn. */
+	INIT_READY,
+	/* supervisor -> init: u32 handle, u32 flags, u32 rows, u32 columns, str cwd,
+	 * strv argv, strv env; fds: stdin, stdout, stderr (with INIT_TTY: none, or
+	 * stderr alone). */
+	INIT_SPAWN,
+	/* init -> supervisor: u32 handle, u32 errno (0: it runs), u32 pid inside;
+	 * fd: the terminal's master side, with INIT_TTY. */
+	INIT_SPAWNED,
+	/* supervisor -> init: u32 handle, u32 signal. */
+	INIT_SIGNAL,
+	/* init -> supervisor: u32 handle, u32 status as wait(2) gives it. */
+	INIT_EXITED,
+};
+
+enum init_spawn_flags { INIT_TTY = 1 };
+
+/* Handle 0 is the agent: when it exits, so does init, and the cell ends. */
+#define INIT_HANDLE_AGENT 0
+#define INIT_PROCESSES_MAX 64           /* started by exec, at once */
+#endif

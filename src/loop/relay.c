@@ -1,0 +1,200 @@
+/* relay.c - see relay.h. */
+#include "loop/relay.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/own.h"
+
+int
+relay_reopen(int fd, int flags)
+{
+	char path[32];
+	int again;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	again = open(path, flags | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	return again >= 0 ? again : fcntl(fd, F_DUPFD_CLOEXEC, 3);
+}
+
+static bool
+relay_is_ready(int fd, short events)
+{
+	struct pollfd p = { .fd = fd, .events = events };
+
+	return poll(&p, 1, 0) == 1;
+}
+
+/* Neither call may block: sockets are told so, everything else is asked first
+ * and written to in pieces that a pipe which says it is writable must take. */
+static ssize_t
+relay_read(struct relay *relay, void *data, size_t len)
+{
+	ssize_t n = recv(relay->from.fd, data, len, MSG_DONTWAIT);
+
+	if (n >= 0 || errno != ENOTSOCK)
+		return n;
+	if (!relay->always_from && !relay_is_ready(relay->from.fd, POLLIN)) {
+		errno = EAGAIN;
+		return -1;
+	}
+	return read(relay->from.fd, data, len);
+}
+
+static ssize_t
+relay_write(struct relay *relay, const void *data, size_t len)
+{
+	ssize_t n;
+
+	if (relay->sink != NULL)
+		return (ssize_t)relay->sink(relay->sink_arg, data, len);
+	n = send(relay->to.fd, data, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+	if (n >= 0 || errno != ENOTSOCK)
+		return n;
+	if (!relay->always_to && !relay_is_ready(relay->to.fd, POLLOUT)) {
+		errno = EAGAIN;
+		return -1;
+	}
+	if (!relay->always_to && len > PIPE_BUF)
+		len = PIPE_BUF;
+	return write(relay->to.fd, data, len);
+}
+
+static void
+relay_finish(struct relay *relay)
+{
+	relay_drop(relay);
+	if (relay->done != NULL)
+		relay->done(relay->arg, relay);
+}
+
+static bool
+relay_would_block(void)
+{
+	return errno == EAGAIN || errno == EINTR;
+}
+
+/* One read and one write.  Returns whether anything moved; *ret_over when the
+ * relay has come to its end. */
+static bool
+relay_step(struct relay *relay, bool *ret_over)
+{
+	bool moved = false;
+	ssize_t n;
+
+	if (relay->len == 0 && !relay->from_ended) {
+		n = relay_read(relay, relay->data, RELAY_BUFFER);
+		if (n > 0) {
+			relay->start = 0;
+			relay->len = (size_t)n;
+			moved = true;
+		} else if (n == 0 || !relay_would_block()) {
+			/* A pty whose other side is closed says EIO: its end too. */
+			relay->from_ended = true;
+		}
+	}
+	if (relay->len > 0) {
+		n = relay_write(relay, relay->data + relay->start, relay->len);
+		if (n > 0) {
+			relay->start += (size_t)n;
+			relay->len -= (size_t)n;
+			moved = true;
+		} else if (n == 0 || !relay_would_block()) {
+			*ret_over = true;
+			return false;
+		}
+	}
+	*ret_over = relay->from_ended && relay->len == 0;
+	return moved;
+}
+
+static void
+relay_rewatch(struct relay *relay)
+{
+	bool wants_read = relay->len == 0 && !relay->from_ended;
+	bool wants_write = relay->len > 0;
+
+	if (!relay->always_from)
+		(void)loop_watch(relay->loop, &relay->from, wants_read ? EPOLLIN : 0, NULL);
+	if (!relay->always_to)
+		(void)loop_watch(relay->loop, &relay->to, wants_write ? EPOLLOUT : 0, NULL);
+	if ((wants_read && relay->always_from) || (wants_write && relay->always_to))
+		loop_set_timer(relay->loop, &relay->again, 0);
+}
+
+static void
+relay_advance(void *arg)
+{
+	struct relay *relay = arg;
+	bool over = false;
+
+	(void)relay_step(relay, &over);
+	if (over)
+		relay_finish(relay);
+	else
+		relay_rewatch(relay);
+}
+
+static void
+relay_ready(void *arg, uint32_t events)
+{
+	(void)events;
+	relay_advance(arg);
+}
+
+int
+relay_start(struct relay *relay, struct loop *loop, int from, int to, struct err *err)
+{
+	relay->loop = loop;
+	relay->from = (struct loop_source){ .fd = from, .ready = relay_ready, .arg = relay };
+	relay->to = (struct loop_source){ .fd = to, .ready = relay_ready, .arg = relay };
+	relay->again = (struct loop_timer){ .due = relay_advance, .arg = relay };
+	relay->start = relay->len = 0;
+	relay->from_ended = false;
+	relay->data = malloc(RELAY_BUFFER);
+	if (relay->data == NULL)
+		return err_errno(err, "cannot carry the cell's input and output");
+	relay->always_from = loop_watch(loop, &relay->from, EPOLLIN, NULL) == -EPERM;
+	/* Whether it can be watched at all, without watching it yet. */
+	relay->always_to = to < 0 || loop_watch(loop, &relay->to, EPOLLOUT, NULL) == -EPERM;
+	relay_rewatch(relay);
+	return 0;
+}
+
+void
+relay_flush(struct relay *relay)
+{
+	bool over = false;
+
+	if (relay->data == NULL)
+		return;
+	while (!over && relay_step(relay, &over))
+		;
+	if (over)
+		relay_finish(relay);
+	else
+		relay_rewatch(relay);
+}
+
+void
+relay_drop(struct relay *relay)
+{
+	if (relay->data == NULL)
+		return;
+	if (!relay->always_from)
+		loop_unwatch(relay->loop, &relay->from);
+	if (!relay->always_to)
+		loop_unwatch(relay->loop, &relay->to);
+	loop_cancel_timer(relay->loop, &relay->again);
+	free(relay->data);
+	relay->data = NULL;
+}

@@ -1,0 +1,208 @@
+/* stdio.c - see stdio.h. */
+#include "loop/stdio.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "base/control.h"
+#include "base/err.h"
+#include "base/own.h"
+
+void
+stdio_init(struct stdio *s, struct loop *loop, void (*ended)(void *arg), void *arg)
+{
+	*s = (struct stdio){ .loop = loop, .in_fd = -1, .out_fd = -1, .err_fd = -1,
+	                     .host_in = -1, .host_out = -1, .host_err = -1,
+	                     .ended = ended, .arg = arg };
+}
+
+bool
+stdio_may_pass(int fd)
+{
+	struct stat st;
+
+	if (!CONTROL_ON("stdio"))
+		return true;
+	return fstat(fd, &st) == 0 &&
+	       (S_ISFIFO(st.st_mode) || (S_ISCHR(st.st_mode) && st.st_rdev == makedev(1, 3)));
+}
+
+static void
+close_own(int *fd)
+{
+	closep(fd);
+	*fd = -1;
+}
+
+static void
+input_done(void *arg, struct relay *relay)
+{
+	struct stdio *s = arg;
+
+	(void)relay;
+	/* The process reads the end of its input. */
+	close_own(&s->in_fd);
+}
+
+static void
+output_done(void *arg, struct relay *relay)
+{
+	struct stdio *s = arg;
+
+	/* When nobody takes the output any more, the process is told by EPIPE. */
+	close_own(relay == &s->errors ? &s->err_fd : &s->out_fd);
+	s->ended(s->arg);
+}
+
+static int
+carry_in(struct stdio *s, int *ret_inside, struct err *err)
+{
+	struct stat st;
+	int ends[2];
+
+	if (fstat(STDIN_FILENO, &st) == 0 && S_ISDIR(st.st_mode))
+		return err_set(err, EISDIR, "standard input is a folder: give a file or a pipe");
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return err_errno(err, "cannot make a pipe");
+	*ret_inside = ends[0];
+	s->in_fd = ends[1];
+	/* A file is read on from where the operator's descriptor stands. */
+	s->host_in = isatty(STDIN_FILENO) ? relay_reopen(STDIN_FILENO, O_RDONLY)
+	                                  : fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
+	s->in.done = input_done;
+	s->in.arg = s;
+	return relay_start(&s->in, s->loop, s->host_in, s->in_fd, err);
+}
+
+static int
+carry_out(struct stdio *s, struct relay *relay, int host, int *host_own, int *own,
+          int *ret_inside, struct err *err)
+{
+	int ends[2];
+
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return err_errno(err, "cannot make a pipe");
+	*own = ends[0];
+	*ret_inside = ends[1];
+	*host_own = isatty(host) ? relay_reopen(host, O_WRONLY) : fcntl(host, F_DUPFD_CLOEXEC, 3);
+	relay->done = output_done;
+	relay->arg = s;
+	return relay_start(relay, s->loop, *own, *host_own, err);
+}
+
+int
+stdio_open_sink(struct stdio *s, size_t (*sink)(void *arg, const unsigned char *data,
+                size_t len), void *arg, int ret_inside[3], struct err *err)
+{
+	int ends[2];
+
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return err_errno(err, "cannot make a pipe");
+	s->out_fd = ends[0];
+	ret_inside[0] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	ret_inside[1] = ends[1];
+	ret_inside[2] = fcntl(ends[1], F_DUPFD_CLOEXEC, 3);
+	if (ret_inside[0] < 0 || ret_inside[2] < 0)
+		return err_errno(err, "cannot open the cell's input and output");
+	s->out.sink = sink;
+	s->out.sink_arg = arg;
+	s->out.done = output_done;
+	s->out.arg = s;
+	return relay_start(&s->out, s->loop, s->out_fd, -1, err);
+}
+
+int
+stdio_open(struct stdio *s, bool tty, int ret_inside[3], struct err *err)
+{
+	int r = 0;
+
+	ret_inside[0] = ret_inside[1] = ret_inside[2] = -1;
+	if (!tty) {
+		if (stdio_may_pass(STDIN_FILENO))
+			ret_inside[0] = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
+		else
+			r = carry_in(s, &ret_inside[0], err);
+		if (r == 0 && stdio_may_pass(STDOUT_FILENO))
+			ret_inside[1] = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+		else if (r == 0)
+			r = carry_out(s, &s->out, STDOUT_FILENO, &s->host_out, &s->out_fd,
+			              &ret_inside[1], err);
+	} else if (isatty(STDERR_FILENO)) {
+		return 0;
+	}
+	if (r == 0 && stdio_may_pass(STDERR_FILENO))
+		ret_inside[2] = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
+	else if (r == 0)
+		r = carry_out(s, &s->errors, STDERR_FILENO, &s->host_err, &s->err_fd,
+		              &ret_inside[2], err);
+	return r;
+}
+
+static void
+set_raw(struct stdio *s)
+{
+	struct termios raw;
+
+	if (tcgetattr(STDIN_FILENO, &s->saved) < 0)
+		return;
+	raw = s->saved;
+	cfmakeraw(&raw);
+	s->raw = tcsetattr(STDIN_FILENO, TCSADRAIN, &raw) == 0;
+}
+
+void
+stdio_resize(struct stdio *s)
+{
+	struct winsize size;
+
+	if (s->raw && s->out_fd >= 0 && ioctl(STDIN_FILENO, TIOCGWINSZ, &size) == 0)
+		(void)ioctl(s->out_fd, TIOCSWINSZ, &size);
+}
+
+int
+stdio_carry_terminal(struct stdio *s, int master, struct err *err)
+{
+	int r;
+
+	/* Two relays and one terminal: epoll wants a descriptor for each. */
+	s->out_fd = master;
+	s->in_fd = fcntl(master, F_DUPFD_CLOEXEC, 3);
+	s->host_in = relay_reopen(STDIN_FILENO, O_RDONLY);
+	s->host_out = relay_reopen(STDOUT_FILENO, O_WRONLY);
+	set_raw(s);
+	stdio_resize(s);
+	s->in.done = input_done;
+	s->out.done = output_done;
+	s->in.arg = s->out.arg = s;
+	r = relay_start(&s->out, s->loop, s->out_fd, s->host_out, err);
+	return r < 0 ? r : relay_start(&s->in, s->loop, s->host_in, s->in_fd, err);
+}
+
+bool
+stdio_finish(struct stdio *s)
+{
+	relay_drop(&s->in);
+	relay_flush(&s->out);
+	relay_flush(&s->errors);
+	return s->out.data == NULL && s->errors.data == NULL;
+}
+
+void
+stdio_close(struct stdio *s)
+{
+	int *const all[] = { &s->in_fd, &s->out_fd, &s->err_fd, &s->host_in, &s->host_out,
+	                     &s->host_err };
+
+	relay_drop(&s->in);
+	relay_drop(&s->out);
+	relay_drop(&s->errors);
+	for (size_t i = 0; i < ARRAY_LEN(all); i++)
+		close_own(all[i]);
+	if (s->raw)
+		(void)tcsetattr(STDIN_FILENO, TCSADRAIN, &s->saved);
+	s->raw = false;
+}

@@ -1,0 +1,46 @@
+/* stdio.h - the operator's standard input and output, carried to a process in a cell.
+ *
+ * A pipe is passed on as it is.  Nothing else of the operator's goes in: a
+ * terminal could be read and typed into, a file reopened for writing, a folder
+ * walked out of, a socket belongs to another network.  Those are carried, through
+ * a pipe or a terminal of the cell's own. */
+#ifndef CLOISTER_STDIO_H
+#define CLOISTER_STDIO_H
+#include <stdbool.h>
+#include <termios.h>
+
+#include "loop/relay.h"
+
+struct stdio {
+	struct loop *loop;
+	struct relay in, out, errors;
+	int in_fd, out_fd, err_fd;              /* our ends of the cell's */
+	int host_in, host_out, host_err;        /* ours of the operator's, not blocking */
+	struct termios saved;
+	bool raw;
+	/* Called whenever one of the outputs has come to its end. */
+	void (*ended)(void *arg);
+	void *arg;
+};
+
+void stdio_init(struct stdio *s, struct loop *loop, void (*ended)(void *arg), void *arg);
+
+/* Whether a descriptor may go into a cell as it is: a pipe, or /dev/null. */
+bool stdio_may_pass(int fd);
+
+/* What the process will have as 0, 1 and 2; the caller closes them.  With TTY
+ * only standard error, and only where that is not the terminal; the rest is -1. */
+int stdio_open(struct stdio *s, bool tty, int ret_inside[3], struct err *err);
+/* Where all output of the process goes is SINK. */
+int stdio_open_sink(struct stdio *s, size_t (*sink)(void *arg, const unsigned char *data,
+                    size_t len), void *arg, int ret_inside[3], struct err *err);
+/* MASTER, taken over, is the process's terminal: the operator's becomes raw. */
+int stdio_carry_terminal(struct stdio *s, int master, struct err *err);
+/* The operator's terminal has changed its size. */
+void stdio_resize(struct stdio *s);
+
+/* The process is dead: carry what is left.  True when all is carried. */
+bool stdio_finish(struct stdio *s);
+/* Let go of everything and give the terminal back as it was. */
+void stdio_close(struct stdio *s);
+#endif
