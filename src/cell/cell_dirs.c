@@ -1,0 +1,195 @@
+/* cell_dirs.c - the runtime and state folders, and their entries. */
+#include "cell/cell_dirs.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/io.h"
+#include "base/num.h"
+#include "base/own.h"
+
+/* Make each folder of PATH that is missing; the last one is opened. */
+static int
+open_made(const char *path, bool make, struct err *err)
+{
+	OWN(freep) char *partial = strdup(path);
+	struct stat st;
+	int fd;
+
+	if (partial == NULL)
+		return err_errno(err, "cannot open '%s'", path);
+	for (char *slash = partial + 1; make && (slash = strchr(slash, '/')) != NULL; slash++) {
+		*slash = '\0';
+		if (mkdir(partial, 0755) < 0 && errno != EEXIST)
+			return err_errno(err, "cannot make '%s' for cloister's own files", partial);
+		*slash = '/';
+	}
+	if (make && mkdir(path, 0700) < 0 && errno != EEXIST)
+		return err_errno(err, "cannot make '%s' for cloister's own files", path);
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0)
+		return err_errno(err, "cannot open '%s'", path);
+	/* In a shared /tmp somebody else may have made it first. */
+	if (fstat(fd, &st) < 0 || st.st_uid != geteuid() || (st.st_mode & 022) != 0) {
+		close(fd);
+		return err_set(err, EPERM, "'%s' belongs to or is writable by somebody else: "
+		               "remove it, or set CLOISTER_RUNTIME_DIR or CLOISTER_STATE_DIR", path);
+	}
+	return fd;
+}
+
+static bool
+is_absolute(const char *path)
+{
+	return path != NULL && path[0] == '/';
+}
+
+int
+cell_runtime_open(struct err *err)
+{
+	const char *given = getenv("CLOISTER_RUNTIME_DIR");
+	const char *xdg = getenv("XDG_RUNTIME_DIR");
+	OWN(freep) char *path = NULL;
+
+	if (is_absolute(given))
+		path = strdup(given);
+	else if (geteuid() == 0)
+		path = strdup("/run/cloister");
+	else if (is_absolute(xdg) && access(xdg, W_OK) == 0)
+		path = str_format("%s/cloister", xdg);
+	else
+		path = str_format("/tmp/cloister-%u", geteuid());
+	if (path == NULL)
+		return err_errno(err, "cannot find the runtime folder");
+	return open_made(path, true, err);
+}
+
+int
+cell_state_open(bool make, struct err *err)
+{
+	const char *given = getenv("CLOISTER_STATE_DIR");
+	const char *xdg = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+	OWN(freep) char *path = NULL;
+
+	if (is_absolute(given))
+		path = strdup(given);
+	else if (geteuid() == 0)
+		path = strdup("/var/lib/cloister");
+	else if (is_absolute(xdg))
+		path = str_format("%s/cloister", xdg);
+	else if (is_absolute(home))
+		path = str_format("%s/.local/state/cloister", home);
+	else
+		return err_set(err, ENOENT, "there is no HOME to keep workspace changes and "
+		               "logs in: set HOME or CLOISTER_STATE_DIR");
+	if (path == NULL)
+		return err_errno(err, "cannot find the state folder");
+	return open_made(path, make, err);
+}
+
+/* "ID.SLOT.NAME" or "ID.NAME", as an entry; false for anything else. */
+static bool
+parse_entry(const char *dir, bool runtime, struct cell_entry *ret_entry)
+{
+	struct cell_entry entry = {0};
+	const char *rest = dir + CELL_ID_LEN + 1;
+	uint64_t slot;
+	char *dot;
+
+	if (strlen(dir) >= CELL_ENTRY_MAX || strlen(dir) <= CELL_ID_LEN ||
+	    dir[CELL_ID_LEN] != '.')
+		return false;
+	memcpy(entry.dir, dir, strlen(dir) + 1);
+	memcpy(entry.id, dir, CELL_ID_LEN);
+	if (runtime) {
+		char number[CELL_ENTRY_MAX];
+
+		snprintf(number, sizeof(number), "%s", rest);
+		dot = strchr(number, '.');
+		if (dot == NULL)
+			return false;
+		*dot = '\0';
+		if (num_parse_count(number, 0, CELL_SLOTS - 1, &slot, NULL) < 0)
+			return false;
+		entry.slot = (unsigned)slot;
+		rest += dot - number + 1;
+	}
+	if (!cell_name_ok(entry.id) || (*rest != '\0' && !cell_name_ok(rest)))
+		return false;
+	memcpy(entry.name, rest, strlen(rest) + 1);
+	*ret_entry = entry;
+	return true;
+}
+
+int
+cell_list(int folder, bool runtime, struct cell_entry **ret_entries, size_t *ret_n,
+          struct err *err)
+{
+	OWN(freep) struct cell_entry *entries = NULL;
+	OWN(closedirp) DIR *dir = NULL;
+	size_t n = 0, cap = 0;
+	struct dirent *d;
+	int fd;
+
+	fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	dir = fd < 0 ? NULL : fdopendir(fd);
+	if (dir == NULL)
+		return err_errno(err, "cannot list the cells");
+	while ((d = readdir(dir)) != NULL) {
+		if (n == cap) {
+			struct cell_entry *more;
+
+			cap = cap == 0 ? 16 : cap * 2;
+			more = realloc(entries, cap * sizeof(*entries));
+			if (more == NULL)
+				return err_errno(err, "cannot list the cells");
+			entries = more;
+		}
+		if (parse_entry(d->d_name, runtime, &entries[n]))
+			n++;
+	}
+	*ret_entries = TAKE(entries);
+	*ret_n = n;
+	return 0;
+}
+
+int
+cell_find(int folder, bool runtime, const char *word, struct cell_entry *ret_entry,
+          struct err *err)
+{
+	OWN(freep) struct cell_entry *entries = NULL;
+	const struct cell_entry *found = NULL;
+	size_t n, len = strlen(word), hits = 0;
+	int r;
+
+	r = cell_list(folder, runtime, &entries, &n, err);
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < n; i++) {
+		const struct cell_entry *e = &entries[i];
+
+		if (strcmp(e->id, word) == 0 || strcmp(e->name, word) == 0) {
+			found = e;
+			hits = 1;
+			break;
+		}
+		if (len > 0 && strncmp(e->id, word, len) == 0) {
+			found = e;
+			hits++;
+		}
+	}
+	if (hits == 0)
+		return err_set(err, ENOENT, "there is no cell '%s': see `cloister ps -a`", word);
+	if (hits > 1)
+		return err_set(err, ENOTUNIQ, "'%s' could be any of %zu cells: give more of the id",
+		               word, hits);
+	*ret_entry = *found;
+	return 0;
+}

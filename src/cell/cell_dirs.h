@@ -1,0 +1,78 @@
+/* cell_dirs.h - where cells leave their traces, and how they are found again.
+ *
+ * The runtime folder has one entry per running cell, `ID.SLOT.NAME/`, with its
+ * control socket and the list of its cgroups.  A running cell holds a lock on
+ * byte SLOT of the file `slots`, so that the kernel tells the living from the
+ * dead, and no two running cells of root share a range of user ids.
+ *
+ * The state folder has one entry per cell that keeps something, `ID.NAME/`: the
+ * changes of an overlay workspace, the log of a detached cell, and, once the
+ * cell has ended, its record.  The supervisor holds a lock on the entry. */
+#ifndef CLOISTER_CELL_DIRS_H
+#define CLOISTER_CELL_DIRS_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cell/cell_spec.h"
+
+struct err;
+
+#define CELL_SLOTS 4094
+#define CELL_ENTRY_MAX 96               /* a folder entry's name */
+#define CELL_CONTROL "control"          /* the socket in a runtime entry */
+#define CELL_LOG "log"                  /* in a state entry; the older half is log.1 */
+#define CELL_CHANGES "changes"          /* in a state entry: one folder per workspace */
+
+/* The folders, made if they are missing (state: only with MAKE; else -ENOENT).
+ * Refused if somebody else could write there. */
+int cell_runtime_open(struct err *err);         /* a descriptor, or negative */
+int cell_state_open(bool make, struct err *err);
+
+struct cell_entry {
+	char dir[CELL_ENTRY_MAX];       /* the entry's name in its folder */
+	char id[CELL_ID_LEN + 1];
+	char name[CELL_NAME_MAX + 1];   /* "" if none */
+	unsigned slot;                  /* runtime entries only */
+};
+
+/* A place among the running: its lock and its entry. */
+struct cell_place {
+	int runtime, lock, dir;         /* descriptors: folder, locked file, entry */
+	struct cell_entry entry;
+};
+int cell_place_take(const struct cell_spec *spec, struct cell_place *ret_place,
+                    struct err *err);
+/* Remove the entry and let the lock go. */
+void cell_place_leave(struct cell_place *place);
+/* Remove what supervisors that were killed left in both folders. */
+void cell_clear_stale(const struct cell_place *place,
+                      void (*clear_cgroups)(const char *paths));
+
+/* Every entry of a folder, in no order; the caller frees *ret_entries. */
+int cell_list(int folder, bool runtime, struct cell_entry **ret_entries,
+              size_t *ret_n, struct err *err);
+/* The one entry that WORD means: an id, a name, or the beginning of an id.
+ * -ENOENT if none, -ENOTUNIQ if several. */
+int cell_find(int folder, bool runtime, const char *word, struct cell_entry *ret_entry,
+              struct err *err);
+
+/* A state entry for the cell, locked; the caller closes the descriptor. */
+int cell_state_make(const struct cell_spec *spec, int *ret_dir, struct err *err);
+/* Whether a supervisor still holds the state entry open. */
+bool cell_state_is_live(int dir);
+/* Remove a state entry with all that is in it. */
+int cell_state_remove(int state, const char *entry, struct err *err);
+
+/* How a cell ended. */
+struct cell_record {
+	struct cell_spec spec;
+	uint64_t started_ns, ended_ns;  /* realtime clock */
+	uint32_t status;                /* exit status as `run` gives it */
+	char cause[256];                /* "" or the limit that struck */
+	uint32_t n_changes;             /* how many folders under changes/ */
+};
+int cell_record_write(int state_dir, const struct cell_record *record, struct err *err);
+int cell_record_read(int state_dir, struct cell_record *ret_record, struct err *err);
+void cell_record_free(struct cell_record *record);      /* for OWN() too */
+#endif

@@ -1,0 +1,166 @@
+/* cell_place.c - a running cell's place among the others; clearing after crashes. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/io.h"
+#include "base/own.h"
+#include "cell/cell_dirs.h"
+
+#define CGROUPS_FILE_MAX 65536
+
+/* Locks of open file descriptions: ours go when the supervisor's last
+ * descriptor does, however it died. */
+static int
+slot_lock(int fd, unsigned slot, int command, struct flock *lock)
+{
+	*lock = (struct flock){ .l_type = F_WRLCK, .l_whence = SEEK_SET,
+	                        .l_start = slot, .l_len = 1 };
+	return fcntl(fd, command, lock);
+}
+
+static int
+take_slot(int lock, unsigned *ret_slot, struct err *err)
+{
+	struct flock fl;
+	unsigned first, slot;
+
+	if (getrandom(&first, sizeof(first), 0) != sizeof(first))
+		return err_errno(err, "cannot get random bytes");
+	for (unsigned i = 0; i < CELL_SLOTS; i++) {
+		slot = (first + i) % CELL_SLOTS;
+		if (slot_lock(lock, slot, F_OFD_SETLK, &fl) == 0) {
+			*ret_slot = slot;
+			return 0;
+		}
+		if (errno != EAGAIN && errno != EACCES)
+			return err_errno(err, "cannot lock the list of cells");
+	}
+	return err_set(err, EAGAIN, "there are %d cells already, the most that can be: "
+	               "end some", CELL_SLOTS);
+}
+
+static bool
+name_is_taken(int runtime, const char *name)
+{
+	struct cell_entry entry;
+
+	return cell_find(runtime, true, name, &entry, NULL) == 0 &&
+	       strcmp(entry.name, name) == 0;
+}
+
+int
+cell_place_take(const struct cell_spec *spec, struct cell_place *ret_place,
+                struct err *err)
+{
+	OWN(closep) int runtime = cell_runtime_open(err);
+	OWN(closep) int lock = -1, dir = -1;
+	struct cell_place place = {0};
+	int r;
+
+	if (runtime < 0)
+		return runtime;
+	lock = openat(runtime, "slots", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (lock < 0)
+		return err_errno(err, "cannot open the list of cells");
+	r = take_slot(lock, &place.entry.slot, err);
+	if (r < 0)
+		return r;
+	if (spec->name[0] != '\0' && name_is_taken(runtime, spec->name))
+		return err_set(err, EEXIST, "a cell called '%s' is running: choose another name, "
+		               "or `cloister kill %s`", spec->name, spec->name);
+	snprintf(place.entry.dir, sizeof(place.entry.dir), "%s.%u.%s", spec->id,
+	         place.entry.slot, spec->name);
+	snprintf(place.entry.id, sizeof(place.entry.id), "%s", spec->id);
+	snprintf(place.entry.name, sizeof(place.entry.name), "%s", spec->name);
+	if (mkdirat(runtime, place.entry.dir, 0700) < 0)
+		return err_errno(err, "cannot make the cell's runtime folder");
+	dir = openat(runtime, place.entry.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (dir < 0)
+		return err_errno(err, "cannot open the cell's runtime folder");
+	place.runtime = TAKE_FD(runtime);
+	place.lock = TAKE_FD(lock);
+	place.dir = TAKE_FD(dir);
+	*ret_place = place;
+	return 0;
+}
+
+static void
+remove_runtime_entry(int runtime, int dir, const char *name)
+{
+	unlinkat(dir, CELL_CONTROL, 0);
+	unlinkat(dir, "cgroups", 0);
+	unlinkat(runtime, name, AT_REMOVEDIR);
+}
+
+void
+cell_place_leave(struct cell_place *place)
+{
+	remove_runtime_entry(place->runtime, place->dir, place->entry.dir);
+	closep(&place->dir);
+	closep(&place->lock);
+	closep(&place->runtime);
+	place->dir = place->lock = place->runtime = -1;
+}
+
+static void
+clear_runtime_entry(int runtime, const char *name, void (*clear_cgroups)(const char *))
+{
+	OWN(closep) int dir = openat(runtime, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC |
+	                             O_NOFOLLOW);
+	OWN(freep) char *paths = NULL;
+
+	if (dir < 0)
+		return;
+	if (read_file_at(dir, "cgroups", CGROUPS_FILE_MAX, &paths, NULL, NULL) == 0)
+		clear_cgroups(paths);
+	remove_runtime_entry(runtime, dir, name);
+}
+
+static void
+clear_state(void)
+{
+	OWN(closep) int state = cell_state_open(false, NULL);
+	OWN(freep) struct cell_entry *entries = NULL;
+	size_t n;
+
+	if (state < 0 || cell_list(state, false, &entries, &n, NULL) < 0)
+		return;
+	for (size_t i = 0; i < n; i++) {
+		OWN(closep) int dir = openat(state, entries[i].dir, O_RDONLY | O_DIRECTORY |
+		                             O_CLOEXEC | O_NOFOLLOW);
+
+		/* Alive before recorded: a supervisor that ends between the two
+		 * questions has written its record by the second. */
+		if (dir >= 0 && !cell_state_is_live(dir) && faccessat(dir, "record", F_OK, 0) < 0)
+			(void)cell_state_remove(state, entries[i].dir, NULL);
+	}
+}
+
+void
+cell_clear_stale(const struct cell_place *place, void (*clear_cgroups)(const char *paths))
+{
+	OWN(freep) struct cell_entry *entries = NULL;
+	struct flock fl;
+	size_t n;
+
+	if (cell_list(place->runtime, true, &entries, &n, NULL) == 0) {
+		for (size_t i = 0; i < n; i++) {
+			if (strcmp(entries[i].dir, place->entry.dir) == 0)
+				continue;
+			/* Our own slot is ours: another entry with it is left over. */
+			if (entries[i].slot != place->entry.slot &&
+			    (slot_lock(place->lock, entries[i].slot, F_OFD_GETLK, &fl) < 0 ||
+			     fl.l_type != F_UNLCK))
+				continue;
+			clear_runtime_entry(place->runtime, entries[i].dir, clear_cgroups);
+		}
+	}
+	clear_state();
+}

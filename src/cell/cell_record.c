@@ -1,0 +1,139 @@
+/* cell_record.c - state entries: what is kept of a cell, and how it ended. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/io.h"
+#include "base/own.h"
+#include "base/tree.h"
+#include "cell/cell_dirs.h"
+
+#define RECORD_VERSION 1
+
+int
+cell_state_make(const struct cell_spec *spec, int *ret_dir, struct err *err)
+{
+	OWN(closep) int state = cell_state_open(true, err);
+	OWN(closep) int dir = -1;
+	char name[CELL_ENTRY_MAX];
+
+	if (state < 0)
+		return state;
+	snprintf(name, sizeof(name), "%s.%s", spec->id, spec->name);
+	if (mkdirat(state, name, 0700) < 0)
+		return err_errno(err, "cannot make the cell's state folder");
+	dir = openat(state, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (dir < 0 || flock(dir, LOCK_EX | LOCK_NB) < 0)
+		return err_errno(err, "cannot lock the cell's state folder");
+	*ret_dir = TAKE_FD(dir);
+	return 0;
+}
+
+bool
+cell_state_is_live(int dir)
+{
+	if (flock(dir, LOCK_SH | LOCK_NB) < 0)
+		return true;
+	flock(dir, LOCK_UN);
+	return false;
+}
+
+int
+cell_state_remove(int state, const char *entry, struct err *err)
+{
+	OWN(closep) int dir = openat(state, entry, O_RDONLY | O_DIRECTORY | O_CLOEXEC |
+	                             O_NOFOLLOW);
+	int r;
+
+	if (dir < 0)
+		return err_errno(err, "cannot open the cell's state folder");
+	/* The record goes last: until then the entry can be removed again. */
+	r = tree_empty(dir, err);
+	if (r < 0)
+		return r;
+	if (unlinkat(state, entry, AT_REMOVEDIR) < 0)
+		return err_errno(err, "cannot remove the cell's state folder");
+	return 0;
+}
+
+int
+cell_record_write(int state_dir, const struct cell_record *record, struct err *err)
+{
+	OWN(buf_free) struct buf b;
+	OWN(closep) int fd = -1;
+	int r;
+
+	buf_init(&b, CELL_SPEC_MAX + 1024);
+	buf_put_u32(&b, RECORD_VERSION);
+	cell_spec_put(&b, &record->spec);
+	buf_put_u64(&b, record->started_ns);
+	buf_put_u64(&b, record->ended_ns);
+	buf_put_u32(&b, record->status);
+	buf_put_str(&b, record->cause);
+	buf_put_u32(&b, record->n_changes);
+	if (buf_failed(&b))
+		return err_set(err, EFBIG, "the cell's record is too large");
+	fd = openat(state_dir, "record.new", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return err_errno(err, "cannot write the cell's record");
+	r = write_all(fd, b.data, b.len, err);
+	if (r < 0)
+		return err_wrap(err, "the cell's record");
+	if (renameat(state_dir, "record.new", state_dir, "record") < 0)
+		return err_errno(err, "cannot write the cell's record");
+	return 0;
+}
+
+static int
+get_record(struct buf *b, struct cell_record *record, struct err *err)
+{
+	uint32_t version;
+	const char *cause;
+	int r;
+
+	if (buf_get_u32(b, &version) < 0 || version != RECORD_VERSION)
+		return err_set(err, EBADMSG, "it is of another version of cloister");
+	r = cell_spec_get(b, &record->spec, err);
+	if (r < 0)
+		return r;
+	if (buf_get_u64(b, &record->started_ns) < 0 || buf_get_u64(b, &record->ended_ns) < 0 ||
+	    buf_get_u32(b, &record->status) < 0 || buf_get_str(b, &cause) < 0 ||
+	    buf_get_u32(b, &record->n_changes) < 0 ||
+	    record->n_changes > CELL_GRANTS_MAX || buf_left(b) != 0)
+		return err_set(err, EBADMSG, "it is malformed");
+	snprintf(record->cause, sizeof(record->cause), "%s", cause);
+	return 0;
+}
+
+int
+cell_record_read(int state_dir, struct cell_record *ret_record, struct err *err)
+{
+	OWN(cell_record_free) struct cell_record record = {0};
+	OWN(freep) char *text = NULL;
+	struct buf b;
+	size_t len;
+	int r;
+
+	r = read_file_at(state_dir, "record", CELL_SPEC_MAX + 1024, &text, &len, err);
+	if (r < 0)
+		return r;
+	buf_init_borrowed(&b, text, len);
+	r = get_record(&b, &record, err);
+	if (r < 0)
+		return err_wrap(err, "the cell's record");
+	*ret_record = record;
+	record = (struct cell_record){0};
+	return 0;
+}
+
+void
+cell_record_free(struct cell_record *record)
+{
+	cell_spec_free(&record->spec);
+}

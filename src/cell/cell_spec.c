@@ -1,0 +1,228 @@
+/* cell_spec.c - see cell_spec.h. */
+#include "cell/cell_spec.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/err.h"
+#include "base/own.h"
+
+#define CELL_SPEC_VERSION 1
+
+void
+cell_limits_default(struct cell_limits *ret_limits)
+{
+	cpu_set_t cpus;
+	int n = 1;
+
+	if (sched_getaffinity(0, sizeof(cpus), &cpus) == 0)
+		n = CPU_COUNT(&cpus);
+	*ret_limits = (struct cell_limits){
+		.memory = 4ULL << 30,
+		.disk = 2ULL << 30,
+		.io = 1ULL << 30,
+		.cpus_milli = 1000ULL * (uint64_t)(n < 4 ? n : 4),
+		.pids = 1024,
+		.inodes = 1 << 19,
+		.time_ms = 24ULL * 3600 * 1000,
+	};
+}
+
+static void
+put_limits(struct buf *b, const struct cell_limits *l)
+{
+	buf_put_u64(b, l->memory);
+	buf_put_u64(b, l->disk);
+	buf_put_u64(b, l->io);
+	buf_put_u64(b, l->cpus_milli);
+	buf_put_u64(b, l->pids);
+	buf_put_u64(b, l->inodes);
+	buf_put_u64(b, l->time_ms);
+	buf_put_u64(b, l->ttl_ms);
+	buf_put_u32(b, l->asked);
+}
+
+static int
+get_limits(struct buf *b, struct cell_limits *l)
+{
+	uint64_t *const fields[] = { &l->memory, &l->disk, &l->io, &l->cpus_milli,
+	                             &l->pids, &l->inodes, &l->time_ms, &l->ttl_ms };
+
+	for (size_t i = 0; i < ARRAY_LEN(fields); i++)
+		if (buf_get_u64(b, fields[i]) < 0)
+			return -EBADMSG;
+	return buf_get_u32(b, &l->asked);
+}
+
+enum { FLAG_ROOT = 1, FLAG_DETACHED = 2, FLAG_TTY = 4, FLAG_QUIET = 8, FLAGS = 15 };
+enum { GRANT_WORKSPACE = 1, GRANT_GIT_DIR = 2, GRANT_FLAGS = 3 };
+
+void
+cell_spec_put(struct buf *b, const struct cell_spec *spec)
+{
+	buf_put_u32(b, CELL_SPEC_VERSION);
+	buf_put_str(b, spec->id);
+	buf_put_str(b, spec->name);
+	buf_put_str(b, spec->hostname);
+	buf_put_str(b, spec->cwd);
+	buf_put_str(b, spec->rootfs);
+	buf_put_strv(b, spec->argv);
+	buf_put_strv(b, spec->env);
+	buf_put_u32(b, (uint32_t)spec->n_grants);
+	for (size_t i = 0; i < spec->n_grants; i++) {
+		const struct cell_grant *g = &spec->grants[i];
+
+		buf_put_str(b, g->host);
+		buf_put_str(b, g->cell);
+		buf_put_u32(b, g->access);
+		buf_put_u32(b, (g->workspace ? GRANT_WORKSPACE : 0) |
+		               (g->git_dir ? GRANT_GIT_DIR : 0));
+	}
+	put_limits(b, &spec->limits);
+	buf_put_u32(b, spec->profile);
+	buf_put_u32(b, (spec->root ? FLAG_ROOT : 0) | (spec->detached ? FLAG_DETACHED : 0) |
+	               (spec->tty ? FLAG_TTY : 0) | (spec->quiet ? FLAG_QUIET : 0));
+}
+
+static int
+get_grant(struct buf *b, struct cell_grant *g)
+{
+	uint32_t access, flags;
+	int r;
+
+	r = buf_dup_str(b, &g->host);
+	if (r == 0)
+		r = buf_dup_str(b, &g->cell);
+	if (r < 0)
+		return r;
+	if (buf_get_u32(b, &access) < 0 || access > CELL_OVERLAY ||
+	    buf_get_u32(b, &flags) < 0 || (flags & ~(uint32_t)GRANT_FLAGS) != 0 ||
+	    g->host[0] != '/' || g->cell[0] != '/')
+		return -EBADMSG;
+	g->access = access;
+	g->workspace = (flags & GRANT_WORKSPACE) != 0;
+	g->git_dir = (flags & GRANT_GIT_DIR) != 0;
+	return 0;
+}
+
+static int
+get_grants(struct buf *b, struct cell_spec *spec)
+{
+	uint32_t n;
+	int r;
+
+	if (buf_get_u32(b, &n) < 0 || n > CELL_GRANTS_MAX)
+		return -EBADMSG;
+	spec->grants = calloc((size_t)n + 1, sizeof(*spec->grants));
+	if (spec->grants == NULL)
+		return -ENOMEM;
+	while (spec->n_grants < n) {
+		/* Counted first, so that what it holds is freed on failure. */
+		r = get_grant(b, &spec->grants[spec->n_grants++]);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static int
+get_head(struct buf *b, struct cell_spec *spec)
+{
+	char **const texts[] = { &spec->name, &spec->hostname, &spec->cwd, &spec->rootfs };
+	uint32_t version;
+	const char *id;
+	int r;
+
+	if (buf_get_u32(b, &version) < 0 || version != CELL_SPEC_VERSION ||
+	    buf_get_str(b, &id) < 0 || strlen(id) != CELL_ID_LEN || !cell_name_ok(id))
+		return -EBADMSG;
+	memcpy(spec->id, id, sizeof(spec->id));
+	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+		r = buf_dup_str(b, texts[i]);
+		if (r < 0)
+			return r;
+	}
+	if (spec->name[0] != '\0' && !cell_name_ok(spec->name))
+		return -EBADMSG;
+	r = buf_dup_strv(b, CELL_ARGS_MAX, &spec->argv);
+	if (r == 0)
+		r = buf_dup_strv(b, CELL_ARGS_MAX, &spec->env);
+	if (r == 0 && spec->argv[0] == NULL)
+		r = -EBADMSG;
+	return r;
+}
+
+int
+cell_spec_get(struct buf *b, struct cell_spec *ret_spec, struct err *err)
+{
+	OWN(cell_spec_free) struct cell_spec spec = {0};
+	uint32_t profile, flags;
+	int r;
+
+	r = get_head(b, &spec);
+	if (r == 0)
+		r = get_grants(b, &spec);
+	if (r == 0)
+		r = get_limits(b, &spec.limits);
+	if (r == 0 && (buf_get_u32(b, &profile) < 0 || profile > CELL_PROFILE_NESTED ||
+	               buf_get_u32(b, &flags) < 0 || (flags & ~(uint32_t)FLAGS) != 0))
+		r = -EBADMSG;
+	if (r < 0)
+		return err_set(err, -r, "the description of the cell is malformed");
+	spec.profile = profile;
+	spec.root = (flags & FLAG_ROOT) != 0;
+	spec.detached = (flags & FLAG_DETACHED) != 0;
+	spec.tty = (flags & FLAG_TTY) != 0;
+	spec.quiet = (flags & FLAG_QUIET) != 0;
+	*ret_spec = spec;
+	spec = (struct cell_spec){0};
+	return 0;
+}
+
+void
+cell_spec_free(struct cell_spec *spec)
+{
+	free(spec->name);
+	free(spec->hostname);
+	free(spec->cwd);
+	free(spec->rootfs);
+	strv_free(spec->argv);
+	strv_free(spec->env);
+	for (size_t i = 0; i < spec->n_grants; i++) {
+		free(spec->grants[i].host);
+		free(spec->grants[i].cell);
+	}
+	free(spec->grants);
+	*spec = (struct cell_spec){0};
+}
+
+int
+cell_make_id(char ret_id[CELL_ID_LEN + 1], struct err *err)
+{
+	/* 32 letters that are not taken for one another. */
+	static const char letters[] = "abcdefghijkmnpqrstuvwxyz23456789";
+	unsigned char random[CELL_ID_LEN];
+
+	if (getrandom(random, sizeof(random), 0) != sizeof(random))
+		return err_errno(err, "cannot get random bytes");
+	for (size_t i = 0; i < CELL_ID_LEN; i++)
+		ret_id[i] = letters[random[i] % 32];
+	/* An id that begins with a letter is never taken for a number. */
+	ret_id[0] = letters[random[0] % 24];
+	ret_id[CELL_ID_LEN] = '\0';
+	return 0;
+}
+
+bool
+cell_name_ok(const char *name)
+{
+	static const char ok[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	                         "0123456789-_";
+	size_t len = strlen(name);
+
+	return len > 0 && len <= CELL_NAME_MAX && name[0] != '-' && name[0] != '_' &&
+	       strspn(name, ok) == len;
+}

@@ -1,0 +1,74 @@
+/* cell_spec.h - what a cell is given: everything that `run` was asked for.
+ *
+ * The CLI fills it in and hands it to the supervisor in a memory file; nothing
+ * else reaches the supervisor.  Paths are absolute and free of "." and "..". */
+#ifndef CLOISTER_CELL_SPEC_H
+#define CLOISTER_CELL_SPEC_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+
+struct err;
+
+#define CELL_ID_LEN 8                   /* letters and digits */
+#define CELL_NAME_MAX 48
+#define CELL_ARGS_MAX 4096              /* words in a command, or variables */
+#define CELL_GRANTS_MAX 64
+#define CELL_SPEC_MAX (256 * 1024)      /* encoded */
+#define CELL_AGENT_ID 1000              /* uid and gid of `agent` inside */
+
+enum cell_access { CELL_READ, CELL_WRITE, CELL_OVERLAY };
+
+struct cell_grant {
+	char *host, *cell;              /* the path outside and inside */
+	enum cell_access access;
+	bool workspace;                 /* given with -w, or belonging to it */
+	bool git_dir;                   /* the common git folder of a linked worktree */
+};
+
+enum cell_limit {
+	CELL_LIMIT_MEMORY = 1 << 0,
+	CELL_LIMIT_CPUS   = 1 << 1,
+	CELL_LIMIT_PIDS   = 1 << 2,
+	CELL_LIMIT_TIME   = 1 << 3,
+	CELL_LIMIT_DISK   = 1 << 4,
+	CELL_LIMIT_IO     = 1 << 5,
+};
+
+struct cell_limits {
+	uint64_t memory, disk, io;      /* bytes, bytes, bytes a second */
+	uint64_t cpus_milli, pids, inodes;
+	uint64_t time_ms, ttl_ms;       /* ttl 0: none */
+	unsigned asked;                 /* the operator's own, as enum cell_limit bits */
+};
+
+enum cell_profile { CELL_PROFILE_DEFAULT, CELL_PROFILE_NESTED };
+
+struct cell_spec {
+	char id[CELL_ID_LEN + 1];
+	char *name;                     /* "" if none */
+	char *hostname, *cwd;
+	char *rootfs;                   /* "" for the host's own /usr */
+	char **argv, **env;
+	struct cell_grant *grants;
+	size_t n_grants;
+	struct cell_limits limits;
+	enum cell_profile profile;
+	bool root, detached, tty, quiet;
+};
+
+/* 4 GiB, every CPU up to 4, 1024 processes, 24 h, 2 GiB, 1 GiB/s. */
+void cell_limits_default(struct cell_limits *ret_limits);
+
+void cell_spec_put(struct buf *b, const struct cell_spec *spec);
+/* On failure *ret_spec is untouched; on success the caller frees it. */
+int cell_spec_get(struct buf *b, struct cell_spec *ret_spec, struct err *err);
+void cell_spec_free(struct cell_spec *spec);    /* for OWN() too */
+
+/* A fresh random id. */
+int cell_make_id(char ret_id[CELL_ID_LEN + 1], struct err *err);
+/* Names and ids: letters, digits, "-" and "_", beginning with a letter or digit. */
+bool cell_name_ok(const char *name);
+#endif
