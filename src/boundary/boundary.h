@@ -1,0 +1,46 @@
+/* boundary.h - what a cell's walls are made of: one table of functions per kind. */
+#ifndef CLOISTER_BOUNDARY_H
+#define CLOISTER_BOUNDARY_H
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "base/buf.h"
+#include "cell/cell_spec.h"
+
+struct err;
+struct cgroup;
+
+/* What the supervisor has made before the walls go up. */
+struct boundary_ground {
+	unsigned slot;                  /* unique among this user's running cells */
+	const struct cgroup *cgroup;
+	int libexec;                    /* folder of the helper executables */
+	int changes;                    /* folder for overlays' changes, or -1 */
+	/* The first INIT_SPAWN, the agent's: it waits for init in the channel, so
+	 * that the agent starts without init and supervisor asking each other. */
+	const struct buf *spawn;
+	const int *spawn_fds;
+	size_t n_spawn_fds;
+};
+
+struct boundary_cell {
+	pid_t init;                     /* as the host sees it */
+	int pidfd, channel;             /* init's; see ipc/init_channel.h */
+	int userns;                     /* for the collector; -1 if there is no overlay */
+	int uppers[CELL_GRANTS_MAX];    /* changed files of each overlay grant, or -1 */
+};
+
+struct boundary {
+	const char *name;
+	/* Who, outside, the inner root of a cell in SLOT is: the one to own what is
+	 * kept of it.  An ordinary user's cell has none: the user. */
+	uid_t (*inner_root)(unsigned slot);
+	/* Build the walls and start init behind them, ready to spawn (INIT_READY has
+	 * come).  On failure nothing is left; on success the caller owns the
+	 * descriptors in *ret_cell and waits for the process. */
+	int (*start)(const struct cell_spec *spec, const struct boundary_ground *ground,
+	             struct boundary_cell *ret_cell, struct err *err);
+};
+
+extern const struct boundary boundary_namespace;
+#endif

@@ -1,0 +1,364 @@
+/* cgroup_life.c - a group while it has processes, and its end. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/vfs.h>
+#include <time.h>
+#include <linux/magic.h>
+
+#include "base/err.h"
+#include "base/own.h"
+#include "boundary/cgroup_parts.h"
+
+#define DESTROY_WAIT_MS 2000
+#define KILL_ROUNDS_MAX 200
+#define PRUNE_MAX       1024
+#define NS_PER_US       1000L
+
+static void
+pause_us(long us)
+{
+	struct timespec t = { .tv_nsec = us * NS_PER_US };
+
+	nanosleep(&t, NULL);
+}
+
+static int64_t
+now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+static const struct cgroup_part *
+find_part(const struct cgroup *cg, int version, unsigned carries)
+{
+	for (size_t i = 0; i < cg->n; i++)
+		if (cg->parts[i].version == version &&
+		    (cg->parts[i].carries & carries) == carries)
+			return &cg->parts[i];
+	return NULL;
+}
+
+int
+cgroup_clone_fd(const struct cgroup *cg)
+{
+	const struct cgroup_part *v2 = find_part(cg, 2, 0);
+
+	return v2 != NULL ? v2->inside : -1;
+}
+
+int
+cgroup_enter_self(const struct cgroup *cg, struct err *err)
+{
+	for (size_t i = 0; i < cg->n; i++)
+		if (cg->parts[i].version == 1 && write(cg->parts[i].tasks, "0", 1) != 1)
+			return err_errno(err, "cannot enter '%s'", cg->parts[i].path);
+	return 0;
+}
+
+int
+cgroup_enter(const struct cgroup *cg, pid_t pid, struct err *err)
+{
+	char text[32];
+	int len = snprintf(text, sizeof(text), "%d", (int)pid), r;
+
+	for (size_t i = 0; i < cg->n; i++) {
+		const struct cgroup_part *p = &cg->parts[i];
+
+		if (p->version == 2)
+			r = cgroup_put(p->inside, "cgroup.procs", text);
+		else
+			r = write(p->tasks, text, (size_t)len) == len ? 0 : -errno;
+		if (r < 0)
+			return err_set(err, -r, "cannot put process %d into '%s': %s", (int)pid,
+			               p->path, strerrordesc_np(-r));
+	}
+	return 0;
+}
+
+static uint64_t
+read_number(const struct cgroup_part *p, const char *file)
+{
+	char text[CGROUP_FILE_MAX];
+
+	return p != NULL && cgroup_get(p->dir, file, text) ? strtoull(text, NULL, 10) : 0;
+}
+
+static uint64_t
+read_key(const struct cgroup_part *p, const char *file, const char *key)
+{
+	char text[CGROUP_FILE_MAX];
+
+	return p != NULL && cgroup_get(p->dir, file, text) ? cgroup_parse_key(text, key) : 0;
+}
+
+void
+cgroup_read_usage(const struct cgroup *cg, struct cgroup_usage *ret_usage)
+{
+	const struct cgroup_part *memory = find_part(cg, 2, CGROUP_MEMORY);
+	const struct cgroup_part *pids = find_part(cg, 2, CGROUP_PIDS);
+	const struct cgroup_part *cpu = find_part(cg, 2, 0);
+	struct cgroup_usage u = { 0 };
+
+	if (memory != NULL) {
+		u.memory = read_number(memory, "memory.current");
+		u.memory_peak = read_number(memory, "memory.peak");
+		u.oom_kills = read_key(memory, "memory.events", "oom_kill");
+	} else {
+		memory = find_part(cg, 1, CGROUP_MEMORY);
+		u.memory = read_number(memory, "memory.usage_in_bytes");
+		u.memory_peak = read_number(memory, "memory.max_usage_in_bytes");
+		u.oom_kills = read_key(memory, "memory.oom_control", "oom_kill");
+	}
+	if (pids == NULL)
+		pids = find_part(cg, 1, CGROUP_PIDS);
+	u.pids = read_number(pids, "pids.current");
+	u.pids_refused = read_key(pids, "pids.events", "max");
+	/* v2 counts time in every group, whatever controllers it has. */
+	if (cpu != NULL)
+		u.cpu_us = read_key(cpu, "cpu.stat", "usage_usec");
+	else
+		u.cpu_us = read_number(find_part(cg, 1, CGROUP_CPUACCT), "cpuacct.usage") / 1000;
+	*ret_usage = u;
+}
+
+int
+cgroup_freeze(const struct cgroup *cg, bool frozen, struct err *err)
+{
+	const struct cgroup_part *p = find_part(cg, 2, 0);
+	int r = -ENOTSUP;
+
+	if (p != NULL) {
+		r = cgroup_put(p->dir, "cgroup.freeze", frozen ? "1" : "0");
+	} else {
+		p = find_part(cg, 1, CGROUP_FREEZER);
+		if (p != NULL)
+			r = cgroup_put(p->dir, "freezer.state", frozen ? "FROZEN" : "THAWED");
+	}
+	if (r < 0)
+		return err_set(err, -r, "cannot %s the cell: %s", frozen ? "freeze" : "thaw",
+		               p == NULL ? "it has no cgroup that can" : strerrordesc_np(-r));
+	return 0;
+}
+
+/* SIGKILL for each process in DIR but ourselves; returns how many there were. */
+static size_t
+kill_listed(int dir)
+{
+	OWN(closep) int fd = openat(dir, "cgroup.procs", O_RDONLY | O_CLOEXEC);
+	char text[CGROUP_FILE_MAX];
+	pid_t pid = 0;
+	size_t found = 0;
+	ssize_t n;
+
+	while (fd >= 0 && (n = read(fd, text, sizeof(text))) > 0) {
+		for (ssize_t i = 0; i < n; i++) {
+			if (text[i] >= '0' && text[i] <= '9') {
+				pid = pid * 10 + (text[i] - '0');
+				continue;
+			}
+			if (pid > 0 && pid != getpid()) {
+				kill(pid, SIGKILL);
+				found++;
+			}
+			pid = 0;
+		}
+	}
+	return found;
+}
+
+void
+cgroup_kill(const struct cgroup *cg)
+{
+	const struct cgroup_part *v2 = find_part(cg, 2, 0);
+	const struct cgroup_part *list = v2 != NULL ? v2 : find_part(cg, 1, CGROUP_FREEZER);
+	size_t found;
+
+	if (cg->n == 0 || (v2 != NULL && cgroup_put(v2->dir, "cgroup.kill", "1") == 0))
+		return;
+	if (list == NULL)
+		list = &cg->parts[0];
+	/* Frozen, nothing can fork between the list and the signal; a child of the
+	 * moment before is in the next list. */
+	for (int i = 0; i < KILL_ROUNDS_MAX; i++) {
+		cgroup_freeze(cg, true, NULL);
+		found = kill_listed(list->inside >= 0 ? list->inside : list->dir);
+		cgroup_freeze(cg, false, NULL);
+		if (found == 0)
+			return;
+		pause_us(500);
+	}
+}
+
+/* The first group in DIR, opened, with its name; -1 if there is none. */
+static int
+open_child(int dir, char name[NAME_MAX + 1])
+{
+	int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	OWN(closedirp) DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
+	struct dirent *e;
+
+	while (d != NULL && (e = readdir(d)) != NULL) {
+		if (e->d_type != DT_DIR || strcmp(e->d_name, ".") == 0 ||
+		    strcmp(e->d_name, "..") == 0)
+			continue;
+		snprintf(name, NAME_MAX + 1, "%s", e->d_name);
+		return openat(dir, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	}
+	return -1;
+}
+
+/* Remove a deepest group under TOP (a cell may have made some); false if there
+ * is none or it cannot be removed. */
+static bool
+prune_one(int top)
+{
+	int dir = fcntl(top, F_DUPFD_CLOEXEC, 3), child, below;
+	char name[NAME_MAX + 1], next[NAME_MAX + 1];
+	bool done = false;
+
+	child = open_child(dir, name);
+	while (child >= 0) {
+		below = open_child(child, next);
+		if (below < 0)
+			done = unlinkat(dir, name, AT_REMOVEDIR) == 0;
+		else
+			memcpy(name, next, sizeof(name));
+		close(dir);
+		dir = child;
+		child = below;
+	}
+	closep(&dir);
+	return done;
+}
+
+/* Until the group holds no process, or the DEADLINE. */
+static void
+wait_until_empty(const struct cgroup_part *p, int64_t deadline)
+{
+	OWN(closep) int fd = openat(p->dir, "cgroup.events", O_RDONLY | O_CLOEXEC);
+	struct pollfd watch = { .fd = fd, .events = POLLPRI };
+	char text[256];
+	int64_t left;
+	ssize_t n;
+
+	while (fd >= 0 && (left = deadline - now_ms()) > 0) {
+		n = pread(fd, text, sizeof(text) - 1, 0);
+		if (n <= 0)
+			return;
+		text[n] = '\0';
+		if (cgroup_parse_key(text, "populated") == 0)
+			return;
+		poll(&watch, 1, (int)left);
+	}
+}
+
+static int
+remove_part(const struct cgroup *cg, struct cgroup_part *p, int64_t deadline)
+{
+	long delay = 50;
+	int r;
+
+	for (bool first = true;; first = false) {
+		if (p->version == 2)
+			r = cgroup_v2_remove(p);
+		else
+			r = unlinkat(p->parent, cgroup_part_name(p), AT_REMOVEDIR) < 0 ? -errno : 0;
+		if (r != -EBUSY)
+			return r == -ENOENT ? 0 : r;
+		if (now_ms() >= deadline)
+			return r;
+		if (first)
+			cgroup_kill(cg);
+		if (p->version == 2) {
+			wait_until_empty(p, deadline);
+			for (int i = 0; i < PRUNE_MAX && prune_one(p->dir); i++)
+				;
+		}
+		/* v1 has no event, and v2 tells a moment before it lets go. */
+		if (!first || p->version == 1) {
+			pause_us(delay);
+			delay = delay < 4000 ? delay * 2 : delay;
+		}
+	}
+}
+
+int
+cgroup_destroy(struct cgroup *cg)
+{
+	int64_t deadline;
+	int r = 0, one;
+
+	if (cg == NULL)
+		return 0;
+	deadline = now_ms() + DESTROY_WAIT_MS;
+	for (size_t i = 0; i < cg->n; i++) {
+		one = remove_part(cg, &cg->parts[i], deadline);
+		if (one < 0)
+			r = one;
+	}
+	cgroup_free(cg);
+	return r;
+}
+
+const char *
+cgroup_paths(const struct cgroup *cg)
+{
+	return cg->paths;
+}
+
+/* PATH as a part of CG, if it is a cgroup that we made. */
+static void
+adopt_stale(struct cgroup *cg, char *path)
+{
+	OWN(closep) int parent = -1;
+	OWN(closep) int dir = -1;
+	char *name = strrchr(path, '/');
+	struct cgroup_part *p;
+	struct statfs fs;
+	int version;
+
+	if (cg->n == CGROUP_PARTS_MAX || name == NULL || name == path ||
+	    !cgroup_is_cell_name(name + 1))
+		return;
+	*name = '\0';
+	parent = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	*name = '/';
+	if (parent >= 0)
+		dir = openat(parent, name + 1, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (dir < 0 || fstatfs(dir, &fs) < 0)
+		return;
+	version = fs.f_type == CGROUP2_SUPER_MAGIC ? 2 : fs.f_type == CGROUP_SUPER_MAGIC ? 1 : 0;
+	path = version != 0 ? strdup(path) : NULL;
+	if (path == NULL)
+		return;
+	p = cgroup_add_part(cg, version);
+	p->path = path;
+	if (version == 1 && faccessat(dir, "freezer.state", F_OK, 0) == 0)
+		p->carries = CGROUP_FREEZER;
+	p->parent = TAKE_FD(parent);
+	p->dir = TAKE_FD(dir);
+	p->between = version == 2 && cgroup_v2_has_between(p->path);
+}
+
+void
+cgroup_clear_stale(const char *paths)
+{
+	OWN(freep) char *text = strdup(paths);
+	struct cgroup *cg = calloc(1, sizeof(*cg));
+	char *rest = text, *line;
+
+	while (cg != NULL && (line = strsep(&rest, "\n")) != NULL)
+		adopt_stale(cg, line);
+	if (cg != NULL)
+		cgroup_kill(cg);
+	cgroup_destroy(cg);
+}

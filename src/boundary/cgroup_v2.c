@@ -1,0 +1,455 @@
+/* cgroup_v2.c - the part of a cell's group in the v2 hierarchy: where it may be,
+ * and its limits. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include "base/io.h"
+#include "base/own.h"
+#include "boundary/cgroup_parts.h"
+
+/* The group between the one we found and the cells'. */
+#define BETWEEN "cloister"
+/* Where our own processes go when they alone stand in the way. */
+#define ASIDE "cloister-aside"
+/* Where an ordinary user's cell runs, one below its limits. */
+#define INSIDE "cell"
+#define INSIDE_GROUPS_MAX "64"
+
+#define LEVELS_MAX 64
+#define ASIDE_MAX  16
+/* How often another cell may come in the way. */
+#define TRIES_MAX    100
+#define TRY_AGAIN_US 200
+
+/* The directories from the mount point (level 0) down to our own group. */
+struct levels {
+	char path[PATH_MAX];
+	size_t end[LEVELS_MAX];
+	size_t n;
+};
+
+static const struct {
+	unsigned bit;
+	const char *on, *off;
+} controllers[] = {
+	{ CGROUP_MEMORY, "+memory", "-memory" },
+	{ CGROUP_CPUS,   "+cpu",    "-cpu"    },
+	{ CGROUP_PIDS,   "+pids",   "-pids"   },
+	{ CGROUP_IO,     "+io",     "-io"     },
+};
+
+static bool
+find_levels(struct levels *l, const struct cgroup_hierarchy *h)
+{
+	const char *p;
+
+	if (!cgroup_own_dir(h, l->path))
+		return false;
+	p = l->path + strlen(h->point);
+	for (l->n = 0; l->n < LEVELS_MAX; p = strchrnul(p + 1, '/')) {
+		l->end[l->n++] = (size_t)(p - l->path);
+		if (*p == '\0')
+			return true;
+	}
+	return false;
+}
+
+static int
+open_level(const struct levels *l, size_t i)
+{
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof(path), "%.*s", (int)l->end[i], l->path);
+	return open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+}
+
+/* To start a process in a group below, the kernel wants the right to write the
+ * cgroup.procs of the group that has both. */
+static bool
+may_divide(int dir, struct cgroup_making *m)
+{
+	if (faccessat(dir, "cgroup.subtree_control", W_OK, AT_EACCESS) == 0 &&
+	    faccessat(dir, "cgroup.procs", W_OK, AT_EACCESS) == 0)
+		return true;
+	if (errno != ENOENT)
+		cgroup_note_failure(m, CGROUP_FAILED, errno);
+	return false;
+}
+
+static unsigned
+read_controllers(int dir, const char *file)
+{
+	char text[CGROUP_FILE_MAX];
+
+	return cgroup_get(dir, file, text) ? cgroup_parse_controllers(text) : 0;
+}
+
+/* Turn on what is possible of WANT for the children of level I, and for that, on
+ * the levels above as far as we may.  Returns what they have of WANT. */
+static unsigned
+offer(const struct levels *l, size_t i, unsigned want)
+{
+	OWN(closep) int dir = open_level(l, i);
+	unsigned on, can;
+
+	if (dir < 0)
+		return 0;
+	on = read_controllers(dir, "cgroup.subtree_control") & want;
+	if (on == want || faccessat(dir, "cgroup.subtree_control", W_OK, AT_EACCESS) < 0)
+		return on;
+	can = read_controllers(dir, "cgroup.controllers") & want;
+	if (can != want && i > 0)
+		can |= offer(l, i - 1, want & ~can);
+	for (size_t c = 0; c < ARRAY_LEN(controllers); c++)
+		if ((can & ~on & controllers[c].bit) != 0 &&
+		    cgroup_put(dir, "cgroup.subtree_control", controllers[c].on) == 0)
+			on |= controllers[c].bit;
+	return on;
+}
+
+/* Only the real root may have both processes and children with controllers. */
+static bool
+is_occupied(int dir)
+{
+	char text[CGROUP_FILE_MAX];
+
+	return faccessat(dir, "cgroup.events", F_OK, 0) == 0 &&
+	       (!cgroup_get(dir, "cgroup.procs", text) || text[0] != '\0');
+}
+
+static bool
+is_ours(pid_t pid)
+{
+	char path[64], exe[PATH_MAX];
+	const char *name;
+	ssize_t n;
+
+	if (pid == getpid())
+		return true;
+	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+	n = readlink(path, exe, sizeof(exe) - 1);
+	if (pid <= 0 || n <= 0)
+		return false;
+	exe[n] = '\0';
+	name = strrchr(exe, '/');
+	return name != NULL && (strcmp(name, "/cloister") == 0 ||
+	                        strncmp(name, "/cloister-", strlen("/cloister-")) == 0);
+}
+
+/* Move all processes of FROM to TO; none (-EBUSY) if one of them is not ours. */
+static int
+move_ours(int from, int to)
+{
+	char text[CGROUP_FILE_MAX], *p = text;
+	pid_t pids[ASIDE_MAX];
+	size_t n = 0;
+	int r;
+
+	if (!cgroup_get(from, "cgroup.procs", text))
+		return -EAGAIN;
+	while (*p != '\0') {
+		pid_t pid = (pid_t)strtol(p, &p, 10);
+
+		if (n == ASIDE_MAX || !is_ours(pid))
+			return -EBUSY;
+		pids[n++] = pid;
+		p += strspn(p, "\n");
+	}
+	for (size_t i = 0; i < n; i++) {
+		r = cgroup_putf(to, "cgroup.procs", "%d", (int)pids[i]);
+		if (r < 0 && r != -ESRCH)
+			return -EAGAIN;
+	}
+	return 0;
+}
+
+/* Undo step_aside(), once no cell is left under DIR; otherwise the last does. */
+static void
+step_back(int dir)
+{
+	OWN(closep) int aside = openat(dir, ASIDE, O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	if (aside < 0)
+		return;
+	for (size_t c = 0; c < ARRAY_LEN(controllers); c++)
+		cgroup_put(dir, "cgroup.subtree_control", controllers[c].off);
+	move_ours(aside, dir);
+	unlinkat(dir, ASIDE, AT_REMOVEDIR);
+}
+
+/* A service or container of our own is in a group that is ours to divide, but we
+ * are in it ourselves: go one down.  Nobody else's process is ever moved.
+ * -EAGAIN: another cell was stepping back. */
+static int
+step_aside(int dir)
+{
+	OWN(closep) int aside = -1;
+	int r;
+
+	if (read_controllers(dir, "cgroup.controllers") == 0)
+		return -EBUSY;
+	if (mkdirat(dir, ASIDE, 0755) < 0 && errno != EEXIST)
+		return -EBUSY;
+	aside = openat(dir, ASIDE, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	r = aside < 0 ? -EAGAIN : move_ours(dir, aside);
+	if (r == -EBUSY)
+		step_back(dir);
+	return r;
+}
+
+/* Where a cell's group can be. */
+struct site {
+	size_t level;
+	unsigned offered;               /* what of the limits it can have there */
+};
+
+/* The nearest level that we may divide; -ENOENT if there is none.  With WANT 0
+ * any will do, otherwise one that can offer something. */
+static int
+find_site(const struct levels *l, unsigned want, struct cgroup_making *m,
+          struct site *ret_site)
+{
+	bool found = false;
+
+	*ret_site = (struct site){ 0 };
+	for (size_t i = l->n; i-- > 0;) {
+		OWN(closep) int dir = open_level(l, i);
+		unsigned offered = 0;
+
+		if (dir < 0 || !may_divide(dir, m))
+			continue;
+		if (want != 0 && is_occupied(dir))
+			cgroup_note_failure(m, CGROUP_OCCUPIED, EBUSY);
+		else
+			offered = offer(l, i, want);
+		if (!found || offered != 0)
+			*ret_site = (struct site){ i, offered };
+		found = true;
+		if (offered != 0 || want == 0) {
+			/* What was in the way further down no longer matters. */
+			m->reason = CGROUP_FINE;
+			return 0;
+		}
+	}
+	return found ? 0 : -ENOENT;
+}
+
+/* Make SITE one that offers what is wanted, if only we are in the way. */
+static int
+clear_site(const struct levels *l, unsigned want, struct cgroup_making *m,
+           struct site *site)
+{
+	OWN(closep) int dir = open_level(l, site->level);
+	int r;
+
+	r = dir < 0 ? -EAGAIN : step_aside(dir);
+	if (r < 0)
+		return r;
+	site->offered = offer(l, site->level, want);
+	if (site->offered == 0) {
+		step_back(dir);
+		return -EAGAIN;
+	}
+	m->reason = CGROUP_FINE;
+	return 0;
+}
+
+/* Returns the group between, made and with the controllers on, or a negative
+ * errno. */
+static int
+open_between(int near, unsigned offered)
+{
+	OWN(closep) int dir = -1;
+	char text[64] = "";
+	int r;
+
+	if (mkdirat(near, BETWEEN, 0755) < 0 && errno != EEXIST)
+		return -errno;
+	dir = openat(near, BETWEEN, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (dir < 0)
+		return -errno;
+	for (size_t c = 0; c < ARRAY_LEN(controllers); c++)
+		if ((offered & controllers[c].bit) != 0)
+			snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s ",
+			         controllers[c].on);
+	r = cgroup_put(dir, "cgroup.subtree_control", text);
+	return r < 0 ? r : TAKE_FD(dir);
+}
+
+/* The group between goes with the last cell in it. */
+static void
+remove_between(int near)
+{
+	if (unlinkat(near, BETWEEN, AT_REMOVEDIR) == 0 || errno == ENOENT)
+		step_back(near);
+}
+
+/* Make the directory at SITE, and open it in P. */
+static int
+place(const struct levels *l, const struct site *site, const char *name,
+      struct cgroup_part *p)
+{
+	OWN(closep) int near = open_level(l, site->level);
+	OWN(closep) int parent = -1;
+	int r = 0;
+
+	if (near < 0)
+		return -errno;
+	p->carries = site->offered;
+	p->between = site->offered != 0;
+	free(p->path);
+	p->path = str_format("%.*s%s/%s", (int)l->end[site->level], l->path,
+	                     p->between ? "/" BETWEEN : "", name);
+	if (p->path == NULL)
+		return -ENOMEM;
+	parent = p->between ? open_between(near, site->offered) : TAKE_FD(near);
+	if (parent < 0)
+		r = parent;
+	else if (mkdirat(parent, name, 0755) < 0)
+		r = -errno;
+	if (r < 0) {
+		if (p->between)
+			remove_between(near);
+		return r;
+	}
+	p->parent = TAKE_FD(parent);
+	p->dir = openat(p->parent, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return p->dir < 0 ? -errno : 0;
+}
+
+/* Find a site and take it; -EAGAIN when another cell's end, which takes away the
+ * group between, came in the way. */
+static int
+settle(const struct levels *l, unsigned want, const char *name, struct cgroup_making *m,
+       struct cgroup_part *p, bool last)
+{
+	struct site site;
+	int r;
+
+	r = find_site(l, want, m, &site);
+	if (r < 0)
+		return r;
+	if (want != 0 && site.offered == 0 && m->reason == CGROUP_OCCUPIED) {
+		r = clear_site(l, want, m, &site);
+		if (r == -EAGAIN && !last)
+			return r;
+	}
+	r = place(l, &site, name, p);
+	return r == -ENOENT || r == -ENODEV ? -EAGAIN : r;
+}
+
+/* The files of the group are its user's, who is also the cell's user: from a
+ * group below, as the root of its cgroup namespace, the cell cannot name them. */
+static int
+open_inside(struct cgroup_part *p)
+{
+	if (geteuid() == 0) {
+		p->inside = p->dir;
+		return 0;
+	}
+	if (mkdirat(p->dir, INSIDE, 0755) < 0)
+		return -errno;
+	p->inside = openat(p->dir, INSIDE, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (p->inside < 0)
+		return -errno;
+	return cgroup_put(p->dir, "cgroup.max.descendants", INSIDE_GROUPS_MAX);
+}
+
+static int
+limit_memory(int dir, uint64_t bytes)
+{
+	int r = cgroup_putf(dir, "memory.max", "%" PRIu64, bytes);
+
+	if (r == 0)
+		r = cgroup_put(dir, "memory.swap.max", "0");
+	/* A kernel that cannot swap has no such file. */
+	return r == -ENOENT ? 0 : r;
+}
+
+static int
+limit_cpus(int dir, uint64_t quota_us, uint64_t period_us)
+{
+	return cgroup_putf(dir, "cpu.max", "%" PRIu64 " %" PRIu64, quota_us, period_us);
+}
+
+static int
+limit_pids(int dir, uint64_t pids)
+{
+	return cgroup_putf(dir, "pids.max", "%" PRIu64, pids);
+}
+
+static int
+limit_io(int dir, dev_t disk, uint64_t bps)
+{
+	return cgroup_putf(dir, "io.max", "%u:%u rbps=%" PRIu64 " wbps=%" PRIu64,
+	                   major(disk), minor(disk), bps, bps);
+}
+
+static const struct cgroup_setters setters = { limit_memory, limit_cpus, limit_pids, limit_io };
+
+int
+cgroup_v2_make(struct cgroup *cg, const struct cgroup_hierarchy *h, unsigned want,
+               struct cgroup_making *m)
+{
+	char name[CGROUP_NAME_MAX];
+	struct cgroup_part *p;
+	struct levels l;
+	int r = -EAGAIN;
+
+	if (!find_levels(&l, h)) {
+		cgroup_note_failure(m, CGROUP_NOT_MOUNTED, ENOENT);
+		return 0;
+	}
+	cgroup_cell_name(name, m->id);
+	p = cgroup_add_part(cg, 2);
+	for (int i = 0; i < TRIES_MAX && r == -EAGAIN; i++) {
+		if (i > 0)
+			usleep(TRY_AGAIN_US);
+		r = settle(&l, want, name, m, p, i == TRIES_MAX - 1);
+	}
+	if (r == 0) {
+		r = open_inside(p);
+		if (r < 0)
+			cgroup_v2_remove(p);
+	}
+	if (r == 0) {
+		cgroup_set_limits(p, &setters, m);
+		return 0;
+	}
+	cgroup_drop_part(cg);
+	/* With no site, what forbids each is noted already. */
+	cgroup_note_failure(m, CGROUP_FAILED, -r);
+	return r == -EEXIST ? r : 0;
+}
+
+int
+cgroup_v2_remove(struct cgroup_part *part)
+{
+	OWN(closep) int near = -1;
+
+	if (part->inside != part->dir && part->inside >= 0)
+		unlinkat(part->dir, INSIDE, AT_REMOVEDIR);
+	if (unlinkat(part->parent, cgroup_part_name(part), AT_REMOVEDIR) < 0 && errno != ENOENT)
+		return -errno;
+	if (part->between)
+		near = openat(part->parent, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (near >= 0)
+		remove_between(near);
+	return 0;
+}
+
+bool
+cgroup_v2_has_between(const char *path)
+{
+	const char *end = strrchr(path, '/');
+	size_t len = strlen("/" BETWEEN);
+
+	return end != NULL && (size_t)(end - path) >= len &&
+	       memcmp(end - len, "/" BETWEEN, len) == 0;
+}

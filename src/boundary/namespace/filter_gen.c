@@ -1,0 +1,371 @@
+/* filter_gen.c - at build time, turns filter_table.h into BPF: C on stdout.
+ *
+ * libseccomp knows the numbers of the calls.  The code is made here, because its
+ * rules cannot say "one of these values in the lower 32 bits, else this errno",
+ * and because ranges of numbers, instead of numbers, make a filter less
+ * than half as long and so quicker to load: every cell's start pays for that.
+ *
+ * The shape: architecture, then a binary search over ranges of call numbers.  A
+ * call without cases is decided by its number alone, which the kernel notices and
+ * keeps in a bitmap: such a call never runs the filter. */
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <seccomp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "boundary/namespace/filter_table.h"
+
+#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
+#define NUMBERS_MAX 1024        /* calls of one architecture */
+#define NAME_MAX_LEN 64
+#define X32_BIT 0x40000000u     /* __X32_SYSCALL_BIT, which only x86 headers have */
+#define JUMP_MAX 255            /* a conditional jump has one byte */
+
+static const struct arch {
+	const char *name, *macro;
+	uint32_t token;             /* libseccomp's and the kernel's */
+	bool has_x32;
+} arches[] = {
+	{ "x86_64", "__x86_64__", SCMP_ARCH_X86_64, true },
+	{ "aarch64", "__aarch64__", SCMP_ARCH_AARCH64, false },
+};
+
+struct answer {                 /* what one call gets */
+	uint32_t verdict;
+	const struct filter_case *cases;
+};
+struct range {                  /* from START to the next range's */
+	uint32_t start;
+	struct answer answer;
+};
+struct ranges {
+	struct range at[2 * NUMBERS_MAX];
+	size_t count;
+};
+struct code {
+	struct sock_filter at[BPF_MAXINSNS];
+	size_t count;
+};
+
+static void __attribute__((noreturn, format(printf, 1, 2)))
+fail(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	fputs("filter_gen: ", stderr);
+	vfprintf(stderr, fmt, ap);
+	fputc('\n', stderr);
+	va_end(ap);
+	exit(1);
+}
+
+/* ---- names ----------------------------------------------------------------------- */
+
+/* -1 where the architecture has no such call; a name that nobody knows is a slip. */
+static int
+number_of(const struct arch *arch, const char *name)
+{
+	int known = seccomp_syscall_resolve_name_arch(arch->token, name);
+
+	for (size_t i = 0; i < COUNT(filter_numbers); i++) {
+		if (strcmp(filter_numbers[i].name, name) != 0)
+			continue;
+		if (known >= 0 && known != filter_numbers[i].nr)
+			fail("%s is %d on %s, not %d", name, known, arch->name,
+			     filter_numbers[i].nr);
+		return filter_numbers[i].nr;
+	}
+	if (known == __NR_SCMP_ERROR)
+		fail("no system call is called '%s'", name);
+	return known < 0 ? -1 : known;
+}
+
+/* The next of NAMES, or false at the end. */
+static bool
+next_name(const char **names, char name[NAME_MAX_LEN])
+{
+	size_t len = strcspn(*names, " ");
+
+	if (len == 0)
+		return false;
+	if (len >= NAME_MAX_LEN)
+		fail("'%s' is no name", *names);
+	memcpy(name, *names, len);
+	name[len] = '\0';
+	*names += len + ((*names)[len] == ' ');
+	return true;
+}
+
+/* ---- rows to ranges ----------------------------------------------------------------- */
+
+static void
+fill_from_table(const struct arch *arch, const struct filter_row *rows, size_t count,
+                enum filter_group open, struct answer answers[NUMBERS_MAX])
+{
+	bool seen[NUMBERS_MAX] = { false };
+
+	for (size_t i = 0; i < count; i++) {
+		const char *names = rows[i].names;
+		char name[NAME_MAX_LEN];
+
+		if ((rows[i].verdict != 0) == (rows[i].cases != NULL))
+			fail("'%s' needs a verdict or cases, not both", names);
+		while (next_name(&names, name)) {
+			int nr = number_of(arch, name);
+
+			if (nr < 0)
+				continue;
+			if (nr >= NUMBERS_MAX || seen[nr])
+				fail("'%s' is named twice in one table, or too high", name);
+			seen[nr] = true;
+			if (open != GROUP_NONE && rows[i].group == open)
+				answers[nr] = (struct answer){ .verdict = ALLOW };
+			else
+				answers[nr] = (struct answer){ rows[i].verdict, rows[i].cases };
+		}
+	}
+}
+
+static void
+ranges_add(struct ranges *r, uint32_t start, struct answer answer)
+{
+	const struct answer *last = r->count > 0 ? &r->at[r->count - 1].answer : NULL;
+
+	if (last != NULL && last->verdict == answer.verdict && last->cases == answer.cases)
+		return;
+	r->at[r->count++] = (struct range){ start, answer };
+}
+
+static void
+ranges_make(const struct arch *arch, const struct filter_profile_spec *profile,
+            enum filter_group open, struct ranges *ret_ranges)
+{
+	const struct answer otherwise = { .verdict = profile->otherwise };
+	struct answer answers[NUMBERS_MAX];
+
+	for (size_t i = 0; i < NUMBERS_MAX; i++)
+		answers[i] = otherwise;
+	for (size_t t = FILTER_TABLES_MAX; t-- > 0;)
+		fill_from_table(arch, profile->tables[t].rows, profile->tables[t].count, open,
+		                answers);
+
+	ret_ranges->count = 0;
+	for (uint32_t nr = 0; nr < NUMBERS_MAX; nr++)
+		ranges_add(ret_ranges, nr, answers[nr]);
+	ranges_add(ret_ranges, NUMBERS_MAX, otherwise);
+	if (arch->has_x32) {
+		/* A foreign architecture that shares our token.  -1 is no call of it but a
+		 * tracer's way to skip one. */
+		uint32_t verdict = open == GROUP_ARCH ? ALLOW : KILL;
+
+		ranges_add(ret_ranges, X32_BIT, (struct answer){ .verdict = verdict });
+		ranges_add(ret_ranges, UINT32_MAX, otherwise);
+	}
+}
+
+/* ---- ranges to code ------------------------------------------------------------------- */
+
+static size_t
+emit(struct code *c, struct sock_filter insn)
+{
+	if (c->count == BPF_MAXINSNS)
+		fail("a filter is over %d instructions", BPF_MAXINSNS);
+	c->at[c->count] = insn;
+	return c->count++;
+}
+
+static void
+emit_return(struct code *c, uint32_t verdict)
+{
+	emit(c, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, verdict));
+}
+
+/* From instruction AT to the one that comes next. */
+static unsigned char
+distance(const struct code *c, size_t at)
+{
+	size_t n = c->count - at - 1;
+
+	if (n > JUMP_MAX)
+		fail("a jump over %zu instructions does not fit its byte", n);
+	return (unsigned char)n;
+}
+
+/* Falls through if the test holds; else jumps from the instruction returned, whose
+ * target is still open. */
+static size_t
+emit_test(struct code *c, const struct filter_test *t)
+{
+	size_t first;
+
+	emit(c, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+		(uint32_t)(offsetof(struct seccomp_data, args) + 8 * (size_t)(t->arg & 7) + (t->arg & 8 ? 4 : 0))));
+	if (t->mask != UINT32_MAX)
+		emit(c, (struct sock_filter)BPF_STMT(BPF_ALU | BPF_AND | BPF_K, t->mask));
+	first = c->count;
+	for (size_t i = 0; i < t->count; i++)
+		emit(c, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, t->values[i], 0, 0));
+	for (size_t i = first; i < c->count; i++)
+		c->at[i].jt = distance(c, i);
+	return c->count - 1;
+}
+
+static void
+emit_cases(struct code *c, const struct filter_case *cases)
+{
+	for (;; cases++) {
+		size_t misses[FILTER_TESTS_MAX], count = 0;
+
+		while (count < FILTER_TESTS_MAX && cases->tests[count].count > 0) {
+			misses[count] = emit_test(c, &cases->tests[count]);
+			count++;
+		}
+		emit_return(c, cases->verdict);
+		if (count == 0)
+			return;
+		for (size_t i = 0; i < count; i++)
+			c->at[misses[i]].jf = distance(c, misses[i]);
+	}
+}
+
+/* Ranges FIRST to LAST, both included: the lower half falls through, the upper
+ * half is behind it. */
+static void
+emit_search(struct code *c, const struct ranges *r, size_t first, size_t last)
+{
+	size_t middle = first + (last - first + 1) / 2, at;
+
+	if (first == last) {
+		if (r->at[first].answer.cases != NULL)
+			emit_cases(c, r->at[first].answer.cases);
+		else
+			emit_return(c, r->at[first].answer.verdict);
+		return;
+	}
+	at = emit(c, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K,
+		r->at[middle].start, 0, 0));
+	emit_search(c, r, first, middle - 1);
+	c->at[at].jt = distance(c, at);
+	emit_search(c, r, middle, last);
+}
+
+static void
+code_make(const struct arch *arch, const struct filter_profile_spec *profile,
+          enum filter_group open, struct code *ret_code)
+{
+	static struct ranges ranges;
+
+	ranges_make(arch, profile, open, &ranges);
+	ret_code->count = 0;
+	emit(ret_code, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+		offsetof(struct seccomp_data, arch)));
+	emit(ret_code, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, arch->token, 1, 0));
+	emit_return(ret_code, open == GROUP_ARCH ? ALLOW : KILL);
+	emit(ret_code, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+		offsetof(struct seccomp_data, nr)));
+	emit_search(ret_code, &ranges, 0, ranges.count - 1);
+}
+
+/* ---- printing ---------------------------------------------------------------------------- */
+
+static void
+print_code(const char *name, const struct code *c)
+{
+	printf("static const struct sock_filter %s[%zu] = {", name, c->count);
+	for (size_t i = 0; i < c->count; i++)
+		printf("%s{ 0x%02x, %u, %u, 0x%08x },", i % 3 == 0 ? "\n\t" : " ", c->at[i].code,
+		       c->at[i].jt, c->at[i].jf, c->at[i].k);
+	printf("\n};\n");
+}
+
+static void
+print_arch(const struct arch *arch)
+{
+	static struct code code;
+	char name[NAME_MAX_LEN];
+
+	printf("#if defined(%s) || defined(FILTER_EVERY_ARCH)\n", arch->macro);
+	for (size_t p = 0; p < FILTER_PROFILES; p++) {
+		code_make(arch, &filter_profiles[p], GROUP_NONE, &code);
+		snprintf(name, sizeof(name), "filter_%s_%s", arch->name, filter_profiles[p].name);
+		print_code(name, &code);
+	}
+	printf("static const struct filter_code filter_%s[] = {\n", arch->name);
+	for (size_t p = 0; p < FILTER_PROFILES; p++)
+		printf("\tFILTER_CODE(filter_%s_%s),\n", arch->name, filter_profiles[p].name);
+	printf("};\n#endif\n");
+}
+
+#ifdef CLOISTER_MUTANT
+static void
+print_mutants(const struct arch *arch)
+{
+	static const enum filter_profile agents[] = { FILTER_DEFAULT, FILTER_NESTED };
+	static struct code code;
+	char name[NAME_MAX_LEN];
+
+	printf("#if defined(%s) || defined(FILTER_EVERY_ARCH)\n", arch->macro);
+	for (size_t i = 0; i < COUNT(agents); i++)
+		for (enum filter_group g = 1; g < GROUPS; g++) {
+			code_make(arch, &filter_profiles[agents[i]], g, &code);
+			snprintf(name, sizeof(name), "filter_%s_mutant_%zu_%u", arch->name, i, g);
+			print_code(name, &code);
+		}
+	printf("static const struct filter_mutant filter_%s_mutants[] = {\n", arch->name);
+	for (size_t i = 0; i < COUNT(agents); i++)
+		for (enum filter_group g = 1; g < GROUPS; g++)
+			printf("\t{ \"%s\", %d, FILTER_CODE(filter_%s_mutant_%zu_%u) },\n",
+			       filter_groups[g], agents[i], arch->name, i, g);
+	printf("};\n#endif\n");
+}
+#endif
+
+/* Every call that a table names, for tests that judge both architectures on one. */
+static void
+print_numbers(void)
+{
+	printf("#ifdef FILTER_EVERY_ARCH\n"
+	       "static const struct { const char *name; int nr[%zu]; } filter_calls[] = {\n",
+	       COUNT(arches));
+	for (size_t p = 0; p < FILTER_PROFILES; p++)
+		for (size_t t = 0; t < FILTER_TABLES_MAX; t++)
+			for (size_t i = 0; i < filter_profiles[p].tables[t].count; i++) {
+				const char *names = filter_profiles[p].tables[t].rows[i].names;
+				char name[NAME_MAX_LEN];
+
+				while (next_name(&names, name)) {
+					printf("\t{ \"%s\", {", name);
+					for (size_t a = 0; a < COUNT(arches); a++)
+						printf(" %d,", number_of(&arches[a], name));
+					printf(" } },\n");
+				}
+			}
+	printf("};\n#endif\n");
+}
+
+int
+main(void)
+{
+	printf("/* Made by filter_gen.c from filter_table.h. */\n"
+	       "#include <linux/filter.h>\n\n"
+	       "struct filter_code { const struct sock_filter *at; unsigned short count; };\n"
+	       "#define FILTER_CODE(a) { a, sizeof(a) / sizeof((a)[0]) }\n");
+	for (size_t a = 0; a < COUNT(arches); a++)
+		print_arch(&arches[a]);
+#ifdef CLOISTER_MUTANT
+	printf("struct filter_mutant { const char *control; int profile; "
+	       "struct filter_code code; };\n");
+	for (size_t a = 0; a < COUNT(arches); a++)
+		print_mutants(&arches[a]);
+#endif
+	print_numbers();
+	if (fflush(stdout) != 0 || ferror(stdout))
+		fail("cannot write");
+	return 0;
+}

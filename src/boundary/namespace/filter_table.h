@@ -1,0 +1,491 @@
+/* filter_table.h - what each profile may ask of the kernel, row by row.
+ *
+ * Only filter_gen.c (which turns this into BPF) and the tests read it.  A row
+ * answers for the system calls it names, either with one verdict or with cases,
+ * the first that fits.  Where two tables of a profile name the same call, the
+ * earlier table has the word.
+ *
+ * Every tested argument is tested by its lower 32 bits: each of them is an int,
+ * an unsigned int or flags of which the kernel itself uses no more, so what is
+ * in the upper half can neither open nor close anything.  The one pointer that is
+ * tested, for being NULL, is tested in both halves. */
+#ifndef CLOISTER_FILTER_TABLE_H
+#define CLOISTER_FILTER_TABLE_H
+#include <errno.h>
+#include <linux/netlink.h>
+#include <linux/prctl.h>
+#include <linux/sched.h>
+#include <linux/seccomp.h>
+#include <netinet/in.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/personality.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include "boundary/namespace/filter.h"
+
+/* ---- how to read a row -------------------------------------------------------- */
+
+#define ALLOW     SECCOMP_RET_ALLOW
+#define KILL      SECCOMP_RET_KILL_PROCESS
+#define ERRNO(e)  (SECCOMP_RET_ERRNO | (e))
+#define DENY      ERRNO(EPERM)      /* known, and dangerous */
+#define ABSENT    ERRNO(ENOSYS)     /* programs fall back as on an older kernel */
+
+/* The mutant build has one more filter for each of these, with its rows open. */
+enum filter_group {
+	GROUP_NONE,
+	GROUP_CLONE, GROUP_SOCKET, GROUP_IOCTL, GROUP_ARCH, GROUP_KEYRING, GROUP_IOURING,
+	GROUP_BPF, GROUP_PERF, GROUP_UFFD, GROUP_MOUNT, GROUP_NOTIFY, GROUP_HANDLE,
+	GROUP_PIDFD, GROUP_PERSONALITY, GROUP_PRCTL, GROUP_MKNOD, GROUP_FANOTIFY, GROUP_CORE,
+	GROUPS
+};
+
+#define FILTER_TESTS_MAX 3
+struct filter_test {
+	int arg;                    /* 0 to 5; with 8 added: its upper half */
+	uint32_t mask;
+	const uint32_t *values;     /* argument & mask is one of these */
+	size_t count;
+};
+struct filter_case {            /* fits if all its tests do; one without tests ends the list */
+	uint32_t verdict;
+	struct filter_test tests[FILTER_TESTS_MAX];
+};
+struct filter_row {
+	const char *names;          /* one space between them */
+	uint32_t verdict;           /* or: */
+	const struct filter_case *cases;
+	enum filter_group group;
+};
+
+#define VALUES(...) (const uint32_t[]){ __VA_ARGS__ }, \
+	sizeof((const uint32_t[]){ __VA_ARGS__ }) / sizeof(uint32_t)
+#define IS(arg, ...)           { arg, 0xffffffff, VALUES(__VA_ARGS__) }
+#define BITS(arg, mask, ...)   { arg, mask, VALUES(__VA_ARGS__) }
+#define NO_BITS(arg, mask)     { arg, mask, VALUES(0) }
+#define ONLY_BITS(arg, mask)   { arg, ~(uint32_t)(mask), VALUES(0) }
+#define IS_NULL(arg)           NO_BITS(arg, 0xffffffff), NO_BITS((arg) | 8, 0xffffffff)
+#define END                    { 0 }
+
+/* ---- the agent: arguments ------------------------------------------------------ */
+
+#define NAMESPACE_FLAGS (CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | \
+	CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET)
+
+/* A user namespace of one's own opens most of the kernel's privileged code, where
+ * most escapes of recent years began. */
+static const struct filter_case filter_clone[] = {
+	{ ALLOW, { NO_BITS(0, NAMESPACE_FLAGS) } },
+	{ DENY,  { END } },
+};
+static const struct filter_case filter_unshare[] = {
+	{ ALLOW, { ONLY_BITS(0, CLONE_FILES | CLONE_FS | CLONE_SYSVSEM | CLONE_VM |
+	                        CLONE_SIGHAND | CLONE_THREAD) } },
+	{ DENY,  { END } },
+};
+
+/* The type is tested too: SOCK_SEQPACKET with protocol 0 would be SCTP.  The answer
+ * is that of a kernel without the family: PAM goes on when NETLINK_AUDIT is not
+ * supported, but gives up when it is forbidden. */
+#define SOCKET_TYPE (~(uint32_t)(SOCK_CLOEXEC | SOCK_NONBLOCK))
+static const struct filter_case filter_socket[] = {
+	{ ALLOW, { IS(0, AF_UNIX) } },
+	{ ALLOW, { IS(0, AF_INET, AF_INET6), BITS(1, SOCKET_TYPE, SOCK_STREAM, SOCK_DGRAM),
+	           IS(2, 0, IPPROTO_TCP, IPPROTO_UDP) } },
+	{ ALLOW, { IS(0, AF_NETLINK), IS(2, NETLINK_ROUTE) } },
+	{ ERRNO(EAFNOSUPPORT), { END } },
+};
+static const struct filter_case filter_socketpair[] = {
+	{ ALLOW, { IS(0, AF_UNIX) } },
+	{ ERRNO(EAFNOSUPPORT), { END } },
+};
+
+/* The one list of what is closed: a list of the ioctls that programs need has no
+ * end.  Devices are kept out by the cell's /dev; what is left is the terminal. */
+static const struct filter_case filter_ioctl[] = {
+	{ DENY,  { IS(1, TIOCSTI,           /* types on the terminal for its owner */
+	                 TIOCLINUX,         /* the same by selecting and pasting */
+	                 TIOCSETD,          /* loads line disciplines, a source of holes */
+	                 TIOCCONS,          /* takes the console's output */
+	                 TIOCSLCKTRMIOS, TIOCVHANGUP, TIOCSSERIAL) } },
+	{ ALLOW, { END } },
+};
+
+/* Query, reset, and the one flag without which ThreadSanitizer's programs do not
+ * start and gdb cannot repeat a run: it weakens nothing but the caller itself.  The
+ * rest maps page zero, makes data executable, or brings old systems' quirks. */
+static const struct filter_case filter_personality[] = {
+	{ ALLOW, { IS(0, 0, 0xffffffff, ADDR_NO_RANDOMIZE) } },
+	{ DENY,  { END } },
+};
+
+/* The limit on core files is 1, at which the kernel starts no handler for a crash.
+ * At 0 it would start the host's, as the host's root, on the agent's memory. */
+static const struct filter_case filter_setrlimit[] = {
+	{ DENY,  { IS(0, RLIMIT_CORE) } },
+	{ ALLOW, { END } },
+};
+static const struct filter_case filter_prlimit[] = {
+	{ ALLOW, { IS_NULL(2) } },
+	{ DENY,  { IS(1, RLIMIT_CORE) } },
+	{ ALLOW, { END } },
+};
+
+/* Filters of the agent's own can only narrow ours.  But where two filters notify, the
+ * later one's listener answers, and may let the call go on. */
+static const struct filter_case filter_seccomp[] = {
+	{ ALLOW, { IS(0, SECCOMP_SET_MODE_FILTER),
+	           ONLY_BITS(1, SECCOMP_FILTER_FLAG_TSYNC | SECCOMP_FILTER_FLAG_LOG |
+	                        SECCOMP_FILTER_FLAG_SPEC_ALLOW) } },
+	{ ALLOW, { IS(0, SECCOMP_SET_MODE_STRICT, SECCOMP_GET_ACTION_AVAIL,
+	                 SECCOMP_GET_NOTIF_SIZES), IS(1, 0) } },
+	{ DENY,  { END } },
+};
+
+/* No type at all means a regular file. */
+static const struct filter_case filter_mknod[] = {
+	{ ALLOW, { BITS(1, S_IFMT, 0, S_IFREG, S_IFIFO, S_IFSOCK) } },
+	{ DENY,  { END } },
+};
+static const struct filter_case filter_mknodat[] = {
+	{ ALLOW, { BITS(2, S_IFMT, 0, S_IFREG, S_IFIFO, S_IFSOCK) } },
+	{ DENY,  { END } },
+};
+
+#ifndef PR_SET_MDWE
+#define PR_SET_MDWE 65
+#define PR_GET_MDWE 66
+#endif
+#ifndef PR_SET_MEMORY_MERGE
+#define PR_SET_MEMORY_MERGE 67
+#endif
+#ifndef PR_GET_AUXV
+#define PR_GET_AUXV 0x41555856
+#endif
+#ifndef PR_GET_SHADOW_STACK_STATUS
+#define PR_GET_SHADOW_STACK_STATUS 74
+#define PR_SET_SHADOW_STACK_STATUS 75
+#define PR_LOCK_SHADOW_STACK_STATUS 76
+#endif
+/* The answer to the rest is that of a kernel that does not know the option. */
+static const struct filter_case filter_prctl[] = {
+	{ ALLOW, { IS(0, PR_SET_NAME, PR_GET_NAME, PR_SET_VMA, PR_SET_PDEATHSIG,
+	                 PR_GET_PDEATHSIG, PR_SET_DUMPABLE, PR_GET_DUMPABLE,
+	                 PR_SET_NO_NEW_PRIVS, PR_GET_NO_NEW_PRIVS, PR_SET_SECCOMP,
+	                 PR_GET_SECCOMP, PR_CAPBSET_READ, PR_CAPBSET_DROP, PR_CAP_AMBIENT,
+	                 PR_SET_KEEPCAPS, PR_GET_KEEPCAPS, PR_SET_SECUREBITS,
+	                 PR_GET_SECUREBITS, PR_SET_CHILD_SUBREAPER, PR_GET_CHILD_SUBREAPER,
+	                 PR_SET_PTRACER, PR_SET_TIMERSLACK, PR_GET_TIMERSLACK,
+	                 PR_SET_TIMING, PR_GET_TIMING, PR_GET_TID_ADDRESS,
+	                 PR_SET_THP_DISABLE, PR_GET_THP_DISABLE, PR_GET_AUXV,
+	                 PR_SET_TSC, PR_GET_TSC, PR_GET_SPECULATION_CTRL,
+	                 PR_SET_SPECULATION_CTRL, PR_SET_SYSCALL_USER_DISPATCH,
+	                 PR_SET_MDWE, PR_GET_MDWE, PR_GET_SHADOW_STACK_STATUS,
+	                 PR_SET_SHADOW_STACK_STATUS, PR_LOCK_SHADOW_STACK_STATUS,
+	                 PR_SVE_SET_VL, PR_SVE_GET_VL, PR_SME_SET_VL, PR_SME_GET_VL,
+	                 PR_PAC_RESET_KEYS, PR_PAC_SET_ENABLED_KEYS, PR_PAC_GET_ENABLED_KEYS,
+	                 PR_SET_TAGGED_ADDR_CTRL, PR_GET_TAGGED_ADDR_CTRL) } },
+	{ DENY,  { IS(0, PR_SET_MM,             /* forges /proc/self/exe and the argv others see */
+	                 PR_SET_MEMORY_MERGE,   /* pages shared with others tell what is in them */
+	                 PR_SCHED_CORE,         /* idles a core's siblings for everybody */
+	                 PR_MCE_KILL, PR_SET_IO_FLUSHER) } },
+	{ ERRNO(EINVAL), { END } },
+};
+
+/* ---- the agent: system calls ---------------------------------------------------- */
+
+static const struct filter_row filter_agent[] = {
+	/* Descriptors and bytes. */
+	{ "read readv pread64 preadv preadv2 write writev pwrite64 pwritev pwritev2 lseek "
+	  "sendfile splice tee vmsplice copy_file_range readahead fadvise64", .verdict = ALLOW },
+	{ "close close_range dup dup2 dup3 fcntl flock pipe pipe2", .verdict = ALLOW },
+	{ "poll ppoll select pselect6 epoll_create epoll_create1 epoll_ctl epoll_wait "
+	  "epoll_pwait epoll_pwait2 eventfd eventfd2 signalfd signalfd4", .verdict = ALLOW },
+	{ "timerfd_create timerfd_settime timerfd_gettime inotify_init inotify_init1 "
+	  "inotify_add_watch inotify_rm_watch", .verdict = ALLOW },
+	/* The old asynchronous interface, for databases: it is small and long settled. */
+	{ "io_setup io_destroy io_submit io_cancel io_getevents io_pgetevents", .verdict = ALLOW },
+
+	/* Files: what may be reached is for the mounts and Landlock to say. */
+	{ "open openat openat2 creat truncate ftruncate fallocate sync syncfs fsync "
+	  "fdatasync sync_file_range", .verdict = ALLOW },
+	{ "stat lstat fstat newfstatat statx statfs fstatfs access faccessat faccessat2 "
+	  "readlink readlinkat getdents getdents64 getcwd chdir fchdir umask", .verdict = ALLOW },
+	{ "mkdir mkdirat rmdir unlink unlinkat rename renameat renameat2 link linkat symlink "
+	  "symlinkat", .verdict = ALLOW },
+	{ "chmod fchmod fchmodat fchmodat2 chown fchown lchown fchownat utime utimes "
+	  "utimensat futimesat", .verdict = ALLOW },
+	{ "setxattr lsetxattr fsetxattr getxattr lgetxattr fgetxattr listxattr llistxattr "
+	  "flistxattr removexattr lremovexattr fremovexattr setxattrat getxattrat listxattrat "
+	  "removexattrat", .verdict = ALLOW },
+	/* A handle by itself opens nothing; mountpoint(1) and file watchers compare them. */
+	{ "name_to_handle_at", .verdict = ALLOW },
+
+	/* Memory. */
+	{ "brk mmap munmap mremap mprotect madvise msync mincore mlock mlock2 munlock mlockall "
+	  "munlockall mseal memfd_create pkey_alloc pkey_free pkey_mprotect map_shadow_stack "
+	  "process_madvise process_mrelease", .verdict = ALLOW },
+	/* Placement of one's own pages; libnuma, the JVM and numeric libraries ask. */
+	{ "get_mempolicy set_mempolicy mbind", .verdict = ALLOW },
+
+	/* Processes, threads, signals, identity (there are no capabilities to gain by). */
+	{ "fork vfork execve execveat exit exit_group wait4 waitid set_tid_address "
+	  "set_robust_list get_robust_list futex futex_waitv futex_wait futex_wake "
+	  "futex_requeue rseq membarrier arch_prctl restart_syscall", .verdict = ALLOW },
+	{ "kill tkill tgkill rt_sigaction rt_sigprocmask rt_sigpending rt_sigqueueinfo "
+	  "rt_tgsigqueueinfo rt_sigreturn rt_sigsuspend rt_sigtimedwait sigaltstack pause "
+	  "pidfd_open pidfd_send_signal", .verdict = ALLOW },
+	{ "getpid getppid gettid getpgid setpgid getpgrp getsid setsid getuid geteuid getgid "
+	  "getegid getresuid getresgid getgroups setuid setgid setreuid setregid setresuid "
+	  "setresgid setfsuid setfsgid setgroups capget capset", .verdict = ALLOW },
+	{ "setrlimit", .cases = filter_setrlimit, .group = GROUP_CORE },
+	{ "prlimit64", .cases = filter_prlimit, .group = GROUP_CORE },
+	{ "getrlimit getrusage times getpriority setpriority ioprio_get "
+	  "ioprio_set sched_yield sched_getaffinity sched_setaffinity sched_getattr "
+	  "sched_setattr sched_getparam sched_setparam sched_getscheduler sched_setscheduler "
+	  "sched_get_priority_max sched_get_priority_min sched_rr_get_interval getcpu",
+	  .verdict = ALLOW },
+	/* Debuggers, strace and LeakSanitizer need these.  They reach what a process may
+	 * already signal: the pid namespace and the user namespace are their bounds. */
+	{ "ptrace process_vm_readv process_vm_writev kcmp", .verdict = ALLOW },
+	/* An agent that walls in its own children makes its cell stronger. */
+	{ "landlock_create_ruleset landlock_add_rule landlock_restrict_self", .verdict = ALLOW },
+
+	/* Time and the machine's name. */
+	{ "nanosleep clock_nanosleep clock_gettime clock_getres gettimeofday time alarm "
+	  "getitimer setitimer timer_create timer_settime timer_gettime timer_getoverrun "
+	  "timer_delete uname sysinfo getrandom", .verdict = ALLOW },
+
+	/* Sockets that exist, and System V and POSIX queues: all in the cell's namespaces. */
+	{ "bind listen accept accept4 connect getsockname getpeername getsockopt setsockopt "
+	  "shutdown sendto recvfrom sendmsg recvmsg sendmmsg recvmmsg", .verdict = ALLOW },
+	{ "shmget shmat shmctl shmdt semget semop semtimedop semctl msgget msgsnd msgrcv "
+	  "msgctl mq_open mq_unlink mq_timedsend mq_timedreceive mq_notify mq_getsetattr",
+	  .verdict = ALLOW },
+
+	/* By their arguments. */
+	{ "clone", .cases = filter_clone, .group = GROUP_CLONE },
+	{ "unshare", .cases = filter_unshare, .group = GROUP_CLONE },
+	{ "socket", .cases = filter_socket, .group = GROUP_SOCKET },
+	{ "socketpair", .cases = filter_socketpair, .group = GROUP_SOCKET },
+	{ "ioctl", .cases = filter_ioctl, .group = GROUP_IOCTL },
+	{ "personality", .cases = filter_personality, .group = GROUP_PERSONALITY },
+	{ "prctl", .cases = filter_prctl, .group = GROUP_PRCTL },
+	{ "seccomp", .cases = filter_seccomp, .group = GROUP_NOTIFY },
+	{ "mknod", .cases = filter_mknod, .group = GROUP_MKNOD },
+	{ "mknodat", .cases = filter_mknodat, .group = GROUP_MKNOD },
+
+	/* Absent, as on an older kernel, so that programs fall back: clone3's flags are
+	 * in memory, where a filter cannot see them; io_uring does what filters forbid. */
+	{ "clone3", .verdict = ABSENT },
+	{ "io_uring_setup io_uring_enter io_uring_register",
+	  .verdict = ABSENT, .group = GROUP_IOURING },
+	/* Also absent, by not being listed: cachestat tells what others read from shared
+	 * files; memfd_secret hides memory from the host; statmount and listmount tell of
+	 * mounts; remap_file_pages, sysfs, ustat, uselib and the like are of the past. */
+
+	/* Dangerous, or none of a cell's business. */
+	{ "setns", .verdict = DENY, .group = GROUP_CLONE },
+	{ "mount umount2 pivot_root chroot open_tree open_tree_attr move_mount fsopen fsconfig "
+	  "fsmount fspick mount_setattr", .verdict = DENY, .group = GROUP_MOUNT },
+	{ "bpf", .verdict = DENY, .group = GROUP_BPF },
+	{ "perf_event_open", .verdict = DENY, .group = GROUP_PERF },
+	/* Stops the kernel in mid-copy, the tool of choice for winning its races. */
+	{ "userfaultfd", .verdict = DENY, .group = GROUP_UFFD },
+	/* Keys are kept per user id, which cells of one user share. */
+	{ "keyctl add_key request_key", .verdict = DENY, .group = GROUP_KEYRING },
+	/* Opens by inode number, past every mount and path. */
+	{ "open_by_handle_at", .verdict = DENY, .group = GROUP_HANDLE },
+	{ "pidfd_getfd", .verdict = DENY, .group = GROUP_PIDFD },
+	/* Watches and blocks other people's file accesses. */
+	{ "fanotify_init fanotify_mark", .verdict = DENY, .group = GROUP_FANOTIFY },
+	/* Other processes' pages; placement of one's own is above. */
+	{ "move_pages migrate_pages set_mempolicy_home_node", .verdict = DENY },
+	{ "sethostname setdomainname", .verdict = DENY },
+	/* The machine itself. */
+	{ "kexec_load kexec_file_load reboot swapon swapoff init_module finit_module "
+	  "delete_module settimeofday clock_settime adjtimex clock_adjtime acct quotactl "
+	  "quotactl_fd nfsservctl iopl ioperm modify_ldt lookup_dcookie syslog vhangup",
+	  .verdict = DENY },
+};
+
+/* What bubblewrap, a browser's own sandbox and the like need instead.  The
+ * namespaces that they make are owned by the cell's, so that none of this reaches
+ * out of it; what is given up is the smaller kernel. */
+static const struct filter_row filter_nested[] = {
+	{ "clone unshare setns", .verdict = ALLOW, .group = GROUP_CLONE },
+	{ "mount umount2 pivot_root chroot open_tree open_tree_attr move_mount fsopen fsconfig "
+	  "fsmount fspick mount_setattr", .verdict = ALLOW, .group = GROUP_MOUNT },
+	{ "sethostname setdomainname", .verdict = ALLOW },
+};
+
+/* ---- the helpers: what is not listed kills ---------------------------------------- */
+
+/* New code never becomes executable: what is run is what was linked. */
+static const struct filter_case filter_no_exec[] = {
+	{ ALLOW, { NO_BITS(2, PROT_EXEC) } },
+	{ KILL,  { END } },
+};
+/* A char device 0,0 is a whiteout, as overlayfs writes it. */
+static const struct filter_case filter_collect_mknodat[] = {
+	{ ALLOW, { BITS(2, S_IFMT, 0, S_IFREG, S_IFIFO, S_IFSOCK) } },
+	{ ALLOW, { BITS(2, S_IFMT, S_IFCHR), IS(3, 0) } },
+	{ DENY,  { END } },
+};
+
+/* The collector copies an overlay's changes: files by descriptor, and nothing else. */
+static const struct filter_row filter_collect[] = {
+	{ "read write readv writev pread64 pwrite64 lseek copy_file_range close dup fcntl "
+	  "fsync fdatasync", .verdict = ALLOW },
+	{ "openat openat2 getdents64 fstat newfstatat statx fstatfs readlinkat ftruncate "
+	  "fallocate", .verdict = ALLOW },
+	{ "mkdirat symlinkat linkat unlinkat renameat renameat2 fchmod fchmodat fchmodat2 "
+	  "fchown fchownat utimensat umask", .verdict = ALLOW },
+	{ "fgetxattr fsetxattr flistxattr fremovexattr getxattr setxattr listxattr lgetxattr "
+	  "lsetxattr llistxattr lremovexattr", .verdict = ALLOW },
+	{ "mknodat", .cases = filter_collect_mknodat },
+	/* What the C library does unasked: memory (qsort() asks how much there is), locks,
+	 * time, assert(). */
+	{ "brk munmap mremap madvise sysinfo futex getrandom clock_gettime clock_nanosleep",
+	  .verdict = ALLOW },
+	{ "mmap mprotect", .cases = filter_no_exec },
+	{ "rt_sigaction rt_sigprocmask rt_sigreturn sigaltstack restart_syscall getpid gettid "
+	  "tgkill exit exit_group", .verdict = ALLOW },
+};
+
+/* What glibc's tcgetattr() and tcsetattr() use from 2.42 on: TCGETS2 and its kin. */
+#define TERMIOS2 0x802c542a, 0x402c542b, 0x402c542c, 0x402c542d
+static const struct filter_case filter_terminal[] = {
+	{ ALLOW, { IS(1, TCGETS, TCSETS, TCSETSW, TCSETSF, TERMIOS2, TIOCGWINSZ, TIOCSWINSZ,
+	                 TIOCGPTN, TIOCSPTLCK, TIOCGPTPEER, FIONBIO, FIONREAD, FIOCLEX) } },
+	{ KILL,  { END } },
+};
+/* To start the collector: a child in no new namespace, which joins the cell's. */
+static const struct filter_case filter_plain_clone[] = {
+	{ ALLOW, { NO_BITS(0, NAMESPACE_FLAGS) } },
+	{ KILL,  { END } },
+};
+static const struct filter_case filter_join[] = {
+	{ ALLOW, { IS(1, CLONE_NEWUSER, CLONE_NEWNS, CLONE_NEWUSER | CLONE_NEWNS) } },
+	{ KILL,  { END } },
+};
+static const struct filter_case filter_own_prctl[] = {
+	{ ALLOW, { IS(0, PR_SET_NAME, PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_GET_DUMPABLE,
+	                 PR_SET_NO_NEW_PRIVS, PR_SET_KEEPCAPS, PR_SET_SECUREBITS,
+	                 PR_CAPBSET_READ, PR_CAPBSET_DROP, PR_CAP_AMBIENT, PR_SET_VMA) } },
+	{ KILL,  { END } },
+};
+static const struct filter_case filter_own_seccomp[] = {
+	{ ALLOW, { IS(0, SECCOMP_SET_MODE_FILTER), IS(1, 0) } },
+	{ KILL,  { END } },
+};
+
+/* The supervisor of a running cell.  The collector is its child and inherits this,
+ * so the collector's own table is part of this profile. */
+static const struct filter_row filter_supervisor[] = {
+	/* The loop: sockets and terminals that exist, timers, signals. */
+	{ "epoll_create1 epoll_ctl epoll_wait epoll_pwait epoll_pwait2 poll ppoll eventfd2 "
+	  "timerfd_create timerfd_settime timerfd_gettime signalfd4", .verdict = ALLOW },
+	{ "accept4 recvmsg sendmsg recvfrom sendto getsockopt setsockopt getsockname "
+	  "getpeername shutdown socketpair splice", .verdict = ALLOW },
+	{ "ioctl", .cases = filter_terminal },
+	/* The cell's end: its processes, its cgroup, its files. */
+	{ "kill pidfd_open pidfd_send_signal waitid wait4", .verdict = ALLOW },
+	{ "mkdir rmdir unlink rename readlink access faccessat faccessat2 flock getdents "
+	  "stat lstat open", .verdict = ALLOW },
+	/* Starting the collector. */
+	{ "clone", .cases = filter_plain_clone },
+	{ "clone3", .verdict = ABSENT },           /* posix_spawn() tries it first */
+	{ "fork vfork execve execveat pipe2 dup2 dup3 close_range setsid fchdir chdir",
+	  .verdict = ALLOW },
+	{ "setns", .cases = filter_join },
+	{ "prctl", .cases = filter_own_prctl },
+	{ "seccomp", .cases = filter_own_seccomp },
+	{ "landlock_create_ruleset landlock_add_rule landlock_restrict_self", .verdict = ALLOW },
+	{ "setresuid setresgid setgroups getuid geteuid getgid getegid getppid capget capset "
+	  "prlimit64", .verdict = ALLOW },
+	/* How a C program starts. */
+	{ "set_tid_address set_robust_list rseq arch_prctl uname sysinfo sched_getaffinity "
+	  "clock_getres gettimeofday time nanosleep sched_yield membarrier", .verdict = ALLOW },
+};
+
+#ifdef CLOISTER_SANITIZED
+/* The sanitizers' run-time, a dynamic program's start, and the search for leaks. */
+static const struct filter_row filter_sanitizer[] = {
+	{ "mmap mprotect clone prctl", .verdict = ALLOW },
+	{ "open openat stat access readlink readlinkat faccessat getcwd sched_getaffinity "
+	  "sched_yield getrusage getrlimit prlimit64 sysinfo uname gettimeofday time munlock "
+	  "mlock msync mincore", .verdict = ALLOW },
+	{ "ptrace process_vm_readv wait4 kill tkill pipe2 dup2 dup3 nanosleep getppid getuid "
+	  "geteuid getgid set_robust_list set_tid_address rseq arch_prctl personality",
+	  .verdict = ALLOW },
+	/* Reports ask the terminal for colours. */
+	{ "ioctl", .verdict = ALLOW },
+};
+#endif
+
+/* ---- the profiles --------------------------------------------------------------- */
+
+#define FILTER_TABLES_MAX 3
+#define TABLE(t) { t, sizeof(t) / sizeof((t)[0]) }
+static const struct filter_profile_spec {
+	const char *name;
+	uint32_t otherwise;
+	struct { const struct filter_row *rows; size_t count; } tables[FILTER_TABLES_MAX];
+} filter_profiles[FILTER_PROFILES] = {
+	[FILTER_DEFAULT] = { "default", ABSENT, { TABLE(filter_agent) } },
+	[FILTER_NESTED] = { "nested", ABSENT, { TABLE(filter_nested), TABLE(filter_agent) } },
+#ifdef CLOISTER_SANITIZED
+	[FILTER_SUPERVISOR] = { "supervisor", KILL, { TABLE(filter_sanitizer),
+		TABLE(filter_supervisor), TABLE(filter_collect) } },
+	[FILTER_COLLECT] = { "collect", KILL, { TABLE(filter_sanitizer), TABLE(filter_collect) } },
+#else
+	[FILTER_SUPERVISOR] = { "supervisor", KILL, { TABLE(filter_supervisor),
+		TABLE(filter_collect) } },
+	[FILTER_COLLECT] = { "collect", KILL, { TABLE(filter_collect) } },
+#endif
+};
+
+/* What CLOISTER_OFF calls a group; see control.h. */
+static const char *const filter_groups[GROUPS] = {
+	[GROUP_CLONE] = "seccomp-clone",
+	[GROUP_SOCKET] = "seccomp-socket",
+	[GROUP_IOCTL] = "seccomp-ioctl",
+	[GROUP_ARCH] = "seccomp-arch",          /* no rows: the check in front of them */
+	[GROUP_KEYRING] = "seccomp-keyring",
+	[GROUP_IOURING] = "seccomp-iouring",
+	[GROUP_BPF] = "seccomp-bpf",
+	[GROUP_PERF] = "seccomp-perf",
+	[GROUP_UFFD] = "seccomp-uffd",
+	[GROUP_MOUNT] = "seccomp-mount",
+	[GROUP_NOTIFY] = "seccomp-notify",
+	[GROUP_HANDLE] = "seccomp-handle",
+	[GROUP_PIDFD] = "seccomp-pidfd",
+	[GROUP_PERSONALITY] = "seccomp-personality",
+	[GROUP_PRCTL] = "seccomp-prctl",
+	[GROUP_MKNOD] = "seccomp-mknod",
+	[GROUP_FANOTIFY] = "seccomp-fanotify", [GROUP_CORE] = "seccomp-core",
+};
+
+/* Numbers of calls younger than some libseccomp that we build with.  Since 5.1 all
+ * architectures number new calls alike. */
+static const struct { const char *name; int nr; } filter_numbers[] = {
+	{ "pidfd_send_signal", 424 }, { "io_uring_setup", 425 }, { "io_uring_enter", 426 },
+	{ "io_uring_register", 427 }, { "open_tree", 428 }, { "move_mount", 429 },
+	{ "fsopen", 430 }, { "fsconfig", 431 }, { "fsmount", 432 }, { "fspick", 433 },
+	{ "pidfd_open", 434 }, { "clone3", 435 }, { "close_range", 436 }, { "openat2", 437 },
+	{ "pidfd_getfd", 438 }, { "faccessat2", 439 }, { "process_madvise", 440 },
+	{ "epoll_pwait2", 441 }, { "mount_setattr", 442 }, { "quotactl_fd", 443 },
+	{ "landlock_create_ruleset", 444 }, { "landlock_add_rule", 445 },
+	{ "landlock_restrict_self", 446 }, { "process_mrelease", 448 }, { "futex_waitv", 449 },
+	{ "set_mempolicy_home_node", 450 }, { "fchmodat2", 452 }, { "map_shadow_stack", 453 },
+	{ "futex_wake", 454 }, { "futex_wait", 455 }, { "futex_requeue", 456 },
+	{ "mseal", 462 }, { "setxattrat", 463 }, { "getxattrat", 464 }, { "listxattrat", 465 },
+	{ "removexattrat", 466 }, { "open_tree_attr", 467 },
+};
+#endif

@@ -1,0 +1,155 @@
+/* landlock.c - the cell's Landlock ruleset; see landlock.h. */
+#include "boundary/namespace/landlock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/control.h"
+#include "base/err.h"
+#include "base/own.h"
+
+/* The kernel's header of a distribution is older than its kernels may be, so the
+ * interface is written out here. */
+#ifndef SYS_landlock_create_ruleset
+#define SYS_landlock_create_ruleset 444
+#define SYS_landlock_add_rule 445
+#define SYS_landlock_restrict_self 446
+#endif
+#define CREATE_RULESET_VERSION 1u
+#define RULE_PATH_BENEATH 1
+
+enum {
+	FS_EXECUTE     = 1 << 0,
+	FS_WRITE_FILE  = 1 << 1,
+	FS_READ_FILE   = 1 << 2,
+	FS_READ_DIR    = 1 << 3,
+	FS_MAKE_CHAR   = 1 << 6,
+	FS_MAKE_BLOCK  = 1 << 11,
+	FS_FIRST       = (1 << 13) - 1,     /* all that the first ABI has */
+	FS_REFER       = 1 << 13,           /* ABI 2 */
+	FS_TRUNCATE    = 1 << 14,           /* ABI 3 */
+	FS_IOCTL_DEV   = 1 << 15,           /* ABI 5 */
+	FS_OF_A_FILE   = FS_EXECUTE | FS_WRITE_FILE | FS_READ_FILE | FS_TRUNCATE | FS_IOCTL_DEV,
+
+	SCOPE_ABSTRACT_SOCKET = 1 << 0,     /* ABI 6 */
+	SCOPE_SIGNAL          = 1 << 1,
+};
+
+#define ABI_REFER    2
+#define ABI_TRUNCATE 3
+#define ABI_IOCTL    5
+#define ABI_SCOPES   6
+
+/* A kernel that knows fewer fields wants the others zero, whatever size we say. */
+struct ruleset_attr {
+	uint64_t handled_fs, handled_net, scoped;
+};
+struct path_beneath_attr {
+	uint64_t allowed;
+	int32_t parent_fd;
+} __attribute__((packed));
+
+int
+landlock_abi(void)
+{
+	long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, CREATE_RULESET_VERSION);
+
+	return abi < 0 ? 0 : (int)abi;
+}
+
+static uint64_t
+known_rights(int abi)
+{
+	uint64_t rights = FS_FIRST;
+
+	if (abi >= ABI_REFER)
+		rights |= FS_REFER;
+	if (abi >= ABI_TRUNCATE)
+		rights |= FS_TRUNCATE;
+	if (abi >= ABI_IOCTL)
+		rights |= FS_IOCTL_DEV;
+	return rights;
+}
+
+static int
+allow_beneath(int ruleset, const char *path, uint64_t rights, struct err *err)
+{
+	OWN(closep) int fd = open(path, O_PATH | O_CLOEXEC);
+	struct path_beneath_attr rule = { rights, fd };
+	struct stat st;
+
+	if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
+		return 0;
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return err_errno(err, "cannot open '%s' for Landlock", path);
+	if (!S_ISDIR(st.st_mode))
+		rule.allowed &= FS_OF_A_FILE;
+	if (syscall(SYS_landlock_add_rule, ruleset, RULE_PATH_BENEATH, &rule, 0) < 0)
+		return err_errno(err, "cannot add '%s' to the Landlock rules", path);
+	return 0;
+}
+
+/* Terminals need FS_IOCTL_DEV, and the cell's /dev holds no device to fear; it is
+ * handled all the same, so that a device outside the root has none. */
+static int
+allow_files(int ruleset, uint64_t known, const char *const *writable, struct err *err)
+{
+	const uint64_t read = FS_EXECUTE | FS_READ_FILE | FS_READ_DIR | FS_IOCTL_DEV;
+	/* A shell's > truncates, also what is in /proc. */
+	const uint64_t as_it_stands = FS_WRITE_FILE | FS_TRUNCATE;
+	const uint64_t change = known & ~(uint64_t)(FS_MAKE_CHAR | FS_MAKE_BLOCK);
+	int r;
+
+	r = allow_beneath(ruleset, "/", known & read, err);
+	if (r == 0)
+		r = allow_beneath(ruleset, "/dev", known & as_it_stands, err);
+	if (r == 0)
+		r = allow_beneath(ruleset, "/proc", known & as_it_stands, err);
+	for (; r == 0 && *writable != NULL; writable++)
+		r = allow_beneath(ruleset, *writable, change, err);
+	return r;
+}
+
+int
+landlock_make(enum landlock_kind kind, const char *const *writable, int *ret_fd,
+              struct err *err)
+{
+	int abi = CONTROL_ON("landlock") ? landlock_abi() : 0;
+	struct ruleset_attr attr = { 0 };
+	OWN(closep) int fd = -1;
+	int r;
+
+	/* The first ABI forbids every rename from one folder to another; npm and
+	 * cargo do not work without. */
+	if (kind == LANDLOCK_FILES_TOO && abi >= ABI_REFER)
+		attr.handled_fs = known_rights(abi);
+	if (abi >= ABI_SCOPES)
+		attr.scoped = SCOPE_ABSTRACT_SOCKET | SCOPE_SIGNAL;
+	if (attr.handled_fs == 0 && attr.scoped == 0) {
+		*ret_fd = -1;
+		return 0;
+	}
+
+	fd = (int)syscall(SYS_landlock_create_ruleset, &attr, sizeof(attr), 0);
+	if (fd < 0)
+		return err_errno(err, "cannot make a Landlock ruleset");
+	if (attr.handled_fs != 0) {
+		r = allow_files(fd, attr.handled_fs, writable, err);
+		if (r < 0)
+			return r;
+	}
+	*ret_fd = TAKE_FD(fd);
+	return 0;
+}
+
+int
+landlock_enforce(int fd, struct err *err)
+{
+	if (fd < 0 || syscall(SYS_landlock_restrict_self, fd, 0) == 0)
+		return 0;
+	return err_errno(err, "cannot enforce the Landlock ruleset");
+}

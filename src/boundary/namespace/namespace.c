@@ -1,0 +1,213 @@
+/* namespace.c - the boundary made of namespaces, seen from the supervisor. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/sched.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/control.h"
+#include "base/err.h"
+#include "base/own.h"
+#include "boundary/boundary.h"
+#include "boundary/cgroup.h"
+#include "boundary/namespace/ns_plan.h"
+#include "ipc/init_channel.h"
+#include "ipc/ipc.h"
+
+static uint64_t
+namespaces(void)
+{
+	uint64_t flags = CLONE_NEWUSER | CLONE_NEWNS;
+
+	if (CONTROL_ON("pidns"))
+		flags |= CLONE_NEWPID;
+	if (CONTROL_ON("netns"))
+		flags |= CLONE_NEWNET;
+	if (CONTROL_ON("ipcns"))
+		flags |= CLONE_NEWIPC;
+	if (CONTROL_ON("utsns"))
+		flags |= CLONE_NEWUTS;
+	return flags;
+}
+
+static int
+clone_child(struct ns_plan *plan, struct boundary_cell *cell, struct err *err)
+{
+	int into = cgroup_clone_fd(plan->ground->cgroup);
+	struct clone_args args = {
+		.flags = namespaces() | CLONE_PIDFD,
+		.pidfd = (uint64_t)(uintptr_t)&cell->pidfd,
+		.exit_signal = SIGCHLD,
+	};
+
+	if (into >= 0) {
+		args.flags |= CLONE_INTO_CGROUP;
+		args.cgroup = (uint64_t)into;
+	}
+	cell->init = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+	if (cell->init < 0) {
+		cell->init = 0;
+		return err_errno(err, "cannot make the cell's namespaces (`cloister doctor` tells "
+		                 "what this machine lacks)");
+	}
+	if (cell->init == 0)
+		ns_child_run(plan);
+	return 0;
+}
+
+static int
+let_go(const struct ns_plan *plan, struct boundary_cell *cell, struct err *err)
+{
+	const struct boundary_ground *ground = plan->ground;
+	OWN(buf_free) struct buf message;
+	int r;
+
+	r = cgroup_enter(ground->cgroup, cell->init, err);
+	if (r == 0)
+		r = ns_write_maps(plan, cell->init, err);
+	if (r < 0)
+		return r;
+	ipc_begin(&message, INIT_GO);
+	r = ipc_send(cell->channel, &message, NULL, 0, err);
+	return r < 0 ? r : ipc_send(cell->channel, ground->spawn, ground->spawn_fds,
+	                            ground->n_spawn_fds, err);
+}
+
+static int
+take_upper(struct boundary_cell *cell, struct ipc_message *message, size_t n_grants)
+{
+	uint32_t grant;
+
+	if (buf_get_u32(&message->body, &grant) < 0 || buf_left(&message->body) != 0 ||
+	    grant >= n_grants || message->n_fds != 1 || cell->uppers[grant] >= 0)
+		return -EBADMSG;
+	cell->uppers[grant] = ipc_take_fd(message, 0);
+	return 0;
+}
+
+/* What the child says while no agent runs yet: it is still our own code. */
+static int
+await_ready(const struct cell_spec *spec, struct boundary_cell *cell, struct err *err)
+{
+	for (;;) {
+		OWN(ipc_message_free) struct ipc_message message = {0};
+		uint32_t code;
+		const char *text;
+		int r = ipc_receive(cell->channel, &message, err);
+
+		if (r < 0)
+			return err_set(err, EPIPE, "the cell's first process died before it was ready");
+		if (message.type == INIT_READY)
+			return 0;
+		if (message.type == INIT_UPPER && take_upper(cell, &message, spec->n_grants) == 0)
+			continue;
+		if (message.type == INIT_FAILED && buf_get_u32(&message.body, &code) == 0 &&
+		    buf_get_str(&message.body, &text) == 0 && code > 0 && code < 4096)
+			return err_set(err, (int)code, "%s", text);
+		return err_set(err, EBADMSG, "the cell's first process sent something unexpected");
+	}
+}
+
+static bool
+has_overlay(const struct cell_spec *spec)
+{
+	for (size_t i = 0; i < spec->n_grants; i++)
+		if (spec->grants[i].access == CELL_OVERLAY)
+			return true;
+	return false;
+}
+
+static int
+open_userns(struct boundary_cell *cell, struct err *err)
+{
+	char path[40];
+
+	snprintf(path, sizeof(path), "/proc/%d/ns/user", cell->init);
+	cell->userns = open(path, O_RDONLY | O_CLOEXEC);
+	if (cell->userns < 0)
+		return err_errno(err, "cannot open the cell's user namespace");
+	return 0;
+}
+
+static void
+abandon(struct boundary_cell *cell)
+{
+	if (cell->init > 0) {
+		kill(cell->init, SIGKILL);
+		waitpid(cell->init, NULL, 0);
+	}
+	closep(&cell->pidfd);
+	closep(&cell->channel);
+	closep(&cell->userns);
+	for (size_t i = 0; i < CELL_GRANTS_MAX; i++)
+		closep(&cell->uppers[i]);
+}
+
+static int
+start_plan(struct ns_plan *plan, struct boundary_cell *cell, struct err *err)
+{
+	int ends[2], r;
+
+	r = ns_prepare_grants(plan, err);
+	if (r < 0)
+		return r;
+	plan->init_exe = openat(plan->ground->libexec, "cloister-init", O_PATH | O_CLOEXEC);
+	if (plan->init_exe < 0)
+		return err_errno(err, "cannot find cloister-init beside the other helpers");
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
+		return err_errno(err, "cannot make a channel to the cell");
+	cell->channel = ends[0];
+	plan->channel = ends[1];
+	r = clone_child(plan, cell, err);
+	/* So that the child's death is the channel's end. */
+	closep(&plan->channel);
+	plan->channel = -1;
+	/* The namespace is open before an agent runs in it, and can vanish. */
+	if (r == 0 && has_overlay(plan->spec))
+		r = open_userns(cell, err);
+	if (r == 0)
+		r = let_go(plan, cell, err);
+	return r < 0 ? r : await_ready(plan->spec, cell, err);
+}
+
+static int
+namespace_start(const struct cell_spec *spec, const struct boundary_ground *ground,
+                struct boundary_cell *ret_cell, struct err *err)
+{
+	struct boundary_cell cell = { .pidfd = -1, .channel = -1, .userns = -1 };
+	struct ns_plan plan = { .spec = spec, .ground = ground, .channel = -1, .init_exe = -1 };
+	int r;
+
+	for (size_t i = 0; i < CELL_GRANTS_MAX; i++)
+		cell.uppers[i] = -1;
+	ns_choose_ids(&plan);
+	r = start_plan(&plan, &cell, err);
+	closep(&plan.init_exe);
+	closep(&plan.rootfs);
+	closep(&plan.changes);
+	for (size_t i = 0; i < CELL_GRANTS_MAX; i++)
+		closep(&plan.grants[i]);
+	if (r < 0) {
+		abandon(&cell);
+		return r;
+	}
+	*ret_cell = cell;
+	return 0;
+}
+
+static uid_t
+namespace_inner_root(unsigned slot)
+{
+	return ns_has_range() ? NS_RANGE_FIRST + slot * NS_RANGE_SIZE : geteuid();
+}
+
+const struct boundary boundary_namespace = {
+	.name = "namespace", .inner_root = namespace_inner_root, .start = namespace_start,
+};

@@ -1,0 +1,249 @@
+/* ns_child.c - the cell's first process, from clone to init.
+ *
+ * It starts as the supervisor's twin with every capability in the new user
+ * namespace and none outside, builds the cell around itself, gives all of it up
+ * and becomes init. */
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/keyctl.h>
+#include <linux/securebits.h>
+#include <net/if.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <linux/capability.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/control.h"
+#include "base/err.h"
+#include "base/io.h"
+#include "base/own.h"
+#include "boundary/namespace/landlock.h"
+#include "boundary/namespace/ns_plan.h"
+#include "ipc/init_channel.h"
+#include "ipc/ipc.h"
+
+static int
+wait_for_maps(const struct ns_plan *plan, struct err *err)
+{
+	OWN(ipc_message_free) struct ipc_message message = {0};
+	int r = ipc_receive(plan->channel, &message, err);
+
+	if (r < 0)
+		return r;
+	return message.type == INIT_GO ? 0 : err_set(err, EBADMSG, "unexpected message");
+}
+
+/* From here on this process is root of its namespaces, in name too. */
+static int
+become_inner_root(const struct ns_plan *plan, struct err *err)
+{
+	if (!plan->range)
+		return 0;
+	if ((CONTROL_ON("groups") && setgroups(0, NULL) < 0) ||
+	    setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0)
+		return err_errno(err, "cannot become root of the cell");
+	return 0;
+}
+
+static int
+raise_loopback(struct err *err)
+{
+	OWN(closep) int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct ifreq ifr = { .ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING };
+
+	if (fd < 0 || ioctl(fd, SIOCSIFFLAGS, &ifr) < 0)
+		return err_errno(err, "cannot bring the cell's loopback up");
+	return 0;
+}
+
+/* Kernel settings of the cell's own namespaces. */
+static int
+set_kernel(const struct ns_plan *plan, struct err *err)
+{
+	const struct cell_spec *spec = plan->spec;
+	int r = 0;
+
+	/* An inherited session keyring may hold the operator's keys. */
+	if (CONTROL_ON("keyring") &&
+	    syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL, 0, 0, 0) < 0 &&
+	    errno != ENOSYS)
+		return err_errno(err, "cannot leave the operator's keyring");
+	if (CONTROL_ON("utsns") && sethostname(spec->hostname, strlen(spec->hostname)) < 0)
+		return err_errno(err, "cannot set the host name '%s'", spec->hostname);
+	if (CONTROL_ON("netns")) {
+		r = raise_loopback(err);
+		/* Without capabilities, port 80 would be out of the agent's reach. */
+		if (r == 0)
+			(void)write_file_at(AT_FDCWD, "/proc/sys/net/ipv4/ip_unprivileged_port_start",
+			                    "0", NULL);
+	}
+	if (r == 0 && spec->profile != CELL_PROFILE_NESTED && CONTROL_ON("max-userns"))
+		r = write_file_at(AT_FDCWD, "/proc/sys/user/max_user_namespaces", "0", err);
+	return r;
+}
+
+static int
+set_limits(const struct cell_spec *spec, struct err *err)
+{
+	/* Of this user in this user namespace, threads included; init is one. */
+	struct rlimit pids = { spec->limits.pids + 1, spec->limits.pids + 1 };
+	/* One, not zero: at zero a core_pattern pipe would still be run, by the host. */
+	struct rlimit core = { 1, 1 };
+	struct rlimit now;
+
+	if (getrlimit(RLIMIT_NPROC, &now) == 0 && now.rlim_max < pids.rlim_max)
+		pids = (struct rlimit){ now.rlim_max, now.rlim_max };
+	if ((CONTROL_ON("limit-pids") && setrlimit(RLIMIT_NPROC, &pids) < 0) ||
+	    (CONTROL_ON("core") && setrlimit(RLIMIT_CORE, &core) < 0))
+		return err_errno(err, "cannot set the cell's resource limits");
+	return 0;
+}
+
+static int
+make_landlock(const struct ns_plan *plan, int *ret_fd, struct err *err)
+{
+	const char *writable[CELL_GRANTS_MAX + 8] = { "/tmp", "/var/tmp", "/home/agent",
+	                                              "/dev", "/proc" };
+	const struct cell_spec *spec = plan->spec;
+	size_t n = 5;
+
+	*ret_fd = -1;
+	if (!CONTROL_ON("landlock"))
+		return 0;
+	for (size_t i = 0; i < spec->n_grants; i++)
+		if (spec->grants[i].access != CELL_READ)
+			writable[n++] = spec->grants[i].cell;
+	return landlock_make(spec->profile == CELL_PROFILE_NESTED ? LANDLOCK_SCOPES_ONLY
+	                                                          : LANDLOCK_FILES_TOO,
+	                     writable, ret_fd, err);
+}
+
+static int
+drop_everything(const struct ns_plan *plan, struct err *err)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct none[2] = {0};
+	uid_t agent = plan->spec->root ? 0 : CELL_AGENT_ID;
+	const unsigned long locked =
+		SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP |
+		SECBIT_NO_SETUID_FIXUP_LOCKED | SECBIT_KEEP_CAPS_LOCKED |
+		SECBIT_NO_CAP_AMBIENT_RAISE | SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED;
+
+	if (CONTROL_ON("caps")) {
+		for (int cap = 0; cap <= 63 && prctl(PR_CAPBSET_DROP, cap) == 0; cap++)
+			;
+		if (prctl(PR_SET_SECUREBITS, locked) < 0)
+			return err_errno(err, "cannot lock the secure bits");
+	} else if (prctl(PR_SET_KEEPCAPS, 1) < 0) {
+		return err_errno(err, "cannot keep capabilities");
+	}
+	if (plan->range && (setresgid(agent, agent, agent) < 0 || setresuid(agent, agent, agent) < 0))
+		return err_errno(err, "cannot become the agent");
+	if (CONTROL_ON("caps") && syscall(SYS_capset, &header, none) < 0)
+		return err_errno(err, "cannot drop the capabilities");
+	return 0;
+}
+
+/* Descriptors where init expects them; nothing else crosses the exec. */
+static int
+become_init(const struct ns_plan *plan, int landlock, struct err *err)
+{
+	char profile[2] = { (char)('0' + plan->spec->profile), '\0' };
+	char *argv[] = { (char[]){ "cloister-init" }, profile, landlock >= 0 ? (char[]){ "L" } : NULL,
+	                 NULL };
+	char *envp[] = { NULL, NULL };
+	int null, channel, exe = fcntl(plan->init_exe, F_DUPFD_CLOEXEC, 100);
+
+#ifdef CLOISTER_MUTANT
+	const char *off = getenv("CLOISTER_OFF");
+	if (off != NULL)
+		envp[0] = str_format("CLOISTER_OFF=%s", off);
+#endif
+	channel = fcntl(plan->channel, F_DUPFD_CLOEXEC, 100);
+	if (landlock >= 0)
+		landlock = fcntl(landlock, F_DUPFD_CLOEXEC, 100);
+	null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	if (exe < 0 || channel < 0 || dup2(channel, INIT_CHANNEL_FD) < 0 ||
+	    (landlock >= 0 && dup2(landlock, INIT_LANDLOCK_FD) < 0) ||
+	    dup2(null, 0) < 0 || dup2(null, 1) < 0 || dup2(null, 2) < 0)
+		return err_errno(err, "cannot arrange init's descriptors");
+	syscall(SYS_execveat, exe, "", argv, envp, AT_EMPTY_PATH);
+	return err_errno(err, "cannot run cloister-init");
+}
+
+static int
+send_uppers(const struct ns_plan *plan, const int uppers[CELL_GRANTS_MAX], struct err *err)
+{
+	for (uint32_t i = 0; i < plan->spec->n_grants; i++) {
+		OWN(buf_free) struct buf message;
+		int r;
+
+		if (uppers[i] < 0)
+			continue;
+		ipc_begin(&message, INIT_UPPER);
+		buf_put_u32(&message, i);
+		r = ipc_send(plan->channel, &message, &uppers[i], 1, err);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static int
+build_cell(const struct ns_plan *plan, struct err *err)
+{
+	int uppers[CELL_GRANTS_MAX], landlock, r;
+
+	for (size_t i = 0; i < CELL_GRANTS_MAX; i++)
+		uppers[i] = -1;
+	r = wait_for_maps(plan, err);
+	if (r == 0)
+		r = become_inner_root(plan, err);
+	/* After the supervisor put this process in the cell's cgroup. */
+	if (r == 0 && CONTROL_ON("cgroupns") && unshare(CLONE_NEWCGROUP) < 0)
+		r = err_errno(err, "cannot make a cgroup namespace");
+	if (r == 0)
+		r = set_kernel(plan, err);
+	if (r == 0)
+		r = ns_build_root(plan, uppers, err);
+	if (r == 0)
+		r = send_uppers(plan, uppers, err);
+	if (r == 0)
+		r = set_limits(plan->spec, err);
+	if (r == 0)
+		r = make_landlock(plan, &landlock, err);
+	if (r == 0)
+		r = drop_everything(plan, err);
+	return r < 0 ? r : become_init(plan, landlock, err);
+}
+
+void
+ns_child_run(struct ns_plan *plan)
+{
+	OWN(buf_free) struct buf message;
+	struct err err = {0};
+	sigset_t none;
+
+	/* The supervisor may die at any moment. */
+	if (CONTROL_ON("pdeath"))
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	umask(022);
+	(void)build_cell(plan, &err);
+	ipc_begin(&message, INIT_FAILED);
+	buf_put_u32(&message, (uint32_t)err.code);
+	buf_put_str(&message, err.text);
+	(void)ipc_send(plan->channel, &message, NULL, 0, NULL);
+	_exit(125);
+}

@@ -1,0 +1,117 @@
+/* ns_etc.c - the generated /etc: enough for programs to find names, time zone,
+ * libraries and certificates, and nothing that tells of this host. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/io.h"
+#include "base/own.h"
+#include "boundary/namespace/ns_plan.h"
+
+static int
+write_names(int etc, const struct cell_spec *spec, struct err *err)
+{
+	OWN(freep) char *hosts = str_format("127.0.0.1\tlocalhost %s\n::1\tlocalhost %s\n",
+	                                    spec->hostname, spec->hostname);
+	OWN(freep) char *name = str_format("%s\n", spec->hostname);
+	const struct { const char *file, *text; } files[] = {
+		{ "passwd", "root:x:0:0:root:/home/agent:/bin/sh\n"
+		            "agent:x:1000:1000:agent:/home/agent:/bin/sh\n"
+		            "nobody:x:65534:65534:nobody:/:/bin/false\n" },
+		{ "group", "root:x:0:\nagent:x:1000:\ntty:x:5:\nnogroup:x:65534:\n" },
+		{ "hosts", hosts },
+		{ "hostname", name },
+		{ "resolv.conf", "" },
+		{ "nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n"
+		                   "services: files\nprotocols: files\n" },
+	};
+	int r = 0;
+
+	if (hosts == NULL || name == NULL)
+		return err_errno(err, "cannot make /etc");
+	for (size_t i = 0; r == 0 && i < ARRAY_LEN(files); i++)
+		r = create_file_at(etc, files[i].file, 0644, files[i].text, err);
+	return r;
+}
+
+/* What of the host's /etc is code and data of its packages, not its own
+ * configuration. */
+static const char *const shown[] = {
+	"alternatives", "ld.so.cache", "ssl/certs", "ssl/openssl.cnf", "pki/tls/certs",
+	"pki/ca-trust/extracted", "ca-certificates/extracted", "crypto-policies",
+	"fonts", "java-11-openjdk", "java-17-openjdk", "java-21-openjdk", "java-25-openjdk",
+	"chromium.d", "maven", "services", "protocols", "mime.types",
+};
+
+static int
+show_one(int host, int etc, const char *name, struct err *err)
+{
+	OWN(freep) char *parents = strdup(name);
+	char link[256];
+	struct stat st;
+	ssize_t n;
+
+	if (parents == NULL || fstatat(host, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return 0;
+	for (char *slash = parents; (slash = strchr(slash, '/')) != NULL; slash++) {
+		*slash = '\0';
+		if (mkdirat(etc, parents, 0755) < 0 && errno != EEXIST)
+			return err_errno(err, "cannot make /etc/%s", parents);
+		*slash = '/';
+	}
+	if (S_ISLNK(st.st_mode)) {
+		n = readlinkat(host, name, link, sizeof(link) - 1);
+		if (n < 0)
+			return 0;
+		link[n] = '\0';
+		if (symlinkat(link, etc, name) < 0)
+			return err_errno(err, "cannot make /etc/%s", name);
+		return 0;
+	}
+	if (S_ISDIR(st.st_mode) ? mkdirat(etc, name, 0755) < 0
+	                        : mknodat(etc, name, S_IFREG | 0644, 0) < 0)
+		return err_errno(err, "cannot make /etc/%s", name);
+	return ns_bind(host, name, etc, name, NS_QUIET | MOUNT_ATTR_RDONLY, err);
+}
+
+/* The host's time zone, if it is one that everybody has under /usr. */
+static void
+link_time_zone(int host, int etc)
+{
+	char link[256];
+	ssize_t n = readlinkat(host, "localtime", link, sizeof(link) - 1);
+
+	if (n > 0) {
+		link[n] = '\0';
+		if (strncmp(link, "/usr/share/zoneinfo/", 20) == 0)
+			(void)!symlinkat(link, etc, "localtime");
+	}
+}
+
+int
+ns_make_etc(int root, const struct cell_spec *spec, struct err *err)
+{
+	OWN(closep) int host = -1, etc = -1;
+	int r = 0;
+
+	if (mkdirat(root, "etc", 0755) < 0)
+		return err_errno(err, "cannot make /etc");
+	etc = openat(root, "etc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (etc < 0)
+		return err_errno(err, "cannot make /etc");
+	r = write_names(etc, spec, err);
+	if (r < 0 || spec->rootfs[0] != '\0')
+		return r;
+	host = open("/etc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (host < 0)
+		return 0;
+	link_time_zone(host, etc);
+	for (size_t i = 0; r == 0 && i < ARRAY_LEN(shown); i++)
+		r = show_one(host, etc, shown[i], err);
+	return r;
+}

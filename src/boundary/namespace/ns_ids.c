@@ -1,0 +1,195 @@
+/* ns_ids.c - who is who on both sides of the wall.
+ *
+ * An ordinary user's cell has one user: the agent, who is that user outside.
+ * Root's cell has a range of ids of its own that mean nobody outside, and the
+ * paths it is granted are id-mapped, so that their owner is the agent inside. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <linux/sched.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/control.h"
+#include "base/err.h"
+#include "base/io.h"
+#include "base/own.h"
+#include "boundary/namespace/ns_plan.h"
+#include "cell/cell_dirs.h"
+
+/* Whether this process is root where ids are what they are: a root inside some
+ * other user namespace has no such range, and is an ordinary user outside. */
+bool
+ns_has_range(void)
+{
+	OWN(freep) char *map = NULL;
+	unsigned inner, outer, size;
+
+	return geteuid() == 0 &&
+	       read_file_at(AT_FDCWD, "/proc/self/uid_map", 4096, &map, NULL, NULL) == 0 &&
+	       sscanf(map, "%u %u %u", &inner, &outer, &size) == 3 &&
+	       inner == 0 && size > NS_RANGE_FIRST + CELL_SLOTS * NS_RANGE_SIZE;
+}
+
+void
+ns_choose_ids(struct ns_plan *plan)
+{
+	plan->range = ns_has_range();
+	plan->base = NS_RANGE_FIRST + plan->ground->slot * NS_RANGE_SIZE;
+}
+
+static int
+write_map(int proc, const char *file, unsigned inner, unsigned outer, unsigned size,
+          struct err *err)
+{
+	return write_filef_at(proc, file, err, "%u %u %u\n", inner, outer, size);
+}
+
+static int
+open_proc(pid_t pid, struct err *err)
+{
+	char path[32];
+	int proc;
+
+	snprintf(path, sizeof(path), "/proc/%d", pid);
+	proc = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return proc >= 0 ? proc : err_errno(err, "cannot open '%s'", path);
+}
+
+int
+ns_write_maps(const struct ns_plan *plan, pid_t child, struct err *err)
+{
+	OWN(closep) int proc = open_proc(child, err);
+	unsigned agent = plan->spec->root ? 0 : CELL_AGENT_ID;
+	int r;
+
+	if (proc < 0)
+		return proc;
+	if (plan->range) {
+		unsigned base = CONTROL_ON("userns-range") ? plan->base : 0;
+
+		r = write_map(proc, "uid_map", 0, base, NS_RANGE_SIZE, err);
+		return r < 0 ? r : write_map(proc, "gid_map", 0, base, NS_RANGE_SIZE, err);
+	}
+	r = write_file_at(proc, "setgroups", "deny", err);
+	if (r == 0)
+		r = write_map(proc, "uid_map", agent, geteuid(), 1, err);
+	if (r == 0)
+		r = write_map(proc, "gid_map", agent, getegid(), 1, err);
+	return r < 0 ? err_wrap(err, "cannot map the agent's user id (see `cloister doctor`)") : 0;
+}
+
+struct id_map {
+	unsigned uid, gid, to, size;    /* as on disk, as ids outside the cell */
+};
+
+/* A user namespace that only says which id is which. */
+static int
+make_map_ns(const struct id_map *map, struct err *err)
+{
+	struct clone_args args = { .flags = CLONE_NEWUSER, .exit_signal = SIGCHLD };
+	OWN(closep) int proc = -1;
+	pid_t pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+	int ns = -1, r;
+
+	if (pid == 0)
+		for (;;)
+			pause();
+	if (pid < 0)
+		return err_errno(err, "cannot make a user namespace");
+	proc = open_proc(pid, err);
+	r = proc < 0 ? proc : write_map(proc, "uid_map", map->uid, map->to, map->size, err);
+	if (r == 0)
+		r = write_map(proc, "gid_map", map->gid, map->to, map->size, err);
+	if (r == 0) {
+		ns = openat(proc, "ns/user", O_RDONLY | O_CLOEXEC);
+		if (ns < 0)
+			r = err_errno(err, "cannot open a user namespace");
+	}
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	return r < 0 ? r : ns;
+}
+
+static int
+map_mount(int mount, const char *path, const struct id_map *map, struct err *err)
+{
+	OWN(closep) int ns = make_map_ns(map, err);
+	struct mount_attr attr = { .attr_set = MOUNT_ATTR_IDMAP };
+
+	if (ns < 0)
+		return ns;
+	attr.userns_fd = (uint64_t)ns;
+	if (mount_setattr(mount, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0)
+		return err_errno(err, "the file system of '%s' cannot be granted by root, because it "
+		                 "has no id-mapped mounts (start the cell as the owner of '%s' instead)",
+		                 path, path);
+	return 0;
+}
+
+/* As ns_copy_tree, without what is mounted below: each mount would want a map of
+ * its own file system. */
+static int
+copy_mapped(const char *path, bool whole_range, const struct ns_plan *plan, struct err *err)
+{
+	struct open_how how = { .flags = O_PATH | O_CLOEXEC,
+	                        .resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS };
+	OWN(closep) int at = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how));
+	OWN(closep) int mount = -1;
+	struct id_map map;
+	struct stat st;
+	int r;
+
+	if (at < 0 || fstat(at, &st) < 0)
+		return err_errno(err, "cannot open '%s'", path);
+	map = (struct id_map){ .uid = st.st_uid, .gid = st.st_gid,
+		.to = plan->base + (plan->spec->root ? 0 : CELL_AGENT_ID), .size = 1 };
+	if (whole_range)
+		map = (struct id_map){ .to = plan->base, .size = NS_RANGE_SIZE };
+	mount = open_tree(at, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
+	if (mount < 0)
+		return err_errno(err, "cannot take the mount of '%s'", path);
+	r = map_mount(mount, path, &map, err);
+	return r < 0 ? r : TAKE_FD(mount);
+}
+
+/* The folder for changes as it is: the supervisor made the inner root its owner. */
+static int
+copy_changes(struct ns_plan *plan, struct err *err)
+{
+	if (plan->ground->changes < 0)
+		return 0;
+	plan->changes = open_tree(plan->ground->changes, "",
+	                          OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
+	if (plan->changes < 0)
+		return err_errno(err, "cannot take the mount of the state folder");
+	return 0;
+}
+
+int
+ns_prepare_grants(struct ns_plan *plan, struct err *err)
+{
+	plan->rootfs = plan->changes = -1;
+	for (size_t i = 0; i < CELL_GRANTS_MAX; i++)
+		plan->grants[i] = -1;
+	if (!plan->range || !CONTROL_ON("userns-range"))
+		return 0;
+	for (size_t i = 0; i < plan->spec->n_grants; i++) {
+		plan->grants[i] = copy_mapped(plan->spec->grants[i].host, false, plan, err);
+		if (plan->grants[i] < 0)
+			return plan->grants[i];
+	}
+	if (plan->spec->rootfs[0] != '\0') {
+		plan->rootfs = copy_mapped(plan->spec->rootfs, true, plan, err);
+		if (plan->rootfs < 0)
+			return plan->rootfs;
+	}
+	return copy_changes(plan, err);
+}

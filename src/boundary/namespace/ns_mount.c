@@ -1,0 +1,142 @@
+/* ns_mount.c - small steps with the new mount interface. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/control.h"
+#include "base/err.h"
+#include "base/own.h"
+#include "boundary/namespace/ns_plan.h"
+
+int
+ns_new_fs(const char *type, const char *const *options, unsigned attrs, struct err *err)
+{
+	OWN(closep) int fs = fsopen(type, FSOPEN_CLOEXEC);
+	int mount;
+
+	if (fs < 0)
+		return err_errno(err, "cannot make a %s file system", type);
+	for (; *options != NULL; options += 2)
+		if (fsconfig(fs, options[1] != NULL ? FSCONFIG_SET_STRING : FSCONFIG_SET_FLAG,
+		             options[0], options[1], 0) < 0)
+			return err_errno(err, "cannot set %s on a %s file system", options[0], type);
+	if (fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
+		return err_errno(err, "cannot make a %s file system", type);
+	mount = fsmount(fs, FSMOUNT_CLOEXEC, attrs);
+	if (mount < 0)
+		return err_errno(err, "cannot mount a %s file system", type);
+	return mount;
+}
+
+int
+ns_copy_tree(int dir, const char *path, struct err *err)
+{
+	struct open_how how = { .flags = O_PATH | O_CLOEXEC,
+	                        .resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS };
+	OWN(closep) int at = (int)syscall(SYS_openat2, dir, path, &how, sizeof(how));
+	int mount;
+
+	if (at < 0)
+		return err_errno(err, "cannot open '%s'", path);
+	mount = open_tree(at, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH |
+	                  AT_RECURSIVE);
+	if (mount < 0)
+		return err_errno(err, "cannot take the mount of '%s'", path);
+	return mount;
+}
+
+int
+ns_set_attrs(int mount, unsigned attrs, bool below_too, struct err *err)
+{
+	struct mount_attr attr = { .attr_set = attrs };
+	unsigned flags = AT_EMPTY_PATH | (below_too ? AT_RECURSIVE : 0);
+
+	if (!CONTROL_ON("mount-ro"))
+		attr.attr_set &= ~(uint64_t)MOUNT_ATTR_RDONLY;
+	if (!CONTROL_ON("nosuid"))
+		attr.attr_set &= ~(uint64_t)MOUNT_ATTR_NOSUID;
+	if (mount_setattr(mount, "", flags, &attr, sizeof(attr)) < 0)
+		return err_errno(err, "cannot restrict a mount");
+	return 0;
+}
+
+int
+ns_attach(int mount, int dir, const char *path, struct err *err)
+{
+	unsigned flags = MOVE_MOUNT_F_EMPTY_PATH;
+
+	if (*path == '\0')
+		flags |= MOVE_MOUNT_T_EMPTY_PATH;
+	if (move_mount(mount, "", dir, path, flags) < 0)
+		return err_errno(err, "cannot mount at '%s'", path);
+	return 0;
+}
+
+int
+ns_bind(int from_dir, const char *from, int dir, const char *path, unsigned attrs,
+        struct err *err)
+{
+	OWN(closep) int mount = ns_copy_tree(from_dir, from, err);
+	int r;
+
+	if (mount < 0)
+		return mount;
+	r = attrs == 0 ? 0 : ns_set_attrs(mount, attrs, true, err);
+	return r < 0 ? r : ns_attach(mount, dir, path, err);
+}
+
+static int
+open_inside(int root, const char *path, uint64_t flags)
+{
+	struct open_how how = { .flags = flags | O_CLOEXEC,
+	                        .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS };
+
+	return (int)syscall(SYS_openat2, root, path, &how, sizeof(how));
+}
+
+/* The skeleton and the scratch space are tmpfs of this cell: what is made there
+ * is not made on the host. */
+static bool
+is_own(int dir, int root)
+{
+	struct stat st, skeleton, scratch;
+
+	return fstat(dir, &st) == 0 && fstat(root, &skeleton) == 0 &&
+	       fstatat(root, NS_SCRATCH, &scratch, 0) == 0 &&
+	       (st.st_dev == skeleton.st_dev || st.st_dev == scratch.st_dev);
+}
+
+int
+ns_make_target(int root, const char *path, bool file, struct err *err)
+{
+	OWN(freep) char *partial = strdup(path);
+	OWN(closep) int dir = -1;
+	char *slash, *name;
+	int fd;
+
+	fd = open_inside(root, path, O_PATH);
+	if (fd >= 0 || errno != ENOENT || partial == NULL)
+		return fd >= 0 ? fd : err_errno(err, "cannot open '%s' in the cell", path);
+	slash = strrchr(partial, '/');
+	if (slash == NULL || slash[1] == '\0')
+		return err_set(err, EINVAL, "'%s' is no place for a grant", path);
+	*slash = '\0';
+	name = slash + 1;
+	dir = slash == partial ? open_inside(root, "/", O_PATH)
+	                       : ns_make_target(root, partial, false, err);
+	if (dir < 0)
+		return dir;
+	if (!is_own(dir, root))
+		return err_set(err, ENOENT, "'%s' does not exist in the cell, and making it would "
+		               "write to what another grant gave: make it there first", path);
+	if (file ? mknodat(dir, name, S_IFREG | 0644, 0) < 0 : mkdirat(dir, name, 0755) < 0)
+		return err_errno(err, "cannot make '%s' in the cell", path);
+	fd = openat(dir, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	return fd >= 0 ? fd : err_errno(err, "cannot open '%s' in the cell", path);
+}

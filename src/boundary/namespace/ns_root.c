@@ -1,0 +1,447 @@
+/* ns_root.c - the cell's file system: a read-only skeleton on a small tmpfs, the
+ * host's programs, a scratch space that is limited in bytes and files, and the
+ * grants.
+ *
+ * Built from the outside in: the new root is mounted over "/", which this process
+ * does not see until it turns into it, so host paths can still be opened. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "base/control.h"
+#include "base/err.h"
+#include "base/io.h"
+#include "base/own.h"
+#include "boundary/namespace/ns_plan.h"
+
+static int
+make_folders(int root, struct err *err)
+{
+	static const char *const folders[] = {
+		"dev", "dev/pts", "dev/shm", "home", "home/agent", "proc", "run", "sys",
+		"tmp", "usr", "var", "var/tmp", ".changes", ".lower",
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(folders); i++)
+		if (mkdirat(root, folders[i], 0755) < 0)
+			return err_errno(err, "cannot make '%s'", folders[i]);
+	return 0;
+}
+
+/* One entry of the programs' tree: a folder is bound, a link is made again. */
+static int
+show_entry(int from, const char *name, int root, struct err *err)
+{
+	char link[256];
+	struct stat st;
+	ssize_t n;
+
+	if (fstatat(from, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return errno == ENOENT ? 0 : err_errno(err, "cannot look at '/%s'", name);
+	if (S_ISLNK(st.st_mode)) {
+		n = readlinkat(from, name, link, sizeof(link) - 1);
+		if (n < 0)
+			return err_errno(err, "cannot read the link '/%s'", name);
+		link[n] = '\0';
+		if (symlinkat(link, root, name) < 0 && errno != EEXIST)
+			return err_errno(err, "cannot make '/%s'", name);
+		return 0;
+	}
+	if (!S_ISDIR(st.st_mode))
+		return 0;
+	if (mkdirat(root, name, 0755) < 0 && errno != EEXIST)
+		return err_errno(err, "cannot make '/%s'", name);
+	return ns_bind(from, name, root, name, NS_QUIET | MOUNT_ATTR_RDONLY, err);
+}
+
+static int
+show_host(int root, struct err *err)
+{
+	static const char *const entries[] = { "usr", "bin", "sbin", "lib", "lib32",
+	                                       "lib64", "libx32" };
+	OWN(closep) int host = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < ARRAY_LEN(entries); i++)
+		r = show_entry(host, entries[i], root, err);
+	return r;
+}
+
+/* What a root file system does not bring itself, or may not. */
+static bool
+is_ours(const char *name)
+{
+	static const char *const ours[] = { ".", "..", "dev", "etc", "home", "proc", "run",
+	                                    "sys", "tmp", ".changes", ".lower" };
+
+	for (size_t i = 0; i < ARRAY_LEN(ours); i++)
+		if (strcmp(name, ours[i]) == 0)
+			return true;
+	return false;
+}
+
+static int
+show_rootfs_etc(int root, struct err *err)
+{
+	/* The generated files over those of the root file system. */
+	const char *const layers[] = { "lowerdir", "etc:.lower/etc", NULL };
+	OWN(closep) int etc = ns_new_fs("overlay", layers, NS_QUIET | MOUNT_ATTR_RDONLY, err);
+
+	return etc < 0 ? etc : ns_attach(etc, root, "etc", err);
+}
+
+static int
+show_rootfs(const struct ns_plan *plan, int root, struct err *err)
+{
+	OWN(closep) int mount = plan->rootfs;
+	OWN(closep) int from = -1;
+	OWN(closedirp) DIR *dir = NULL;
+	struct dirent *d;
+	int r;
+
+	if (mount < 0)
+		mount = ns_copy_tree(AT_FDCWD, plan->spec->rootfs, err);
+	if (mount < 0)
+		return mount;
+	r = ns_set_attrs(mount, NS_QUIET | MOUNT_ATTR_RDONLY, true, err);
+	if (r == 0)
+		r = ns_attach(mount, root, ".lower", err);
+	if (r < 0)
+		return r;
+	from = openat(root, ".lower", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	dir = from < 0 ? NULL : fdopendir(dup(from));
+	if (dir == NULL)
+		return err_errno(err, "cannot list '%s'", plan->spec->rootfs);
+	while (r == 0 && (d = readdir(dir)) != NULL)
+		if (!is_ours(d->d_name) && strcmp(d->d_name, "var") != 0)
+			r = show_entry(from, d->d_name, root, err);
+	if (r == 0 && faccessat(from, "etc", F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+		r = show_rootfs_etc(root, err);
+	umount2(".lower", MNT_DETACH);
+	return r;
+}
+
+static int
+make_dev(int root, struct err *err)
+{
+	static const char *const nodes[] = { "null", "zero", "full", "random", "urandom", "tty" };
+	static const struct { const char *name, *to; } links[] = {
+		{ "dev/fd", "/proc/self/fd" }, { "dev/stdin", "/proc/self/fd/0" },
+		{ "dev/stdout", "/proc/self/fd/1" }, { "dev/stderr", "/proc/self/fd/2" },
+		{ "dev/ptmx", "pts/ptmx" }, { "var/run", "/run" },
+	};
+	const char *const pts_options[] = { "mode", "0620", "ptmxmode", "0666", NULL };
+	OWN(closep) int pts = -1;
+	char from[32];
+	int r = 0;
+
+	/* "/dev/null" is the host's still, "dev/null" the cell's. */
+	for (size_t i = 0; r == 0 && i < ARRAY_LEN(nodes); i++) {
+		snprintf(from, sizeof(from), "/dev/%s", nodes[i]);
+		if (mknodat(root, from + 1, S_IFREG | 0644, 0) < 0 ||
+		    mount(from, from + 1, NULL, MS_BIND, NULL) < 0)
+			return err_errno(err, "cannot make '%s'", from);
+	}
+	for (size_t i = 0; r == 0 && i < ARRAY_LEN(links); i++)
+		if (symlinkat(links[i].to, root, links[i].name) < 0)
+			r = err_errno(err, "cannot make '/%s'", links[i].name);
+	if (r < 0)
+		return r;
+	pts = ns_new_fs("devpts", pts_options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, err);
+	return pts < 0 ? pts : ns_attach(pts, root, "dev/pts", err);
+}
+
+/* What /proc tells of the host or could change in it.  Most of it is guarded by
+ * the agent being nobody outside; this does not rest on that. */
+static const char *const masked_files[] = {
+	"proc/cmdline", "proc/config.gz", "proc/crypto", "proc/diskstats", "proc/interrupts",
+	"proc/iomem", "proc/ioports", "proc/kallsyms", "proc/kcore", "proc/key-users",
+	"proc/keys", "proc/kmsg", "proc/kpagecgroup", "proc/kpagecount", "proc/kpageflags",
+	"proc/latency_stats", "proc/mdstat", "proc/modules", "proc/mtrr", "proc/pagetypeinfo",
+	"proc/partitions", "proc/sched_debug", "proc/schedstat", "proc/slabinfo",
+	"proc/softirqs", "proc/swaps", "proc/sysrq-trigger", "proc/timer_list",
+	"proc/vmallocinfo", "proc/zoneinfo",
+};
+static const char *const masked_folders[] = {
+	"proc/acpi", "proc/asound", "proc/bus", "proc/driver",
+	"proc/dynamic_debug", "proc/fs", "proc/irq", "proc/pressure", "proc/scsi", "proc/tty",
+};
+
+/* In the new root, which is the working folder: the old way to bind is one call. */
+static int
+mask(const char *const *paths, size_t n, const char *with, struct err *err)
+{
+	for (size_t i = 0; i < n; i++)
+		if (mount(with, paths[i], NULL, MS_BIND, NULL) < 0 && errno != ENOENT)
+			return err_errno(err, "cannot mask '/%s'", paths[i]);
+	return 0;
+}
+
+static int
+mask_proc(int root, struct err *err)
+{
+	int r = mask(masked_files, ARRAY_LEN(masked_files), "dev/null", err);
+
+	/* The empty /sys, made read-only first: copies of a mount are as it is. */
+	if (r == 0)
+		r = ns_bind(root, "sys", root, "sys", NS_QUIET | MOUNT_ATTR_RDONLY, err);
+	if (r == 0)
+		r = mask(masked_folders, ARRAY_LEN(masked_folders), "sys", err);
+	return r < 0 ? r : ns_bind(root, "proc/sys", root, "proc/sys",
+	                           NS_QUIET | MOUNT_ATTR_NOEXEC | MOUNT_ATTR_RDONLY, err);
+}
+
+static int
+make_proc(const struct ns_plan *plan, int root, struct err *err)
+{
+	const char *const none[] = { NULL };
+	OWN(closep) int proc = -1;
+	int r;
+
+	proc = ns_new_fs("proc", none, NS_QUIET | MOUNT_ATTR_NOEXEC, err);
+	if (proc < 0)
+		return proc;
+	r = ns_attach(proc, root, "proc", err);
+	/* A nested sandbox may mount a /proc of its own only if it sees all of this
+	 * one: there the agent being nobody has to do. */
+	if (r == 0 && plan->spec->profile != CELL_PROFILE_NESTED && CONTROL_ON("proc-mask"))
+		r = mask_proc(root, err);
+	if (r == 0 && !CONTROL_ON("sys-empty"))
+		r = ns_bind(AT_FDCWD, "/sys", root, "sys", 0, err);
+	return r;
+}
+
+/* Everything that the cell may write, in one place with one limit. */
+static int
+make_scratch(const struct ns_plan *plan, int root, int *ret_scratch, struct err *err)
+{
+	static const struct { const char *name, *at; mode_t mode; bool agents; } places[] = {
+		{ NS_SCRATCH "/var-tmp", "var/tmp", 01777, false },
+		{ NS_SCRATCH "/shm", "dev/shm", 01777, false },
+		{ NS_SCRATCH "/home", "home/agent", 0700, true },
+		{ NS_SCRATCH "/tmp", "tmp", 01777, false },     /* last: it hides the others */
+	};
+	const struct cell_limits *limits = &plan->spec->limits;
+	char size[32], inodes[32];
+	const char *const options[] = { "mode", "0755", "size", size, "nr_inodes", inodes, NULL };
+	uid_t agent = plan->spec->root ? 0 : CELL_AGENT_ID;
+	OWN(closep) int scratch = -1;
+	int r;
+
+	snprintf(size, sizeof(size), "%llu",
+	         (unsigned long long)(CONTROL_ON("limit-disk") ? limits->disk : 1ULL << 40));
+	snprintf(inodes, sizeof(inodes), "%llu",
+	         (unsigned long long)(CONTROL_ON("limit-disk") ? limits->inodes : 1ULL << 30));
+	scratch = ns_new_fs("tmpfs", options, NS_QUIET, err);
+	r = scratch < 0 ? scratch : ns_attach(scratch, root, NS_SCRATCH, err);
+	for (size_t i = 0; r == 0 && i < ARRAY_LEN(places); i++) {
+		if (mkdirat(root, places[i].name, 0700) < 0 ||
+		    fchmodat(root, places[i].name, places[i].mode, 0) < 0 ||
+		    (places[i].agents && fchownat(root, places[i].name, agent, agent, 0) < 0))
+			return err_errno(err, "cannot make '/%s'", places[i].at);
+		r = ns_bind(root, places[i].name, root, places[i].at, 0, err);
+	}
+	if (r == 0)
+		*ret_scratch = TAKE_FD(scratch);
+	return r;
+}
+
+/* Whether an overlay can keep its marks there: tmpfs has user attributes since
+ * Linux 6.6. */
+static bool
+has_user_attributes(int folder)
+{
+	OWN(closep) int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	return CONTROL_ON("tmpfs-xattr") && fd >= 0 &&
+	       (fsetxattr(fd, "user.overlay.cloister", "", 0, 0) == 0 || errno != EOPNOTSUPP);
+}
+
+/* Where overlays' changes go: the scratch space, where limits count, or else the
+ * state folder on the host's disk, where they do not. */
+static int
+open_changes(const struct ns_plan *plan, int root, int scratch, struct err *err)
+{
+	OWN(closep) int mount = plan->changes;
+	char link[48], path[PATH_MAX];
+	ssize_t n;
+	int r;
+
+	if (has_user_attributes(scratch))
+		return fcntl(scratch, F_DUPFD_CLOEXEC, 0);
+	if ((plan->spec->limits.asked & CELL_LIMIT_DISK) != 0)
+		return err_set(err, ENOTSUP, "--disk cannot be enforced on an overlay workspace: this "
+		               "kernel's tmpfs has no user attributes (Linux 6.6 has): leave it out, or "
+		               "use -w DIR:ro");
+	if (mount < 0) {
+		snprintf(link, sizeof(link), "/proc/self/fd/%d", plan->ground->changes);
+		n = readlink(link, path, sizeof(path) - 1);
+		if (n < 0)
+			return err_errno(err, "cannot find the state folder");
+		path[n] = '\0';
+		mount = ns_copy_tree(AT_FDCWD, path, err);
+	}
+	if (mount < 0)
+		return mount;
+	r = ns_set_attrs(mount, NS_QUIET, false, err);
+	if (r == 0)
+		r = ns_attach(mount, root, ".changes", err);
+	return r < 0 ? r : TAKE_FD(mount);
+}
+
+static int
+make_upper(const struct ns_plan *plan, int lower, int changes, size_t grant,
+           int *ret_upper, struct err *err)
+{
+	uid_t agent = plan->spec->root ? 0 : CELL_AGENT_ID;
+	OWN(closep) int upper = -1;
+	char name[32], work[32];
+	struct stat st;
+
+	snprintf(name, sizeof(name), "%zu", grant);
+	snprintf(work, sizeof(work), "work%zu", grant);
+	if (fstat(lower, &st) < 0 || (mkdirat(changes, name, 0700) < 0 && errno != EEXIST) ||
+	    mkdirat(changes, work, 0700) < 0)
+		return err_errno(err, "cannot make room for the workspace's changes");
+	upper = openat(changes, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (upper < 0 || fchown(upper, agent, agent) < 0 || fchmod(upper, st.st_mode & 0777) < 0)
+		return err_errno(err, "cannot make room for the workspace's changes");
+	*ret_upper = TAKE_FD(upper);
+	return 0;
+}
+
+/* Put MOUNT, the workspace, below an upper folder; the overlay takes its place in
+ * *MOUNT.  Folders are named by descriptor: what an agent can read of its mounts
+ * tells nothing then. */
+static int
+lay_over(const struct ns_plan *plan, int root, int changes, size_t grant, int *mount,
+         int *ret_upper, struct err *err)
+{
+	char upper[48], work[48];
+	const char *const options[] = { "lowerdir", ".lower", "upperdir", upper,
+	                                "workdir", work, "userxattr", NULL, NULL };
+	int overlay, r;
+
+	snprintf(upper, sizeof(upper), "/proc/self/fd/%d/%zu", changes, grant);
+	snprintf(work, sizeof(work), "/proc/self/fd/%d/work%zu", changes, grant);
+	r = make_upper(plan, *mount, changes, grant, ret_upper, err);
+	if (r == 0)
+		r = ns_attach(*mount, root, ".lower", err);
+	if (r < 0)
+		return r;
+	overlay = ns_new_fs("overlay", options, NS_QUIET, err);
+	if (overlay < 0)
+		return err_wrap(err, "the workspace (try -w DIR:ro or -w DIR:rw)");
+	umount2(".lower", MNT_DETACH);
+	close(*mount);
+	*mount = overlay;
+	return 0;
+}
+
+static int
+attach_grant(const struct ns_plan *plan, int root, int changes, size_t i, int *ret_upper,
+             struct err *err)
+{
+	const struct cell_grant *grant = &plan->spec->grants[i];
+	OWN(closep) int mount = plan->grants[i];
+	OWN(closep) int target = -1;
+	unsigned attrs = NS_QUIET;
+	struct stat st;
+	int r;
+
+	if (mount < 0)
+		mount = ns_copy_tree(AT_FDCWD, grant->host, err);
+	if (mount < 0)
+		return mount;
+	if (grant->access != CELL_WRITE && (grant->access == CELL_READ ||
+	                                    CONTROL_ON("workspace-overlay")))
+		attrs |= MOUNT_ATTR_RDONLY;
+	r = ns_set_attrs(mount, attrs, true, err);
+	if (r == 0 && grant->access == CELL_OVERLAY && CONTROL_ON("workspace-overlay"))
+		r = lay_over(plan, root, changes, i, &mount, ret_upper, err);
+	if (r < 0)
+		return r;
+	if (fstat(mount, &st) < 0)
+		return err_errno(err, "cannot look at '%s'", grant->host);
+	target = ns_make_target(root, grant->cell, !S_ISDIR(st.st_mode), err);
+	return target < 0 ? target : ns_attach(mount, target, "", err);
+}
+
+static int
+attach_grants(const struct ns_plan *plan, int root, int scratch,
+              int uppers[CELL_GRANTS_MAX], struct err *err)
+{
+	OWN(closep) int changes = -1;
+	int r = 0;
+
+	if (plan->ground->changes >= 0) {
+		changes = open_changes(plan, root, scratch, err);
+		if (changes < 0)
+			return changes;
+	}
+	for (size_t i = 0; r == 0 && i < plan->spec->n_grants; i++)
+		r = attach_grant(plan, root, changes, i, &uppers[i], err);
+	/* Only there if the changes go to disk. */
+	umount2(".changes", MNT_DETACH);
+	return r;
+}
+
+/* Leave the host's tree and let go of it. */
+static int
+enter_root(int root, struct err *err)
+{
+	if (fchdir(root) < 0 || syscall(SYS_pivot_root, ".", ".") < 0)
+		return err_errno(err, "cannot make the new root the root");
+	if (umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
+		return err_errno(err, "cannot let go of the host's files");
+	return 0;
+}
+
+int
+ns_build_root(const struct ns_plan *plan, int uppers[CELL_GRANTS_MAX], struct err *err)
+{
+	const char *const options[] = { "mode", "0755", "size", "4m", "nr_inodes", "8k", NULL };
+	OWN(closep) int root = -1, scratch = -1;
+	int r;
+
+	/* What is mounted from here on is seen nowhere else. */
+	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+		return err_errno(err, "cannot make the mounts private (see `cloister doctor`)");
+	root = ns_new_fs("tmpfs", options, NS_QUIET, err);
+	if (root < 0)
+		return err_wrap(err, "the cell's root (see `cloister doctor`)");
+	r = ns_attach(root, AT_FDCWD, "/", err);
+	if (r == 0 && fchdir(root) < 0)
+		r = err_errno(err, "cannot enter the cell's root");
+	if (r == 0)
+		r = make_folders(root, err);
+	if (r == 0)
+		r = ns_make_etc(root, plan->spec, err);
+	if (r == 0)
+		r = plan->spec->rootfs[0] == '\0' ? show_host(root, err)
+		                                  : show_rootfs(plan, root, err);
+	if (r == 0)
+		r = make_dev(root, err);
+	if (r == 0)
+		r = make_proc(plan, root, err);
+	if (r == 0)
+		r = make_scratch(plan, root, &scratch, err);
+	if (r == 0)
+		r = attach_grants(plan, root, scratch, uppers, err);
+	if (r < 0)
+		return r;
+	if (unlinkat(root, ".lower", AT_REMOVEDIR) < 0 ||
+	    unlinkat(root, ".changes", AT_REMOVEDIR) < 0)
+		return err_errno(err, "cannot tidy the cell's root");
+	r = enter_root(root, err);
+	return r < 0 ? r : ns_set_attrs(root, NS_QUIET | MOUNT_ATTR_RDONLY, false, err);
+}
