@@ -1,0 +1,268 @@
+/* workspace_apply.c - brings changes to the workspace: look, write, clear up. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/own.h"
+#include "workspace/workspace_parts.h"
+
+/* ---- what was named ----------------------------------------------------------- */
+
+struct choices {
+	struct walk_choice *list;
+	size_t n;
+};
+
+static void
+choices_free(struct choices *c)
+{
+	for (size_t i = 0; i < c->n; i++)
+		free(c->list[i].path);
+	free(c->list);
+}
+
+/* "./a//b/" is "a/b"; in place. */
+static int
+tidy_path(char *path, struct err *err)
+{
+	char shown[WTREE_SHOWN_MAX], *out = path, *in = path;
+	size_t len;
+
+	if (*in == '/')
+		return err_set(err, EINVAL, "'%s' must be relative to the workspace",
+		               wtree_show(shown, path));
+	for (; *in != '\0'; in += len + (in[len] == '/')) {
+		len = strcspn(in, "/");
+		if (len == 0 || (len == 1 && in[0] == '.'))
+			continue;
+		if (len == 2 && in[0] == '.' && in[1] == '.')
+			return err_set(err, EINVAL, "a path to apply must have no '..' in it");
+		if (out > path)
+			*out++ = '/';
+		memmove(out, in, len);
+		out += len;
+		if (in[len] == '\0')
+			break;
+	}
+	*out = '\0';
+	return 0;
+}
+
+static int
+choices_make(char *const *paths, struct choices *ret, struct err *err)
+{
+	size_t n = 0;
+	int r = 0;
+
+	while (paths != NULL && paths[n] != NULL)
+		n++;
+	if (n == 0)
+		return 0;
+	ret->list = calloc(n, sizeof(*ret->list));
+	if (ret->list == NULL)
+		return err_errno(err, "cannot apply");
+	for (; r == 0 && ret->n < n; ret->n++) {
+		ret->list[ret->n].path = strdup(paths[ret->n]);
+		if (ret->list[ret->n].path == NULL)
+			return err_errno(err, "cannot apply");
+		r = tidy_path(ret->list[ret->n].path, err);
+	}
+	return r;
+}
+
+static int
+choices_check(const struct choices *c, struct err *err)
+{
+	char shown[WTREE_SHOWN_MAX];
+
+	for (size_t i = 0; i < c->n; i++)
+		if (!c->list[i].seen)
+			return err_set(err, ENOENT, "nothing was changed at '%s'",
+			               wtree_show(shown, c->list[i].path));
+	return 0;
+}
+
+/* ---- shared by the three passes ----------------------------------------------- */
+
+int
+apply_stopped(const struct apply *a, struct err *err)
+{
+	if (a->how->stop != NULL && *a->how->stop)
+		return err_set(err, EINTR, "interrupted: apply again to complete it");
+	return 0;
+}
+
+void
+apply_tell(struct apply *a, const struct walk_node *node)
+{
+	if (node->change.held)
+		a->held++;
+	else
+		a->applied++;
+	if (a->how->told != NULL)
+		a->how->told(a->how->arg, &node->change, !node->change.held);
+}
+
+int
+apply_fail(const struct walk_node *node, struct err *err)
+{
+	char shown[WTREE_SHOWN_MAX];
+
+	return err_errno(err, "cannot apply '%s'", wtree_show(shown, node->path));
+}
+
+bool
+apply_settles(const struct walk_node *node)
+{
+	return node->chosen && !node->change.held;
+}
+
+static bool
+is_locked(const struct walk_node *node)
+{
+	return S_ISDIR(node->old.st_mode) && (node->old.st_mode & 0700) != 0700 &&
+	       geteuid() != 0 && node->old.st_uid == geteuid();
+}
+
+int
+apply_unlock(const struct walk_node *node, struct err *err)
+{
+	if (is_locked(node) && fchmodat(node->real, node->name,
+	                                (node->old.st_mode & 07777) | 0700, AT_SYMLINK_NOFOLLOW) < 0)
+		return apply_fail(node, err);
+	return 0;
+}
+
+int
+apply_lock(const struct walk_node *node, int dir_real, struct err *err)
+{
+	if (dir_real >= 0 && is_locked(node) && fchmod(dir_real, node->old.st_mode & 07777) < 0)
+		return apply_fail(node, err);
+	return 0;
+}
+
+int
+apply_set_dir_mode(const struct walk_node *node, int dir_real, mode_t mode, struct err *err)
+{
+	struct stat st;
+
+	if (fstat(dir_real, &st) < 0)
+		return apply_fail(node, err);
+	mode |= st.st_mode & 06000;
+	if ((st.st_mode & 07777) != mode && fchmod(dir_real, mode) < 0)
+		return apply_fail(node, err);
+	return 0;
+}
+
+/* ---- the whole ------------------------------------------------------------------ */
+
+static int
+name_temporary(const char *cell, char tmp[NAME_MAX + 1], struct err *err)
+{
+	int n = snprintf(tmp, NAME_MAX + 1, ".cloister-%s.tmp", cell);
+
+	if (n < 0 || n > NAME_MAX || strchr(tmp, '/') != NULL)
+		return err_set(err, EINVAL, "'%s' is no cell", cell);
+	return 0;
+}
+
+static int
+tell_conflicts(const struct apply *a, struct err *err)
+{
+	char text[WORKSPACE_CONFLICTS_TOLD * (WTREE_SHOWN_MAX + 4)] = "";
+	size_t used = 0, told = 0;
+
+	for (; told < a->conflicts && told < WORKSPACE_CONFLICTS_TOLD; told++)
+		used += (size_t)snprintf(text + used, sizeof(text) - used, "%s'%s'",
+		                         told > 0 ? ", " : "", a->conflict[told]);
+	if (a->conflicts > told)
+		return err_set(err, EBUSY, "%zu paths changed here since the cell started "
+		               "(--force overwrites them): %s...", a->conflicts, text);
+	return err_set(err, EBUSY, "changed here since the cell started (--force overwrites): %s",
+	               text);
+}
+
+static int
+run_pass(const struct workspace *ws, const struct walk_hooks *hooks, struct apply *a,
+         const struct choices *choices, struct err *err)
+{
+	struct walk walk = { .ws = ws, .hooks = hooks, .arg = a, .choices = choices->list,
+	                     .n_choices = choices->n, .strict = true };
+
+	return walk_run(&walk, err);
+}
+
+static int
+apply_locked(const struct workspace *ws, struct apply *a, const struct choices *choices,
+             struct err *err)
+{
+	int r = run_pass(ws, &apply_look, a, choices, err);
+
+	if (r == 0)
+		r = choices_check(choices, err);
+	if (r == 0 && a->conflicts > 0)
+		r = tell_conflicts(a, err);
+	if (r < 0 || a->how->dry_run)
+		return r;
+	r = wtree_remove(ws->real, a->tmp, err);
+	if (r == 0)
+		r = run_pass(ws, &apply_write, a, choices, err);
+	if (r < 0)
+		return r;
+	/* Nothing is forgotten here that is not on the disk there. */
+	if (syncfs(ws->real) < 0)
+		return err_errno(err, "cannot write the workspace to its disk");
+	return run_pass(ws, &apply_clear, a, choices, err);
+}
+
+int
+workspace_apply_changes(const struct workspace *ws, const struct workspace_apply *how,
+                        size_t *ret_applied, size_t *ret_held, struct err *err)
+{
+	OWN(choices_free) struct choices choices = {0};
+	struct apply a = { .how = how };
+	int r = name_temporary(how->cell, a.tmp, err);
+
+	if (r == 0)
+		r = choices_make(how->paths, &choices, err);
+	if (r < 0)
+		return r;
+	if (flock(ws->changes, LOCK_EX | LOCK_NB) < 0)
+		return errno == EWOULDBLOCK ?
+		       err_set(err, EBUSY, "these changes are being applied already") :
+		       err_errno(err, "cannot lock the changes");
+	r = apply_locked(ws, &a, &choices, err);
+	flock(ws->changes, LOCK_UN);
+	if (r == 0) {
+		*ret_applied = a.applied;
+		*ret_held = a.held;
+	}
+	return r;
+}
+
+static int
+sweep_enter(void *arg, const struct walk_node *node, int dir_changes, int dir_real,
+            bool opaque, struct err *err)
+{
+	(void)node, (void)dir_changes, (void)opaque;
+	return dir_real < 0 ? 0 : wtree_remove(dir_real, arg, err);
+}
+
+int
+workspace_apply_undo_temporary(const struct workspace *ws, const char *cell,
+                               struct err *err)
+{
+	static const struct walk_hooks hooks = { .enter = sweep_enter };
+	char tmp[NAME_MAX + 1];
+	struct walk walk = { .ws = ws, .hooks = &hooks, .arg = tmp };
+	int r = name_temporary(cell, tmp, err);
+
+	if (r == 0)
+		r = wtree_remove(ws->real, tmp, err);
+	return r < 0 ? r : walk_run(&walk, err);
+}

@@ -1,0 +1,112 @@
+/* workspace_clear.c - applying, third pass: the changes lose what the workspace
+ * has.  It looks again instead of remembering, so that an entry goes only if its
+ * counterpart is there. */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/own.h"
+#include "workspace/workspace_parts.h"
+
+static int
+fail(const struct walk_node *node, struct err *err)
+{
+	char shown[WTREE_SHOWN_MAX];
+
+	return err_errno(err, "'%s' is applied, but stays among the changes",
+	                 wtree_show(shown, node->path));
+}
+
+/* Some file systems have no modes; what could be applied was. */
+static bool
+is_done(const struct walk_node *node)
+{
+	return !node->differs || (apply_settles(node) && node->change.mode_only);
+}
+
+static int
+mark_opaque(int dir_changes, const char *name)
+{
+	OWN(closep) int dir = wtree_open_dir(dir_changes, name);
+
+	if (dir < 0) {
+		errno = -dir;
+		dir = -1;
+		return -1;
+	}
+	return fsetxattr(dir, WTREE_OPAQUE, "y", 1, 0);
+}
+
+/* An opaque folder says that whatever is not in it is removed.  Before anything is
+ * taken out of it, it must say so by name; the order makes it true at any moment. */
+static int
+spell_out(const struct walk_node *node, int dir_changes, int dir_real, struct err *err)
+{
+	OWN(wtree_names_free) struct wtree_names names = {0};
+	struct stat new, old;
+	int r = wtree_names_load(dir_real, &names, err);
+
+	for (size_t i = 0; r == 0 && i < names.n; i++) {
+		const char *name = names.name[i];
+
+		if (wtree_stat(dir_changes, name, &new) < 0 || wtree_stat(dir_real, name, &old) < 0)
+			return fail(node, err);
+		if (new.st_mode == 0 && mknodat(dir_changes, name, S_IFCHR | 0600, makedev(0, 0)) < 0)
+			return fail(node, err);
+		if (S_ISDIR(new.st_mode) && S_ISDIR(old.st_mode) && mark_opaque(dir_changes, name) < 0)
+			return fail(node, err);
+	}
+	if (r == 0 && fremovexattr(dir_changes, WTREE_OPAQUE) < 0 && errno != ENODATA)
+		return fail(node, err);
+	return r;
+}
+
+static int
+clear_visit(void *arg, const struct walk_node *node, struct err *err)
+{
+	int r = apply_stopped(arg, err);
+
+	if (r < 0)
+		return r;
+	if (S_ISDIR(node->new.st_mode))
+		return apply_unlock(node, err);
+	if (node->changes >= 0 && is_done(node) &&
+	    unlinkat(node->changes, node->name, 0) < 0 && errno != ENOENT)
+		return fail(node, err);
+	return 0;
+}
+
+static int
+clear_enter(void *arg, const struct walk_node *node, int dir_changes, int dir_real,
+            bool opaque, struct err *err)
+{
+	(void)arg;
+	if (!opaque || dir_changes < 0 || dir_real < 0)
+		return 0;
+	return spell_out(node, dir_changes, dir_real, err);
+}
+
+static int
+clear_leave(void *arg, const struct walk_node *node, int dir_changes, int dir_real,
+            struct err *err)
+{
+	int r;
+
+	(void)arg;
+	if (dir_changes < 0 || dir_real < 0)
+		return 0;
+	r = apply_settles(node) ? apply_set_dir_mode(node, dir_real, node->mode, err) :
+	    apply_lock(node, dir_real, err);
+	if (r == 0 && is_done(node) && unlinkat(node->changes, node->name, AT_REMOVEDIR) < 0 &&
+	    errno != ENOTEMPTY && errno != EEXIST)
+		r = fail(node, err);
+	return r;
+}
+
+const struct walk_hooks apply_clear = {
+	.visit = clear_visit, .enter = clear_enter, .leave = clear_leave
+};

@@ -1,0 +1,91 @@
+/* workspace_list.c - the changes as a list. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/own.h"
+#include "workspace/workspace_walk.h"
+
+struct list {
+	struct workspace_change *change;
+	size_t n, cap, bytes;
+};
+
+void
+workspace_changes_free(struct workspace_change *list)
+{
+	for (struct workspace_change *c = list; c != NULL && c->path != NULL; c++)
+		free((char *)(uintptr_t)c->path);
+	free(list);
+}
+
+void
+workspace_changes_freep(struct workspace_change **list)
+{
+	workspace_changes_free(*list);
+}
+
+/* Room for one more and the end. */
+static int
+list_grow(struct list *list, struct err *err)
+{
+	struct workspace_change *more;
+	size_t cap = list->cap == 0 ? 64 : list->cap * 2;
+
+	if (list->n + 1 < list->cap)
+		return 0;
+	more = reallocarray(list->change, cap, sizeof(*more));
+	if (more == NULL)
+		return err_errno(err, "cannot list the changes");
+	list->change = more;
+	list->cap = cap;
+	return 0;
+}
+
+static int
+list_visit(void *arg, const struct walk_node *node, struct err *err)
+{
+	struct list *list = arg;
+	size_t len = strlen(node->path) + 1;
+	char *path;
+	int r;
+
+	if (!node->differs)
+		return 0;
+	if (len > WORKSPACE_NAMES_MAX - list->bytes)
+		return err_set(err, E2BIG, "too many changes to list");
+	r = list_grow(list, err);
+	if (r < 0)
+		return r;
+	path = strdup(node->path);
+	if (path == NULL)
+		return err_errno(err, "cannot list the changes");
+	list->bytes += len;
+	list->change[list->n] = node->change;
+	list->change[list->n++].path = path;
+	list->change[list->n].path = NULL;
+	return 0;
+}
+
+int
+workspace_list(const struct workspace *ws, struct workspace_change **ret_list,
+               size_t *ret_n, struct err *err)
+{
+	static const struct walk_hooks hooks = { .visit = list_visit };
+	struct list list = {0};
+	struct walk walk = { .ws = ws, .hooks = &hooks, .arg = &list };
+	int r = list_grow(&list, err);
+
+	if (r < 0)
+		return r;
+	list.change[0].path = NULL;
+	r = walk_run(&walk, err);
+	if (r < 0) {
+		workspace_changes_free(list.change);
+		return r;
+	}
+	*ret_list = list.change;
+	*ret_n = list.n;
+	return 0;
+}

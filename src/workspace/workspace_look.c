@@ -1,0 +1,99 @@
+/* workspace_look.c - applying, first pass: what would be lost is found. */
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/own.h"
+#include "workspace/workspace_parts.h"
+
+static bool
+is_newer(const struct apply *a, const struct stat *st)
+{
+	int64_t ns = (int64_t)st->st_ctim.tv_sec * 1000000000 + st->st_ctim.tv_nsec;
+
+	return !a->how->force && ns > a->how->since_ns;
+}
+
+static void
+add_conflict(struct apply *a, const char *path)
+{
+	if (a->conflicts < WORKSPACE_CONFLICTS_TOLD)
+		wtree_show(a->conflict[a->conflicts], path);
+	a->conflicts++;
+}
+
+/* A folder that is to go.  Its own ctime says nothing: it changes with its names,
+ * also when a removal was interrupted. */
+static int
+look_into_removed(struct apply *a, int real, const char *name, struct wtree_path *path,
+                  int depth, struct err *err)
+{
+	OWN(wtree_names_free) struct wtree_names names = {0};
+	OWN(closep) int dir = wtree_open_dir(real, name);
+	char shown[WTREE_SHOWN_MAX];
+	size_t len = path->len;
+	struct stat st;
+	int r = 0;
+
+	if (dir == -EXDEV)
+		return err_set(err, EXDEV, "'%s' is a mount point: it cannot be removed",
+		               wtree_show(shown, path->text));
+	if (dir == -EACCES && wtree_stat(real, name, &st) == 0 && is_newer(a, &st))
+		add_conflict(a, path->text);
+	if (dir < 0)
+		return 0;
+	if (depth >= WORKSPACE_DEPTH_MAX)
+		return err_set(err, ENAMETOOLONG, "'%s' is more than %d folders deep",
+		               wtree_show(shown, path->text), WORKSPACE_DEPTH_MAX);
+	r = wtree_names_load(dir, &names, err);
+	for (size_t i = 0; r == 0 && i < names.n; i++) {
+		r = wtree_path_push(path, names.name[i], err);
+		if (r == 0 && wtree_stat(dir, names.name[i], &st) == 0) {
+			if (S_ISDIR(st.st_mode))
+				r = look_into_removed(a, dir, names.name[i], path, depth + 1, err);
+			else if (st.st_mode != 0 && is_newer(a, &st))
+				add_conflict(a, path->text);
+		}
+		wtree_path_pop(path, len);
+	}
+	return r;
+}
+
+static int
+look_visit(void *arg, const struct walk_node *node, struct err *err)
+{
+	OWN(wtree_path_free) struct wtree_path path = {0};
+	struct apply *a = arg;
+	mode_t old = node->old.st_mode;
+	int r = 0;
+
+	if (!node->differs)
+		return 0;
+	if (a->how->dry_run && node->chosen)
+		apply_tell(a, node);
+	if (node->change.held || old == 0 || node->change.mode_only)
+		return 0;
+	if (!S_ISDIR(old)) {
+		if (is_newer(a, &node->old))
+			add_conflict(a, node->path);
+		return 0;
+	}
+	r = wtree_path_push(&path, node->path, err);
+	return r < 0 ? r : look_into_removed(a, node->real, node->name, &path, 0, err);
+}
+
+static int
+look_enter(void *arg, const struct walk_node *node, int dir_changes, int dir_real,
+           bool opaque, struct err *err)
+{
+	struct apply *a = arg;
+
+	(void)dir_changes, (void)opaque, (void)err;
+	/* Denied to us: what is in it cannot be told apart. */
+	if (dir_real < 0 && S_ISDIR(node->old.st_mode) && is_newer(a, &node->old))
+		add_conflict(a, node->path);
+	return 0;
+}
+
+const struct walk_hooks apply_look = { .visit = look_visit, .enter = look_enter };

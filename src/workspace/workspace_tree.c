@@ -1,0 +1,420 @@
+/* workspace_tree.c - see workspace_tree.h. */
+#include "workspace/workspace_tree.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/own.h"
+#include "base/utf8.h"
+#include "workspace/workspace.h"
+
+char *
+wtree_show(char shown[WTREE_SHOWN_MAX], const char *path)
+{
+	size_t len = strlen(path), out = 0, n;
+	uint32_t code;
+
+	/* Four bytes for one that is not printed, and room for the dots. */
+	for (size_t i = 0; i < len; i += n) {
+		if (out + 8 > WTREE_SHOWN_MAX) {
+			strcpy(shown + out, "...");
+			return shown;
+		}
+		n = utf8_next(path + i, len - i, &code);
+		if (n > 0 && !utf8_is_control(code)) {
+			memcpy(shown + out, path + i, n);
+			out += n;
+		} else {
+			n = 1;
+			out += (size_t)snprintf(shown + out, 5, "\\x%02x", (unsigned char)path[i]);
+		}
+	}
+	shown[out] = '\0';
+	return shown;
+}
+
+int
+wtree_path_push(struct wtree_path *path, const char *name, struct err *err)
+{
+	size_t len = strlen(name), want = path->len + len + 2;
+	char *text;
+
+	if (want > path->cap) {
+		want = want < 512 ? 512 : want * 2;
+		text = realloc(path->text, want);
+		if (text == NULL)
+			return err_errno(err, "cannot look through the changes");
+		path->text = text;
+		path->cap = want;
+	}
+	if (path->len > 0)
+		path->text[path->len++] = '/';
+	memcpy(path->text + path->len, name, len + 1);
+	path->len += len;
+	return 0;
+}
+
+void
+wtree_path_pop(struct wtree_path *path, size_t len)
+{
+	path->len = len;
+	if (path->text != NULL)
+		path->text[len] = '\0';
+}
+
+void
+wtree_path_free(struct wtree_path *path)
+{
+	free(path->text);
+	*path = (struct wtree_path){0};
+}
+
+bool
+wtree_is_dots(const char *name)
+{
+	return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+}
+
+bool
+wtree_is_ours(const char *name)
+{
+	size_t len = strlen(name);
+
+	return len >= 14 && strncmp(name, ".cloister-", 10) == 0 &&
+	       strcmp(name + len - 4, ".tmp") == 0;
+}
+
+bool
+wtree_is_whiteout(const struct stat *st)
+{
+	return S_ISCHR(st->st_mode) && st->st_rdev == makedev(0, 0);
+}
+
+bool
+wtree_is_opaque(int dir)
+{
+	char value[2];
+
+	return fgetxattr(dir, WTREE_OPAQUE, value, sizeof(value)) == 1 && value[0] == 'y';
+}
+
+int
+wtree_stat(int dir, const char *name, struct stat *ret_st)
+{
+	*ret_st = (struct stat){0};
+	if (dir < 0)
+		return 0;
+	if (fstatat(dir, name, ret_st, AT_SYMLINK_NOFOLLOW) == 0)
+		return 0;
+	*ret_st = (struct stat){0};
+	return errno == ENOENT ? 0 : -errno;
+}
+
+static int
+open_beneath(int dir, const char *path, int flags)
+{
+	struct open_how how = {
+		.flags = (unsigned)flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY,
+		.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS |
+		           RESOLVE_NO_XDEV,
+	};
+	int fd = (int)syscall(SYS_openat2, dir, path, &how, sizeof(how));
+
+	return fd < 0 ? -errno : fd;
+}
+
+int
+wtree_open_dir(int dir, const char *name)
+{
+	int fd = open_beneath(dir, name, O_RDONLY | O_DIRECTORY);
+	struct stat st;
+
+	/* One that may be listed but not searched is of no use. */
+	if (fd >= 0 && wtree_stat(fd, ".", &st) == -EACCES) {
+		close(fd);
+		fd = -EACCES;
+	}
+	return fd;
+}
+
+int
+wtree_open_dir_anyway(int dir, const char *name)
+{
+	int fd = wtree_open_dir(dir, name);
+	struct stat st;
+
+	/* Not through a link: the folder may have become one by now. */
+	if (fd == -EACCES && fchmodat(dir, name, 0700, AT_SYMLINK_NOFOLLOW) == 0)
+		fd = wtree_open_dir(dir, name);
+	if (fd >= 0 && fstat(fd, &st) == 0 && (st.st_mode & 0700) != 0700)
+		(void)fchmod(fd, (st.st_mode & 07777) | 0700);
+	return fd;
+}
+
+int
+wtree_open_file(int dir, const char *name)
+{
+	int fd = open_beneath(dir, name, O_RDONLY);
+	struct stat st;
+
+	if (fd >= 0 && (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))) {
+		close(fd);
+		fd = -EINVAL;
+	}
+	return fd;
+}
+
+int
+workspace_open(int root, const char *path, struct err *err)
+{
+	char shown[WTREE_SHOWN_MAX];
+	int fd = wtree_open_file(root, path);
+
+	if (fd < 0) {
+		errno = -fd;
+		return err_errno(err, "cannot open '%s'", wtree_show(shown, path));
+	}
+	return fd;
+}
+
+mode_t
+wtree_mode(int fd, const struct stat *st)
+{
+	mode_t kept = S_ISDIR(st->st_mode) ? 01777 : 0777;
+	char text[WTREE_MODE_TEXT] = "", *end;
+	ssize_t n = fgetxattr(fd, WTREE_MODE, text, sizeof(text) - 1);
+	unsigned long mode;
+
+	if (n <= 0)
+		return st->st_mode & kept;
+	mode = strtoul(text, &end, 8);
+	return *end == '\0' ? (mode_t)mode & kept : st->st_mode & kept;
+}
+
+int
+wtree_set_mode(int fd, mode_t mode)
+{
+	char text[WTREE_MODE_TEXT];
+	struct stat st;
+	mode_t needed;
+
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	needed = S_ISDIR(st.st_mode) ? 0700 : 0600;
+	mode &= S_ISDIR(st.st_mode) ? 01777 : 0777;
+	if ((mode & needed) != needed) {
+		snprintf(text, sizeof(text), "%04o", (unsigned)mode);
+		if (fsetxattr(fd, WTREE_MODE, text, strlen(text), 0) < 0)
+			return -errno;
+	}
+	return fchmod(fd, mode | needed) < 0 ? -errno : 0;
+}
+
+static int
+order_names(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static int
+read_names(DIR *stream, struct wtree_names *names, struct err *err)
+{
+	size_t used = 0, cap = 0, len;
+	struct dirent *d;
+	char *bytes;
+
+	for (errno = 0; (d = readdir(stream)) != NULL; errno = 0) {
+		if (wtree_is_dots(d->d_name) || wtree_is_ours(d->d_name))
+			continue;
+		len = strlen(d->d_name) + 1;
+		if (used + len > cap) {
+			if (used + len > WORKSPACE_NAMES_MAX || names->n >= WORKSPACE_ENTRIES_MAX)
+				return err_set(err, E2BIG, "too many files in one folder");
+			cap = cap == 0 ? 4096 : cap * 2;
+			bytes = realloc(names->bytes, cap);
+			if (bytes == NULL)
+				return err_errno(err, "cannot list a folder");
+			names->bytes = bytes;
+		}
+		memcpy(names->bytes + used, d->d_name, len);
+		used += len;
+		names->n++;
+	}
+	return errno != 0 ? err_errno(err, "cannot list a folder") : 0;
+}
+
+int
+wtree_names_load(int dir, struct wtree_names *ret_names, struct err *err)
+{
+	OWN(wtree_names_free) struct wtree_names names = {0};
+	OWN(closedirp) DIR *stream = NULL;
+	int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r;
+	char *p;
+
+	stream = fd < 0 ? NULL : fdopendir(fd);
+	if (stream == NULL) {
+		r = err_errno(err, "cannot list a folder");
+		if (fd >= 0)
+			close(fd);
+		return r;
+	}
+	r = read_names(stream, &names, err);
+	if (r < 0)
+		return r;
+	if (names.n > 0) {
+		names.name = calloc(names.n, sizeof(*names.name));
+		if (names.name == NULL)
+			return err_errno(err, "cannot list a folder");
+		p = names.bytes;
+		for (size_t i = 0; i < names.n; i++, p += strlen(p) + 1)
+			names.name[i] = p;
+		qsort(names.name, names.n, sizeof(*names.name), order_names);
+	}
+	*ret_names = names;
+	names = (struct wtree_names){0};
+	return 0;
+}
+
+void
+wtree_names_free(struct wtree_names *names)
+{
+	free(names->name);
+	free(names->bytes);
+	*names = (struct wtree_names){0};
+}
+
+bool
+wtree_names_has(const struct wtree_names *names, const char *name)
+{
+	return names->n > 0 && bsearch(&name, names->name, names->n, sizeof(*names->name),
+	                               order_names) != NULL;
+}
+
+/* ---- removing --------------------------------------------------------------- */
+
+/* Descriptors and stack used at once.  A tree that is deeper is folded: the
+ * folder at the limit is moved to the top, and its turn comes in a later pass. */
+#define REMOVE_DEPTH 32
+
+struct removal {
+	int top;
+	unsigned long moved;
+};
+
+static int
+fold(struct removal *rm, int dir, const char *name, struct err *err)
+{
+	char shown[WTREE_SHOWN_MAX], moved[48];
+	int r;
+
+	/* The stranger may have such a name there already. */
+	do {
+		snprintf(moved, sizeof(moved), ".cloister-%lu.tmp", rm->moved++);
+		r = renameat2(dir, name, rm->top, moved, RENAME_NOREPLACE);
+		if (r < 0 && errno == EINVAL)
+			r = renameat(dir, name, rm->top, moved);
+	} while (r < 0 && (errno == EEXIST || errno == ENOTEMPTY || errno == ENOTDIR));
+	return r < 0 ? err_errno(err, "cannot remove '%s'", wtree_show(shown, name)) : 0;
+}
+
+static int remove_all(struct removal *rm, int fd, int depth, struct err *err);
+
+static int
+remove_one(struct removal *rm, int dir, const char *name, int depth, struct err *err)
+{
+	char shown[WTREE_SHOWN_MAX];
+	int fd, r;
+
+	if (unlinkat(dir, name, 0) == 0 || errno == ENOENT)
+		return 0;
+	if (errno != EISDIR)
+		return err_errno(err, "cannot remove '%s'", wtree_show(shown, name));
+	if (unlinkat(dir, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
+		return 0;
+	if (errno != ENOTEMPTY && errno != EEXIST)
+		return err_errno(err, "cannot remove '%s'", wtree_show(shown, name));
+	if (depth == REMOVE_DEPTH)
+		return fold(rm, dir, name, err);
+	fd = wtree_open_dir_anyway(dir, name);
+	if (fd < 0) {
+		errno = -fd;
+		return err_errno(err, "cannot remove '%s'", wtree_show(shown, name));
+	}
+	r = remove_all(rm, fd, depth + 1, err);
+	if (r == 0 && unlinkat(dir, name, AT_REMOVEDIR) < 0 && errno != ENOENT)
+		r = err_errno(err, "cannot remove '%s'", wtree_show(shown, name));
+	return r;
+}
+
+/* Takes FD over. */
+static int
+remove_all(struct removal *rm, int fd, int depth, struct err *err)
+{
+	OWN(closedirp) DIR *stream = fdopendir(fd);
+	struct dirent *d;
+	size_t removed;
+	int r = 0;
+
+	if (stream == NULL) {
+		r = err_errno(err, "cannot list a folder to remove it");
+		close(fd);
+		return r;
+	}
+	/* Some file systems skip names while others are being removed; and what was
+	 * folded is at the top now. */
+	do {
+		removed = 0;
+		rewinddir(stream);
+		while (r == 0 && (d = readdir(stream)) != NULL) {
+			if (wtree_is_dots(d->d_name))
+				continue;
+			r = remove_one(rm, fd, d->d_name, depth, err);
+			removed++;
+		}
+	} while (r == 0 && removed > 0);
+	return r;
+}
+
+int
+workspace_remove_tree(int dir, struct err *err)
+{
+	struct removal rm = { .top = dir };
+	int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd < 0)
+		return err_errno(err, "cannot list a folder to remove it");
+	return remove_all(&rm, fd, 0, err);
+}
+
+int
+wtree_remove(int dir, const char *name, struct err *err)
+{
+	char shown[WTREE_SHOWN_MAX];
+	OWN(closep) int fd = -1;
+	int r;
+
+	if (unlinkat(dir, name, 0) == 0 || errno == ENOENT)
+		return 0;
+	if (errno != EISDIR)
+		return err_errno(err, "cannot remove '%s'", wtree_show(shown, name));
+	fd = wtree_open_dir_anyway(dir, name);
+	if (fd < 0) {
+		errno = -fd;
+		fd = -1;
+		return err_errno(err, "cannot remove '%s'", wtree_show(shown, name));
+	}
+	r = workspace_remove_tree(fd, err);
+	if (r == 0 && unlinkat(dir, name, AT_REMOVEDIR) < 0 && errno != ENOENT)
+		r = err_errno(err, "cannot remove '%s'", wtree_show(shown, name));
+	return r;
+}

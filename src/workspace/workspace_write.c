@@ -1,0 +1,228 @@
+/* workspace_write.c - applying, second pass: the workspace is written.
+ *
+ * Everything is made under a temporary name in the folder where it belongs, so
+ * that it takes on what new files there get, and put in its place by a rename. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/own.h"
+#include "workspace/workspace_parts.h"
+
+/* What is replaced keeps its owner; what is new belongs to its folder's. */
+static int
+wanted_owner(const struct walk_node *node, uid_t *ret_uid, gid_t *ret_gid)
+{
+	struct stat st = node->old;
+
+	if ((st.st_mode == 0 || S_ISDIR(st.st_mode)) && fstat(node->real, &st) < 0)
+		return -1;
+	*ret_uid = st.st_uid;
+	*ret_gid = st.st_gid;
+	return 0;
+}
+
+static int
+give_to_owner(const struct walk_node *node, int fd)
+{
+	uid_t uid;
+	gid_t gid;
+
+	if (wanted_owner(node, &uid, &gid) < 0)
+		return -1;
+	if (geteuid() == 0)
+		return fchown(fd, uid, gid);
+	/* A group of which the user is no member is lost, as in any editor. */
+	if (node->old.st_mode != 0 && fchown(fd, (uid_t)-1, gid) < 0 && errno != EPERM)
+		return -1;
+	return 0;
+}
+
+/* Put the complete temporary into its place. */
+static int
+put_in_place(const struct apply *a, const struct walk_node *node, struct err *err)
+{
+	bool was_dir = S_ISDIR(node->old.st_mode), is_dir = S_ISDIR(node->new.st_mode);
+	int real = node->real, r;
+
+	if (node->old.st_mode == 0) {
+		r = renameat2(real, a->tmp, real, node->name, RENAME_NOREPLACE);
+		if (r < 0 && errno == EINVAL)
+			r = renameat(real, a->tmp, real, node->name);
+	} else if (!was_dir && !is_dir) {
+		r = renameat(real, a->tmp, real, node->name);
+	} else {
+		r = renameat2(real, a->tmp, real, node->name, RENAME_EXCHANGE);
+		if (r == 0)
+			return wtree_remove(real, a->tmp, err);
+		/* Not every file system can do it at once. */
+		if (errno != EINVAL)
+			return apply_fail(node, err);
+		r = wtree_remove(real, node->name, err);
+		if (r < 0)
+			return r;
+		r = renameat(real, a->tmp, real, node->name);
+	}
+	return r < 0 ? apply_fail(node, err) : 0;
+}
+
+/* The makers return -1 with errno and may leave a part of what they made. */
+static int
+make_file(const struct apply *a, const struct walk_node *node)
+{
+	struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, node->new.st_mtim };
+	OWN(closep) int from = wtree_open_file(node->changes, node->name);
+	OWN(closep) int to = -1;
+	struct stat st;
+	int r;
+
+	if (from < 0 || fstat(from, &st) < 0) {
+		errno = from < 0 ? -from : errno;
+		from = from < 0 ? -1 : from;
+		return -1;
+	}
+	to = openat(node->real, a->tmp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+	            0600);
+	if (to < 0)
+		return -1;
+	r = wtree_copy_data(from, to, (uint64_t)st.st_size);
+	if (r == 0 && (give_to_owner(node, to) < 0 || fchmod(to, node->mode) < 0 ||
+	               futimens(to, times) < 0 || fsync(to) < 0))
+		r = -errno;
+	errno = -r;
+	return r < 0 ? -1 : 0;
+}
+
+static int
+make_link(const struct apply *a, const struct walk_node *node)
+{
+	struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, node->new.st_mtim };
+	char target[PATH_MAX];
+	ssize_t n = readlinkat(node->changes, node->name, target, sizeof(target) - 1);
+	uid_t uid;
+	gid_t gid;
+
+	if (n < 0)
+		return -1;
+	target[n] = '\0';
+	if (symlinkat(target, node->real, a->tmp) < 0 ||
+	    utimensat(node->real, a->tmp, times, AT_SYMLINK_NOFOLLOW) < 0)
+		return -1;
+	if (geteuid() != 0)
+		return 0;
+	if (wanted_owner(node, &uid, &gid) < 0)
+		return -1;
+	return fchownat(node->real, a->tmp, uid, gid, AT_SYMLINK_NOFOLLOW);
+}
+
+static int
+make_dir(const struct apply *a, const struct walk_node *node)
+{
+	OWN(closep) int dir = -1;
+	struct stat st;
+
+	if (mkdirat(node->real, a->tmp, 0700) < 0)
+		return -1;
+	dir = wtree_open_dir(node->real, a->tmp);
+	if (dir < 0) {
+		errno = -dir;
+		dir = -1;
+		return -1;
+	}
+	/* Root must not give away a folder that somebody put in place of ours. */
+	if (fstat(dir, &st) < 0)
+		return -1;
+	if (st.st_uid != geteuid()) {
+		errno = EBUSY;
+		return -1;
+	}
+	/* The owner can get in until all is written; apply_clear sets the rest. */
+	if (give_to_owner(node, dir) < 0 ||
+	    fchmod(dir, (st.st_mode & 02000) | node->mode | 0700) < 0)
+		return -1;
+	return 0;
+}
+
+static int
+write_deletion(const struct apply *a, const struct walk_node *node, struct err *err)
+{
+	if (!S_ISDIR(node->old.st_mode))
+		return unlinkat(node->real, node->name, 0) < 0 && errno != ENOENT ?
+		       apply_fail(node, err) : 0;
+	/* At once for whoever looks, and whole again for none. */
+	if (renameat(node->real, node->name, node->real, a->tmp) < 0)
+		return apply_fail(node, err);
+	return wtree_remove(node->real, a->tmp, err);
+}
+
+static int
+write_change(const struct apply *a, const struct walk_node *node, struct err *err)
+{
+	int r;
+
+	if (node->real < 0) {
+		errno = ENOENT;
+		return apply_fail(node, err);
+	}
+	if (node->change.kind == WORKSPACE_DELETED)
+		return write_deletion(a, node, err);
+	if (S_ISREG(node->new.st_mode))
+		r = make_file(a, node);
+	else if (S_ISLNK(node->new.st_mode))
+		r = make_link(a, node);
+	else if (S_ISDIR(node->old.st_mode))
+		return 0;               /* only its mode, when all is in it */
+	else
+		r = make_dir(a, node);
+	r = r < 0 ? apply_fail(node, err) : put_in_place(a, node, err);
+	if (r < 0)
+		(void)wtree_remove(node->real, a->tmp, NULL);
+	return r;
+}
+
+static int
+write_visit(void *arg, const struct walk_node *node, struct err *err)
+{
+	struct apply *a = arg;
+	int r = apply_stopped(a, err);
+
+	if (r == 0 && S_ISDIR(node->new.st_mode))
+		r = apply_unlock(node, err);
+	if (r < 0 || !node->differs)
+		return r;
+	/* On the way to what was named: the folder is needed, its mode is not. */
+	if (!node->chosen)
+		return S_ISDIR(node->old.st_mode) || (node->change.held && node->old.st_mode != 0) ?
+		       0 : write_change(a, node, err);
+	if (!node->change.held)
+		r = write_change(a, node, err);
+	if (r == 0)
+		apply_tell(a, node);
+	return r;
+}
+
+static int
+write_enter(void *arg, const struct walk_node *node, int dir_changes, int dir_real,
+            bool opaque, struct err *err)
+{
+	const struct apply *a = arg;
+
+	(void)node, (void)dir_changes, (void)opaque;
+	return dir_real < 0 ? 0 : wtree_remove(dir_real, a->tmp, err);
+}
+
+static int
+write_leave(void *arg, const struct walk_node *node, int dir_changes, int dir_real,
+            struct err *err)
+{
+	(void)arg, (void)dir_changes;
+	return apply_settles(node) ? 0 : apply_lock(node, dir_real, err);
+}
+
+const struct walk_hooks apply_write = {
+	.visit = write_visit, .enter = write_enter, .leave = write_leave
+};
