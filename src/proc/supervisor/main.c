@@ -1,0 +1,448 @@
+/* main.c - cloister-supervisor: one cell, from its description to its end. */
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <linux/capability.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/control.h"
+#include "base/err.h"
+#include "base/io.h"
+#include "base/own.h"
+#include "boundary/namespace/filter.h"
+#include "ipc/init_channel.h"
+#include "proc/supervisor/supervisor.h"
+
+static int
+read_spec(struct supervisor *sv, struct err *err)
+{
+	OWN(freep) char *text = NULL;
+	struct buf b;
+	size_t len;
+	int r;
+
+	r = read_file_at(AT_FDCWD, "/proc/self/fd/3", CELL_SPEC_MAX, &text, &len, err);
+	if (r < 0)
+		return err_set(err, EINVAL, "cloister-supervisor is started by `cloister run` only");
+	close(SUPERVISOR_SPEC_FD);
+	buf_init_borrowed(&b, text, len);
+	return cell_spec_get(&b, &sv->spec, err);
+}
+
+static int
+open_libexec(struct supervisor *sv, struct err *err)
+{
+	char exe[4096];
+	ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+
+	if (n < 0)
+		return err_errno(err, "cannot find the folder of the helpers");
+	exe[n] = '\0';
+	sv->libexec = open(dirname(exe), O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (sv->libexec < 0)
+		return err_errno(err, "cannot open the folder of the helpers");
+	return 0;
+}
+
+static size_t
+list_devices(const struct cell_spec *spec, dev_t devices[CGROUP_DEVICES_MAX])
+{
+	size_t n = 0;
+	struct stat st;
+
+	for (size_t i = 0; i <= spec->n_grants && n < CGROUP_DEVICES_MAX; i++) {
+		const char *path = i == 0 ? "/usr" : spec->grants[i - 1].host;
+		bool known = stat(path, &st) < 0;
+
+		for (size_t k = 0; k < n; k++)
+			known = known || devices[k] == st.st_dev;
+		if (!known)
+			devices[n++] = st.st_dev;
+	}
+	return n;
+}
+
+/* Once for as long as the runtime folder lives: until the next start of the
+ * machine or the user's log-out.  `cloister doctor` always tells. */
+static bool
+is_first_time(const struct supervisor *sv, const char *what)
+{
+	OWN(closep) int fd = openat(sv->place.runtime, what, O_WRONLY | O_CREAT | O_EXCL |
+	                            O_CLOEXEC, 0600);
+
+	return fd >= 0;
+}
+
+/* Which limits are not in force: an error for those that were asked for, one
+ * plain line for the defaults. */
+static int
+judge_missing(struct supervisor *sv, unsigned missing, const char *why, struct err *err)
+{
+	static const struct { unsigned bit, limit; const char *option, *name; } rows[] = {
+		{ CGROUP_MEMORY, CELL_LIMIT_MEMORY, "--memory", "memory" },
+		{ CGROUP_CPUS, CELL_LIMIT_CPUS, "--cpus", "cpus" },
+		{ CGROUP_IO, CELL_LIMIT_IO, "--io", "io" },
+	};
+	char names[64] = "";
+
+	/* Processes are limited without a cgroup too, by RLIMIT_NPROC. */
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		if ((missing & rows[i].bit) == 0)
+			continue;
+		if ((sv->spec.limits.asked & rows[i].limit) != 0)
+			return err_set(err, ENOTSUP, "%s cannot be enforced: %s", rows[i].option, why);
+		snprintf(names + strlen(names), sizeof(names) - strlen(names), "%s%s",
+		         names[0] == '\0' ? "" : ", ", rows[i].name);
+	}
+	if (names[0] != '\0' && is_first_time(sv, "told-limits"))
+		supervisor_say(sv, "cells have no limit on %s here: %s (this is said once)", names, why);
+	return 0;
+}
+
+static int
+make_cgroup(struct supervisor *sv, struct err *err)
+{
+	dev_t devices[CGROUP_DEVICES_MAX];
+	struct cgroup_limits limits = {
+		.memory = CONTROL_ON("limit-memory") ? sv->spec.limits.memory : 1ULL << 50,
+		.cpus_milli = sv->spec.limits.cpus_milli,
+		.pids = CONTROL_ON("limit-pids") ? sv->spec.limits.pids + 1 : 1 << 20,
+		.io = sv->spec.limits.io,
+		.devices = devices,
+		.n_devices = list_devices(&sv->spec, devices),
+	};
+	char why[512] = "";
+	unsigned missing = 0;
+	int r;
+
+	r = cgroup_create(sv->spec.id, &limits, &sv->cgroup, &missing, why, sizeof(why), err);
+	if (r == 0 && cgroup_paths(sv->cgroup)[0] != '\0')
+		r = create_file_at(sv->place.dir, "cgroups", 0600, cgroup_paths(sv->cgroup), err);
+	return r < 0 ? r : judge_missing(sv, missing, why, err);
+}
+
+static bool
+has_overlay(const struct cell_spec *spec)
+{
+	for (size_t i = 0; i < spec->n_grants; i++)
+		if (spec->grants[i].access == CELL_OVERLAY)
+			return true;
+	return false;
+}
+
+/* Folders for the changes, each the inner root's, who will fill it. */
+static int
+make_change_folders(struct supervisor *sv, struct err *err)
+{
+	uid_t owner = boundary_namespace.inner_root(sv->place.entry.slot);
+	gid_t group = owner == geteuid() ? (gid_t)-1 : owner;
+	char name[32];
+
+	sv->has_inner_root = owner != geteuid();
+
+	if (!has_overlay(&sv->spec))
+		return 0;
+	if (mkdirat(sv->state, CELL_CHANGES, 0700) < 0)
+		return err_errno(err, "cannot make room for the workspace's changes");
+	sv->changes = openat(sv->state, CELL_CHANGES, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	for (size_t i = 0; i < sv->spec.n_grants; i++) {
+		snprintf(name, sizeof(name), "%zu", i);
+		if (sv->spec.grants[i].access == CELL_OVERLAY &&
+		    (mkdirat(sv->changes, name, 0700) < 0 ||
+		     fchownat(sv->changes, name, owner, group, 0) < 0))
+			return err_errno(err, "cannot make room for the workspace's changes");
+	}
+	if (fchown(sv->changes, owner, group) < 0)
+		return err_errno(err, "cannot make room for the workspace's changes");
+	return 0;
+}
+
+/* Changes that are kept on disk from the start are beyond the disk limit. */
+static void
+judge_changes(struct supervisor *sv)
+{
+	struct stat upper, changes;
+
+	for (size_t i = 0; i < sv->spec.n_grants; i++)
+		if (sv->cell.uppers[i] >= 0 && fstat(sv->cell.uppers[i], &upper) == 0 &&
+		    fstat(sv->changes, &changes) == 0 && upper.st_dev == changes.st_dev &&
+		    is_first_time(sv, "told-disk"))
+			supervisor_say(sv, "changes to overlay workspaces have no limit on disk here: this "
+			               "kernel's tmpfs cannot hold them, Linux 6.6 can (this is said once)");
+}
+
+/* The agent's own INIT_SPAWN, with what it gets as input and output. */
+static int
+describe_agent(struct supervisor *sv, struct buf *ret_spawn, int ret_inside[3],
+               struct err *err)
+{
+	struct winsize size = {0};
+	int r;
+
+	r = sv->spec.detached ? supervisor_open_log(sv, ret_inside, err)
+	                      : stdio_open(&sv->stdio, sv->spec.tty, ret_inside, err);
+	if (r < 0)
+		return r;
+	if (sv->spec.tty)
+		(void)ioctl(STDIN_FILENO, TIOCGWINSZ, &size);
+	ipc_begin(ret_spawn, INIT_SPAWN);
+	buf_put_u32(ret_spawn, INIT_HANDLE_AGENT);
+	buf_put_u32(ret_spawn, sv->spec.tty ? INIT_TTY : 0);
+	buf_put_u32(ret_spawn, size.ws_row);
+	buf_put_u32(ret_spawn, size.ws_col);
+	buf_put_str(ret_spawn, sv->spec.cwd);
+	buf_put_strv(ret_spawn, sv->spec.argv);
+	buf_put_strv(ret_spawn, sv->spec.env);
+	if (buf_failed(ret_spawn))
+		return err_set(err, E2BIG, "the command and its environment are over %d KiB",
+		               IPC_MESSAGE_MAX / 1024);
+	return 0;
+}
+
+/* The walls, and the agent behind them. */
+static int
+start_cell(struct supervisor *sv, struct err *err)
+{
+	OWN(buf_free) struct buf spawn = {0};
+	bool tty = sv->spec.tty;
+	int inside[3] = { -1, -1, -1 };
+	struct boundary_ground ground = {
+		.slot = sv->place.entry.slot, .cgroup = sv->cgroup, .libexec = sv->libexec,
+		.changes = sv->changes,
+		.spawn = &spawn, .spawn_fds = inside + (tty ? 2 : 0),
+	};
+	int r;
+
+	r = describe_agent(sv, &spawn, inside, err);
+	ground.n_spawn_fds = !tty ? 3 : inside[2] >= 0 ? 1 : 0;
+	if (r == 0)
+		r = boundary_namespace.start(&sv->spec, &ground, &sv->cell, err);
+	for (int i = 0; i < 3; i++)
+		closep(&inside[i]);
+	return r;
+}
+
+static void
+init_exited(void *arg, uint32_t events)
+{
+	struct supervisor *sv = arg;
+	siginfo_t info;
+
+	(void)events;
+	if (waitid(P_PIDFD, (id_t)sv->cell.pidfd, &info, WEXITED) < 0)
+		return;
+	sv->dead = true;
+	loop_unwatch(sv->loop, &sv->exited);
+	/* What it still had to say. */
+	while (sv->channel.events != 0)
+		supervisor_channel_ready(sv, 0);
+	loop_cancel_timer(sv->loop, &sv->grace);
+	supervisor_check_end(sv);
+}
+
+static void
+caught(void *arg, const struct signalfd_siginfo *info)
+{
+	struct supervisor *sv = arg;
+
+	if (info->ssi_signo == SIGWINCH || info->ssi_signo == SIGCONT)
+		stdio_resize(&sv->stdio);
+	else if (sv->dead)
+		supervisor_kill(sv, KILLED_BY_OPERATOR);
+	else
+		supervisor_signal(sv, INIT_HANDLE_AGENT, (int)info->ssi_signo);
+}
+
+static int
+catch_signals(struct supervisor *sv, struct err *err)
+{
+	static const int numbers[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2,
+	                               SIGWINCH, SIGCONT };
+	sigset_t set;
+
+	sigemptyset(&set);
+	for (size_t i = 0; i < ARRAY_LEN(numbers); i++)
+		sigaddset(&set, numbers[i]);
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGTTOU, SIG_IGN);
+	return loop_catch(sv->loop, &set, caught, sv, err);
+}
+
+static void
+time_over(void *arg)
+{
+	supervisor_kill(arg, KILLED_BY_TIME);
+}
+
+static void
+ttl_over(void *arg)
+{
+	supervisor_stop(arg, 10000, KILLED_BY_TTL);
+}
+
+static int
+watch_cell(struct supervisor *sv, struct err *err)
+{
+	int r;
+
+	(void)fcntl(sv->cell.channel, F_SETFL, O_NONBLOCK);
+	sv->channel = (struct loop_source){ .fd = sv->cell.channel, .arg = sv,
+	                                    .ready = supervisor_channel_ready };
+	sv->exited = (struct loop_source){ .fd = sv->cell.pidfd, .arg = sv, .ready = init_exited };
+	sv->time = (struct loop_timer){ .due = time_over, .arg = sv };
+	sv->ttl = (struct loop_timer){ .due = ttl_over, .arg = sv };
+	loop_set_timer(sv->loop, &sv->time, sv->spec.limits.time_ms);
+	if (sv->spec.limits.ttl_ms > 0)
+		loop_set_timer(sv->loop, &sv->ttl, sv->spec.limits.ttl_ms);
+	r = loop_watch(sv->loop, &sv->channel, EPOLLIN, err);
+	return r < 0 ? r : loop_watch(sv->loop, &sv->exited, EPOLLIN, err);
+}
+
+/* Everything is in place: from here on the supervisor answers an agent, and needs
+ * next to nothing of root's.  Killing the cell and reading its changes rests on
+ * owning its user namespace.  CAP_DAC_OVERRIDE stays, because the folders that
+ * cgroups are removed from are writable to nobody. */
+static int
+lock_down(struct err *err)
+{
+	const unsigned kept = geteuid() == 0 ? 1u << CAP_DAC_OVERRIDE : 0;
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[2] = { { kept, kept, 0 }, { 0, 0, 0 } };
+
+	if (prctl(PR_SET_DUMPABLE, 0) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
+	    syscall(SYS_capset, &header, data) < 0)
+		return err_errno(err, "cannot drop the supervisor's own rights");
+	return filter_load(FILTER_SUPERVISOR, err);
+}
+
+static int
+start(struct supervisor *sv, struct err *err)
+{
+	struct timespec ts;
+	int r;
+
+	/* The clock that files are stamped with. */
+	clock_gettime(CLOCK_REALTIME_COARSE, &ts);
+	sv->started_ns = (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+	r = make_cgroup(sv, err);
+	if (r == 0 && (has_overlay(&sv->spec) || sv->spec.detached))
+		r = cell_state_make(&sv->spec, &sv->state, err);
+	if (r == 0)
+		r = make_change_folders(sv, err);
+	if (r == 0)
+		r = start_cell(sv, err);
+	if (r == 0) {
+		judge_changes(sv);
+		r = watch_cell(sv, err);
+	}
+	return r < 0 ? r : supervisor_listen(sv, err);
+}
+
+/* The agent runs, or it does not: `cloister run -d` waits for this. */
+static void
+tell_started(struct supervisor *sv)
+{
+	int null;
+
+	if (!sv->spec.detached)
+		return;
+	(void)!write(SUPERVISOR_STARTED_FD, "+", 1);
+	close(SUPERVISOR_STARTED_FD);
+	null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	for (int i = 0; null >= 0 && i < 3; i++)
+		dup2(null, i);
+	closep(&null);
+}
+
+static int
+supervise(struct supervisor *sv, struct err *err)
+{
+	int r;
+
+	r = start(sv, err);
+	while (r == 0 && !sv->agent_ran && sv->spawn_error == 0 && sv->channel.events != 0) {
+		/* The agent's first moment: nothing else matters until it runs. */
+		(void)fcntl(sv->cell.channel, F_SETFL, 0);
+		supervisor_channel_ready(sv, 0);
+		(void)fcntl(sv->cell.channel, F_SETFL, O_NONBLOCK);
+	}
+	if (r == 0 && sv->agent_ran)
+		tell_started(sv);
+	if (r == 0) {
+		cell_clear_stale(&sv->place, cgroup_clear_stale);
+		r = lock_down(err);
+	}
+	return r < 0 ? r : loop_run(sv->loop, err);
+}
+
+/* Fail with nothing left behind. */
+static int
+give_up(struct supervisor *sv, const struct err *err)
+{
+	if (sv->cell.init > 0 && !sv->dead) {
+		kill(sv->cell.init, SIGKILL);
+		waitpid(sv->cell.init, NULL, 0);
+	}
+	stdio_close(&sv->stdio);
+	dprintf(STDERR_FILENO, "cloister: %s\n", err->text);
+	sv->spec.quiet = true;
+	sv->spec.detached = false;
+	for (size_t i = 0; i < CELL_GRANTS_MAX; i++) {
+		closep(&sv->cell.uppers[i]);
+		sv->cell.uppers[i] = -1;
+	}
+	supervisor_clean_up(sv, 125);
+	return 125;
+}
+
+static void
+output_ended(void *arg)
+{
+	supervisor_check_end(arg);
+}
+
+int
+main(void)
+{
+	static struct supervisor sv = {
+		.libexec = -1, .state = -1, .changes = -1, .log = -1,
+		.cell = { .pidfd = -1, .channel = -1, .userns = -1 },
+	};
+	struct err err = {0};
+	int r, status;
+
+	for (size_t i = 0; i < CELL_GRANTS_MAX; i++)
+		sv.cell.uppers[i] = -1;
+	umask(077);
+	r = read_spec(&sv, &err);
+	if (r == 0)
+		r = open_libexec(&sv, &err);
+	if (r == 0)
+		r = loop_new(&sv.loop, &err);
+	if (r == 0) {
+		stdio_init(&sv.stdio, sv.loop, output_ended, &sv);
+		r = catch_signals(&sv, &err);
+	}
+	if (r == 0)
+		r = cell_place_take(&sv.spec, &sv.place, &err);
+	if (r < 0) {
+		dprintf(STDERR_FILENO, "cloister: %s\n", err.text);
+		return 125;
+	}
+	if (supervise(&sv, &err) < 0)
+		return give_up(&sv, &err);
+	status = supervisor_status(&sv);
+	supervisor_clean_up(&sv, status);
+	return status;
+}

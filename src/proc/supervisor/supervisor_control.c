@@ -1,0 +1,308 @@
+/* supervisor_control.c - the control socket: what operators' tools may ask. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/io.h"
+#include "base/own.h"
+#include "ipc/control_channel.h"
+#include "ipc/init_channel.h"
+#include "proc/supervisor/supervisor.h"
+
+static void
+client_drop(struct client *client)
+{
+	struct supervisor *sv = client->sv;
+	struct client **at = &sv->clients;
+
+	while (*at != client)
+		at = &(*at)->next;
+	*at = client->next;
+	sv->n_clients--;
+	loop_unwatch(sv->loop, &client->source);
+	close(client->source.fd);
+	free(client);
+}
+
+static void
+client_send(struct client *client, const struct buf *message, const int *fds, size_t n_fds)
+{
+	(void)ipc_send(client->source.fd, message, fds, n_fds, NULL);
+}
+
+static void
+client_refuse(struct client *client, const struct err *err)
+{
+	OWN(buf_free) struct buf message;
+
+	ipc_begin(&message, CONTROL_REFUSED);
+	buf_put_u32(&message, (uint32_t)err->code);
+	buf_put_str(&message, err->text);
+	client_send(client, &message, NULL, 0);
+}
+
+/* The agent's pid outside: init's first child, as the kernel lists them. */
+static uint32_t
+agent_pid(const struct supervisor *sv)
+{
+	OWN(freep) char *children = NULL;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", sv->cell.init, sv->cell.init);
+	if (read_file_at(AT_FDCWD, path, 1 << 20, &children, NULL, NULL) < 0)
+		return 0;
+	return (uint32_t)strtoul(children, NULL, 10);
+}
+
+static int
+answer_info(struct client *client, struct ipc_message *message)
+{
+	struct supervisor *sv = client->sv;
+	OWN(buf_free) struct buf answer;
+	struct cgroup_usage usage;
+
+	if (buf_left(&message->body) != 0)
+		return -EBADMSG;
+	cgroup_read_usage(sv->cgroup, &usage);
+	ipc_begin(&answer, CONTROL_IS);
+	cell_spec_put(&answer, &sv->spec);
+	buf_put_u64(&answer, sv->started_ns);
+	buf_put_u32(&answer, (uint32_t)getpid());
+	buf_put_u32(&answer, (uint32_t)sv->cell.init);
+	buf_put_u32(&answer, agent_pid(sv));
+	buf_put_u64(&answer, usage.memory);
+	buf_put_u64(&answer, usage.pids);
+	client_send(client, &answer, NULL, 0);
+	return -EPIPE;
+}
+
+static int
+answer_wait(struct client *client, struct ipc_message *message)
+{
+	client->state = CLIENT_WAITS;
+	return buf_left(&message->body) == 0 ? 0 : -EBADMSG;
+}
+
+static int
+answer_stop(struct client *client, struct ipc_message *message)
+{
+	uint32_t grace;
+
+	if (buf_get_u32(&message->body, &grace) < 0 || buf_left(&message->body) != 0)
+		return -EBADMSG;
+	client->state = CLIENT_WAITS;
+	supervisor_stop(client->sv, grace, KILLED_BY_OPERATOR);
+	return 0;
+}
+
+static int
+answer_kill(struct client *client, struct ipc_message *message)
+{
+	if (buf_left(&message->body) != 0)
+		return -EBADMSG;
+	client->state = CLIENT_WAITS;
+	supervisor_kill(client->sv, KILLED_BY_OPERATOR);
+	return 0;
+}
+
+/* The client's own tool made sure of this; it is made sure of again, because
+ * what passes here ends up behind the wall. */
+static bool
+may_enter(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 &&
+	       (S_ISFIFO(st.st_mode) || (S_ISCHR(st.st_mode) && st.st_rdev == makedev(1, 3)));
+}
+
+static int
+answer_exec(struct client *client, struct ipc_message *message)
+{
+	struct supervisor *sv = client->sv;
+	struct err err = {0};
+
+	for (size_t i = 0; i < message->n_fds; i++)
+		if (!may_enter(message->fds[i]))
+			return -EBADMSG;
+	client->state = CLIENT_EXEC;
+	client->handle = ++sv->next_handle;
+	if (!sv->agent_ran || sv->dead)
+		(void)err_set(&err, ESRCH, "the cell is ending");
+	else
+		(void)supervisor_send_spawn(sv, client->handle, &message->body, message->fds,
+		                            message->n_fds, &err);
+	if (err.code != 0) {
+		client_refuse(client, &err);
+		return -EPIPE;
+	}
+	return 0;
+}
+
+static int
+answer_signal(struct client *client, struct ipc_message *message)
+{
+	uint32_t number;
+
+	if (buf_get_u32(&message->body, &number) < 0 || buf_left(&message->body) != 0 ||
+	    number == 0 || number > 64)
+		return -EBADMSG;
+	supervisor_signal(client->sv, client->handle, (int)number);
+	return 0;
+}
+
+/* What a client may ask, and when; anything else and it is dropped. */
+static const struct route {
+	uint32_t type;
+	int state;
+	int (*answer)(struct client *client, struct ipc_message *message);
+} client_may_ask[] = {
+	{ CONTROL_INFO, CLIENT_NEW, answer_info },
+	{ CONTROL_WAIT, CLIENT_NEW, answer_wait },
+	{ CONTROL_STOP, CLIENT_NEW, answer_stop },
+	{ CONTROL_KILL, CLIENT_NEW, answer_kill },
+	{ CONTROL_EXEC, CLIENT_NEW, answer_exec },
+	{ CONTROL_SIGNAL, CLIENT_EXEC, answer_signal },
+};
+
+static void
+client_ready(void *arg, uint32_t events)
+{
+	struct client *client = arg;
+	OWN(ipc_message_free) struct ipc_message message = {0};
+	int r = ipc_receive(client->source.fd, &message, NULL);
+	const struct route *route = NULL;
+
+	(void)events;
+	if (r == -EAGAIN)
+		return;
+	for (size_t i = 0; r == 0 && i < ARRAY_LEN(client_may_ask); i++)
+		if (client_may_ask[i].type == message.type &&
+		    client_may_ask[i].state == (int)client->state)
+			route = &client_may_ask[i];
+	r = route == NULL ? -EPIPE : route->answer(client, &message);
+	if (r == 0)
+		return;
+	/* Whoever started a process and went away has hung up. */
+	if (client->state == CLIENT_EXEC && client->started)
+		supervisor_signal(client->sv, client->handle, SIGHUP);
+	client_drop(client);
+}
+
+static bool
+may_connect(int fd)
+{
+	struct ucred peer;
+	socklen_t len = sizeof(peer);
+
+	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0 &&
+	       (peer.uid == geteuid() || peer.uid == 0);
+}
+
+static void
+listener_ready(void *arg, uint32_t events)
+{
+	struct supervisor *sv = arg;
+	OWN(closep) int fd = accept4(sv->listener.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	struct client *client;
+
+	(void)events;
+	if (fd < 0 || !may_connect(fd) || sv->n_clients == SUPERVISOR_CLIENTS_MAX)
+		return;
+	client = calloc(1, sizeof(*client));
+	if (client == NULL)
+		return;
+	client->sv = sv;
+	client->source = (struct loop_source){ .fd = fd, .ready = client_ready, .arg = client };
+	if (loop_watch(sv->loop, &client->source, EPOLLIN, NULL) < 0) {
+		free(client);
+		return;
+	}
+	client->source.fd = TAKE_FD(fd);
+	client->next = sv->clients;
+	sv->clients = client;
+	sv->n_clients++;
+}
+
+int
+supervisor_listen(struct supervisor *sv, struct err *err)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+
+	/* By way of /proc, because a path may be longer than an address can be. */
+	snprintf(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d/" CELL_CONTROL,
+	         sv->place.dir);
+	sv->listener = (struct loop_source){ .ready = listener_ready, .arg = sv,
+		.fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0) };
+	if (sv->listener.fd < 0 ||
+	    bind(sv->listener.fd, (struct sockaddr *)&address, sizeof(address)) < 0 ||
+	    listen(sv->listener.fd, 64) < 0)
+		return err_errno(err, "cannot make the cell's control socket");
+	return loop_watch(sv->loop, &sv->listener, EPOLLIN, err);
+}
+
+static struct client *
+find_exec(struct supervisor *sv, uint32_t handle)
+{
+	struct client *client = sv->clients;
+
+	while (client != NULL && (client->state != CLIENT_EXEC || client->handle != handle))
+		client = client->next;
+	return client;
+}
+
+void
+supervisor_spawned(struct supervisor *sv, uint32_t handle, uint32_t error, int master)
+{
+	struct client *client = find_exec(sv, handle);
+	OWN(buf_free) struct buf message;
+
+	if (client == NULL) {
+		supervisor_signal(sv, handle, SIGHUP);
+		return;
+	}
+	client->started = error == 0;
+	ipc_begin(&message, CONTROL_STARTED);
+	buf_put_u32(&message, error);
+	client_send(client, &message, &master, master >= 0 ? 1 : 0);
+	if (error != 0)
+		client_drop(client);
+}
+
+void
+supervisor_exited(struct supervisor *sv, uint32_t handle, uint32_t status)
+{
+	struct client *client = find_exec(sv, handle);
+	OWN(buf_free) struct buf message;
+
+	if (client == NULL)
+		return;
+	ipc_begin(&message, CONTROL_EXITED);
+	buf_put_u32(&message, status);
+	client_send(client, &message, NULL, 0);
+	client_drop(client);
+}
+
+void
+supervisor_tell_ended(struct supervisor *sv, uint32_t status)
+{
+	OWN(buf_free) struct buf message;
+
+	ipc_begin(&message, CONTROL_ENDED);
+	buf_put_u32(&message, status);
+	buf_put_str(&message, sv->cause);
+	while (sv->clients != NULL) {
+		if (sv->clients->state == CLIENT_WAITS)
+			client_send(sv->clients, &message, NULL, 0);
+		client_drop(sv->clients);
+	}
+}

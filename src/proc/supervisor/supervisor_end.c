@@ -1,0 +1,342 @@
+/* supervisor_end.c - how a cell ends, what is kept of it, and that nothing else is. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/io.h"
+#include "base/num.h"
+#include "base/own.h"
+#include "base/tree.h"
+#include "proc/supervisor/supervisor.h"
+
+void
+supervisor_say(const struct supervisor *sv, const char *fmt, ...)
+{
+	char line[ERR_TEXT_MAX + 64];
+	va_list args;
+
+	if (sv->spec.quiet || sv->spec.detached)
+		return;
+	va_start(args, fmt);
+	vsnprintf(line, sizeof(line), fmt, args);
+	va_end(args);
+	dprintf(STDERR_FILENO, "cloister: %s\n", line);
+}
+
+void
+supervisor_kill(struct supervisor *sv, enum supervisor_reason reason)
+{
+	if (sv->killed_by == KILLED_NOT || reason == KILLED_BY_PEER)
+		sv->killed_by = reason;
+	/* pid 1 of the cell: the kernel takes everything else with it, and what is
+	 * being carried to a reader who does not read is let go. */
+	(void)syscall(SYS_pidfd_send_signal, sv->cell.pidfd, SIGKILL, NULL, 0);
+	if (sv->dead) {
+		sv->ending = true;
+		supervisor_check_end(sv);
+	}
+}
+
+static void
+grace_over(void *arg)
+{
+	struct supervisor *sv = arg;
+
+	supervisor_kill(sv, (enum supervisor_reason)sv->killed_by);
+}
+
+void
+supervisor_stop(struct supervisor *sv, uint64_t grace_ms, enum supervisor_reason reason)
+{
+	if (sv->killed_by == KILLED_NOT)
+		sv->killed_by = reason;
+	supervisor_signal(sv, 0, SIGTERM);
+	sv->grace = (struct loop_timer){ .due = grace_over, .arg = sv };
+	loop_set_timer(sv->loop, &sv->grace, grace_ms);
+}
+
+void
+supervisor_check_end(struct supervisor *sv)
+{
+	if (sv->dead && (sv->ending || stdio_finish(&sv->stdio)))
+		loop_quit(sv->loop);
+}
+
+/* Whether the scratch space is full: the last thing to look at before it goes. */
+static bool
+disk_is_full(const struct supervisor *sv)
+{
+	struct statvfs fs;
+
+	for (size_t i = 0; i < sv->spec.n_grants; i++)
+		if (sv->cell.uppers[i] >= 0 && fstatvfs(sv->cell.uppers[i], &fs) == 0)
+			return fs.f_bavail == 0 || fs.f_favail == 0;
+	return false;
+}
+
+static void
+tell_cause(struct supervisor *sv)
+{
+	const struct cell_limits *limits = &sv->spec.limits;
+	struct cgroup_usage usage;
+	char text[NUM_TEXT_MAX];
+
+	cgroup_read_usage(sv->cgroup, &usage);
+	if (sv->killed_by == KILLED_BY_TIME)
+		snprintf(sv->cause, sizeof(sv->cause), "it reached its time limit (--time %s)",
+		         num_format_duration(text, limits->time_ms));
+	else if (sv->killed_by == KILLED_BY_TTL)
+		snprintf(sv->cause, sizeof(sv->cause), "its time to live was over (--ttl %s)",
+		         num_format_duration(text, limits->ttl_ms));
+	else if (sv->killed_by == KILLED_BY_OPERATOR)
+		snprintf(sv->cause, sizeof(sv->cause), "an operator ended it");
+	else if (sv->killed_by == KILLED_BY_PEER)
+		snprintf(sv->cause, sizeof(sv->cause), "its init broke the rules, so it was killed");
+	else if (usage.oom_kills > 0)
+		snprintf(sv->cause, sizeof(sv->cause), "it ran out of memory (--memory %s), and %llu "
+		         "of its processes were killed for it", num_format_size(text, limits->memory),
+		         (unsigned long long)usage.oom_kills);
+	else if (usage.pids_refused > 0)
+		snprintf(sv->cause, sizeof(sv->cause), "it reached its limit of processes (--pids %llu)",
+		         (unsigned long long)limits->pids);
+	else if (disk_is_full(sv))
+		snprintf(sv->cause, sizeof(sv->cause), "its disk was full (--disk %s)",
+		         num_format_size(text, limits->disk));
+}
+
+/* Where the operator has the command, if it is somewhere that the cell has not. */
+static void
+find_outside(const char *name, char *ret_path, size_t size)
+{
+	const char *path = getenv("PATH"), *end;
+
+	ret_path[0] = '\0';
+	for (; path != NULL && *path != '\0'; path = *end == ':' ? end + 1 : end) {
+		end = path + strcspn(path, ":");
+		snprintf(ret_path, size, "%.*s/%s", (int)(end - path), path, name);
+		if (access(ret_path, X_OK) == 0)
+			return;
+	}
+	ret_path[0] = '\0';
+}
+
+static int
+tell_spawn_error(struct supervisor *sv)
+{
+	const char *name = sv->spec.argv[0];
+	char outside[4096] = "";
+
+	if (sv->spawn_error == ENOENT && strchr(name, '/') == NULL)
+		find_outside(name, outside, sizeof(outside));
+	if (outside[0] != '\0')
+		supervisor_say(sv, "cannot run '%s': it is not in the cell; here it is '%s', which "
+		               "-v can grant", name, outside);
+	else
+		supervisor_say(sv, "cannot run '%s': %s", name, strerrordesc_np(sv->spawn_error));
+	return sv->spawn_error == ENOENT ? 127 : 126;
+}
+
+int
+supervisor_status(struct supervisor *sv)
+{
+	tell_cause(sv);
+	if (sv->spawn_error != 0)
+		return tell_spawn_error(sv);
+	if (sv->cause[0] != '\0')
+		supervisor_say(sv, "cell %s ended: %s", sv->spec.id, sv->cause);
+	if (sv->agent_exited && WIFEXITED(sv->agent_status))
+		return WEXITSTATUS(sv->agent_status);
+	if (sv->agent_exited && WIFSIGNALED(sv->agent_status))
+		return 128 + WTERMSIG(sv->agent_status);
+	return 128 + SIGKILL;
+}
+
+static bool
+is_empty(int folder)
+{
+	OWN(closedirp) DIR *dir = NULL;
+	struct dirent *d;
+	int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	dir = fd < 0 ? NULL : fdopendir(fd);
+	while (dir != NULL && (d = readdir(dir)) != NULL)
+		if (strcmp(d->d_name, ".") != 0 && strcmp(d->d_name, "..") != 0)
+			return false;
+	return true;
+}
+
+/* Capabilities that outlive the exec: the collector reads files whatever modes
+ * the agent gave them.  They count in the cell's user namespace only. */
+static int
+keep_reading_rights(void)
+{
+	const unsigned rights = 1u << CAP_DAC_OVERRIDE | 1u << CAP_DAC_READ_SEARCH |
+	                        1u << CAP_FOWNER;
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[2] = { { rights, rights, rights }, { 0, 0, 0 } };
+
+	if (syscall(SYS_capset, &header, data) < 0)
+		return -errno;
+	for (int cap = 0; cap < 32; cap++)
+		if ((rights & 1u << cap) != 0 &&
+		    prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, cap, 0, 0) < 0)
+			return -errno;
+	return 0;
+}
+
+_Noreturn static void
+become_collector(const struct supervisor *sv, int upper, int target, int result)
+{
+	char *argv[] = { (char[]){ "cloister-collect" }, NULL };
+	char *envp[] = { NULL };
+	int exe = openat(sv->libexec, "cloister-collect", O_PATH | O_CLOEXEC);
+	int fds[] = { upper, target, result };
+
+	for (int i = 0; i < 3; i++)
+		fds[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, 100);
+	exe = fcntl(exe, F_DUPFD_CLOEXEC, 100);
+	for (int i = 0; i < 3; i++)
+		if (dup2(fds[i], 3 + i) < 0)
+			_exit(125);
+	if (setns(sv->cell.userns, CLONE_NEWUSER) < 0 ||
+	    (sv->has_inner_root &&
+	     (setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0)) ||
+	    keep_reading_rights() < 0)
+		_exit(125);
+	syscall(SYS_execveat, exe, "", argv, envp, AT_EMPTY_PATH);
+	_exit(125);
+}
+
+/* Copy one overlay's changes out, in a process of the cell's own user namespace. */
+static int
+collect(struct supervisor *sv, size_t grant, struct err *err)
+{
+	OWN(closep) int target = -1, result = -1;
+	char name[32], line[600] = "";
+	struct stat kept, upper;
+	int ends[2], status;
+	ssize_t n;
+	pid_t pid;
+
+	snprintf(name, sizeof(name), "%zu", grant);
+	target = openat(sv->changes, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (target < 0 || fstat(target, &kept) < 0 || fstat(sv->cell.uppers[grant], &upper) < 0)
+		return err_errno(err, "cannot keep the workspace's changes");
+	/* Made on disk, because this kernel's tmpfs could not hold them. */
+	if (kept.st_dev == upper.st_dev && kept.st_ino == upper.st_ino)
+		return 0;
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return err_errno(err, "cannot keep the workspace's changes");
+	result = ends[0];
+	pid = fork();
+	if (pid == 0)
+		become_collector(sv, sv->cell.uppers[grant], target, ends[1]);
+	close(ends[1]);
+	if (pid < 0)
+		return err_errno(err, "cannot keep the workspace's changes");
+	n = read(result, line, sizeof(line) - 1);
+	waitpid(pid, &status, 0);
+	if (n > 0 && strncmp(line, "ok ", 3) == 0 && status == 0)
+		return 0;
+	line[strcspn(line, "\n")] = '\0';
+	return err_set(err, EIO, "cannot keep the workspace's changes: %s",
+	               n > 0 ? line : "the collector died");
+}
+
+static uint64_t
+now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_REALTIME, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+}
+
+/* An overlay on disk leaves its work folder there. */
+static void
+remove_work_folder(struct supervisor *sv, size_t grant)
+{
+	OWN(closep) int work = -1;
+	char name[32];
+
+	snprintf(name, sizeof(name), "work%zu", grant);
+	work = openat(sv->changes, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	if (work >= 0 && tree_empty(work, NULL) == 0)
+		(void)unlinkat(sv->changes, name, AT_REMOVEDIR);
+}
+
+static size_t
+collect_all(struct supervisor *sv)
+{
+	struct err err = {0};
+	size_t kept = 0;
+
+	for (size_t i = 0; i < sv->spec.n_grants; i++) {
+		if (sv->cell.uppers[i] < 0)
+			continue;
+		remove_work_folder(sv, i);
+		if (is_empty(sv->cell.uppers[i]))
+			continue;
+		if (collect(sv, i, &err) < 0)
+			supervisor_say(sv, "%s", err.text);
+		kept++;
+	}
+	return kept;
+}
+
+static void
+keep_state(struct supervisor *sv, int status)
+{
+	struct cell_record record = { .spec = sv->spec, .started_ns = sv->started_ns,
+	                              .status = (uint32_t)status };
+	OWN(closep) int folder = -1;
+	char entry[CELL_ENTRY_MAX];
+	struct err err = {0};
+
+	if (sv->state < 0)
+		return;
+	record.n_changes = (uint32_t)collect_all(sv);
+	record.ended_ns = now_ns();
+	memcpy(record.cause, sv->cause, sizeof(record.cause));
+	if (record.n_changes == 0 && !sv->spec.detached) {
+		snprintf(entry, sizeof(entry), "%s.%s", sv->spec.id, sv->spec.name);
+		folder = cell_state_open(false, NULL);
+		if (folder >= 0)
+			(void)cell_state_remove(folder, entry, NULL);
+		return;
+	}
+	if (cell_record_write(sv->state, &record, &err) < 0)
+		supervisor_say(sv, "%s", err.text);
+	if (record.n_changes > 0 && sv->spawn_error == 0)
+		supervisor_say(sv, "the workspace's changes are kept: `cloister diff %s`, then "
+		               "`cloister apply %s` or `cloister discard %s`", sv->spec.id,
+		               sv->spec.id, sv->spec.id);
+}
+
+void
+supervisor_clean_up(struct supervisor *sv, int status)
+{
+	stdio_close(&sv->stdio);
+	keep_state(sv, status);
+	cgroup_destroy(sv->cgroup);
+	sv->cgroup = NULL;
+	cell_place_leave(&sv->place);
+	closep(&sv->state);
+	sv->state = -1;
+	supervisor_tell_ended(sv, (uint32_t)status);
+}

@@ -1,0 +1,103 @@
+/* supervisor_init.c - the supervisor's side of the channel to init. */
+#include <errno.h>
+
+#include "base/err.h"
+#include "base/own.h"
+#include "ipc/init_channel.h"
+#include "proc/supervisor/supervisor.h"
+
+int
+supervisor_send_spawn(struct supervisor *sv, uint32_t handle, struct buf *rest,
+                      const int *fds, size_t n_fds, struct err *err)
+{
+	OWN(buf_free) struct buf message;
+
+	ipc_begin(&message, INIT_SPAWN);
+	buf_put_u32(&message, handle);
+	buf_put(&message, rest->data + rest->pos, buf_left(rest));
+	return ipc_send(sv->cell.channel, &message, fds, n_fds, err);
+}
+
+void
+supervisor_signal(struct supervisor *sv, uint32_t handle, int number)
+{
+	OWN(buf_free) struct buf message;
+
+	ipc_begin(&message, INIT_SIGNAL);
+	buf_put_u32(&message, handle);
+	buf_put_u32(&message, (uint32_t)number);
+	(void)ipc_send(sv->cell.channel, &message, NULL, 0, NULL);
+}
+
+static int
+take_spawned(struct supervisor *sv, struct ipc_message *message)
+{
+	uint32_t handle, error, pid;
+	OWN(closep) int master = -1;
+	struct err err;
+
+	if (buf_get_u32(&message->body, &handle) < 0 ||
+	    buf_get_u32(&message->body, &error) < 0 || error >= 4096 ||
+	    buf_get_u32(&message->body, &pid) < 0 || buf_left(&message->body) != 0)
+		return -EBADMSG;
+	master = ipc_take_fd(message, 0);
+	if (handle != INIT_HANDLE_AGENT) {
+		supervisor_spawned(sv, handle, error, master);
+		return 0;
+	}
+	if (sv->agent_ran || sv->spawn_error != 0)
+		return -EBADMSG;
+	sv->spawn_error = (int)error;
+	sv->agent_ran = error == 0;
+	if (!sv->agent_ran || !sv->spec.tty)
+		return 0;
+	if (master < 0)
+		return -EBADMSG;
+	return stdio_carry_terminal(&sv->stdio, TAKE_FD(master), &err);
+}
+
+static int
+take_exited(struct supervisor *sv, struct ipc_message *message)
+{
+	uint32_t handle, status;
+
+	if (buf_get_u32(&message->body, &handle) < 0 ||
+	    buf_get_u32(&message->body, &status) < 0 || status > 0xffff ||
+	    buf_left(&message->body) != 0 || message->n_fds != 0)
+		return -EBADMSG;
+	if (handle != INIT_HANDLE_AGENT) {
+		supervisor_exited(sv, handle, status);
+		return 0;
+	}
+	if (!sv->agent_ran || sv->agent_exited)
+		return -EBADMSG;
+	sv->agent_exited = true;
+	sv->agent_status = (int)status;
+	return 0;
+}
+
+void
+supervisor_channel_ready(void *arg, uint32_t events)
+{
+	struct supervisor *sv = arg;
+	OWN(ipc_message_free) struct ipc_message message = {0};
+	int r = ipc_receive(sv->cell.channel, &message, NULL);
+
+	(void)events;
+	if (r == -EAGAIN)
+		return;
+	if (r == -EPIPE) {
+		/* init is going; its exit says the rest. */
+		loop_unwatch(sv->loop, &sv->channel);
+		return;
+	}
+	if (r == 0 && message.type == INIT_SPAWNED)
+		r = take_spawned(sv, &message);
+	else if (r == 0 && message.type == INIT_EXITED)
+		r = take_exited(sv, &message);
+	else
+		r = -EBADMSG;
+	/* init is behind the wall: one wrong word and the cell is over. */
+	if (r < 0)
+		supervisor_kill(sv, KILLED_BY_PEER);
+}
