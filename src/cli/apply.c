@@ -1,0 +1,223 @@
+/* apply.c - `cloister apply` and `discard`: what becomes of a cell's changes. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/own.h"
+#include "cli/changes.h"
+#include "cli/cli.h"
+
+enum { OPT_FORCE, OPT_DRY_RUN, OPT_ALL };
+
+const struct cli_option cli_apply_options[] = {
+	{ "force", 0, NULL, "overwrite what changed here since the cell started", OPT_FORCE },
+	{ "dry-run", 'n', NULL, "only tell what would be written", OPT_DRY_RUN },
+	{0}
+};
+const struct cli_option cli_discard_options[] = {
+	{ "all", 0, NULL, "of every ended cell", OPT_ALL },
+	{0}
+};
+
+static volatile sig_atomic_t stopped;
+
+static void
+stop(int number)
+{
+	(void)number;
+	stopped = 1;
+}
+
+struct apply {
+	bool force, dry_run;
+	const struct changes_part *part;
+	size_t applied, held;
+};
+
+static int
+take_option(void *arg, const struct cli_option *option, const char *value, struct err *err)
+{
+	struct apply *apply = arg;
+
+	(void)value;
+	(void)err;
+	if (option->id == OPT_FORCE)
+		apply->force = true;
+	else
+		apply->dry_run = true;
+	return 0;
+}
+
+static void
+told(void *arg, const struct workspace_change *change, bool applied)
+{
+	static const char letters[] = { 'A', 'M', 'D' };
+	struct apply *apply = arg;
+
+	printf("%c ", applied ? letters[change->kind] : '!');
+	changes_print_path(stdout, apply->part, change->path);
+	fputs(applied ? "\n" : "  (held back)\n", stdout);
+}
+
+static int
+apply_part(struct apply *apply, const struct changes *changes,
+           const struct changes_part *part, char *const *paths, struct err *err)
+{
+	OWN(strv_freep) char **chosen = NULL;
+	struct workspace_apply how = {
+		.cell = changes->entry.id, .force = apply->force, .dry_run = apply->dry_run,
+		.since_ns = (int64_t)changes->record.started_ns, .told = told, .arg = apply,
+		.stop = &stopped,
+	};
+	size_t applied = 0, held = 0;
+	int r;
+
+	r = changes_paths_in(changes, part, paths, &chosen, err);
+	if (r < 0 || (chosen != NULL && chosen[0] == NULL))
+		return r;
+	how.paths = chosen;
+	apply->part = part;
+	r = workspace_apply_changes(&part->ws, &how, &applied, &held, err);
+	apply->applied += applied;
+	apply->held += held;
+	return r;
+}
+
+/* When nothing is left to apply, nothing is kept but a detached cell's log. */
+static int
+forget_applied(struct changes *changes, struct err *err)
+{
+	OWN(closep) int state = -1;
+
+	for (size_t i = 0; i < changes->n_parts; i++) {
+		OWN(workspace_changes_freep) struct workspace_change *list = NULL;
+		size_t n;
+		int r = workspace_list(&changes->parts[i].ws, &list, &n, err);
+
+		if (r < 0 || n > 0)
+			return r;
+	}
+	if (changes->record.spec.detached) {
+		changes->record.n_changes = 0;
+		return cell_record_write(changes->state_dir, &changes->record, err);
+	}
+	state = cell_state_open(false, err);
+	return state < 0 ? state : cell_state_remove(state, changes->entry.dir, err);
+}
+
+static int
+apply_all(struct apply *apply, struct changes *changes, char *const *paths, struct err *err)
+{
+	const struct sigaction action = { .sa_handler = stop };
+	int r;
+
+	r = changes_check_paths(changes, paths, err);
+	sigaction(SIGINT, &action, NULL);
+	sigaction(SIGTERM, &action, NULL);
+	for (size_t i = 0; r == 0 && i < changes->n_parts; i++)
+		r = apply_part(apply, changes, &changes->parts[i], paths, err);
+	if (r == 0 && !apply->dry_run)
+		r = forget_applied(changes, err);
+	return r;
+}
+
+int
+cmd_apply(int argc, char **argv)
+{
+	OWN(changes_free) struct changes changes = { .state_dir = -1 };
+	struct apply apply = {0};
+	struct err err = {0};
+	int rest, r;
+
+	if (cli_parse(cli_apply_options, argc, argv, false, take_option, &apply, &rest, &err) < 0)
+		return cli_fail(&err);
+	if (rest == argc)
+		return cli_failf("which cell? cloister apply [OPTION...] CELL [PATH...]");
+	r = changes_open(argv[rest], &changes, &err);
+	if (r == 0)
+		r = apply_all(&apply, &changes, argv + rest + 1, &err);
+	fflush(stdout);
+	if (r < 0)
+		return cli_fail(&err);
+	if (apply.held > 0)
+		fprintf(stderr, "cloister: %zu held back, because it would run on this machine: look "
+		        "at it with `cloister diff %s`, and name it to apply it\n", apply.held,
+		        changes.entry.id);
+	else if (apply.applied == 0)
+		fprintf(stderr, "cloister: there is nothing to apply\n");
+	return 0;
+}
+
+static int
+discard_one(int state, const struct cell_entry *entry, struct err *err)
+{
+	OWN(closep) int dir = openat(state, entry->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC |
+	                             O_NOFOLLOW);
+	OWN(changes_free) struct changes changes = { .state_dir = -1 };
+
+	if (dir < 0)
+		return err_errno(err, "cannot open what is kept of cell %s", entry->id);
+	if (cell_state_is_live(dir))
+		return err_set(err, EBUSY, "cell %s is still running: `cloister stop %s` first",
+		               entry->id, entry->id);
+	/* An apply that was interrupted may have left its temporary file. */
+	if (changes_open(entry->id, &changes, NULL) == 0)
+		for (size_t i = 0; i < changes.n_parts; i++)
+			(void)workspace_apply_undo_temporary(&changes.parts[i].ws, entry->id, NULL);
+	return cell_state_remove(state, entry->dir, err);
+}
+
+static int
+discard_all(int state, struct err *err)
+{
+	OWN(freep) struct cell_entry *entries = NULL;
+	size_t n;
+	int r;
+
+	r = cell_list(state, false, &entries, &n, err);
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		r = discard_one(state, &entries[i], err);
+		if (r == -EBUSY)
+			r = 0;
+	}
+	return r;
+}
+
+static int
+take_all(void *arg, const struct cli_option *option, const char *value, struct err *err)
+{
+	(void)option;
+	(void)value;
+	(void)err;
+	*(bool *)arg = true;
+	return 0;
+}
+
+int
+cmd_discard(int argc, char **argv)
+{
+	OWN(closep) int state = -1;
+	struct cell_entry entry;
+	struct err err = {0};
+	bool all = false;
+	int rest, failed = 0;
+
+	if (cli_parse(cli_discard_options, argc, argv, false, take_all, &all, &rest, &err) < 0)
+		return cli_fail(&err);
+	if (all == (rest < argc))
+		return cli_failf("which cell? cloister discard CELL..., or cloister discard --all");
+	state = cell_state_open(false, &err);
+	if (state < 0)
+		return all ? 0 : cli_failf("there is no cell '%s': see `cloister ps -a`", argv[rest]);
+	if (all)
+		return discard_all(state, &err) < 0 ? cli_fail(&err) : 0;
+	for (int i = rest; i < argc; i++)
+		if (cell_find(state, false, argv[i], &entry, &err) < 0 ||
+		    discard_one(state, &entry, &err) < 0)
+			failed = cli_fail(&err);
+	return failed;
+}

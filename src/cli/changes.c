@@ -1,0 +1,133 @@
+/* changes.c - see changes.h. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/own.h"
+#include "base/text.h"
+#include "cli/changes.h"
+#include "cli/cli.h"
+
+static int
+open_part(struct changes *changes, size_t grant, struct err *err)
+{
+	struct changes_part *part = &changes->parts[changes->n_parts];
+	const struct cell_grant *g = &changes->record.spec.grants[grant];
+	char name[32];
+	bool main = true;
+
+	snprintf(name, sizeof(name), CELL_CHANGES "/%zu", grant);
+	part->ws.changes = openat(changes->state_dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (part->ws.changes < 0)
+		return errno == ENOENT ? 0 : err_errno(err, "cannot open the changes");
+	for (size_t i = 0; i < changes->n_parts; i++)
+		main = main && !changes->parts[i].main;
+	part->grant = g;
+	part->main = main && !g->git_dir;
+	part->ws.git_dir = g->git_dir;
+	part->ws.real = open(g->host, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	changes->n_parts++;
+	if (part->ws.real < 0)
+		return err_errno(err, "cannot open the workspace '%s'", g->host);
+	return 0;
+}
+
+int
+changes_open(const char *word, struct changes *ret_changes, struct err *err)
+{
+	OWN(changes_free) struct changes changes = { .state_dir = -1 };
+	const struct cell_spec *spec = &changes.record.spec;
+	int r;
+
+	r = cli_open_record(word, &changes.entry, &changes.state_dir, &changes.record, err);
+	for (size_t i = 0; r == 0 && i < spec->n_grants; i++)
+		if (spec->grants[i].access == CELL_OVERLAY)
+			r = open_part(&changes, i, err);
+	if (r < 0)
+		return r;
+	*ret_changes = changes;
+	/* The parts point into the record's grants, which did not move. */
+	changes = (struct changes){ .state_dir = -1 };
+	return 0;
+}
+
+void
+changes_free(struct changes *changes)
+{
+	for (size_t i = 0; i < changes->n_parts; i++) {
+		closep(&changes->parts[i].ws.changes);
+		closep(&changes->parts[i].ws.real);
+	}
+	closep(&changes->state_dir);
+	cell_record_free(&changes->record);
+	*changes = (struct changes){ .state_dir = -1 };
+}
+
+/* PATH relative to PART, or NULL if it is not in it. */
+static const char *
+path_in(const struct changes_part *part, const char *path)
+{
+	size_t len = strlen(part->grant->host);
+
+	if (path[0] != '/')
+		return part->main ? path : NULL;
+	if (strncmp(path, part->grant->host, len) != 0 || (path[len] != '/' && path[len] != '\0'))
+		return NULL;
+	path += len;
+	while (*path == '/')
+		path++;
+	return *path == '\0' ? "." : path;
+}
+
+int
+changes_paths_in(const struct changes *changes, const struct changes_part *part,
+                 char *const *paths, char ***ret_paths, struct err *err)
+{
+	OWN(strv_freep) char **list = NULL;
+	size_t n = 0;
+
+	(void)changes;
+	*ret_paths = NULL;
+	if (paths[0] == NULL)
+		return 0;
+	list = calloc(strv_len(paths) + 1, sizeof(*list));
+	if (list == NULL)
+		return err_errno(err, "cannot choose paths");
+	for (; *paths != NULL; paths++) {
+		const char *inside = path_in(part, *paths);
+
+		if (inside == NULL)
+			continue;
+		list[n] = strdup(inside);
+		if (list[n++] == NULL)
+			return err_errno(err, "cannot choose paths");
+	}
+	*ret_paths = TAKE(list);
+	return 0;
+}
+
+int
+changes_check_paths(const struct changes *changes, char *const *paths, struct err *err)
+{
+	for (; *paths != NULL; paths++) {
+		bool found = false;
+
+		for (size_t i = 0; i < changes->n_parts; i++)
+			found = found || path_in(&changes->parts[i], *paths) != NULL;
+		if (!found)
+			return err_set(err, ENOENT, "'%s' is in no workspace of cell %s: give paths as "
+			               "`cloister diff` shows them", *paths, changes->entry.id);
+	}
+	return 0;
+}
+
+void
+changes_print_path(FILE *out, const struct changes_part *part, const char *path)
+{
+	if (!part->main)
+		fprintf(out, "%s/", part->grant->host);
+	text_print_safe(out, path, strlen(path), false);
+}

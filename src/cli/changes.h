@@ -1,0 +1,44 @@
+/* changes.h - what `diff`, `apply` and `discard` share: an ended cell's overlays. */
+#ifndef CLOISTER_CLI_CHANGES_H
+#define CLOISTER_CLI_CHANGES_H
+#include <stdio.h>
+
+#include "cell/cell_dirs.h"
+#include "workspace/workspace.h"
+
+struct err;
+
+/* One overlay of the cell, both of its folders open. */
+struct changes_part {
+	struct workspace ws;
+	const struct cell_grant *grant; /* in the record */
+	bool main;                      /* the workspace: its paths are shown as they are */
+};
+
+struct changes {
+	struct cell_entry entry;
+	struct cell_record record;
+	int state_dir;
+	struct changes_part parts[CELL_GRANTS_MAX];
+	size_t n_parts;
+};
+
+int changes_open(const char *word, struct changes *ret_changes, struct err *err);
+void changes_free(struct changes *changes);     /* for OWN() too */
+
+/* Which of PATHS (as the operator wrote them: relative to the workspace, or
+ * absolute) are in PART, relative to it.  *ret_paths is the caller's (strv_free);
+ * NULL if PATHS is empty, which means everything; an empty list means none. */
+int changes_paths_in(const struct changes *changes, const struct changes_part *part,
+                     char *const *paths, char ***ret_paths, struct err *err);
+/* Every path must be in some part. */
+int changes_check_paths(const struct changes *changes, char *const *paths, struct err *err);
+
+/* A path of PART as it is shown: relative to the workspace, or absolute. */
+void changes_print_path(FILE *out, const struct changes_part *part, const char *path);
+
+/* diff_text.c: a unified diff of two open files (-1: none), by diff(1) in a process
+ * that can read and nothing else.  LABELs are what the files are called. */
+int diff_print_text(int old, int new, const char *old_label, const char *new_label,
+                    bool colour, struct err *err);
+#endif

@@ -1,0 +1,76 @@
+/* cli.h - what the commands share: their table, their options, talking to cells. */
+#ifndef CLOISTER_CLI_H
+#define CLOISTER_CLI_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "cell/cell_dirs.h"
+#include "ipc/ipc.h"
+
+#define CLI_VERSION "0.1.0"
+#define CLI_FAILED 125                  /* cloister's own failures */
+
+/* One option; a table of them ends with a NULL name.  The tables feed parsing,
+ * `help`, and the test that man pages leave none out. */
+struct cli_option {
+	const char *name;               /* without the dashes */
+	char letter;                    /* 0 if there is none */
+	const char *arg;                /* what its value is called; NULL for a flag */
+	const char *help;
+	int id;
+};
+
+struct cli_command {
+	const char *name, *args, *help;
+	const struct cli_option *options;
+	int (*run)(int argc, char **argv);      /* argv[0] is the command's name */
+};
+
+extern const struct cli_command cli_commands[];     /* ends with a NULL name */
+const struct cli_command *cli_find_command(const char *name);
+
+extern const struct cli_option cli_run_options[], cli_ps_options[], cli_logs_options[],
+	cli_exec_options[], cli_stop_options[], cli_kill_options[], cli_diff_options[],
+	cli_apply_options[], cli_discard_options[], cli_doctor_options[], cli_no_options[];
+
+int cmd_run(int argc, char **argv);
+int cmd_ps(int argc, char **argv);
+int cmd_logs(int argc, char **argv);
+int cmd_exec(int argc, char **argv);
+int cmd_stop(int argc, char **argv);
+int cmd_kill(int argc, char **argv);
+int cmd_wait(int argc, char **argv);
+int cmd_diff(int argc, char **argv);
+int cmd_apply(int argc, char **argv);
+int cmd_discard(int argc, char **argv);
+int cmd_doctor(int argc, char **argv);
+int cmd_version(int argc, char **argv);
+int cmd_help(int argc, char **argv);
+
+/* Walk the options of argv: TAKE is called for each with its value (NULL for a
+ * flag) and returns 0 or a negative errno.  Options end at the first other word
+ * or after "--"; its index is *ret_rest.  With ANYWHERE they may also stand
+ * behind other words, which are moved to the end. */
+int cli_parse(const struct cli_option *options, int argc, char **argv, bool anywhere,
+              int (*take)(void *arg, const struct cli_option *option, const char *value,
+                          struct err *err),
+              void *arg, int *ret_rest, struct err *err);
+
+/* "cloister: TEXT" on standard error; returns CLI_FAILED. */
+int cli_fail(const struct err *err);
+int cli_failf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* A connection to a running cell's supervisor; -ENOENT if no such cell runs. */
+int cli_connect(const char *word, struct cell_entry *ret_entry, struct err *err);
+int cli_connect_entry(int runtime, const struct cell_entry *entry, struct err *err);
+/* Send a message that has only a type. */
+int cli_ask(int socket, uint32_t type, struct err *err);
+/* The end of a cell: its status and cause ("" if none). */
+int cli_await_end(int socket, uint32_t *ret_status, char cause[256], struct err *err);
+
+/* The record of an ended cell, for WORD: *ret_dir is its open state entry. */
+int cli_open_record(const char *word, struct cell_entry *ret_entry, int *ret_dir,
+                    struct cell_record *ret_record, struct err *err);
+#endif

@@ -1,0 +1,99 @@
+/* client.c - talking to running cells, and finding ended ones. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/own.h"
+#include "cli/cli.h"
+#include "ipc/control_channel.h"
+
+int
+cli_connect_entry(int runtime, const struct cell_entry *entry, struct err *err)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	OWN(closep) int dir = openat(runtime, entry->dir, O_PATH | O_DIRECTORY | O_CLOEXEC |
+	                             O_NOFOLLOW);
+	OWN(closep) int fd = -1;
+
+	if (dir < 0)
+		return err_set(err, ENOENT, "cell %s has just ended", entry->id);
+	snprintf(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d/" CELL_CONTROL, dir);
+	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return err_errno(err, "cannot make a socket");
+	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0) {
+		if (errno == ECONNREFUSED || errno == ENOENT)
+			return err_set(err, ENOENT, "cell %s has just ended", entry->id);
+		return err_errno(err, "cannot reach cell %s", entry->id);
+	}
+	return TAKE_FD(fd);
+}
+
+int
+cli_connect(const char *word, struct cell_entry *ret_entry, struct err *err)
+{
+	OWN(closep) int runtime = cell_runtime_open(err);
+	int r;
+
+	if (runtime < 0)
+		return runtime;
+	r = cell_find(runtime, true, word, ret_entry, err);
+	return r < 0 ? r : cli_connect_entry(runtime, ret_entry, err);
+}
+
+int
+cli_ask(int socket, uint32_t type, struct err *err)
+{
+	OWN(buf_free) struct buf message;
+
+	ipc_begin(&message, type);
+	return ipc_send(socket, &message, NULL, 0, err);
+}
+
+int
+cli_await_end(int socket, uint32_t *ret_status, char cause[256], struct err *err)
+{
+	OWN(ipc_message_free) struct ipc_message message = {0};
+	const char *text;
+	int r = ipc_receive(socket, &message, err);
+
+	if (r == -EPIPE || r == -ECONNRESET)
+		return err_set(err, EPIPE, "the cell's supervisor was killed, and the cell with it");
+	if (r < 0)
+		return r;
+	if (message.type != CONTROL_ENDED || buf_get_u32(&message.body, ret_status) < 0 ||
+	    buf_get_str(&message.body, &text) < 0)
+		return err_set(err, EBADMSG, "the cell's supervisor is of another version");
+	snprintf(cause, 256, "%s", text);
+	return 0;
+}
+
+int
+cli_open_record(const char *word, struct cell_entry *ret_entry, int *ret_dir,
+                struct cell_record *ret_record, struct err *err)
+{
+	OWN(closep) int state = cell_state_open(false, err);
+	OWN(closep) int dir = -1;
+	int r;
+
+	if (state < 0)
+		return err_set(err, ENOENT, "there is no cell '%s': see `cloister ps -a`", word);
+	r = cell_find(state, false, word, ret_entry, err);
+	if (r < 0)
+		return r;
+	dir = openat(state, ret_entry->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	if (dir < 0)
+		return err_errno(err, "cannot open what is kept of cell %s", ret_entry->id);
+	r = cell_record_read(dir, ret_record, err);
+	if (r == -ENOENT && cell_state_is_live(dir))
+		return err_set(err, EBUSY, "cell %s is still running: `cloister stop %s` first",
+		               ret_entry->id, ret_entry->id);
+	if (r < 0)
+		return r;
+	*ret_dir = TAKE_FD(dir);
+	return 0;
+}

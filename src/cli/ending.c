@@ -1,0 +1,185 @@
+/* ending.c - `cloister stop`, `kill` and `wait`: all of them see cells to their end. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/num.h"
+#include "base/own.h"
+#include "cli/cli.h"
+#include "ipc/control_channel.h"
+
+enum { OPT_TIME, OPT_ALL };
+
+const struct cli_option cli_stop_options[] = {
+	{ "time", 't', "TIME", "how long it may take before the cell is killed (10s)", OPT_TIME },
+	{0}
+};
+const struct cli_option cli_kill_options[] = {
+	{ "all", 0, NULL, "every cell of this user: the emergency stop", OPT_ALL },
+	{0}
+};
+
+struct ending {
+	uint64_t grace_ms;
+	bool all;
+};
+
+static int
+take_option(void *arg, const struct cli_option *option, const char *value, struct err *err)
+{
+	struct ending *ending = arg;
+
+	if (option->id == OPT_ALL) {
+		ending->all = true;
+		return 0;
+	}
+	if (num_parse_duration(value, &ending->grace_ms, err) < 0)
+		return err_wrap(err, "--time '%s'", value);
+	if (ending->grace_ms > 24 * 3600 * 1000)
+		return err_set(err, EINVAL, "--time '%s': a day is the most", value);
+	return 0;
+}
+
+static int
+ask_stop(int fd, uint64_t grace_ms, struct err *err)
+{
+	OWN(buf_free) struct buf message;
+
+	ipc_begin(&message, CONTROL_STOP);
+	buf_put_u32(&message, (uint32_t)grace_ms);
+	return ipc_send(fd, &message, NULL, 0, err);
+}
+
+/* Ask each cell first, then wait for each: they end at the same time. */
+static int
+end_each(char **words, int n, const struct ending *how, bool kill)
+{
+	OWN(freep) int *fds = calloc((size_t)n + 1, sizeof(int));
+	struct cell_entry entry;
+	struct err err = {0};
+	uint32_t status;
+	char cause[256];
+	int failed = 0, r;
+
+	if (fds == NULL)
+		return cli_failf("out of memory");
+	for (int i = 0; i < n; i++) {
+		fds[i] = cli_connect(words[i], &entry, &err);
+		r = fds[i];
+		if (r >= 0)
+			r = kill ? cli_ask(fds[i], CONTROL_KILL, &err) : ask_stop(fds[i], how->grace_ms, &err);
+		if (r < 0)
+			failed = cli_fail(&err);
+	}
+	for (int i = 0; i < n; i++) {
+		/* However the supervisor went, the cell is gone. */
+		if (fds[i] >= 0) {
+			(void)cli_await_end(fds[i], &status, cause, &err);
+			close(fds[i]);
+		}
+	}
+	return failed;
+}
+
+static int
+kill_all(void)
+{
+	struct err err = {0};
+	OWN(closep) int runtime = cell_runtime_open(&err);
+	OWN(freep) struct cell_entry *entries = NULL;
+	OWN(freep) int *fds = NULL;
+	uint32_t status;
+	char cause[256];
+	size_t n;
+
+	if (runtime < 0 || cell_list(runtime, true, &entries, &n, &err) < 0)
+		return cli_fail(&err);
+	fds = calloc(n + 1, sizeof(int));
+	if (fds == NULL)
+		return cli_failf("out of memory");
+	for (size_t i = 0; i < n; i++) {
+		fds[i] = cli_connect_entry(runtime, &entries[i], NULL);
+		if (fds[i] >= 0)
+			(void)cli_ask(fds[i], CONTROL_KILL, NULL);
+	}
+	for (size_t i = 0; i < n; i++) {
+		if (fds[i] < 0)
+			continue;
+		(void)cli_await_end(fds[i], &status, cause, NULL);
+		close(fds[i]);
+	}
+	return 0;
+}
+
+int
+cmd_stop(int argc, char **argv)
+{
+	struct ending how = { .grace_ms = 10000 };
+	struct err err = {0};
+	int rest;
+
+	if (cli_parse(cli_stop_options, argc, argv, false, take_option, &how, &rest, &err) < 0)
+		return cli_fail(&err);
+	if (rest == argc)
+		return cli_failf("which cell? cloister stop [-t TIME] CELL...");
+	return end_each(argv + rest, argc - rest, &how, false);
+}
+
+int
+cmd_kill(int argc, char **argv)
+{
+	struct ending how = {0};
+	struct err err = {0};
+	int rest;
+
+	if (cli_parse(cli_kill_options, argc, argv, false, take_option, &how, &rest, &err) < 0)
+		return cli_fail(&err);
+	if (how.all && rest < argc)
+		return cli_failf("--all means every cell: leave '%s' out", argv[rest]);
+	if (!how.all && rest == argc)
+		return cli_failf("which cell? cloister kill CELL..., or cloister kill --all");
+	return how.all ? kill_all() : end_each(argv + rest, argc - rest, &how, true);
+}
+
+static int
+wait_one(const char *word, uint32_t *ret_status, struct err *err)
+{
+	OWN(cell_record_free) struct cell_record record = {0};
+	OWN(closep) int fd = -1, dir = -1;
+	struct cell_entry entry;
+	char cause[256];
+	int r;
+
+	fd = cli_connect(word, &entry, err);
+	if (fd >= 0) {
+		r = cli_ask(fd, CONTROL_WAIT, err);
+		if (r == 0)
+			r = cli_await_end(fd, ret_status, cause, err);
+		/* It may have ended between the two; then its record tells. */
+		if (r == 0 || cli_open_record(entry.id, &entry, &dir, &record, NULL) < 0)
+			return r;
+	} else if (fd != -ENOENT || cli_open_record(word, &entry, &dir, &record, err) < 0) {
+		return -err->code;
+	}
+	*ret_status = record.status;
+	return 0;
+}
+
+int
+cmd_wait(int argc, char **argv)
+{
+	struct err err = {0};
+	uint32_t status = 0;
+	int rest;
+
+	if (cli_parse(cli_no_options, argc, argv, false, NULL, NULL, &rest, &err) < 0)
+		return cli_fail(&err);
+	if (rest == argc)
+		return cli_failf("which cell? cloister wait CELL...");
+	for (int i = rest; i < argc; i++)
+		if (wait_one(argv[i], &status, &err) < 0)
+			return cli_fail(&err);
+	return (int)status;
+}

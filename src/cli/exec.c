@@ -1,0 +1,250 @@
+/* exec.c - `cloister exec`: another command in a running cell. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/own.h"
+#include "cli/cli.h"
+#include "cli/run.h"
+#include "ipc/control_channel.h"
+#include "ipc/init_channel.h"
+#include "loop/stdio.h"
+
+enum { OPT_ENV, OPT_TTY, OPT_NO_TTY };
+
+const struct cli_option cli_exec_options[] = {
+	{ "env", 'e', "NAME[=VALUE]", "set a variable, or pass the operator's own", OPT_ENV },
+	{ "tty", 't', NULL, "give the command a terminal (default on a terminal)", OPT_TTY },
+	{ "no-tty", 'T', NULL, "give the command no terminal", OPT_NO_TTY },
+	{0}
+};
+
+struct exec {
+	struct run run;                 /* environment and terminal, as for `run` */
+	struct loop *loop;
+	struct stdio stdio;
+	struct loop_source cell;        /* the connection to its supervisor */
+	const char *command;
+	bool exited;
+	int status;
+	struct err err;
+};
+
+static int
+take_option(void *arg, const struct cli_option *option, const char *value, struct err *err)
+{
+	struct exec *exec = arg;
+
+	if (option->id == OPT_ENV)
+		return run_add_env(&exec->run, value, err);
+	exec->run.tty = option->id == OPT_TTY ? RUN_TTY_YES : RUN_TTY_NO;
+	return 0;
+}
+
+static void
+check_end(void *arg)
+{
+	struct exec *exec = arg;
+
+	if (exec->exited && stdio_finish(&exec->stdio))
+		loop_quit(exec->loop);
+}
+
+static void
+fail(struct exec *exec, int code, const char *text)
+{
+	(void)err_set(&exec->err, code, "%s", text);
+	loop_quit(exec->loop);
+}
+
+static void
+take_started(struct exec *exec, struct ipc_message *message)
+{
+	uint32_t error;
+
+	if (buf_get_u32(&message->body, &error) < 0) {
+		fail(exec, EBADMSG, "the cell's supervisor is of another version");
+		return;
+	}
+	if (error != 0) {
+		exec->status = error == ENOENT ? 127 : 126;
+		(void)err_set(&exec->err, (int)error, "cannot run '%s': %s", exec->command,
+		              strerrordesc_np((int)error));
+		loop_quit(exec->loop);
+		return;
+	}
+	if (exec->run.spec.tty &&
+	    stdio_carry_terminal(&exec->stdio, ipc_take_fd(message, 0), &exec->err) < 0)
+		loop_quit(exec->loop);
+}
+
+static void
+cell_ready(void *arg, uint32_t events)
+{
+	struct exec *exec = arg;
+	OWN(ipc_message_free) struct ipc_message message = {0};
+	const char *text;
+	uint32_t number;
+	int r = ipc_receive(exec->cell.fd, &message, &exec->err);
+
+	(void)events;
+	if (r < 0) {
+		fail(exec, EPIPE, "the cell has ended");
+	} else if (message.type == CONTROL_STARTED) {
+		take_started(exec, &message);
+	} else if (message.type == CONTROL_EXITED && buf_get_u32(&message.body, &number) == 0) {
+		exec->exited = true;
+		exec->status = WIFSIGNALED((int)number) ? 128 + WTERMSIG((int)number)
+		                                        : WEXITSTATUS((int)number);
+		loop_unwatch(exec->loop, &exec->cell);
+		check_end(exec);
+	} else if (message.type == CONTROL_REFUSED && buf_get_u32(&message.body, &number) == 0 &&
+	           buf_get_str(&message.body, &text) == 0) {
+		fail(exec, (int)number, text);
+	} else {
+		fail(exec, EBADMSG, "the cell's supervisor is of another version");
+	}
+}
+
+static void
+caught(void *arg, const struct signalfd_siginfo *info)
+{
+	struct exec *exec = arg;
+	OWN(buf_free) struct buf message;
+
+	if (info->ssi_signo == SIGWINCH) {
+		stdio_resize(&exec->stdio);
+		return;
+	}
+	ipc_begin(&message, CONTROL_SIGNAL);
+	buf_put_u32(&message, info->ssi_signo);
+	(void)ipc_send(exec->cell.fd, &message, NULL, 0, NULL);
+}
+
+static int
+send_exec(struct exec *exec, const struct cell_spec *cell, char **argv, struct err *err)
+{
+	struct winsize size = {0};
+	OWN(buf_free) struct buf message;
+	bool tty = exec->run.spec.tty;
+	int inside[3], r;
+
+	r = stdio_open(&exec->stdio, tty, inside, err);
+	if (tty)
+		(void)ioctl(STDIN_FILENO, TIOCGWINSZ, &size);
+	ipc_begin(&message, CONTROL_EXEC);
+	buf_put_u32(&message, tty ? INIT_TTY : 0);
+	buf_put_u32(&message, size.ws_row);
+	buf_put_u32(&message, size.ws_col);
+	buf_put_str(&message, cell->cwd);
+	buf_put_strv(&message, argv);
+	buf_put_strv(&message, exec->run.spec.env);
+	if (r == 0)
+		r = ipc_send(exec->cell.fd, &message, tty ? &inside[2] : inside,
+		             tty ? (inside[2] >= 0 ? 1 : 0) : 3, err);
+	for (int i = 0; i < 3; i++)
+		closep(&inside[i]);
+	return r;
+}
+
+/* The cell's own description: where the command runs and as whom. */
+static int
+ask_spec(const char *word, struct cell_spec *ret_spec, struct err *err)
+{
+	OWN(ipc_message_free) struct ipc_message message = {0};
+	struct cell_entry entry;
+	OWN(closep) int fd = cli_connect(word, &entry, err);
+	int r;
+
+	if (fd < 0)
+		return fd;
+	r = cli_ask(fd, CONTROL_INFO, err);
+	if (r == 0)
+		r = ipc_receive(fd, &message, err);
+	if (r == 0 && message.type != CONTROL_IS)
+		r = err_set(err, EBADMSG, "the cell's supervisor is of another version");
+	return r < 0 ? r : cell_spec_get(&message.body, ret_spec, err);
+}
+
+static int
+catch_signals(struct exec *exec, struct err *err)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGHUP);
+	sigaddset(&set, SIGQUIT);
+	sigaddset(&set, SIGWINCH);
+	signal(SIGPIPE, SIG_IGN);
+	return loop_catch(exec->loop, &set, caught, exec, err);
+}
+
+static int
+start(struct exec *exec, const char *word, char **argv, struct err *err)
+{
+	OWN(cell_spec_free) struct cell_spec cell = {0};
+	struct cell_entry entry;
+	int r;
+
+	r = ask_spec(word, &cell, err);
+	if (r < 0)
+		return r;
+	exec->run.spec.root = cell.root;
+	memcpy(exec->run.spec.id, cell.id, sizeof(cell.id));
+	r = run_finish_env(&exec->run, err);
+	if (r == 0)
+		r = loop_new(&exec->loop, err);
+	if (r < 0)
+		return r;
+	stdio_init(&exec->stdio, exec->loop, check_end, exec);
+	exec->cell = (struct loop_source){ .ready = cell_ready, .arg = exec,
+	                                   .fd = cli_connect(word, &entry, err) };
+	if (exec->cell.fd < 0)
+		return exec->cell.fd;
+	r = catch_signals(exec, err);
+	if (r == 0)
+		r = send_exec(exec, &cell, argv, err);
+	return r < 0 ? r : loop_watch(exec->loop, &exec->cell, EPOLLIN, err);
+}
+
+int
+cmd_exec(int argc, char **argv)
+{
+	static struct exec exec;
+	struct err err = {0};
+	int rest, r;
+
+	exec.cell.fd = -1;
+	if (cli_parse(cli_exec_options, argc, argv, false, take_option, &exec, &rest, &err) < 0)
+		return cli_fail(&err);
+	if (rest + 1 < argc && strcmp(argv[rest + 1], "--") == 0) {
+		argv[rest + 1] = argv[rest];
+		rest++;
+	}
+	if (argc - rest < 2)
+		return cli_failf("which cell and command? cloister exec [OPTION...] CELL [--] CMD...");
+	exec.command = argv[rest + 1];
+	if (exec.run.tty == RUN_TTY_YES && !(isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)))
+		return cli_failf("-t wants standard input and output to be a terminal");
+	exec.run.spec.tty = exec.run.tty != RUN_TTY_NO && isatty(STDIN_FILENO) &&
+	                    isatty(STDOUT_FILENO);
+	exec.status = CLI_FAILED;
+	r = start(&exec, argv[rest], argv + rest + 1, &err);
+	if (r == 0)
+		r = loop_run(exec.loop, &err);
+	if (exec.loop != NULL)
+		stdio_close(&exec.stdio);
+	if (r < 0)
+		return cli_fail(&err);
+	if (exec.err.code != 0)
+		(void)cli_fail(&exec.err);
+	return exec.status;
+}

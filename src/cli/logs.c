@@ -1,0 +1,121 @@
+/* logs.c - `cloister logs`: what a detached cell printed. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/io.h"
+#include "base/own.h"
+#include "base/text.h"
+#include "cli/cli.h"
+
+enum { OPT_FOLLOW };
+
+const struct cli_option cli_logs_options[] = {
+	{ "follow", 'f', NULL, "go on until the cell ends", OPT_FOLLOW },
+	{0}
+};
+
+static int
+take_option(void *arg, const struct cli_option *option, const char *value, struct err *err)
+{
+	(void)option;
+	(void)value;
+	(void)err;
+	*(bool *)arg = true;
+	return 0;
+}
+
+/* The rest of FD.  On a terminal the agent's bytes are made harmless. */
+static int
+print_rest(int fd, struct err *err)
+{
+	char data[65536];
+	ssize_t n;
+
+	while ((n = read(fd, data, sizeof(data))) > 0) {
+		if (isatty(STDOUT_FILENO)) {
+			text_print_safe(stdout, data, (size_t)n, true);
+			fflush(stdout);
+		} else if (write_all(STDOUT_FILENO, data, (size_t)n, err) < 0) {
+			return -EPIPE;
+		}
+	}
+	return n < 0 ? err_errno(err, "cannot read the log") : 0;
+}
+
+/* Wait for something to happen to the log; a second at most, because the lock
+ * that tells of the cell's end makes no event. */
+static void
+await_change(int notify)
+{
+	struct pollfd p = { .fd = notify, .events = POLLIN };
+	char events[4096];
+
+	if (poll(&p, 1, 1000) == 1)
+		(void)!read(notify, events, sizeof(events));
+}
+
+static int
+follow(int dir, int fd, struct err *err)
+{
+	OWN(closep) int notify = inotify_init1(IN_CLOEXEC);
+	OWN(closep) int current = TAKE_FD(fd);
+	struct stat now, latest;
+	char path[32];
+	bool live = true;
+	int r = 0;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", dir);
+	if (notify < 0 || inotify_add_watch(notify, path, IN_MODIFY | IN_CREATE | IN_MOVE |
+	                                    IN_CLOSE_WRITE) < 0)
+		return err_errno(err, "cannot follow the log");
+	while (r == 0 && live) {
+		/* Asked before reading: what was written before the end is read. */
+		live = cell_state_is_live(dir);
+		r = print_rest(current, err);
+		/* Turned over: go on with the new one. */
+		if (r == 0 && fstat(current, &now) == 0 &&
+		    fstatat(dir, CELL_LOG, &latest, 0) == 0 && now.st_ino != latest.st_ino) {
+			close(current);
+			current = openat(dir, CELL_LOG, O_RDONLY | O_CLOEXEC);
+			continue;
+		}
+		if (r == 0 && live)
+			await_change(notify);
+	}
+	return r;
+}
+
+int
+cmd_logs(int argc, char **argv)
+{
+	OWN(closep) int state = -1, dir = -1, fd = -1, older = -1;
+	struct cell_entry entry;
+	struct err err = {0};
+	bool goes_on = false;
+	int rest, r;
+
+	if (cli_parse(cli_logs_options, argc, argv, true, take_option, &goes_on, &rest, &err) < 0)
+		return cli_fail(&err);
+	if (argc - rest != 1)
+		return cli_failf("which cell? cloister logs [-f] CELL");
+	state = cell_state_open(false, &err);
+	if (state < 0)
+		return cli_failf("there is no cell '%s' with a log: see `cloister ps -a`", argv[rest]);
+	if (cell_find(state, false, argv[rest], &entry, &err) < 0)
+		return cli_fail(&err);
+	dir = openat(state, entry.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	fd = dir < 0 ? -1 : openat(dir, CELL_LOG, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return cli_failf("cell %s has no log: only detached cells (run -d) keep one", entry.id);
+	older = openat(dir, CELL_LOG ".1", O_RDONLY | O_CLOEXEC);
+	r = older < 0 ? 0 : print_rest(older, &err);
+	if (r == 0)
+		r = goes_on ? follow(dir, TAKE_FD(fd), &err) : print_rest(fd, &err);
+	return r < 0 ? cli_fail(&err) : 0;
+}

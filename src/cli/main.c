@@ -1,0 +1,125 @@
+/* main.c - cloister: the table of commands. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "cli/cli.h"
+
+const struct cli_command cli_commands[] = {
+	{ "run", "[OPTION...] [--] CMD...", "start a cell running CMD", cli_run_options, cmd_run },
+	{ "ps", "[-a] [--json]", "show cells", cli_ps_options, cmd_ps },
+	{ "exec", "[OPTION...] CELL [--] CMD...", "run another command in a cell",
+	  cli_exec_options, cmd_exec },
+	{ "logs", "[-f] CELL", "show what a detached cell printed", cli_logs_options, cmd_logs },
+	{ "wait", "CELL...", "wait for cells to end", cli_no_options, cmd_wait },
+	{ "stop", "[-t TIME] CELL...", "ask cells to end, then end them", cli_stop_options,
+	  cmd_stop },
+	{ "kill", "[--all] [CELL...]", "end cells, now", cli_kill_options, cmd_kill },
+	{ "diff", "[OPTION...] CELL [PATH...]", "show what a cell changed in its workspace",
+	  cli_diff_options, cmd_diff },
+	{ "apply", "[OPTION...] CELL [PATH...]", "write a cell's changes to the real folder",
+	  cli_apply_options, cmd_apply },
+	{ "discard", "[--all] [CELL...]", "drop what is kept of ended cells",
+	  cli_discard_options, cmd_discard },
+	{ "doctor", "[--json]", "tell what this machine can enforce", cli_doctor_options,
+	  cmd_doctor },
+	{ "help", "[COMMAND]", "tell how commands are used", cli_no_options, cmd_help },
+	{ "version", "", "show the version", cli_no_options, cmd_version },
+	{0}
+};
+
+const struct cli_command *
+cli_find_command(const char *name)
+{
+	for (const struct cli_command *c = cli_commands; c->name != NULL; c++)
+		if (strcmp(c->name, name) == 0)
+			return c;
+	return NULL;
+}
+
+static int
+unknown_command(const char *word)
+{
+	const char *names[32] = { NULL };
+	const char *nearest;
+
+	for (size_t i = 0; cli_commands[i].name != NULL && i < 31; i++)
+		names[i] = cli_commands[i].name;
+	nearest = text_nearest(word, names);
+	if (nearest != NULL)
+		return cli_failf("there is no command '%s': did you mean '%s'?", word, nearest);
+	return cli_failf("there is no command '%s': see `cloister help`", word);
+}
+
+int
+cmd_version(int argc, char **argv)
+{
+	if (argc > 1)
+		return cli_failf("'%s' takes no words", argv[0]);
+	puts("cloister " CLI_VERSION);
+	return 0;
+}
+
+static void
+help_all(void)
+{
+	puts("cloister runs AI agents in throwaway cells.\n\nusage: cloister COMMAND ...\n");
+	for (const struct cli_command *c = cli_commands; c->name != NULL; c++)
+		printf("  %-8s %-30s %s\n", c->name, c->args, c->help);
+	puts("\n`cloister help COMMAND` tells more; so do the man pages, cloister(1) first.");
+}
+
+static void
+help_one(const struct cli_command *c)
+{
+	char option[64];
+
+	printf("usage: cloister %s %s\n%s\n", c->name, c->args, c->help);
+	if (c->options->name != NULL)
+		puts("");
+	for (const struct cli_option *o = c->options; o->name != NULL; o++) {
+		snprintf(option, sizeof(option), "%c%c%c --%s%s%s", o->letter != 0 ? '-' : ' ',
+		         o->letter != 0 ? o->letter : ' ', o->letter != 0 ? ',' : ' ', o->name,
+		         o->arg != NULL ? " " : "", o->arg != NULL ? o->arg : "");
+		printf("  %-34s %s\n", option, o->help);
+	}
+}
+
+int
+cmd_help(int argc, char **argv)
+{
+	const struct cli_command *c;
+
+	if (argc < 2) {
+		help_all();
+		return 0;
+	}
+	c = cli_find_command(argv[1]);
+	if (c == NULL)
+		return unknown_command(argv[1]);
+	help_one(c);
+	return 0;
+}
+
+int
+main(int argc, char **argv)
+{
+	const struct cli_command *c;
+
+	if (argc < 2) {
+		help_all();
+		return CLI_FAILED;
+	}
+	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
+		return cmd_help(1, argv);
+	if (strcmp(argv[1], "--version") == 0)
+		return cmd_version(1, argv);
+	c = cli_find_command(argv[1]);
+	if (c == NULL)
+		return unknown_command(argv[1]);
+	if (argc == 3 && (strcmp(argv[2], "--help") == 0 || strcmp(argv[2], "-h") == 0)) {
+		help_one(c);
+		return 0;
+	}
+	return c->run(argc - 1, argv + 1);
+}

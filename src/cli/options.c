@@ -1,0 +1,170 @@
+/* options.c - walks a command's options by its table. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/own.h"
+#include "base/text.h"
+#include "cli/cli.h"
+
+#define OPTIONS_MAX 64
+
+const struct cli_option cli_no_options[] = { {0} };
+
+static int
+unknown_option(const struct cli_option *options, const char *word, struct err *err)
+{
+	const char *names[OPTIONS_MAX + 1];
+	const char *nearest;
+	size_t n = 0;
+
+	for (; options[n].name != NULL && n < OPTIONS_MAX; n++)
+		names[n] = options[n].name;
+	names[n] = NULL;
+	nearest = word[1] == '-' ? text_nearest(word + 2, names) : NULL;
+	if (nearest != NULL)
+		return err_set(err, EINVAL, "there is no option '%s': did you mean '--%s'?", word,
+		               nearest);
+	return err_set(err, EINVAL, "there is no option '%s': see `cloister help`", word);
+}
+
+static const struct cli_option *
+find_long(const struct cli_option *options, const char *name, size_t len)
+{
+	for (; options->name != NULL; options++)
+		if (strlen(options->name) == len && strncmp(options->name, name, len) == 0)
+			return options;
+	return NULL;
+}
+
+static const struct cli_option *
+find_letter(const struct cli_option *options, char letter)
+{
+	for (; options->name != NULL; options++)
+		if (options->letter == letter)
+			return options;
+	return NULL;
+}
+
+struct walk {
+	const struct cli_option *options;
+	int argc, at;
+	char **argv;
+	int (*take)(void *arg, const struct cli_option *option, const char *value,
+	            struct err *err);
+	void *arg;
+};
+
+static int
+take_value(struct walk *w, const struct cli_option *option, const char *value,
+           struct err *err)
+{
+	if (option->arg == NULL && value != NULL)
+		return err_set(err, EINVAL, "the option '--%s' takes no value", option->name);
+	if (option->arg != NULL && value == NULL) {
+		if (w->at + 1 >= w->argc)
+			return err_set(err, EINVAL, "the option '--%s' wants %s behind it", option->name,
+			               option->arg);
+		value = w->argv[++w->at];
+	}
+	return w->take(w->arg, option, value, err);
+}
+
+static int
+take_long(struct walk *w, const char *word, struct err *err)
+{
+	const char *name = word + 2, *equals = strchr(name, '=');
+	size_t len = equals != NULL ? (size_t)(equals - name) : strlen(name);
+	const struct cli_option *option = find_long(w->options, name, len);
+	char shown[64];
+
+	if (option == NULL) {
+		snprintf(shown, sizeof(shown), "--%.*s", (int)len, name);
+		return unknown_option(w->options, shown, err);
+	}
+	return take_value(w, option, equals != NULL ? equals + 1 : NULL, err);
+}
+
+/* "-w DIR", "-wDIR", and flags together: "-dq". */
+static int
+take_letters(struct walk *w, const char *word, struct err *err)
+{
+	const struct cli_option *option;
+	char shown[3] = { '-', 0, 0 };
+	int r = 0;
+
+	for (const char *c = word + 1; r == 0 && *c != '\0'; c++) {
+		option = find_letter(w->options, *c);
+		shown[1] = *c;
+		if (option == NULL)
+			return unknown_option(w->options, shown, err);
+		if (option->arg != NULL)
+			return take_value(w, option, c[1] != '\0' ? c + 1 : NULL, err);
+		r = take_value(w, option, NULL, err);
+	}
+	return r;
+}
+
+static void
+move_to_end(struct walk *w)
+{
+	char *word = w->argv[w->at];
+
+	memmove(w->argv + w->at, w->argv + w->at + 1,
+	        (size_t)(w->argc - w->at - 1) * sizeof(*w->argv));
+	w->argv[w->argc - 1] = word;
+}
+
+int
+cli_parse(const struct cli_option *options, int argc, char **argv, bool anywhere,
+          int (*take)(void *arg, const struct cli_option *option, const char *value,
+                      struct err *err),
+          void *arg, int *ret_rest, struct err *err)
+{
+	struct walk w = { .options = options, .argc = argc, .at = 1, .argv = argv,
+	                  .take = take, .arg = arg };
+	int moved = 0, r = 0;
+
+	while (r == 0 && w.at < argc - moved) {
+		const char *word = argv[w.at];
+
+		if (strcmp(word, "--") == 0) {
+			/* Words moved behind come after those that were there: turn. */
+			w.at++;
+			break;
+		}
+		if (word[0] != '-' || word[1] == '\0') {
+			if (!anywhere)
+				break;
+			move_to_end(&w);
+			moved++;
+			continue;
+		}
+		r = word[1] == '-' ? take_long(&w, word, err) : take_letters(&w, word, err);
+		w.at++;
+	}
+	*ret_rest = w.at;
+	return r;
+}
+
+int
+cli_fail(const struct err *err)
+{
+	fputs("cloister: ", stderr);
+	text_print_safe(stderr, err->text, strlen(err->text), false);
+	fputc('\n', stderr);
+	return CLI_FAILED;
+}
+
+int
+cli_failf(const char *fmt, ...)
+{
+	struct err err = {0};
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(err.text, sizeof(err.text), fmt, args);
+	va_end(args);
+	return cli_fail(&err);
+}

@@ -1,0 +1,241 @@
+/* ps.c - `cloister ps`: the running cells, and with -a what is kept of ended ones. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/json.h"
+#include "base/num.h"
+#include "base/own.h"
+#include "base/text.h"
+#include "cli/cli.h"
+#include "ipc/control_channel.h"
+
+enum { OPT_ALL, OPT_JSON };
+
+const struct cli_option cli_ps_options[] = {
+	{ "all", 'a', NULL, "ended cells too, of which something is kept", OPT_ALL },
+	{ "json", 0, NULL, "for programs", OPT_JSON },
+	{0}
+};
+
+/* A running cell, as its supervisor tells. */
+struct info {
+	struct cell_spec spec;
+	uint64_t started_ns, memory, pids;
+	uint32_t supervisor, init, agent;
+};
+
+struct ps {
+	bool all, json;
+	struct json out;
+	uint64_t now_ns;
+};
+
+static int
+take_option(void *arg, const struct cli_option *option, const char *value, struct err *err)
+{
+	struct ps *ps = arg;
+
+	(void)value;
+	(void)err;
+	if (option->id == OPT_ALL)
+		ps->all = true;
+	else
+		ps->json = true;
+	return 0;
+}
+
+static int
+ask_info(int runtime, const struct cell_entry *entry, struct info *ret_info)
+{
+	/* A supervisor that does not answer must not hang the list. */
+	const struct timeval patience = { .tv_sec = 2 };
+	OWN(ipc_message_free) struct ipc_message message = {0};
+	OWN(closep) int fd = cli_connect_entry(runtime, entry, NULL);
+	struct info info = {0};
+	struct buf *b = &message.body;
+
+	if (fd < 0)
+		return fd;
+	(void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+	if (cli_ask(fd, CONTROL_INFO, NULL) < 0 || ipc_receive(fd, &message, NULL) < 0 ||
+	    message.type != CONTROL_IS || cell_spec_get(b, &info.spec, NULL) < 0)
+		return -EBADMSG;
+	if (buf_get_u64(b, &info.started_ns) < 0 || buf_get_u32(b, &info.supervisor) < 0 ||
+	    buf_get_u32(b, &info.init) < 0 || buf_get_u32(b, &info.agent) < 0 ||
+	    buf_get_u64(b, &info.memory) < 0 || buf_get_u64(b, &info.pids) < 0) {
+		cell_spec_free(&info.spec);
+		return -EBADMSG;
+	}
+	*ret_info = info;
+	return 0;
+}
+
+static void
+json_number_or_null(struct json *out, const char *key, uint64_t value)
+{
+	if (value == 0)
+		json_null(out, key);
+	else
+		json_u64(out, key, value);
+}
+
+static void
+json_spec(struct json *out, const struct cell_spec *spec, const char *state)
+{
+	json_str(out, "cell", spec->id);
+	json_str(out, "name", spec->name[0] != '\0' ? spec->name : NULL);
+	json_str(out, "state", state);
+	json_open(out, "command", '[');
+	for (char **word = spec->argv; *word != NULL; word++)
+		json_str(out, NULL, *word);
+	json_close(out, ']');
+	json_bool(out, "detached", spec->detached);
+	json_open(out, "workspace", '[');
+	for (size_t i = 0; i < spec->n_grants; i++)
+		if (spec->grants[i].workspace)
+			json_str(out, NULL, spec->grants[i].host);
+	json_close(out, ']');
+}
+
+static void
+print_command(char *const *argv)
+{
+	for (size_t i = 0; argv[i] != NULL; i++) {
+		if (i > 0)
+			putchar(' ');
+		text_print_safe(stdout, argv[i], strlen(argv[i]), false);
+	}
+	putchar('\n');
+}
+
+static void
+show_running(struct ps *ps, const struct info *info)
+{
+	struct json *out = &ps->out;
+	char age[NUM_TEXT_MAX], memory[NUM_TEXT_MAX] = "-", pids[NUM_TEXT_MAX] = "-";
+
+	if (ps->json) {
+		json_open(out, NULL, '{');
+		json_spec(out, &info->spec, "running");
+		json_u64(out, "supervisor", info->supervisor);
+		json_u64(out, "init", info->init);
+		json_number_or_null(out, "agent", info->agent);
+		json_u64(out, "started", info->started_ns / 1000000000);
+		json_u64(out, "user", geteuid());
+		json_number_or_null(out, "memory", info->memory);
+		json_number_or_null(out, "pids", info->pids);
+		json_close(out, '}');
+		return;
+	}
+	if (info->memory > 0)
+		num_format_size(memory, info->memory);
+	if (info->pids > 0)
+		snprintf(pids, sizeof(pids), "%llu", (unsigned long long)info->pids);
+	num_format_duration(age, (ps->now_ns - info->started_ns) / 1000000);
+	printf("%-9s %-12s %-9s %-7s %-7s %-5s ", info->spec.id,
+	       info->spec.name[0] != '\0' ? info->spec.name : "-", "running", age, memory, pids);
+	print_command(info->spec.argv);
+}
+
+static void
+show_ended(struct ps *ps, const struct cell_record *record)
+{
+	struct json *out = &ps->out;
+	char age[NUM_TEXT_MAX], state[32];
+
+	if (ps->json) {
+		json_open(out, NULL, '{');
+		json_spec(out, &record->spec, "ended");
+		json_u64(out, "status", record->status);
+		json_str(out, "cause", record->cause[0] != '\0' ? record->cause : NULL);
+		json_u64(out, "started", record->started_ns / 1000000000);
+		json_u64(out, "ended", record->ended_ns / 1000000000);
+		json_bool(out, "changes", record->n_changes > 0);
+		json_close(out, '}');
+		return;
+	}
+	num_format_duration(age, (ps->now_ns - record->ended_ns) / 1000000);
+	snprintf(state, sizeof(state), "ended %u%s", record->status,
+	         record->n_changes > 0 ? "*" : "");
+	printf("%-9s %-12s %-9s %-7s %-7s %-5s ", record->spec.id,
+	       record->spec.name[0] != '\0' ? record->spec.name : "-", state, age, "-", "-");
+	print_command(record->spec.argv);
+}
+
+static int
+list_running(struct ps *ps, struct err *err)
+{
+	OWN(closep) int runtime = cell_runtime_open(err);
+	OWN(freep) struct cell_entry *entries = NULL;
+	size_t n;
+
+	if (runtime < 0)
+		return runtime;
+	if (cell_list(runtime, true, &entries, &n, err) < 0)
+		return -err->code;
+	for (size_t i = 0; i < n; i++) {
+		struct info info;
+
+		/* One that ended meanwhile is no longer running. */
+		if (ask_info(runtime, &entries[i], &info) < 0)
+			continue;
+		show_running(ps, &info);
+		cell_spec_free(&info.spec);
+	}
+	return 0;
+}
+
+static void
+list_ended(struct ps *ps)
+{
+	OWN(closep) int state = cell_state_open(false, NULL);
+	OWN(freep) struct cell_entry *entries = NULL;
+	size_t n;
+
+	if (state < 0 || cell_list(state, false, &entries, &n, NULL) < 0)
+		return;
+	for (size_t i = 0; i < n; i++) {
+		OWN(cell_record_free) struct cell_record record = {0};
+		OWN(closep) int dir = openat(state, entries[i].dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+		if (dir >= 0 && cell_record_read(dir, &record, NULL) == 0)
+			show_ended(ps, &record);
+	}
+}
+
+int
+cmd_ps(int argc, char **argv)
+{
+	struct ps ps = { .out = { .out = stdout } };
+	struct err err = {0};
+	struct timespec now;
+	int rest;
+
+	if (cli_parse(cli_ps_options, argc, argv, false, take_option, &ps, &rest, &err) < 0)
+		return cli_fail(&err);
+	if (rest < argc)
+		return cli_failf("'ps' takes no cell: '%s' is too much", argv[rest]);
+	clock_gettime(CLOCK_REALTIME, &now);
+	ps.now_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+	if (ps.json)
+		json_open(&ps.out, NULL, '[');
+	else
+		printf("%-9s %-12s %-9s %-7s %-7s %-5s %s\n", "CELL", "NAME", "STATE", "AGE", "MEMORY",
+		       "PIDS", "COMMAND");
+	if (list_running(&ps, &err) < 0)
+		return cli_fail(&err);
+	if (ps.all)
+		list_ended(&ps);
+	if (ps.json) {
+		json_close(&ps.out, ']');
+		putchar('\n');
+	}
+	return 0;
+}

@@ -1,0 +1,303 @@
+/* run.c - `cloister run`: describes a cell and hands it to a supervisor. */
+#include "cli/run.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/io.h"
+#include "base/num.h"
+#include "base/own.h"
+#include "base/text.h"
+#include "cli/cli.h"
+
+enum { OPT_WORKSPACE, OPT_VOLUME, OPT_ENV, OPT_ROOTFS, OPT_ROOT, OPT_NAME, OPT_HOSTNAME,
+       OPT_PROFILE, OPT_DETACH, OPT_TTY, OPT_NO_TTY, OPT_QUIET, OPT_MEMORY, OPT_CPUS, OPT_PIDS,
+       OPT_TIME, OPT_DISK, OPT_IO, OPT_TTL };
+
+const struct cli_option cli_run_options[] = {
+	{ "workspace", 'w', "DIR[:MODE]", "grant a working folder: overlay (default), rw or ro",
+	  OPT_WORKSPACE },
+	{ "volume", 'v', "HOST[:CELL][:ro]", "grant a file or folder", OPT_VOLUME },
+	{ "env", 'e', "NAME[=VALUE]", "set a variable, or pass the operator's own", OPT_ENV },
+	{ "name", 0, "NAME", "call the cell so", OPT_NAME },
+	{ "detach", 'd', NULL, "run in the background and print the cell's id", OPT_DETACH },
+	{ "memory", 0, "SIZE", "limit memory (4G)", OPT_MEMORY },
+	{ "cpus", 0, "N", "limit processors (all of them, 4 at most)", OPT_CPUS },
+	{ "pids", 0, "N", "limit processes and threads (1024)", OPT_PIDS },
+	{ "time", 0, "TIME", "kill the cell after this long (24h)", OPT_TIME },
+	{ "disk", 0, "SIZE", "limit what the cell may write besides rw grants (2G)", OPT_DISK },
+	{ "io", 0, "SIZE", "limit bytes a second to and from each disk (1G)", OPT_IO },
+	{ "ttl", 0, "TIME", "stop the cell, gently, after this long", OPT_TTL },
+	{ "rootfs", 0, "DIR", "programs from DIR in place of the host's /usr", OPT_ROOTFS },
+	{ "root", 0, NULL, "be uid 0 of the cell's own namespace", OPT_ROOT },
+	{ "hostname", 0, "NAME", "the cell's host name (cell)", OPT_HOSTNAME },
+	{ "profile", 0, "NAME", "default, or nested: let the command make namespaces", OPT_PROFILE },
+	{ "tty", 't', NULL, "give the command a terminal (default on a terminal)", OPT_TTY },
+	{ "no-tty", 'T', NULL, "give the command no terminal", OPT_NO_TTY },
+	{ "quiet", 'q', NULL, "say nothing but errors", OPT_QUIET },
+	{0}
+};
+
+static int
+set_text(char **text, const char *value)
+{
+	char *copy = strdup(value);
+
+	if (copy == NULL)
+		return -ENOMEM;
+	free(*text);
+	*text = copy;
+	return 0;
+}
+
+static int
+set_name(struct run *run, const char *value, struct err *err)
+{
+	if (!cell_name_ok(value))
+		return err_set(err, EINVAL, "'%s' cannot be a cell's name: use up to %d letters, "
+		               "digits, '-' and '_'", value, CELL_NAME_MAX);
+	return set_text(&run->spec.name, value);
+}
+
+static int
+set_profile(struct run *run, const char *value, struct err *err)
+{
+	if (strcmp(value, "default") == 0)
+		run->spec.profile = CELL_PROFILE_DEFAULT;
+	else if (strcmp(value, "nested") == 0)
+		run->spec.profile = CELL_PROFILE_NESTED;
+	else
+		return err_set(err, EINVAL, "there is no profile '%s': there are default and nested",
+		               value);
+	return 0;
+}
+
+static int
+set_rootfs(struct run *run, const char *value, struct err *err)
+{
+	OWN(freep) char *path = realpath(value, NULL);
+
+	if (path == NULL)
+		return err_errno(err, "cannot use '%s' as the root file system", value);
+	if (strcmp(path, "/") == 0)
+		return err_set(err, EINVAL, "'/' cannot be the root file system: it is the host's");
+	return set_text(&run->spec.rootfs, path);
+}
+
+static int
+set_limit(struct cell_limits *l, int id, const char *value, struct err *err)
+{
+	switch (id) {
+	case OPT_MEMORY:
+		l->asked |= CELL_LIMIT_MEMORY;
+		if (num_parse_size(value, &l->memory, err) < 0)
+			return -EINVAL;
+		return l->memory >= 4 << 20 ? 0 : err_set(err, EINVAL, "under 4M nothing runs");
+	case OPT_CPUS:
+		l->asked |= CELL_LIMIT_CPUS;
+		if (num_parse_milli(value, &l->cpus_milli, err) < 0)
+			return -EINVAL;
+		return l->cpus_milli >= 10 ? 0 : err_set(err, EINVAL, "under 0.01 nothing runs");
+	case OPT_PIDS:
+		l->asked |= CELL_LIMIT_PIDS;
+		return num_parse_count(value, 1, 4194304, &l->pids, err);
+	case OPT_TIME:
+		l->asked |= CELL_LIMIT_TIME;
+		if (num_parse_duration(value, &l->time_ms, err) < 0)
+			return -EINVAL;
+		return l->time_ms > 0 ? 0 : err_set(err, EINVAL, "it must be over 0");
+	case OPT_TTL:
+		if (num_parse_duration(value, &l->ttl_ms, err) < 0)
+			return -EINVAL;
+		return l->ttl_ms > 0 ? 0 : err_set(err, EINVAL, "it must be over 0");
+	case OPT_DISK:
+		l->asked |= CELL_LIMIT_DISK;
+		if (num_parse_size(value, &l->disk, err) < 0)
+			return -EINVAL;
+		/* A file for every 4 KiB, as file systems are made. */
+		l->inodes = l->disk / 4096 + 256;
+		return l->disk >= 64 << 10 ? 0 : err_set(err, EINVAL, "under 64K nothing runs");
+	default:
+		l->asked |= CELL_LIMIT_IO;
+		if (num_parse_size(value, &l->io, err) < 0)
+			return -EINVAL;
+		return l->io >= 4096 ? 0 : err_set(err, EINVAL, "under 4K a second nothing runs");
+	}
+}
+
+static int
+take_option(void *arg, const struct cli_option *option, const char *value, struct err *err)
+{
+	struct run *run = arg;
+	int r;
+
+	switch (option->id) {
+	case OPT_WORKSPACE: return run_add_workspace(run, value, err);
+	case OPT_VOLUME:    return run_add_volume(run, value, err);
+	case OPT_ENV:       return run_add_env(run, value, err);
+	case OPT_ROOTFS:    return set_rootfs(run, value, err);
+	case OPT_NAME:      return set_name(run, value, err);
+	case OPT_PROFILE:   return set_profile(run, value, err);
+	case OPT_HOSTNAME:
+		if (strlen(value) > 63 || !cell_name_ok(value))
+			return err_set(err, EINVAL, "'%s' cannot be a host name", value);
+		return set_text(&run->spec.hostname, value);
+	case OPT_ROOT:      run->spec.root = true; return 0;
+	case OPT_DETACH:    run->spec.detached = true; return 0;
+	case OPT_TTY:       run->tty = RUN_TTY_YES; return 0;
+	case OPT_NO_TTY:    run->tty = RUN_TTY_NO; return 0;
+	case OPT_QUIET:     run->spec.quiet = true; return 0;
+	default:
+		r = set_limit(&run->spec.limits, option->id, value, err);
+		return r < 0 ? err_wrap(err, "--%s '%s'", option->name, value) : 0;
+	}
+}
+
+static bool
+is_foreground_terminal(void)
+{
+	return isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) &&
+	       tcgetpgrp(STDIN_FILENO) == getpgrp();
+}
+
+static int
+choose_terminal(struct run *run, struct err *err)
+{
+	if (run->tty == RUN_TTY_YES && run->spec.detached)
+		return err_set(err, EINVAL, "a detached cell has no terminal: leave out -t or -d");
+	if (run->tty == RUN_TTY_YES && !is_foreground_terminal())
+		return err_set(err, ENOTTY, "-t wants standard input and output to be a terminal");
+	run->spec.tty = run->tty != RUN_TTY_NO && !run->spec.detached && is_foreground_terminal();
+	return 0;
+}
+
+static int
+describe(int argc, char **argv, struct run *run, struct err *err)
+{
+	int rest, r;
+
+	cell_limits_default(&run->spec.limits);
+	r = cell_make_id(run->spec.id, err);
+	if (r == 0 && (set_text(&run->spec.name, "") < 0 || set_text(&run->spec.rootfs, "") < 0 ||
+	               set_text(&run->spec.hostname, "cell") < 0 ||
+	               set_text(&run->spec.cwd, "/home/agent") < 0))
+		r = err_set(err, ENOMEM, "out of memory");
+	if (r == 0)
+		r = cli_parse(cli_run_options, argc, argv, false, take_option, run, &rest, err);
+	if (r < 0)
+		return r;
+	if (rest >= argc)
+		return err_set(err, EINVAL, "there is no command to run: cloister run [OPTION...] -- CMD...");
+	if (argc - rest > CELL_ARGS_MAX)
+		return err_set(err, E2BIG, "the command has over %d words", CELL_ARGS_MAX);
+	run->spec.argv = calloc((size_t)(argc - rest) + 1, sizeof(char *));
+	for (int i = rest; run->spec.argv != NULL && i < argc; i++)
+		if (set_text(&run->spec.argv[i - rest], argv[i]) < 0)
+			return err_set(err, ENOMEM, "out of memory");
+	r = choose_terminal(run, err);
+	return r < 0 ? r : run_finish_env(run, err);
+}
+
+/* The description in a memory file, as descriptor 3. */
+static int
+pack(const struct cell_spec *spec, struct err *err)
+{
+	OWN(buf_free) struct buf b;
+	OWN(closep) int fd = -1;
+	int r;
+
+	buf_init(&b, CELL_SPEC_MAX);
+	cell_spec_put(&b, spec);
+	if (buf_failed(&b))
+		return err_set(err, E2BIG, "the command, environment and grants are over %d KiB",
+		               CELL_SPEC_MAX / 1024);
+	fd = memfd_create("cell", 0);
+	if (fd < 0)
+		return err_errno(err, "cannot describe the cell");
+	r = write_all(fd, b.data, b.len, err);
+	if (r < 0)
+		return r;
+	if (lseek(fd, 0, SEEK_SET) < 0 || (fd != 3 && dup2(fd, 3) < 0))
+		return err_errno(err, "cannot describe the cell");
+	if (fd == 3)
+		(void)TAKE_FD(fd);
+	return 0;
+}
+
+/* The helpers stand in libexec/ beside cloister where it was built, and in
+ * ../libexec/cloister where it is installed. */
+static int
+exec_supervisor(struct err *err)
+{
+	static const char *const places[] = { "libexec", "../libexec/cloister" };
+	char exe[PATH_MAX], path[PATH_MAX + 64];
+	ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+	char *argv[] = { (char[]){ "cloister-supervisor" }, NULL };
+	const char *dir;
+
+	if (n < 0)
+		return err_errno(err, "cannot find cloister's own folder (is /proc mounted?)");
+	exe[n] = '\0';
+	dir = dirname(exe);
+	for (size_t i = 0; i < ARRAY_LEN(places); i++) {
+		snprintf(path, sizeof(path), "%s/%s/cloister-supervisor", dir, places[i]);
+		execv(path, argv);
+		if (errno != ENOENT && errno != ENOTDIR)
+			break;
+	}
+	return err_errno(err, "cannot run '%s'", path);
+}
+
+static int
+run_detached(const struct run *run, struct err *err)
+{
+	int ends[2], status;
+	char plus;
+	pid_t pid;
+
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return err_errno(err, "cannot make a pipe");
+	pid = fork();
+	if (pid < 0)
+		return err_errno(err, "cannot start a supervisor");
+	if (pid == 0) {
+		setsid();
+		if (dup2(ends[1], 4) < 0)
+			_exit(CLI_FAILED);
+		if (ends[1] == 4)
+			fcntl(4, F_SETFD, 0);
+		(void)exec_supervisor(err);
+		_exit(cli_fail(err));
+	}
+	close(ends[1]);
+	if (read(ends[0], &plus, 1) == 1) {
+		puts(run->spec.id);
+		return 0;
+	}
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	return WIFEXITED(status) ? WEXITSTATUS(status) : CLI_FAILED;
+}
+
+int
+cmd_run(int argc, char **argv)
+{
+	OWN(run_free) struct run run = {0};
+	struct err err = {0};
+	int r;
+
+	r = describe(argc, argv, &run, &err);
+	if (r == 0)
+		r = pack(&run.spec, &err);
+	if (r == 0)
+		r = run.spec.detached ? run_detached(&run, &err) : exec_supervisor(&err);
+	return r < 0 ? cli_fail(&err) : r;
+}

@@ -1,0 +1,109 @@
+/* run_env.c - the agent's environment: a documented few, and what -e gives. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/control.h"
+#include "base/err.h"
+#include "base/io.h"
+#include "base/own.h"
+#include "cli/run.h"
+
+void
+run_free(struct run *run)
+{
+	for (size_t i = 0; i < run->n_given; i++)
+		free(run->given[i]);
+	free(run->given);
+	cell_spec_free(&run->spec);
+}
+
+static bool
+is_name(const char *text, size_t len)
+{
+	static const char ok[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_";
+
+	return len > 0 && strspn(text, ok) >= len && (text[0] < '0' || text[0] > '9');
+}
+
+int
+run_add_env(struct run *run, const char *text, struct err *err)
+{
+	size_t len = strcspn(text, "=");
+	const char *value;
+	char **more, *entry;
+
+	if (!is_name(text, len))
+		return err_set(err, EINVAL, "-e '%s' does not begin with a variable's name", text);
+	if (run->n_given == CELL_ARGS_MAX / 2)
+		return err_set(err, E2BIG, "there are too many variables");
+	value = text[len] == '=' ? text + len + 1 : getenv(text);
+	if (value == NULL)
+		return err_set(err, ENOENT, "-e %s: no such variable is set here; give a value: -e %s=...",
+		               text, text);
+	entry = str_format("%.*s=%s", (int)len, text, value);
+	more = reallocarray(run->given, run->n_given + 1, sizeof(*more));
+	if (more != NULL)
+		run->given = more;
+	if (entry == NULL || more == NULL) {
+		free(entry);
+		return err_set(err, ENOMEM, "out of memory");
+	}
+	run->given[run->n_given++] = entry;
+	return 0;
+}
+
+/* A later entry of the same name takes an earlier one's place. */
+static int
+put_entry(char **env, size_t *n, const char *name, const char *value)
+{
+	size_t len = strlen(name), at = 0;
+	char *entry = str_format("%s=%s", name, value);
+
+	if (entry == NULL)
+		return -ENOMEM;
+	while (at < *n && (strncmp(env[at], name, len) != 0 || env[at][len] != '='))
+		at++;
+	if (at == *n)
+		(*n)++;
+	else
+		free(env[at]);
+	env[at] = entry;
+	return 0;
+}
+
+int
+run_finish_env(struct run *run, struct err *err)
+{
+	const char *term = getenv("TERM");
+	const struct { const char *name, *value; } few[] = {
+		{ "PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" },
+		{ "HOME", "/home/agent" },
+		{ "USER", run->spec.root ? "root" : "agent" },
+		{ "LOGNAME", run->spec.root ? "root" : "agent" },
+		{ "SHELL", "/bin/sh" },
+		{ "LANG", "C.UTF-8" },
+		{ "CLOISTER_CELL", run->spec.id },
+	};
+	size_t n = 0;
+	int r = 0;
+
+	run->spec.env = calloc(CELL_ARGS_MAX + 1, sizeof(char *));
+	if (run->spec.env == NULL)
+		return err_set(err, ENOMEM, "out of memory");
+	for (char **e = environ; !CONTROL_ON("env") && *e != NULL && n < CELL_ARGS_MAX / 4; e++)
+		run->spec.env[n++] = strdup(*e);
+	for (size_t i = 0; r == 0 && i < ARRAY_LEN(few); i++)
+		r = put_entry(run->spec.env, &n, few[i].name, few[i].value);
+	if (r == 0 && run->spec.tty && term != NULL)
+		r = put_entry(run->spec.env, &n, "TERM", term);
+	for (size_t i = 0; r == 0 && i < run->n_given; i++) {
+		char *equals = strchr(run->given[i], '=');
+
+		*equals = '\0';
+		r = put_entry(run->spec.env, &n, run->given[i], equals + 1);
+		*equals = '=';
+	}
+	return r < 0 ? err_set(err, ENOMEM, "out of memory") : 0;
+}

@@ -1,0 +1,178 @@
+/* run_grants.c - -w and -v: which of the host's paths a cell is given, and where. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/io.h"
+#include "base/own.h"
+#include "cli/run.h"
+#include "cli/worktree.h"
+
+/* Beneath these the cell has something of its own that a grant would break. */
+static const char *const kept[] = { "/proc", "/sys", "/dev" };
+
+static bool
+is_beneath(const char *path, const char *folder)
+{
+	size_t len = strlen(folder);
+
+	return strncmp(path, folder, len) == 0 && (path[len] == '/' || path[len] == '\0');
+}
+
+static int
+check_cell_path(const char *path, struct err *err)
+{
+	if (path[0] != '/' || strcmp(path, "/") == 0)
+		return err_set(err, EINVAL, "'%s' cannot be granted there: it wants an absolute path "
+		               "other than '/' in the cell", path);
+	for (const char *part = path; (part = strchr(part, '/')) != NULL;) {
+		size_t len = strcspn(++part, "/");
+
+		if (len > NAME_MAX || (len == 1 && part[0] == '.') ||
+		    (len == 2 && part[0] == '.' && part[1] == '.') || (len == 0 && part[0] != '\0'))
+			return err_set(err, EINVAL, "'%s' is no plain path: leave out '.', '..' and '//'",
+			               path);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(kept); i++)
+		if (is_beneath(path, kept[i]))
+			return err_set(err, EINVAL, "'%s' cannot be granted: %s is the cell's own", path,
+			               kept[i]);
+	return 0;
+}
+
+static struct cell_grant *
+new_grant(struct run *run)
+{
+	struct cell_spec *spec = &run->spec;
+
+	if (spec->grants == NULL)
+		spec->grants = calloc(CELL_GRANTS_MAX, sizeof(*spec->grants));
+	if (spec->grants == NULL || spec->n_grants == CELL_GRANTS_MAX)
+		return NULL;
+	return &spec->grants[spec->n_grants];
+}
+
+static int
+add_grant(struct run *run, const char *host, const char *cell, enum cell_access access,
+          struct cell_grant **ret_grant, struct err *err)
+{
+	struct cell_grant *grant = new_grant(run);
+	OWN(freep) char *real = realpath(host, NULL);
+	size_t len;
+	int r;
+
+	if (grant == NULL)
+		return err_set(err, E2BIG, "there are over %d grants", CELL_GRANTS_MAX);
+	if (real == NULL)
+		return err_errno(err, "cannot grant '%s'", host);
+	r = check_cell_path(cell != NULL ? cell : real, err);
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < run->spec.n_grants; i++)
+		if (strcmp(run->spec.grants[i].cell, cell != NULL ? cell : real) == 0)
+			return err_set(err, EEXIST, "'%s' is granted twice", run->spec.grants[i].cell);
+	grant->cell = strdup(cell != NULL ? cell : real);
+	grant->host = TAKE(real);
+	if (grant->cell == NULL)
+		return err_set(err, ENOMEM, "out of memory");
+	len = strlen(grant->cell);
+	if (len > 1 && grant->cell[len - 1] == '/')
+		grant->cell[len - 1] = '\0';
+	grant->access = access;
+	run->spec.n_grants++;
+	if (ret_grant != NULL)
+		*ret_grant = grant;
+	return 0;
+}
+
+/* Cut ":SUFFIX" off TEXT if it ends so. */
+static bool
+cut_suffix(char *text, const char *suffix)
+{
+	size_t len = strlen(text), end = strlen(suffix);
+
+	if (len <= end + 1 || text[len - end - 1] != ':' || strcmp(text + len - end, suffix) != 0)
+		return false;
+	text[len - end - 1] = '\0';
+	return true;
+}
+
+/* A linked worktree's git folder is elsewhere: without it, git is blind. */
+static int
+add_git_folder(struct run *run, const char *workspace, enum cell_access access,
+               struct err *err)
+{
+	OWN(freep) char *common = NULL;
+	struct cell_grant *grant;
+	int r;
+
+	r = worktree_find_common(workspace, &common, err);
+	if (r < 0 || common == NULL || is_beneath(common, workspace))
+		return r;
+	r = add_grant(run, common, NULL, access, &grant, err);
+	if (r == 0)
+		grant->workspace = grant->git_dir = true;
+	return r;
+}
+
+int
+run_add_workspace(struct run *run, const char *text, struct err *err)
+{
+	OWN(freep) char *dir = strdup(text);
+	enum cell_access access = CELL_OVERLAY;
+	struct cell_grant *grant;
+	char *cwd;
+	struct stat st;
+	int r;
+
+	if (dir == NULL)
+		return err_set(err, ENOMEM, "out of memory");
+	if (cut_suffix(dir, "rw"))
+		access = CELL_WRITE;
+	else if (cut_suffix(dir, "ro"))
+		access = CELL_READ;
+	else
+		(void)cut_suffix(dir, "overlay");
+	if (stat(dir, &st) < 0)
+		return err_errno(err, "cannot use '%s' as a workspace", dir);
+	if (!S_ISDIR(st.st_mode))
+		return err_set(err, ENOTDIR, "cannot use '%s' as a workspace: it is no folder", dir);
+	r = add_grant(run, dir, NULL, access, &grant, err);
+	if (r < 0)
+		return r;
+	grant->workspace = true;
+	cwd = strdup(grant->cell);
+	if (cwd == NULL)
+		return err_set(err, ENOMEM, "out of memory");
+	free(run->spec.cwd);
+	run->spec.cwd = cwd;
+	return add_git_folder(run, grant->host, access, err);
+}
+
+int
+run_add_volume(struct run *run, const char *text, struct err *err)
+{
+	OWN(freep) char *host = strdup(text);
+	enum cell_access access = CELL_WRITE;
+	char *colon;
+
+	if (host == NULL)
+		return err_set(err, ENOMEM, "out of memory");
+	if (cut_suffix(host, "ro"))
+		access = CELL_READ;
+	else
+		(void)cut_suffix(host, "rw");
+	colon = strrchr(host, ':');
+	if (colon != NULL && colon[1] != '/')
+		return err_set(err, EINVAL, "-v '%s' is not HOST[:CELL][:ro] with an absolute path "
+		               "in the cell", text);
+	if (colon != NULL)
+		*colon = '\0';
+	return add_grant(run, host, colon != NULL ? colon + 1 : NULL, access, NULL, err);
+}
