@@ -96,12 +96,15 @@ allow_beneath(int ruleset, const char *path, uint64_t rights, struct err *err)
 /* Terminals need FS_IOCTL_DEV, and the cell's /dev holds no device to fear; it is
  * handled all the same, so that a device outside the root has none. */
 static int
-allow_files(int ruleset, uint64_t known, const char *const *writable, struct err *err)
+allow_files(int ruleset, enum landlock_kind kind, uint64_t known,
+            const char *const *writable, struct err *err)
 {
 	const uint64_t read = FS_EXECUTE | FS_READ_FILE | FS_READ_DIR | FS_IOCTL_DEV;
 	/* A shell's > truncates, also what is in /proc. */
 	const uint64_t as_it_stands = FS_WRITE_FILE | FS_TRUNCATE;
-	const uint64_t change = known & ~(uint64_t)(FS_MAKE_CHAR | FS_MAKE_BLOCK);
+	const uint64_t nodes = kind == LANDLOCK_SUPERVISOR ? FS_MAKE_BLOCK
+	                                                   : FS_MAKE_BLOCK | FS_MAKE_CHAR;
+	const uint64_t change = known & ~nodes;
 	int r;
 
 	r = allow_beneath(ruleset, "/", known & read, err);
@@ -125,9 +128,9 @@ landlock_make(enum landlock_kind kind, const char *const *writable, int *ret_fd,
 
 	/* The first ABI forbids every rename from one folder to another; npm and
 	 * cargo do not work without. */
-	if (kind == LANDLOCK_FILES_TOO && abi >= ABI_REFER)
+	if (kind != LANDLOCK_SCOPES_ONLY && abi >= ABI_REFER)
 		attr.handled_fs = known_rights(abi);
-	if (abi >= ABI_SCOPES)
+	if (kind != LANDLOCK_SUPERVISOR && abi >= ABI_SCOPES)
 		attr.scoped = SCOPE_ABSTRACT_SOCKET | SCOPE_SIGNAL;
 	if (attr.handled_fs == 0 && attr.scoped == 0) {
 		*ret_fd = -1;
@@ -138,7 +141,7 @@ landlock_make(enum landlock_kind kind, const char *const *writable, int *ret_fd,
 	if (fd < 0)
 		return err_errno(err, "cannot make a Landlock ruleset");
 	if (attr.handled_fs != 0) {
-		r = allow_files(fd, attr.handled_fs, writable, err);
+		r = allow_files(fd, kind, attr.handled_fs, writable, err);
 		if (r < 0)
 			return r;
 	}

@@ -12,14 +12,17 @@
 
 struct err;
 
-enum landlock_kind { LANDLOCK_FILES_TOO, LANDLOCK_SCOPES_ONLY };
+enum landlock_kind {
+	LANDLOCK_FILES_TOO,
+	LANDLOCK_SCOPES_ONLY,       /* nested profile: file rights would forbid every mount */
+	LANDLOCK_SUPERVISOR,        /* no scopes: it signals the cell; and whiteouts, which
+	                             * are device nodes in name, can be made */
+};
 
 /* The kernel's Landlock ABI, 0 if there is none. */
 int landlock_abi(void);
 /* WRITABLE: NULL-terminated paths, seen from the current root; those that do not
- * exist are left out.  With LANDLOCK_SCOPES_ONLY (the nested profile: handled file
- * rights would forbid every mount) only the scopes are set and WRITABLE is ignored.
- * The caller owns *ret_fd, which is close-on-exec. */
+ * exist are left out.  LANDLOCK_SCOPES_ONLY ignores them.  The caller owns *ret_fd, which is close-on-exec. */
 int landlock_make(enum landlock_kind kind, const char *const *writable, int *ret_fd,
                   struct err *err);
 /* Restrict the calling thread; no_new_privs must be set.  FD -1 does nothing. */

@@ -21,6 +21,7 @@
 #include "base/io.h"
 #include "base/own.h"
 #include "boundary/namespace/filter.h"
+#include "boundary/namespace/landlock.h"
 #include "ipc/init_channel.h"
 #include "proc/supervisor/supervisor.h"
 
@@ -309,21 +310,46 @@ watch_cell(struct supervisor *sv, struct err *err)
 	return r < 0 ? r : loop_watch(sv->loop, &sv->exited, EPOLLIN, err);
 }
 
+/* It may write to its own folders and to cgroups, and nowhere else.  The changes of
+ * overlays are named one by one: once the cell is dead they are beneath no root. */
+static int
+make_landlock(const struct supervisor *sv, int *ret_fd, struct err *err)
+{
+	char paths[CELL_GRANTS_MAX + 2][32];
+	const char *writable[CELL_GRANTS_MAX + 4] = { "/sys/fs/cgroup" };
+	size_t n = 0;
+
+	snprintf(paths[n++], sizeof(paths[0]), "/proc/self/fd/%d", sv->place.runtime);
+	if (sv->state >= 0)
+		snprintf(paths[n++], sizeof(paths[0]), "/proc/self/fd/%d/..", sv->state);
+	for (size_t i = 0; i < sv->spec.n_grants; i++)
+		if (sv->cell.uppers[i] >= 0)
+			snprintf(paths[n++], sizeof(paths[0]), "/proc/self/fd/%d", sv->cell.uppers[i]);
+	for (size_t i = 0; i < n; i++)
+		writable[i + 1] = paths[i];
+	return landlock_make(LANDLOCK_SUPERVISOR, writable, ret_fd, err);
+}
+
 /* Everything is in place: from here on the supervisor answers an agent, and needs
  * next to nothing of root's.  Killing the cell and reading its changes rests on
  * owning its user namespace.  CAP_DAC_OVERRIDE stays, because the folders that
  * cgroups are removed from are writable to nobody. */
 static int
-lock_down(struct err *err)
+lock_down(const struct supervisor *sv, struct err *err)
 {
 	const unsigned kept = geteuid() == 0 ? 1u << CAP_DAC_OVERRIDE : 0;
 	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	struct __user_cap_data_struct data[2] = { { kept, kept, 0 }, { 0, 0, 0 } };
+	OWN(closep) int landlock = -1;
+	int r;
 
 	if (prctl(PR_SET_DUMPABLE, 0) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
 	    syscall(SYS_capset, &header, data) < 0)
 		return err_errno(err, "cannot drop the supervisor's own rights");
-	return filter_load(FILTER_SUPERVISOR, err);
+	r = make_landlock(sv, &landlock, err);
+	if (r == 0)
+		r = landlock_enforce(landlock, err);
+	return r < 0 ? r : filter_load(FILTER_SUPERVISOR, err);
 }
 
 static int
@@ -381,7 +407,7 @@ supervise(struct supervisor *sv, struct err *err)
 		tell_started(sv);
 	if (r == 0) {
 		cell_clear_stale(&sv->place, cgroup_clear_stale);
-		r = lock_down(err);
+		r = lock_down(sv, err);
 	}
 	return r < 0 ? r : loop_run(sv->loop, err);
 }
@@ -425,7 +451,11 @@ main(void)
 	for (size_t i = 0; i < CELL_GRANTS_MAX; i++)
 		sv.cell.uppers[i] = -1;
 	umask(077);
+	/* Whatever else the operator's shell had open is none of ours. */
+	syscall(SYS_close_range, SUPERVISOR_STARTED_FD + 1u, ~0u, 0u);
 	r = read_spec(&sv, &err);
+	if (r == 0 && !sv.spec.detached)
+		close(SUPERVISOR_STARTED_FD);
 	if (r == 0)
 		r = open_libexec(&sv, &err);
 	if (r == 0)

@@ -166,6 +166,7 @@ supervisor_status(struct supervisor *sv)
 	return 128 + SIGKILL;
 }
 
+/* What cannot be read is not taken for nothing: it would be thrown away. */
 static bool
 is_empty(int folder)
 {
@@ -177,7 +178,7 @@ is_empty(int folder)
 	while (dir != NULL && (d = readdir(dir)) != NULL)
 		if (strcmp(d->d_name, ".") != 0 && strcmp(d->d_name, "..") != 0)
 			return false;
-	return true;
+	return dir != NULL;
 }
 
 /* Capabilities that outlive the exec: the collector reads files whatever modes
@@ -304,12 +305,15 @@ keep_state(struct supervisor *sv, int status)
 {
 	struct cell_record record = { .spec = sv->spec, .started_ns = sv->started_ns,
 	                              .status = (uint32_t)status };
+	/* Values given with -e may be secret, and are of no use any more. */
+	char *no_env[] = { NULL };
 	OWN(closep) int folder = -1;
 	char entry[CELL_ENTRY_MAX];
 	struct err err = {0};
 
 	if (sv->state < 0)
 		return;
+	record.spec.env = no_env;
 	record.n_changes = (uint32_t)collect_all(sv);
 	record.ended_ns = now_ns();
 	memcpy(record.cause, sv->cause, sizeof(record.cause));
