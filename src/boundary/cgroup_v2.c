@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
@@ -22,7 +23,7 @@
 #define INSIDE_GROUPS_MAX "64"
 
 #define LEVELS_MAX 64
-#define ASIDE_MAX  16
+#define ASIDE_MAX  64
 /* How often another cell may come in the way. */
 #define TRIES_MAX    100
 #define TRY_AGAIN_US 200
@@ -97,6 +98,7 @@ offer(const struct levels *l, size_t i, unsigned want)
 {
 	OWN(closep) int dir = open_level(l, i);
 	unsigned on, can;
+	int r = 0;
 
 	if (dir < 0)
 		return 0;
@@ -106,10 +108,15 @@ offer(const struct levels *l, size_t i, unsigned want)
 	can = read_controllers(dir, "cgroup.controllers") & want;
 	if (can != want && i > 0)
 		can |= offer(l, i - 1, want & ~can);
-	for (size_t c = 0; c < ARRAY_LEN(controllers); c++)
-		if ((can & ~on & controllers[c].bit) != 0 &&
-		    cgroup_put(dir, "cgroup.subtree_control", controllers[c].on) == 0)
+	for (size_t c = 0; c < ARRAY_LEN(controllers) && r != -EBUSY; c++) {
+		if ((can & ~on & controllers[c].bit) == 0)
+			continue;
+		/* Some that can be on above processes would bar the others for good:
+		 * the first, memory, cannot. */
+		r = cgroup_put(dir, "cgroup.subtree_control", controllers[c].on);
+		if (r == 0)
 			on |= controllers[c].bit;
+	}
 	return on;
 }
 
@@ -142,122 +149,146 @@ is_ours(pid_t pid)
 	                        strncmp(name, "/cloister-", strlen("/cloister-")) == 0);
 }
 
-/* Move all processes of FROM to TO; none (-EBUSY) if one of them is not ours. */
+/* The processes in DIR; -EBUSY if there are more than we care for. */
 static int
-move_ours(int from, int to)
+read_pids(int dir, pid_t pids[ASIDE_MAX])
 {
 	char text[CGROUP_FILE_MAX], *p = text;
-	pid_t pids[ASIDE_MAX];
-	size_t n = 0;
-	int r;
+	int n = 0;
 
-	if (!cgroup_get(from, "cgroup.procs", text))
-		return -EAGAIN;
-	while (*p != '\0') {
-		pid_t pid = (pid_t)strtol(p, &p, 10);
-
-		if (n == ASIDE_MAX || !is_ours(pid))
+	if (!cgroup_get(dir, "cgroup.procs", text))
+		return -EBUSY;
+	for (; *p != '\0'; p += strspn(p, "\n")) {
+		if (n == ASIDE_MAX)
 			return -EBUSY;
-		pids[n++] = pid;
-		p += strspn(p, "\n");
+		pids[n++] = (pid_t)strtol(p, &p, 10);
 	}
-	for (size_t i = 0; i < n; i++) {
-		r = cgroup_putf(to, "cgroup.procs", "%d", (int)pids[i]);
-		if (r < 0 && r != -ESRCH)
-			return -EAGAIN;
-	}
-	return 0;
+	return n;
 }
 
-/* Undo step_aside(), once no cell is left under DIR; otherwise the last does. */
-static void
-step_back(int dir)
+static int
+move_all(int to, const pid_t *pids, int n)
 {
-	OWN(closep) int aside = openat(dir, ASIDE, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	int r = 0;
 
-	if (aside < 0)
-		return;
+	for (int i = 0; i < n && (r == 0 || r == -ESRCH); i++)
+		r = cgroup_putf(to, "cgroup.procs", "%d", (int)pids[i]);
+	return r == -ESRCH ? 0 : r;
+}
+
+/* Open and lock the group aside in DIR, or return -ENOENT if there is none and
+ * none is to be MADE.  Closing unlocks. */
+static int
+lock_aside(int dir, bool made)
+{
+	struct stat seen, now;
+
+	for (int i = 0; i < TRIES_MAX; i++) {
+		OWN(closep) int fd = -1;
+
+		/* Unreadable for others, who could otherwise lock it too. */
+		if (made && mkdirat(dir, ASIDE, 0700) < 0 && errno != EEXIST)
+			return -errno;
+		fd = openat(dir, ASIDE, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (fd < 0 && !made)
+			return -errno;
+		if (fd >= 0 && flock(fd, LOCK_EX) == 0 && fstat(fd, &seen) == 0 &&
+		    fstatat(dir, ASIDE, &now, 0) == 0 && seen.st_ino == now.st_ino)
+			return TAKE_FD(fd);
+	}
+	return -EBUSY;
+}
+
+/* Undo step_aside().  ASIDE is locked. */
+static void
+step_back(int dir, int aside)
+{
+	pid_t pids[ASIDE_MAX];
+
 	for (size_t c = 0; c < ARRAY_LEN(controllers); c++)
 		cgroup_put(dir, "cgroup.subtree_control", controllers[c].off);
-	move_ours(aside, dir);
-	unlinkat(dir, ASIDE, AT_REMOVEDIR);
+	if (move_all(dir, pids, read_pids(aside, pids)) == 0)
+		unlinkat(dir, ASIDE, AT_REMOVEDIR);
 }
 
 /* A service or container of our own is in a group that is ours to divide, but we
- * are in it ourselves: go one down.  Nobody else's process is ever moved.
- * -EAGAIN: another cell was stepping back. */
+ * are in it ourselves: go one down.  Nobody else's process is ever moved. */
 static int
-step_aside(int dir)
+step_aside(int dir, int aside)
 {
-	OWN(closep) int aside = -1;
-	int r;
+	pid_t pids[ASIDE_MAX];
+	int n = read_pids(dir, pids);
 
-	if (read_controllers(dir, "cgroup.controllers") == 0)
-		return -EBUSY;
-	if (mkdirat(dir, ASIDE, 0755) < 0 && errno != EEXIST)
-		return -EBUSY;
-	aside = openat(dir, ASIDE, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	r = aside < 0 ? -EAGAIN : move_ours(dir, aside);
-	if (r == -EBUSY)
-		step_back(dir);
-	return r;
+	for (int i = 0; i < n; i++)
+		if (!is_ours(pids[i]))
+			return -EBUSY;
+	return n < 0 ? n : move_all(aside, pids, n);
 }
 
 /* Where a cell's group can be. */
 struct site {
 	size_t level;
+	int near;                       /* that level's directory */
+	int aside;                      /* its lock; -1 if nobody stepped aside there */
 	unsigned offered;               /* what of the limits it can have there */
 };
 
-/* The nearest level that we may divide; -ENOENT if there is none.  With WANT 0
- * any will do, otherwise one that can offer something. */
+static void
+site_close(struct site *site)
+{
+	closep(&site->near);
+	closep(&site->aside);
+	*site = (struct site){ .near = -1, .aside = -1 };
+}
+
+/* The nearest level that we may divide and that can offer something of WANT; with
+ * WANT 0, or failing that, the nearest.  -ENOENT if there is none. */
 static int
 find_site(const struct levels *l, unsigned want, struct cgroup_making *m,
           struct site *ret_site)
 {
-	bool found = false;
+	OWN(site_close) struct site best = { .near = -1, .aside = -1 };
 
-	*ret_site = (struct site){ 0 };
 	for (size_t i = l->n; i-- > 0;) {
-		OWN(closep) int dir = open_level(l, i);
-		unsigned offered = 0;
+		OWN(site_close) struct site s = { .level = i, .near = open_level(l, i), .aside = -1 };
 
-		if (dir < 0 || !may_divide(dir, m))
+		if (s.near < 0 || !may_divide(s.near, m))
 			continue;
-		if (want != 0 && is_occupied(dir))
+		if (want != 0)
+			s.aside = lock_aside(s.near, false);
+		if (want != 0 && is_occupied(s.near))
 			cgroup_note_failure(m, CGROUP_OCCUPIED, EBUSY);
 		else
-			offered = offer(l, i, want);
-		if (!found || offered != 0)
-			*ret_site = (struct site){ i, offered };
-		found = true;
-		if (offered != 0 || want == 0) {
-			/* What was in the way further down no longer matters. */
-			m->reason = CGROUP_FINE;
-			return 0;
-		}
+			s.offered = offer(l, i, want);
+		if (s.offered == 0 && best.near >= 0)
+			continue;
+		site_close(&best);
+		best = s;
+		s = (struct site){ .near = -1, .aside = -1 };
+		if (best.offered != 0 || want == 0)
+			break;
+		/* Only one is ever locked. */
+		closep(&best.aside);
+		best.aside = -1;
 	}
-	return found ? 0 : -ENOENT;
+	if (best.near < 0)
+		return -ENOENT;
+	*ret_site = best;
+	best = (struct site){ .near = -1, .aside = -1 };
+	return 0;
 }
 
-/* Make SITE one that offers what is wanted, if only we are in the way. */
-static int
-clear_site(const struct levels *l, unsigned want, struct cgroup_making *m,
-           struct site *site)
+/* Make SITE one that offers something of WANT, if only we are in the way. */
+static void
+clear_site(const struct levels *l, unsigned want, struct site *site)
 {
-	OWN(closep) int dir = open_level(l, site->level);
-	int r;
-
-	r = dir < 0 ? -EAGAIN : step_aside(dir);
-	if (r < 0)
-		return r;
-	site->offered = offer(l, site->level, want);
-	if (site->offered == 0) {
-		step_back(dir);
-		return -EAGAIN;
-	}
-	m->reason = CGROUP_FINE;
-	return 0;
+	site->aside = lock_aside(site->near, true);
+	if (site->aside < 0)
+		return;
+	if (!is_occupied(site->near) || step_aside(site->near, site->aside) == 0)
+		site->offered = offer(l, site->level, want);
+	if (site->offered == 0)
+		step_back(site->near, site->aside);
 }
 
 /* Returns the group between, made and with the controllers on, or a negative
@@ -282,12 +313,14 @@ open_between(int near, unsigned offered)
 	return r < 0 ? r : TAKE_FD(dir);
 }
 
-/* The group between goes with the last cell in it. */
+/* The group between goes with the last cell in it, and we go back. */
 static void
 remove_between(int near)
 {
-	if (unlinkat(near, BETWEEN, AT_REMOVEDIR) == 0 || errno == ENOENT)
-		step_back(near);
+	OWN(closep) int aside = lock_aside(near, false);
+
+	if ((unlinkat(near, BETWEEN, AT_REMOVEDIR) == 0 || errno == ENOENT) && aside >= 0)
+		step_back(near, aside);
 }
 
 /* Make the directory at SITE, and open it in P. */
@@ -295,12 +328,9 @@ static int
 place(const struct levels *l, const struct site *site, const char *name,
       struct cgroup_part *p)
 {
-	OWN(closep) int near = open_level(l, site->level);
-	OWN(closep) int parent = -1;
-	int r = 0;
+	OWN(closep) int between = -1;
+	int parent = site->near;
 
-	if (near < 0)
-		return -errno;
 	p->carries = site->offered;
 	p->between = site->offered != 0;
 	free(p->path);
@@ -308,39 +338,41 @@ place(const struct levels *l, const struct site *site, const char *name,
 	                     p->between ? "/" BETWEEN : "", name);
 	if (p->path == NULL)
 		return -ENOMEM;
-	parent = p->between ? open_between(near, site->offered) : TAKE_FD(near);
-	if (parent < 0)
-		r = parent;
-	else if (mkdirat(parent, name, 0755) < 0)
-		r = -errno;
-	if (r < 0) {
-		if (p->between)
-			remove_between(near);
-		return r;
+	if (p->between) {
+		parent = between = open_between(site->near, site->offered);
+		if (between < 0)
+			return between;
 	}
-	p->parent = TAKE_FD(parent);
-	p->dir = openat(p->parent, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	return p->dir < 0 ? -errno : 0;
+	if (mkdirat(parent, name, 0755) < 0)
+		return -errno;
+	p->parent = fcntl(parent, F_DUPFD_CLOEXEC, 3);
+	p->dir = openat(parent, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return p->parent < 0 || p->dir < 0 ? -errno : 0;
 }
 
-/* Find a site and take it; -EAGAIN when another cell's end, which takes away the
- * group between, came in the way. */
+/* Find a site and take it; -EAGAIN when another cell's end, which takes the group
+ * between away, came in the way. */
 static int
 settle(const struct levels *l, unsigned want, const char *name, struct cgroup_making *m,
-       struct cgroup_part *p, bool last)
+       struct cgroup_part *p)
 {
-	struct site site;
+	OWN(site_close) struct site site = { .near = -1, .aside = -1 };
 	int r;
 
 	r = find_site(l, want, m, &site);
 	if (r < 0)
 		return r;
-	if (want != 0 && site.offered == 0 && m->reason == CGROUP_OCCUPIED) {
-		r = clear_site(l, want, m, &site);
-		if (r == -EAGAIN && !last)
-			return r;
-	}
+	if (want != 0 && site.offered == 0 && m->reason == CGROUP_OCCUPIED)
+		clear_site(l, want, &site);
+	/* What was in the way further down no longer matters. */
+	if (site.offered != 0)
+		m->reason = CGROUP_FINE;
 	r = place(l, &site, name, p);
+	if (r < 0 && site.offered != 0) {
+		unlinkat(site.near, BETWEEN, AT_REMOVEDIR);
+		if (site.aside >= 0)
+			step_back(site.near, site.aside);
+	}
 	return r == -ENOENT || r == -ENODEV ? -EAGAIN : r;
 }
 
@@ -411,7 +443,7 @@ cgroup_v2_make(struct cgroup *cg, const struct cgroup_hierarchy *h, unsigned wan
 	for (int i = 0; i < TRIES_MAX && r == -EAGAIN; i++) {
 		if (i > 0)
 			usleep(TRY_AGAIN_US);
-		r = settle(&l, want, name, m, p, i == TRIES_MAX - 1);
+		r = settle(&l, want, name, m, p);
 	}
 	if (r == 0) {
 		r = open_inside(p);

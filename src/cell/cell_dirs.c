@@ -175,7 +175,7 @@ cell_find(int folder, bool runtime, const char *word, struct cell_entry *ret_ent
 	for (size_t i = 0; i < n; i++) {
 		const struct cell_entry *e = &entries[i];
 
-		if (strcmp(e->id, word) == 0 || strcmp(e->name, word) == 0) {
+		if (len > 0 && (strcmp(e->id, word) == 0 || strcmp(e->name, word) == 0)) {
 			found = e;
 			hits = 1;
 			break;

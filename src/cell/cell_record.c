@@ -125,8 +125,10 @@ cell_record_read(int state_dir, struct cell_record *ret_record, struct err *err)
 		return r;
 	buf_init_borrowed(&b, text, len);
 	r = get_record(&b, &record, err);
-	if (r < 0)
-		return err_wrap(err, "the cell's record");
+	if (r < 0) {
+		(void)err_wrap(err, "the cell's record");
+		return r;
+	}
 	*ret_record = record;
 	record = (struct cell_record){0};
 	return 0;

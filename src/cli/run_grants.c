@@ -12,7 +12,7 @@
 #include "base/io.h"
 #include "base/own.h"
 #include "cli/run.h"
-#include "cli/worktree.h"
+#include "workspace/worktree.h"
 
 /* Beneath these the cell has something of its own that a grant would break. */
 static const char *const kept[] = { "/proc", "/sys", "/dev" };

@@ -1,5 +1,5 @@
 /* worktree.c - see worktree.h. */
-#include "cli/worktree.h"
+#include "workspace/worktree.h"
 
 #include <fcntl.h>
 #include <libgen.h>

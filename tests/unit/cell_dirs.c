@@ -1,0 +1,204 @@
+/* cell_dirs.c - tests of cell/cell_dirs: places, stale remains, records. */
+#include "cell/cell_dirs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "base/err.h"
+#include "base/io.h"
+#include "test.h"
+
+static char cleared[256];
+
+static void
+remember_cgroups(const char *paths)
+{
+	snprintf(cleared, sizeof(cleared), "%s", paths);
+}
+
+static void
+use_own_folders(void)
+{
+	OWN(freep) char *runtime = str_format("%s/runtime", test_dir());
+	OWN(freep) char *state = str_format("%s/state", test_dir());
+
+	setenv("CLOISTER_RUNTIME_DIR", runtime, 1);
+	setenv("CLOISTER_STATE_DIR", state, 1);
+}
+
+static char *words[] = { (char[]){ "true" }, NULL };
+
+static struct cell_spec
+spec_called(const char *name)
+{
+	struct cell_spec spec = { .name = strdup(name), .hostname = strdup("cell"),
+	                          .cwd = strdup("/"), .rootfs = strdup(""), .argv = words,
+	                          .env = words + 1 };
+
+	CHECK_OK(cell_make_id(spec.id, NULL));
+	return spec;
+}
+
+static void
+spec_done(struct cell_spec *spec)
+{
+	free(spec->name);
+	free(spec->hostname);
+	free(spec->cwd);
+	free(spec->rootfs);
+}
+
+static size_t
+count_entries(int folder, bool runtime)
+{
+	OWN(freep) struct cell_entry *entries = NULL;
+	size_t n;
+
+	CHECK_OK(cell_list(folder, runtime, &entries, &n, NULL));
+	return n;
+}
+
+TEST(cell_place_is_found_and_left)
+{
+	OWN(spec_done) struct cell_spec one = spec_called("one");
+	OWN(spec_done) struct cell_spec two = spec_called("");
+	struct cell_place a, b;
+	struct cell_entry found;
+	char prefix[4];
+
+	use_own_folders();
+	CHECK_OK(cell_place_take(&one, &a, NULL));
+	CHECK_OK(cell_place_take(&two, &b, NULL));
+	CHECK(a.entry.slot != b.entry.slot);
+	CHECK_OK(cell_find(a.runtime, true, "one", &found, NULL));
+	CHECK_STR(found.id, one.id);
+	snprintf(prefix, sizeof(prefix), "%.3s", two.id);
+	if (strncmp(one.id, prefix, 3) != 0) {
+		CHECK_OK(cell_find(a.runtime, true, prefix, &found, NULL));
+		CHECK_STR(found.id, two.id);
+	}
+	CHECK_ERR(cell_find(a.runtime, true, "nobody", &found, NULL), ENOENT);
+	CHECK_ERR(cell_find(a.runtime, true, "", &found, NULL), ENOENT);
+	cell_place_leave(&b);
+	CHECK(count_entries(a.runtime, true) == 1);
+	cell_place_leave(&a);
+}
+
+TEST(cell_place_name_is_unique)
+{
+	OWN(spec_done) struct cell_spec one = spec_called("same");
+	OWN(spec_done) struct cell_spec two = spec_called("same");
+	struct cell_place a, b;
+
+	use_own_folders();
+	CHECK_OK(cell_place_take(&one, &a, NULL));
+	CHECK_ERR(cell_place_take(&two, &b, NULL), EEXIST);
+	CHECK(count_entries(a.runtime, true) == 1);
+	cell_place_leave(&a);
+}
+
+/* A supervisor that was killed: its lock is gone, its entries are not. */
+static void
+die_with_a_place(const char *id_file)
+{
+	pid_t pid = fork();
+
+	CHECK(pid >= 0);
+	if (pid == 0) {
+		struct cell_spec spec = spec_called("dead");
+		struct cell_place place;
+		int state;
+
+		if (cell_place_take(&spec, &place, NULL) < 0 ||
+		    create_file_at(place.dir, "cgroups", 0600, "/sys/fs/cgroup/x\n", NULL) < 0 ||
+		    cell_state_make(&spec, &state, NULL) < 0 || mkdirat(state, "changes", 0700) < 0 ||
+		    create_file_at(AT_FDCWD, id_file, 0600, spec.id, NULL) < 0)
+			_exit(1);
+		_exit(0);
+	}
+	int status;
+
+	CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+}
+
+TEST(cell_stale_remains_are_cleared)
+{
+	OWN(spec_done) struct cell_spec live = spec_called("live");
+	OWN(spec_done) struct cell_spec mine = spec_called("");
+	OWN(freep) char *id_file = str_format("%s/id", test_dir());
+	OWN(closep) int state = -1, live_state = -1;
+	struct cell_place a, b;
+	struct cell_entry found;
+
+	use_own_folders();
+	CHECK_OK(cell_place_take(&live, &a, NULL));
+	CHECK_OK(cell_state_make(&live, &live_state, NULL));
+	/* The lock is of an open file, which fork shares: another opening decides. */
+	die_with_a_place(id_file);
+	state = cell_state_open(false, NULL);
+	CHECK_OK(state);
+	CHECK(count_entries(a.runtime, true) == 2 && count_entries(state, false) == 2);
+	CHECK_OK(cell_place_take(&mine, &b, NULL));
+	cell_clear_stale(&b, remember_cgroups);
+	CHECK_STR(cleared, "/sys/fs/cgroup/x\n");
+	CHECK_ERR(cell_find(b.runtime, true, "dead", &found, NULL), ENOENT);
+	CHECK_OK(cell_find(b.runtime, true, "live", &found, NULL));
+	CHECK_OK(cell_find(state, false, "live", &found, NULL));
+	CHECK(count_entries(state, false) == 1);
+	cell_place_leave(&a);
+	cell_place_leave(&b);
+}
+
+TEST(cell_record_outlives_its_supervisor)
+{
+	OWN(spec_done) struct cell_spec spec = spec_called("kept");
+	OWN(spec_done) struct cell_spec other = spec_called("");
+	OWN(cell_record_free) struct cell_record out = {0};
+	struct cell_record in = { .started_ns = 1, .ended_ns = 2, .status = 137,
+	                          .cause = "it was so", .n_changes = 1 };
+	OWN(freep) char *entry = str_format("%s.kept", spec.id);
+	OWN(closep) int state = -1;
+	struct cell_place place;
+	int dir;
+
+	use_own_folders();
+	in.spec = spec;
+	CHECK_OK(cell_state_make(&spec, &dir, NULL));
+	CHECK_OK(cell_record_write(dir, &in, NULL));
+	close(dir);
+	CHECK_OK(cell_place_take(&other, &place, NULL));
+	cell_clear_stale(&place, remember_cgroups);
+	state = cell_state_open(false, NULL);
+	CHECK(count_entries(state, false) == 1);
+	dir = openat(state, entry, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	CHECK_OK(dir);
+	CHECK(!cell_state_is_live(dir));
+	CHECK_OK(cell_record_read(dir, &out, NULL));
+	CHECK(out.status == 137 && out.n_changes == 1 && out.started_ns == 1);
+	CHECK_STR(out.cause, "it was so");
+	close(dir);
+	cell_place_leave(&place);
+}
+
+TEST(cell_record_malformed_is_refused)
+{
+	OWN(closep) int dir = open(test_dir(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct cell_record out = {0};
+
+	CHECK_ERR(cell_record_read(dir, &out, NULL), ENOENT);
+	CHECK_OK(create_file_at(dir, "record", 0600, "\1\1\1\1\1\1\1\1", NULL));
+	CHECK_ERR(cell_record_read(dir, &out, NULL), EBADMSG);
+}
+
+TEST(cell_folder_of_somebody_else_is_refused)
+{
+	OWN(freep) char *path = str_format("%s/open", test_dir());
+	struct err err = {0};
+
+	CHECK_OK(mkdir(path, 0777));
+	CHECK_OK(chmod(path, 0777));
+	setenv("CLOISTER_RUNTIME_DIR", path, 1);
+	CHECK_ERR(cell_runtime_open(&err), EPERM);
+}

@@ -1,0 +1,104 @@
+/* cell_spec.c - tests of cell/cell_spec. */
+#include "cell/cell_spec.h"
+
+#include <errno.h>
+
+#include "test.h"
+
+static char *argv_of_sample[] = { (char[]){ "sh" }, (char[]){ "-c" },
+                                  (char[]){ "echo \"\n\"" }, NULL };
+static char *env_of_sample[] = { (char[]){ "A=1" }, NULL };
+static struct cell_grant grants_of_sample[] = {
+	{ (char[]){ "/h/x" }, (char[]){ "/c/x" }, CELL_READ, false, false },
+	{ (char[]){ "/w" }, (char[]){ "/w" }, CELL_OVERLAY, true, false },
+	{ (char[]){ "/g" }, (char[]){ "/g" }, CELL_WRITE, true, true },
+};
+
+static struct cell_spec
+sample(void)
+{
+	struct cell_spec spec = {
+		.id = "abcdefgh", .name = strdup("one"), .hostname = strdup("cell"),
+		.cwd = strdup("/w"), .rootfs = strdup(""), .argv = argv_of_sample,
+		.env = env_of_sample, .grants = grants_of_sample, .n_grants = 3,
+		.profile = CELL_PROFILE_NESTED, .root = true, .tty = true,
+	};
+
+	cell_limits_default(&spec.limits);
+	spec.limits.asked = CELL_LIMIT_IO;
+	return spec;
+}
+
+static void
+sample_free(struct cell_spec *spec)
+{
+	free(spec->name);
+	free(spec->hostname);
+	free(spec->cwd);
+	free(spec->rootfs);
+}
+
+TEST(cell_spec_round_trip)
+{
+	OWN(sample_free) struct cell_spec in = sample();
+	OWN(cell_spec_free) struct cell_spec out = {0};
+	OWN(buf_free) struct buf b, again;
+
+	buf_init(&b, CELL_SPEC_MAX);
+	cell_spec_put(&b, &in);
+	CHECK_OK(cell_spec_get(&b, &out, NULL));
+	CHECK(buf_left(&b) == 0);
+	CHECK_STR(out.argv[2], "echo \"\n\"");
+	CHECK(out.n_grants == 3 && out.grants[2].git_dir && !out.grants[0].workspace);
+	CHECK(out.grants[1].access == CELL_OVERLAY);
+	CHECK(out.root && out.tty && !out.detached && !out.quiet);
+	CHECK(out.limits.asked == CELL_LIMIT_IO && out.limits.pids == 1024);
+	buf_init(&again, CELL_SPEC_MAX);
+	cell_spec_put(&again, &out);
+	CHECK(again.len == b.len && memcmp(again.data, b.data, b.len) == 0);
+}
+
+TEST(cell_spec_cut_anywhere_is_refused)
+{
+	OWN(sample_free) struct cell_spec in = sample();
+	OWN(buf_free) struct buf b;
+
+	buf_init(&b, CELL_SPEC_MAX);
+	cell_spec_put(&b, &in);
+	for (size_t len = 0; len < b.len; len++) {
+		struct cell_spec out = {0};
+		struct buf cut;
+
+		buf_init_borrowed(&cut, b.data, len);
+		CHECK(cell_spec_get(&cut, &out, NULL) < 0);
+		CHECK(out.argv == NULL);
+	}
+}
+
+TEST(cell_limits_are_finite)
+{
+	struct cell_limits l;
+
+	cell_limits_default(&l);
+	CHECK(l.memory > 0 && l.disk > 0 && l.io > 0 && l.cpus_milli >= 1000 && l.pids > 0 &&
+	      l.inodes > 0 && l.time_ms > 0);
+	CHECK(l.asked == 0);
+}
+
+TEST(cell_names)
+{
+	static const struct { const char *name; bool ok; } cases[] = {
+		{ "a", true }, { "web-1", true }, { "a_b", true }, { "9", true },
+		{ "", false }, { "-a", false }, { "_a", false }, { "a.b", false }, { "a/b", false },
+		{ "a b", false }, { "..", false }, { "\xc3\xa9", false }, { "a\n", false },
+	};
+	char id[CELL_ID_LEN + 1], long_name[CELL_NAME_MAX + 2];
+
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++)
+		CHECK(cell_name_ok(cases[i].name) == cases[i].ok);
+	memset(long_name, 'a', sizeof(long_name) - 1);
+	long_name[sizeof(long_name) - 1] = '\0';
+	CHECK(!cell_name_ok(long_name));
+	CHECK_OK(cell_make_id(id, NULL));
+	CHECK(strlen(id) == CELL_ID_LEN && cell_name_ok(id));
+}
