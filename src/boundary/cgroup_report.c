@@ -85,11 +85,13 @@ cgroup_describe(const struct cgroup_making *m, unsigned missing, char *found,
 
 	*reason = *todo = '\0';
 	cgroup_name_limits(missing, names, sizeof(names));
-	if (missing == CGROUP_IO && m->disks.unknown)
+	if (missing == CGROUP_IO && m->disks.unknown) {
 		snprintf(reason, sizeof(reason), "a file system of the cell is on no disk of this "
 		         "machine (overlay, network, FUSE)");
-	else
+		snprintf(todo, todo_size, "grant folders on local disks");
+	} else {
 		describe_reason(m, (missing & m->v1) == 0, reason, sizeof(reason), todo, todo_size);
+	}
 	snprintf(found, found_size, "%s cannot be limited: %s", names, reason);
 }
 
@@ -125,6 +127,10 @@ cgroup_examine(struct cgroup_report *ret_report)
 	if (missing != 0)
 		cgroup_describe(&m, missing, r->text, sizeof(r->text), r->todo, sizeof(r->todo));
 	else
-		snprintf(r->text, sizeof(r->text), "version %d: %s can be limited", r->version, names);
+		snprintf(r->text, sizeof(r->text), "version %d: %s can be limited%s", r->version, names,
+		         r->version == 1 ? ", but io not for what the kernel writes back later" : "");
+	if (missing == 0 && r->version == 1)
+		snprintf(r->todo, sizeof(r->todo), "boot with cgroup version 2 alone "
+		         "(systemd.unified_cgroup_hierarchy=1)");
 	cgroup_destroy(cg);
 }

@@ -347,7 +347,10 @@ place(const struct levels *l, const struct site *site, const char *name,
 		return -errno;
 	p->parent = fcntl(parent, F_DUPFD_CLOEXEC, 3);
 	p->dir = openat(parent, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	return p->parent < 0 || p->dir < 0 ? -errno : 0;
+	if (p->parent >= 0 && p->dir >= 0)
+		return 0;
+	unlinkat(parent, name, AT_REMOVEDIR);
+	return -EMFILE;
 }
 
 /* Find a site and take it; -EAGAIN when another cell's end, which takes the group

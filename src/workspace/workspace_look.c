@@ -87,13 +87,19 @@ static int
 look_enter(void *arg, const struct walk_node *node, int dir_changes, int dir_real,
            bool opaque, struct err *err)
 {
+	OWN(wtree_names_free) struct wtree_names names = {0};
 	struct apply *a = arg;
+	int r;
 
-	(void)dir_changes, (void)opaque, (void)err;
-	/* Denied to us: what is in it cannot be told apart. */
-	if (dir_real < 0 && S_ISDIR(node->old.st_mode) && is_newer(a, &node->old))
+	(void)opaque;
+	if (dir_real >= 0 || dir_changes < 0 || !S_ISDIR(node->old.st_mode) ||
+	    !is_newer(a, &node->old))
+		return 0;
+	/* Denied to us: what is in it cannot be told apart from what is to come. */
+	r = wtree_names_load(dir_changes, &names, err);
+	if (r == 0 && names.n > 0)
 		add_conflict(a, node->path);
-	return 0;
+	return r;
 }
 
 const struct walk_hooks apply_look = { .visit = look_visit, .enter = look_enter };

@@ -237,6 +237,9 @@ ns_child_run(struct ns_plan *plan)
 	/* The supervisor may die at any moment. */
 	if (CONTROL_ON("pdeath"))
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
+	/* What the supervisor ignores, the agent must not. */
+	signal(SIGPIPE, SIG_DFL);
+	signal(SIGTTOU, SIG_DFL);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	umask(022);

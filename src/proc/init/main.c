@@ -103,8 +103,6 @@ become_process(struct spawn *spawn)
 {
 	sigset_t none;
 
-	for (int s = 1; s < NSIG; s++)
-		signal(s, SIG_DFL);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	setsid();

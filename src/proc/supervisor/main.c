@@ -375,36 +375,13 @@ start(struct supervisor *sv, struct err *err)
 	return r < 0 ? r : supervisor_listen(sv, err);
 }
 
-/* The agent runs, or it does not: `cloister run -d` waits for this. */
-static void
-tell_started(struct supervisor *sv)
-{
-	int null;
-
-	if (!sv->spec.detached)
-		return;
-	(void)!write(SUPERVISOR_STARTED_FD, "+", 1);
-	close(SUPERVISOR_STARTED_FD);
-	null = open("/dev/null", O_RDWR | O_CLOEXEC);
-	for (int i = 0; null >= 0 && i < 3; i++)
-		dup2(null, i);
-	closep(&null);
-}
-
 static int
 supervise(struct supervisor *sv, struct err *err)
 {
-	int r;
+	int r = start(sv, err);
 
-	r = start(sv, err);
-	while (r == 0 && !sv->agent_ran && sv->spawn_error == 0 && sv->channel.events != 0) {
-		/* The agent's first moment: nothing else matters until it runs. */
-		(void)fcntl(sv->cell.channel, F_SETFL, 0);
-		supervisor_channel_ready(sv, 0);
-		(void)fcntl(sv->cell.channel, F_SETFL, O_NONBLOCK);
-	}
-	if (r == 0 && sv->agent_ran)
-		tell_started(sv);
+	/* All of this while the agent starts; nothing is heard of it until the
+	 * supervisor has locked itself down. */
 	if (r == 0) {
 		cell_clear_stale(&sv->place, cgroup_clear_stale);
 		r = lock_down(sv, err);
@@ -451,6 +428,10 @@ main(void)
 	for (size_t i = 0; i < CELL_GRANTS_MAX; i++)
 		sv.cell.uppers[i] = -1;
 	umask(077);
+	/* What the operator's shell ignored (SIGCHLD, say) is not ignored here, nor in
+	 * the cell. */
+	for (int number = 1; number < NSIG; number++)
+		signal(number, SIG_DFL);
 	/* Whatever else the operator's shell had open is none of ours. */
 	syscall(SYS_close_range, SUPERVISOR_STARTED_FD + 1u, ~0u, 0u);
 	r = read_spec(&sv, &err);

@@ -125,15 +125,35 @@ may_enter(int fd)
 	       (S_ISFIFO(st.st_mode) || (S_ISCHR(st.st_mode) && st.st_rdev == makedev(1, 3)));
 }
 
+/* Whether init will understand it: a mistake there would end the cell. */
+static bool
+is_spawn(const struct ipc_message *message)
+{
+	OWN(strv_freep) char **argv = NULL;
+	OWN(strv_freep) char **env = NULL;
+	struct buf b = message->body;           /* a reader of its own */
+	uint32_t flags, rows, columns;
+	const char *cwd;
+
+	for (size_t i = 0; i < message->n_fds; i++)
+		if (!may_enter(message->fds[i]))
+			return false;
+	return buf_get_u32(&b, &flags) == 0 && (flags & ~(uint32_t)INIT_TTY) == 0 &&
+	       buf_get_u32(&b, &rows) == 0 && buf_get_u32(&b, &columns) == 0 &&
+	       buf_get_str(&b, &cwd) == 0 && buf_dup_strv(&b, CELL_ARGS_MAX, &argv) == 0 &&
+	       buf_dup_strv(&b, CELL_ARGS_MAX, &env) == 0 && buf_left(&b) == 0 &&
+	       argv[0] != NULL &&
+	       (flags == INIT_TTY ? message->n_fds <= 1 : message->n_fds == 3);
+}
+
 static int
 answer_exec(struct client *client, struct ipc_message *message)
 {
 	struct supervisor *sv = client->sv;
 	struct err err = {0};
 
-	for (size_t i = 0; i < message->n_fds; i++)
-		if (!may_enter(message->fds[i]))
-			return -EBADMSG;
+	if (!is_spawn(message))
+		return -EBADMSG;
 	client->state = CLIENT_EXEC;
 	client->handle = ++sv->next_handle;
 	if (!sv->agent_ran || sv->dead)

@@ -1,5 +1,7 @@
 /* supervisor_init.c - the supervisor's side of the channel to init. */
 #include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
 
 #include "base/err.h"
 #include "base/own.h"
@@ -29,6 +31,19 @@ supervisor_signal(struct supervisor *sv, uint32_t handle, int number)
 	(void)ipc_send(sv->cell.channel, &message, NULL, 0, NULL);
 }
 
+/* `cloister run -d` waits for this, and goes. */
+static void
+tell_started(void)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	(void)!write(SUPERVISOR_STARTED_FD, "+", 1);
+	close(SUPERVISOR_STARTED_FD);
+	for (int i = 0; null >= 0 && i < 3; i++)
+		dup2(null, i);
+	closep(&null);
+}
+
 static int
 take_spawned(struct supervisor *sv, struct ipc_message *message)
 {
@@ -49,6 +64,8 @@ take_spawned(struct supervisor *sv, struct ipc_message *message)
 		return -EBADMSG;
 	sv->spawn_error = (int)error;
 	sv->agent_ran = error == 0;
+	if (sv->agent_ran && sv->spec.detached)
+		tell_started();
 	if (!sv->agent_ran || !sv->spec.tty)
 		return 0;
 	if (master < 0)

@@ -1,0 +1,243 @@
+/* ns_probe.c - see ns_probe.h. */
+#include "boundary/namespace/ns_probe.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/netfilter/nf_tables.h>
+#include <linux/netfilter/nfnetlink.h>
+#include <linux/netlink.h>
+#include <linux/sched.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/io.h"
+#include "base/own.h"
+#include "boundary/namespace/ns_plan.h"
+
+/* Whatever a child runs into, it is not long. */
+#define CHILD_SECONDS 10
+
+static int
+errno_of(int r)
+{
+	return r < 0 ? errno : 0;
+}
+
+static int
+try_pty(void)
+{
+	OWN(closep) int master = -1;
+	int unlock = 0;
+
+	if (mkdir("pts", 0755) < 0 ||
+	    mount("devpts", "pts", "devpts", MS_NOSUID | MS_NOEXEC,
+	          "newinstance,ptmxmode=0666,mode=620") < 0)
+		return errno;
+	master = open("pts/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC);
+	if (master < 0 || ioctl(master, TIOCSPTLCK, &unlock) < 0)
+		return errno;
+	return 0;
+}
+
+/* The generation id is the cheapest question that only nftables answers. */
+static int
+try_nftables(void)
+{
+	struct {
+		struct nlmsghdr header;
+		struct nfgenmsg body;
+	} ask = {
+		.header = { .nlmsg_len = sizeof(ask), .nlmsg_flags = NLM_F_REQUEST,
+		            .nlmsg_type = NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_GETGEN },
+		.body = { .nfgen_family = AF_UNSPEC, .version = NFNETLINK_V0 },
+	};
+	union {
+		struct nlmsghdr header;
+		char bytes[512];
+	} answer;
+	OWN(closep) int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_NETFILTER);
+	ssize_t n;
+
+	if (fd < 0 || send(fd, &ask, sizeof(ask), 0) < 0)
+		return errno;
+	n = recv(fd, &answer, sizeof(answer), 0);
+	if (n < (ssize_t)sizeof(answer.header))
+		return n < 0 ? errno : EBADMSG;
+	if (answer.header.nlmsg_type == NLMSG_ERROR) {
+		struct nlmsgerr *e = NLMSG_DATA(&answer.header);
+
+		return e->error < 0 ? -e->error : EBADMSG;
+	}
+	return 0;
+}
+
+/* User attributes by the upper folder's own, then the overlay with its marks in
+ * them, then something that needs a mark: removing what is below. */
+static void
+try_overlay(struct ns_probe *p)
+{
+	if (mkdir("lower", 0755) < 0 || mkdir("lower/gone", 0755) < 0 ||
+	    mkdir("upper", 0755) < 0 || mkdir("work", 0755) < 0 || mkdir("merged", 0755) < 0) {
+		p->overlay = errno;
+		return;
+	}
+	p->user_xattr = errno_of(setxattr("upper", "user.cloister", "", 0, 0));
+	if (mount("overlay", "merged", "overlay", 0,
+	          "lowerdir=lower,upperdir=upper,workdir=work,userxattr") < 0)
+		p->overlay = errno;
+	else
+		p->overlay = errno_of(rmdir("merged/gone"));
+}
+
+static void
+child_steps(struct ns_probe *p)
+{
+	if (mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+	    mount("tmpfs", "/tmp", "tmpfs", MS_NOSUID | MS_NODEV, "size=1m,mode=755") < 0 ||
+	    chdir("/tmp") < 0) {
+		p->tmpfs = errno;
+		return;
+	}
+	p->tmpfs = 0;
+	p->others = errno_of(unshare(CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS |
+	                             CLONE_NEWCGROUP | CLONE_NEWPID));
+	p->pty = try_pty();
+	if (p->others == 0)
+		p->nftables = try_nftables();
+	try_overlay(p);
+}
+
+static pid_t
+clone_with(uint64_t flags)
+{
+	struct clone_args args = { .flags = flags, .exit_signal = SIGCHLD };
+	int pidfd = -1;
+	pid_t pid;
+
+	if ((flags & CLONE_PIDFD) != 0)
+		args.pidfd = (uint64_t)(uintptr_t)&pidfd;
+	pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+	if (pid != 0)
+		closep(&pidfd);
+	return pid;
+}
+
+static int
+write_maps(pid_t child)
+{
+	unsigned inner = 0, count = 1, uid = geteuid(), gid = getegid();
+	char path[64];
+	int r = 0;
+
+	if (ns_has_range()) {
+		uid = gid = NS_RANGE_FIRST;
+		count = NS_RANGE_SIZE;
+	} else {
+		snprintf(path, sizeof(path), "/proc/%d/setgroups", (int)child);
+		r = write_file_at(AT_FDCWD, path, "deny", NULL);
+	}
+	snprintf(path, sizeof(path), "/proc/%d/uid_map", (int)child);
+	if (r == 0)
+		r = write_filef_at(AT_FDCWD, path, NULL, "%u %u %u", inner, uid, count);
+	snprintf(path, sizeof(path), "/proc/%d/gid_map", (int)child);
+	if (r == 0)
+		r = write_filef_at(AT_FDCWD, path, NULL, "%u %u %u", inner, gid, count);
+	return -r;
+}
+
+/* An id-mapped copy of a mount; NAMESPACE is the child's user namespace. */
+static int
+try_idmap(pid_t child)
+{
+	OWN(closep) int tree = -1;
+	OWN(closep) int namespace = -1;
+	struct mount_attr attr = { .attr_set = MOUNT_ATTR_IDMAP };
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)child);
+	namespace = open(path, O_RDONLY | O_CLOEXEC);
+	tree = (int)syscall(SYS_open_tree, AT_FDCWD, "/usr", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+	if (namespace < 0 || tree < 0)
+		return errno;
+	attr.userns_fd = (uint64_t)namespace;
+	return errno_of((int)syscall(SYS_mount_setattr, tree, "", AT_EMPTY_PATH, &attr,
+	                             sizeof(attr)));
+}
+
+/* Runs in the child, which goes on once the pipe is closed. */
+static void
+child_main(struct ns_probe *shared, const int go[2])
+{
+	char c;
+
+	alarm(CHILD_SECONDS);
+	close(go[1]);
+	if (read(go[0], &c, 1) == 1 && setresgid(0, 0, 0) == 0 && setresuid(0, 0, 0) == 0)
+		child_steps(shared);
+	_exit(0);
+}
+
+static void
+try_cell(struct ns_probe *shared)
+{
+	int go[2], status;
+	pid_t child;
+
+	if (pipe2(go, O_CLOEXEC) < 0) {
+		shared->userns = errno;
+		return;
+	}
+	child = clone_with(CLONE_NEWUSER | CLONE_NEWNS);
+	if (child == 0)
+		child_main(shared, go);
+	shared->userns = errno_of((int)child);
+	if (child > 0) {
+		shared->maps = write_maps(child);
+		if (shared->maps == 0 && ns_has_range())
+			shared->idmap = try_idmap(child);
+		if (shared->maps == 0)
+			(void)!write(go[1], "", 1);
+	}
+	close(go[1]);
+	if (child > 0)
+		waitpid(child, &status, 0);
+	close(go[0]);
+}
+
+void
+ns_probe_run(struct ns_probe *ret_probe)
+{
+	struct ns_probe *shared;
+	pid_t child;
+
+	memset(ret_probe, 0xff, sizeof(*ret_probe));    /* NS_PROBE_NOT_TRIED */
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+	              -1, 0);
+	if (shared == MAP_FAILED)
+		return;
+	*shared = *ret_probe;
+	child = clone_with(CLONE_PIDFD);
+	if (child == 0)
+		_exit(0);
+	shared->clone = errno_of((int)child);
+	if (child > 0)
+		waitpid(child, NULL, 0);
+	try_cell(shared);
+	*ret_probe = *shared;
+	munmap(shared, sizeof(*shared));
+}
