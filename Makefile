@@ -4,6 +4,8 @@ PREFIX  ?= /usr/local
 DESTDIR ?=
 PYTHON  ?= /usr/bin/python3
 FUZZ_SECONDS ?= 60
+SUITES  ?=
+ARGS    ?=
 
 VERSION := 0.1.0
 
@@ -65,13 +67,15 @@ endif
 
 # ---- the build ------------------------------------------------------------------
 .PHONY: all lib unit run test install uninstall bench lint fuzz asan mutant \
-        escape soak clean deps deps-test deps-lint help \
-        _test _bench _lint _fuzz _escape _soak tests FORCE
+        escape soak clean deps deps-test deps-lint help tests FORCE
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
-ifeq ($(findstring j,$(firstword -$(MAKEFLAGS)))$(filter -j% --jobserver%,$(MAKEFLAGS)),)
+# All processors, unless the command line says otherwise.  What calls a second
+# make leaves it to that one: two job servers in one run confuse make.
+ifeq ($(MAKELEVEL)$(filter-out all lib tests unit,$(MAKECMDGOALS)),0)
 MAKEFLAGS += -j$(shell nproc)
 endif
+JOBS = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc))
 .SUFFIXES:
 
 ifeq ($(V),)
@@ -81,8 +85,11 @@ say =
 endif
 
 all: $(B)/.layers $(LIB) $(BIN) $(EXEC)
+	@:
 lib: $(B)/.layers $(LIB)
+	@:
 tests: $(UNIT) $(REPLAY)
+	@:
 
 # What is compiled again when the compiler or its flags change, and what is put
 # together again when a source file comes or goes.
@@ -154,7 +161,7 @@ $(B)/fuzz_%: $(B)/obj/tests/fuzz/fuzz_%.o $(LIB)
 # ---- what people type -------------------------------------------------------------
 # A fresh machine has no compiler until `deps` is done, so what follows it is
 # a second make.
-SUB := +@$(MAKE) --no-print-directory
+SUB = +@$(MAKE) --no-print-directory $(JOBS)
 
 deps:
 	@tools/deps.sh build
@@ -170,11 +177,11 @@ run: deps
 test: deps-test
 	$(SUB) all tests
 	$(SUB) mutant
-	@CLOISTER_BUILD=$(B) CLOISTER=$(B)/cloister $(PYTHON) tools/run_tests.py
+	@CLOISTER_BUILD=$(B) CLOISTER=$(B)/cloister $(PYTHON) tools/run_tests.py $(SUITES)
 
 asan: deps-test
 	$(SUB) VARIANT=asan B=$(B)/asan all tests
-	@CLOISTER_BUILD=$(B)/asan CLOISTER=$(B)/asan/cloister $(PYTHON) tools/run_tests.py
+	@CLOISTER_BUILD=$(B)/asan CLOISTER=$(B)/asan/cloister $(PYTHON) tools/run_tests.py $(SUITES)
 
 mutant:
 	$(SUB) VARIANT=mutant B=$(B)/mutant all
@@ -185,32 +192,34 @@ fuzz: deps-test
 
 escape: deps-test
 	$(SUB) all mutant
-	@CLOISTER_BUILD=$(B) CLOISTER=$(B)/cloister $(PYTHON) tests/escape/table.py $(ARGS)
+	@CLOISTER_BUILD=$(B) CLOISTER=$(B)/cloister $(PYTHON) tests/escape/run.py $(ARGS)
 
 bench: deps-test
 	$(SUB) all
-	@CLOISTER_BUILD=$(B) CLOISTER=$(B)/cloister $(PYTHON) tests/bench/bench.py $(ARGS)
+	@CLOISTER_BUILD=$(B) CLOISTER=$(B)/cloister $(PYTHON) tests/bench/run.py $(ARGS)
 
 soak: deps-test
 	$(SUB) all
-	@CLOISTER_BUILD=$(B) CLOISTER=$(B)/cloister $(PYTHON) tests/bench/soak.py $(ARGS)
+	@CLOISTER_BUILD=$(B) CLOISTER=$(B)/cloister $(PYTHON) tests/soak/run.py $(ARGS)
 
 lint: deps-lint
 	$(SUB) all tests
 	@B=$(B) tools/lint.sh
 
+MAN_SECTIONS := $(sort $(patsubst .%,%,$(suffix $(MAN))))
+MAN_DIR := $(DESTDIR)$(PREFIX)/share/man
+
 install: all
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/libexec/cloister
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/libexec/cloister \
+		$(MAN_SECTIONS:%=$(MAN_DIR)/man%)
 	install -m 755 $(B)/cloister $(DESTDIR)$(PREFIX)/bin/
 	install -m 755 $(EXEC) $(DESTDIR)$(PREFIX)/libexec/cloister/
-	$(foreach m,$(MAN),install -D -m 644 $m \
-		$(DESTDIR)$(PREFIX)/share/man/man$(lastword $(subst ., ,$m))/$(notdir $m) &&) true
+	$(foreach s,$(MAN_SECTIONS),install -m 644 $(filter %.$s,$(MAN)) $(MAN_DIR)/man$s/ &&) true
 
 uninstall:
-	rm -f $(DESTDIR)$(PREFIX)/bin/cloister
+	rm -f $(DESTDIR)$(PREFIX)/bin/cloister \
+		$(foreach m,$(MAN),$(MAN_DIR)/man$(patsubst .%,%,$(suffix $m))/$(notdir $m))
 	rm -rf $(DESTDIR)$(PREFIX)/libexec/cloister
-	$(foreach m,$(MAN),rm -f \
-		$(DESTDIR)$(PREFIX)/share/man/man$(lastword $(subst ., ,$m))/$(notdir $m) &&) true
 
 clean:
 	rm -rf $(B)
@@ -223,6 +232,7 @@ FORCE:
 ## make             build into build/, runnable in place as build/cloister
 ## make run         install what is missing, build, and show what a cell does
 ## make test        install what is missing, build, and run all tests
+## make test SUITES="unit seeds"   only these of unit seeds tools scenario escape
 ## make unit T=num  only the unit tests, only those whose name has "num" in it
 ## make asan        all tests under the address and undefined-behaviour sanitizers
 ## make escape      the table of escape probes, cloister beside its peers
@@ -235,4 +245,5 @@ FORCE:
 ## make deps        only install the packages a build needs
 ## make clean       remove build/
 ##
-## CC=clang builds with clang; B=DIR builds in DIR; V=1 shows the commands.
+## CC=clang builds with clang; B=DIR builds in DIR; V=1 shows the commands;
+## ARGS=... goes to escape, bench and soak (ARGS=--help).

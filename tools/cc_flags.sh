@@ -10,6 +10,7 @@ cc=$1
 cache=$2
 
 bin=$(command -v "${cc%% *}" 2>/dev/null) || exit 0     # make deps installs it
+# shellcheck disable=SC3013  # -nt: every sh we meet has it
 if [ -s "$cache" ] && [ "$cache" -nt "$bin" ] && [ "$cache" -nt "$0" ]; then
 	cat "$cache"
 	exit 0

@@ -15,25 +15,37 @@
 #include "base/num.h"
 #include "base/own.h"
 
-/* Make each folder of PATH that is missing; the last one is opened. */
 static int
-open_made(const char *path, bool make, struct err *err)
+make_folders(const char *path, struct err *err)
 {
 	OWN(freep) char *partial = strdup(path);
-	struct stat st;
-	int fd;
 
 	if (partial == NULL)
 		return err_errno(err, "cannot open '%s'", path);
-	for (char *slash = partial + 1; make && (slash = strchr(slash, '/')) != NULL; slash++) {
+	for (char *slash = partial + 1; (slash = strchr(slash, '/')) != NULL; slash++) {
 		*slash = '\0';
 		if (mkdir(partial, 0755) < 0 && errno != EEXIST)
 			return err_errno(err, "cannot make '%s' for cloister's own files", partial);
 		*slash = '/';
 	}
-	if (make && mkdir(path, 0700) < 0 && errno != EEXIST)
+	if (mkdir(path, 0700) < 0 && errno != EEXIST)
 		return err_errno(err, "cannot make '%s' for cloister's own files", path);
-	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	return 0;
+}
+
+static int
+open_made(const char *path, bool make, struct err *err)
+{
+	const int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW;
+	struct stat st;
+	int fd = open(path, flags), r;
+
+	if (fd < 0 && errno == ENOENT && make) {
+		r = make_folders(path, err);
+		if (r < 0)
+			return r;
+		fd = open(path, flags);
+	}
 	if (fd < 0)
 		return err_errno(err, "cannot open '%s'", path);
 	/* In a shared /tmp somebody else may have made it first. */

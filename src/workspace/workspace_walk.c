@@ -188,7 +188,8 @@ find_git_dir(struct walk *walk, struct place *at, struct err *err)
 	at->is_git = (struct held_git){ .base = len == 0 ? 0 : len + 1, .outer = at->git };
 	/* Config and hooks may have come while this was no repository yet, unless
 	 * they are held here anyway. */
-	if (!looks_like_git_dir(&now) && (merged_has(&now, "config") || merged_has(&now, "hooks"))) {
+	if (!looks_like_git_dir(&now) && (merged_has(&now, "config") || merged_has(&now, "hooks") ||
+	                                  merged_has(&now, "commondir"))) {
 		r = wtree_path_push(&walk->path, "config", err);
 		if (r == 0)
 			at->completes = held_path(walk->path.text, at->git, &in_git) != HELD_YES;
@@ -250,7 +251,7 @@ walk_node(struct walk *walk, const struct place *at, struct walk_node *node,
           enum choice choice, struct err *err)
 {
 	OWN(closep) int dir = -1;
-	bool named = choice == CHOICE_EXACT, in_git = false, blocked, released;
+	bool named = choice == CHOICE_EXACT, in_git = false, released;
 	enum held match = HELD_NO;
 	int r = 0;
 
@@ -276,15 +277,17 @@ walk_node(struct walk *walk, const struct place *at, struct walk_node *node,
 	node->chosen = choice >= CHOICE_IN;
 	node->change.held = node->differs && is_held(node, at, match, in_git) &&
 	                    (at->blocked || !(named || at->released));
-	/* What is there instead must go before anything beneath can come. */
-	blocked = at->blocked || (node->change.held && dir >= 0 && node->old.st_mode != 0 &&
-	                          !S_ISDIR(node->old.st_mode));
+	/* The folder is what is held, not only what is in it: something there must go
+	 * first, or its mere being there would tell. */
+	node->blocks = at->blocked || (node->change.held && dir >= 0 &&
+	                               !S_ISDIR(node->old.st_mode) &&
+	                               (node->old.st_mode != 0 || match != HELD_YES));
 
 	if (node->chosen || dir >= 0)
 		r = walk->hooks->visit(walk->arg, node, err);
 	if (r < 0 || (dir < 0 && choice != CHOICE_ABOVE))
 		return r;
-	return descend(walk, at, node, dir, blocked, released, err);
+	return descend(walk, at, node, dir, node->blocks, released, err);
 }
 
 static int

@@ -26,6 +26,7 @@ struct walk_node {
 	bool differs;
 	bool chosen;                    /* named, or beneath what was named; a folder that is
 	                                 * not is only on the way to what is */
+	bool blocks;                    /* a held folder: nothing beneath it can come either */
 	mode_t mode;                    /* permission bits to become; not for links */
 };
 

@@ -196,8 +196,7 @@ write_visit(void *arg, const struct walk_node *node, struct err *err)
 		return r;
 	/* On the way to what was named: the folder is needed, its mode is not. */
 	if (!node->chosen)
-		return S_ISDIR(node->old.st_mode) || (node->change.held && node->old.st_mode != 0) ?
-		       0 : write_change(a, node, err);
+		return S_ISDIR(node->old.st_mode) || node->blocks ? 0 : write_change(a, node, err);
 	if (!node->change.held)
 		r = write_change(a, node, err);
 	if (r == 0)
