@@ -7,8 +7,6 @@ FUZZ_SECONDS ?= 60
 SUITES  ?=
 ARGS    ?=
 
-VERSION := 0.1.0
-
 # ---- variants: the same tree of files under another build folder -----------
 # VARIANT is empty (the real thing), asan, mutant or fuzz.
 VARIANT ?=
@@ -44,7 +42,7 @@ REPLAY := $(FUZZERS:%=$(B)/tests/replay_%)
 
 # ---- flags --------------------------------------------------------------------
 OPTIONAL := $(shell tools/cc_flags.sh "$(CC)" $(B)/.flags-$(subst /,_,$(subst $() ,_,$(CC))))
-CPPFLAGS_ALL = -D_GNU_SOURCE -DCLOISTER_VERSION='"$(VERSION)"' -Isrc -I$(B)/gen $(CPPFLAGS)
+CPPFLAGS_ALL = -D_GNU_SOURCE -Isrc -I$(B)/gen $(CPPFLAGS)
 CFLAGS ?= -O2 -g
 WARN   := -Wall -Wextra -Werror
 CFLAGS_ALL = -std=gnu17 $(CFLAGS) $(WARN) $(OPTIONAL) $(VARIANT_FLAGS) \

@@ -1,6 +1,7 @@
 /* boundary.h - what a cell's walls are made of: one table of functions per kind. */
 #ifndef CLOISTER_BOUNDARY_H
 #define CLOISTER_BOUNDARY_H
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -16,6 +17,8 @@ struct boundary_ground {
 	const struct cgroup *cgroup;
 	int libexec;                    /* folder of the helper executables */
 	int changes;                    /* folder for overlays' changes, or -1 */
+	bool pids_limited;              /* by the cgroup */
+	const char *hidden[3];          /* cloister's own folders: shown by no grant */
 	/* The first INIT_SPAWN, the agent's: it waits for init in the channel, so
 	 * that the agent starts without init and supervisor asking each other. */
 	const struct buf *spawn;
@@ -27,6 +30,7 @@ struct boundary_cell {
 	pid_t init;                     /* as the host sees it */
 	int pidfd, channel;             /* init's; see ipc/init_channel.h */
 	int userns;                     /* for the collector; -1 if there is no overlay */
+	int scratch;                    /* where all that is limited by --disk is */
 	int uppers[CELL_GRANTS_MAX];    /* changed files of each overlay grant, or -1 */
 };
 

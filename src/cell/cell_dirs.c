@@ -177,8 +177,8 @@ cell_find(int folder, bool runtime, const char *word, struct cell_entry *ret_ent
           struct err *err)
 {
 	OWN(freep) struct cell_entry *entries = NULL;
-	const struct cell_entry *found = NULL;
-	size_t n, len = strlen(word), hits = 0;
+	const struct cell_entry *found = NULL, *called = NULL;
+	size_t n, len = strlen(word), hits = 0, same = 0;
 	int r;
 
 	r = cell_list(folder, runtime, &entries, &n, err);
@@ -187,15 +187,24 @@ cell_find(int folder, bool runtime, const char *word, struct cell_entry *ret_ent
 	for (size_t i = 0; i < n; i++) {
 		const struct cell_entry *e = &entries[i];
 
-		if (len > 0 && (strcmp(e->id, word) == 0 || strcmp(e->name, word) == 0)) {
-			found = e;
-			hits = 1;
-			break;
+		if (len > 0 && strcmp(e->id, word) == 0) {
+			*ret_entry = *e;
+			return 0;
 		}
-		if (len > 0 && strncmp(e->id, word, len) == 0) {
+		if (len > 0 && strcmp(e->name, word) == 0) {
+			called = e;
+			same++;
+		} else if (len > 0 && strncmp(e->id, word, len) == 0) {
 			found = e;
 			hits++;
 		}
+	}
+	if (same > 1)
+		return err_set(err, ENOTUNIQ, "%zu cells are called '%s': give an id, see "
+		               "`cloister ps -a`", same, word);
+	if (same == 1) {
+		found = called;
+		hits = 1;
 	}
 	if (hits == 0)
 		return err_set(err, ENOENT, "there is no cell '%s': see `cloister ps -a`", word);

@@ -33,6 +33,15 @@ cli_connect_entry(int runtime, const struct cell_entry *entry, struct err *err)
 	return TAKE_FD(fd);
 }
 
+static bool
+has_ended(const char *word)
+{
+	OWN(closep) int state = cell_state_open(false, NULL);
+	struct cell_entry entry;
+
+	return state >= 0 && cell_find(state, false, word, &entry, NULL) == 0;
+}
+
 int
 cli_connect(const char *word, struct cell_entry *ret_entry, struct err *err)
 {
@@ -42,6 +51,8 @@ cli_connect(const char *word, struct cell_entry *ret_entry, struct err *err)
 	if (runtime < 0)
 		return runtime;
 	r = cell_find(runtime, true, word, ret_entry, err);
+	if (r == -ENOENT && has_ended(word))
+		return err_set(err, ENOENT, "cell '%s' has ended", word);
 	return r < 0 ? r : cli_connect_entry(runtime, ret_entry, err);
 }
 

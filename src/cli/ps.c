@@ -170,26 +170,46 @@ show_ended(struct ps *ps, const struct cell_record *record)
 }
 
 static int
+by_start(const void *a, const void *b)
+{
+	const struct info *x = a, *y = b;
+
+	return x->started_ns < y->started_ns ? -1 : x->started_ns > y->started_ns;
+}
+
+static int
 list_running(struct ps *ps, struct err *err)
 {
 	OWN(closep) int runtime = cell_runtime_open(err);
 	OWN(freep) struct cell_entry *entries = NULL;
-	size_t n;
+	OWN(freep) struct info *infos = NULL;
+	size_t n, running = 0;
 
 	if (runtime < 0)
 		return runtime;
 	if (cell_list(runtime, true, &entries, &n, err) < 0)
 		return -err->code;
-	for (size_t i = 0; i < n; i++) {
-		struct info info;
-
-		/* One that ended meanwhile is no longer running. */
-		if (ask_info(runtime, &entries[i], &info) < 0)
-			continue;
-		show_running(ps, &info);
-		cell_spec_free(&info.spec);
+	infos = calloc(n + 1, sizeof(*infos));
+	if (infos == NULL)
+		return err_errno(err, "cannot list the cells");
+	/* One that ended meanwhile is no longer running. */
+	for (size_t i = 0; i < n; i++)
+		if (ask_info(runtime, &entries[i], &infos[running]) == 0)
+			running++;
+	qsort(infos, running, sizeof(*infos), by_start);
+	for (size_t i = 0; i < running; i++) {
+		show_running(ps, &infos[i]);
+		cell_spec_free(&infos[i].spec);
 	}
 	return 0;
+}
+
+static int
+by_end(const void *a, const void *b)
+{
+	const struct cell_record *x = a, *y = b;
+
+	return x->ended_ns < y->ended_ns ? -1 : x->ended_ns > y->ended_ns;
 }
 
 static void
@@ -197,16 +217,23 @@ list_ended(struct ps *ps)
 {
 	OWN(closep) int state = cell_state_open(false, NULL);
 	OWN(freep) struct cell_entry *entries = NULL;
-	size_t n;
+	OWN(freep) struct cell_record *records = NULL;
+	size_t n, ended = 0;
 
 	if (state < 0 || cell_list(state, false, &entries, &n, NULL) < 0)
 		return;
-	for (size_t i = 0; i < n; i++) {
-		OWN(cell_record_free) struct cell_record record = {0};
+	records = calloc(n + 1, sizeof(*records));
+	for (size_t i = 0; records != NULL && i < n; i++) {
 		OWN(closep) int dir = openat(state, entries[i].dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-		if (dir >= 0 && cell_record_read(dir, &record, NULL) == 0)
-			show_ended(ps, &record);
+		if (dir >= 0 && cell_record_read(dir, &records[ended], NULL) == 0)
+			ended++;
+	}
+	if (ended > 0)
+		qsort(records, ended, sizeof(*records), by_end);
+	for (size_t i = 0; i < ended; i++) {
+		show_ended(ps, &records[i]);
+		cell_record_free(&records[i]);
 	}
 }
 

@@ -8,6 +8,7 @@ struct err;
 struct run {
 	struct cell_spec spec;
 	enum { RUN_TTY_AUTO, RUN_TTY_YES, RUN_TTY_NO } tty;
+	bool has_workspace;
 	char **given;                   /* -e NAME=VALUE, in order */
 	size_t n_given;
 };

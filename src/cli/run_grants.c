@@ -147,11 +147,15 @@ run_add_workspace(struct run *run, const char *text, struct err *err)
 	if (r < 0)
 		return r;
 	grant->workspace = true;
-	cwd = strdup(grant->cell);
-	if (cwd == NULL)
-		return err_set(err, ENOMEM, "out of memory");
-	free(run->spec.cwd);
-	run->spec.cwd = cwd;
+	if (!run->has_workspace) {
+		/* The first is where the command starts. */
+		cwd = strdup(grant->cell);
+		if (cwd == NULL)
+			return err_set(err, ENOMEM, "out of memory");
+		free(run->spec.cwd);
+		run->spec.cwd = cwd;
+		run->has_workspace = true;
+	}
 	return add_git_folder(run, grant->host, access, err);
 }
 

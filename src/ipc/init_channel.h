@@ -15,6 +15,8 @@ enum init_message {
 	INIT_FAILED,
 	/* child -> supervisor, one for each overlay: u32 grant; fd: its upper folder. */
 	INIT_UPPER,
+	/* child -> supervisor; fd: the cell's scratch space. */
+	INIT_SCRATCH,
 	/* init -> supervisor: the restrictions are on, ready to spawn. */
 	INIT_READY,
 	/* supervisor -> init: u32 handle, u32 flags, u32 rows, u32 columns, str cwd,

@@ -16,7 +16,6 @@
 #include "base/err.h"
 #include "base/own.h"
 #include "base/utf8.h"
-#include "workspace/workspace.h"
 
 char *
 wtree_show(char shown[WTREE_SHOWN_MAX], const char *path)
@@ -46,17 +45,12 @@ wtree_show(char shown[WTREE_SHOWN_MAX], const char *path)
 int
 wtree_path_push(struct wtree_path *path, const char *name, struct err *err)
 {
-	size_t len = strlen(name), want = path->len + len + 2;
-	char *text;
+	size_t len = strlen(name);
 
-	if (want > path->cap) {
-		want = want < 512 ? 512 : want * 2;
-		text = realloc(path->text, want);
-		if (text == NULL)
-			return err_errno(err, "cannot look through the changes");
-		path->text = text;
-		path->cap = want;
-	}
+	if (path->text == NULL && (path->text = calloc(1, WTREE_PATH_MAX)) == NULL)
+		return err_errno(err, "cannot look through the changes");
+	if (path->len + len + 2 > WTREE_PATH_MAX)
+		return err_set(err, ENAMETOOLONG, "folders are nested too deep");
 	if (path->len > 0)
 		path->text[path->len++] = '/';
 	memcpy(path->text + path->len, name, len + 1);

@@ -7,6 +7,8 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
+#include "workspace/workspace.h"
+
 struct err;
 
 /* Only on folders of an upper layer or of collected changes. */
@@ -21,10 +23,12 @@ struct err;
 /* PATH made safe to print and short enough for a message.  Returns SHOWN. */
 char *wtree_show(char shown[WTREE_SHOWN_MAX], const char *path);
 
-/* A path that grows and shrinks with the walk; at most WORKSPACE_DEPTH_MAX names. */
+/* A path that grows and shrinks with the walk, without ever moving.  Room for two
+ * walks of WORKSPACE_DEPTH_MAX, one going on from the other. */
+#define WTREE_PATH_MAX (2 * (WORKSPACE_DEPTH_MAX + 1) * 256)
 struct wtree_path {
 	char *text;
-	size_t len, cap;
+	size_t len;
 };
 int wtree_path_push(struct wtree_path *path, const char *name, struct err *err);
 void wtree_path_pop(struct wtree_path *path, size_t len);

@@ -328,6 +328,7 @@ static int
 walk_place(struct walk *walk, struct place *at, struct err *err)
 {
 	OWN(wtree_names_free) struct wtree_names new = {0}, old = {0};
+	char shown[WTREE_SHOWN_MAX];
 	size_t i = 0, j = 0;
 	const char *name;
 	int r = 0, order;
@@ -336,6 +337,8 @@ walk_place(struct walk *walk, struct place *at, struct err *err)
 		r = wtree_names_load(at->changes, &new, err);
 	if (r == 0 && at->opaque && at->real >= 0)
 		r = wtree_names_load(at->real, &old, err);
+	if (r < 0 && walk->path.len > 0)
+		(void)err_wrap(err, "'%s'", wtree_show(shown, walk->path.text));
 	while (r == 0 && (i < new.n || j < old.n)) {
 		order = i == new.n ? 1 : j == old.n ? -1 : strcmp(new.name[i], old.name[j]);
 		name = order <= 0 ? new.name[i] : old.name[j];

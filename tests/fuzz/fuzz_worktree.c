@@ -50,36 +50,32 @@ write_file(int dir, const char *path, const char *text)
 	}
 }
 
-static void
-leave(void)
-{
-	workspace_remove_tree(top, NULL);
-	rmdir(lab);
-}
-
+/* In memory, where it can say all that an upper folder says. */
 static void
 set_up(void)
 {
-	if (top >= 0) {
-		close(ws.real);
-		close(ws.changes);
-		close(outside);
-		assert(workspace_remove_tree(top, NULL) == 0);
-	} else {
-		/* In memory, where it can say all that an upper folder says. */
-		strcpy(lab, "/dev/shm/fuzz-worktree-XXXXXX");
-		if (mkdtemp(lab) == NULL || setxattr(lab, "user.test", "y", 1, 0) < 0) {
-			rmdir(lab);
-			strcpy(lab, "/tmp/fuzz-worktree-XXXXXX");
-			assert(mkdtemp(lab) != NULL);
-		}
-		atexit(leave);
-		top = open(lab, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	strcpy(lab, "/dev/shm/fuzz-worktree-XXXXXX");
+	if (mkdtemp(lab) == NULL || setxattr(lab, "user.test", "y", 1, 0) < 0) {
+		rmdir(lab);
+		strcpy(lab, "/tmp/fuzz-worktree-XXXXXX");
+		assert(mkdtemp(lab) != NULL);
 	}
+	top = open(lab, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	outside = open_new("outside");
 	write_file(outside, "config", "canary");
 	write_file(outside, "a", "canary");
 	ws = (struct workspace){ .real = open_new("real"), .changes = open_new("changes") };
+}
+
+static void
+tear_down(void)
+{
+	close(ws.real);
+	close(ws.changes);
+	close(outside);
+	assert(workspace_remove_tree(top, NULL) == 0);
+	close(top);
+	assert(rmdir(lab) == 0);
 }
 
 /* ---- what was done ---------------------------------------------------------------- */
@@ -274,5 +270,6 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (; in.left > 0 && steps < 128; steps++)
 		do_step(&in, true);
 	apply_and_check();
+	tear_down();
 	return 0;
 }

@@ -125,14 +125,16 @@ static const struct filter_case filter_personality[] = {
 };
 
 /* The limit on core files is 1, at which the kernel starts no handler for a crash.
- * At 0 it would start the host's, as the host's root, on the agent's memory. */
+ * At 0 it would start the host's, as the host's root, on the agent's memory.  Programs
+ * that guard secrets ask for 0 and give up when it is refused: they are told that it
+ * is done, and core files there are none either way. */
 static const struct filter_case filter_setrlimit[] = {
-	{ DENY,  { IS(0, RLIMIT_CORE) } },
+	{ ERRNO(0), { IS(0, RLIMIT_CORE) } },
 	{ ALLOW, { END } },
 };
 static const struct filter_case filter_prlimit[] = {
 	{ ALLOW, { IS_NULL(2) } },
-	{ DENY,  { IS(1, RLIMIT_CORE) } },
+	{ ERRNO(0), { IS(1, RLIMIT_CORE) } },
 	{ ALLOW, { END } },
 };
 

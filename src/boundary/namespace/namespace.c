@@ -106,6 +106,10 @@ await_ready(const struct cell_spec *spec, struct boundary_cell *cell, struct err
 			return err_set(err, EPIPE, "the cell's first process died before it was ready");
 		if (message.type == INIT_READY)
 			return 0;
+		if (message.type == INIT_SCRATCH && cell->scratch < 0) {
+			cell->scratch = ipc_take_fd(&message, 0);
+			continue;
+		}
 		if (message.type == INIT_UPPER && take_upper(cell, &message, spec->n_grants) == 0)
 			continue;
 		if (message.type == INIT_FAILED && buf_get_u32(&message.body, &code) == 0 &&
@@ -146,6 +150,7 @@ abandon(struct boundary_cell *cell)
 	closep(&cell->pidfd);
 	closep(&cell->channel);
 	closep(&cell->userns);
+	closep(&cell->scratch);
 	for (size_t i = 0; i < CELL_GRANTS_MAX; i++)
 		closep(&cell->uppers[i]);
 }
@@ -181,7 +186,7 @@ static int
 namespace_start(const struct cell_spec *spec, const struct boundary_ground *ground,
                 struct boundary_cell *ret_cell, struct err *err)
 {
-	struct boundary_cell cell = { .pidfd = -1, .channel = -1, .userns = -1 };
+	struct boundary_cell cell = { .pidfd = -1, .channel = -1, .userns = -1, .scratch = -1 };
 	struct ns_plan plan = { .spec = spec, .ground = ground, .channel = -1, .init_exe = -1 };
 	int r;
 

@@ -93,10 +93,12 @@ set_kernel(const struct ns_plan *plan, struct err *err)
 }
 
 static int
-set_limits(const struct cell_spec *spec, struct err *err)
+set_limits(const struct ns_plan *plan, struct err *err)
 {
-	/* Of this user in this user namespace, threads included; init is one. */
-	struct rlimit pids = { spec->limits.pids + 1, spec->limits.pids + 1 };
+	/* Of this user in this user namespace, threads included; init is one.  A cgroup's
+	 * limit is to strike first, because it counts how often it did. */
+	const rlim_t most = plan->spec->limits.pids + 1 + (plan->ground->pids_limited ? 64 : 0);
+	struct rlimit pids = { most, most };
 	/* One, not zero: at zero a core_pattern pipe would still be run, by the host. */
 	struct rlimit core = { 1, 1 };
 	struct rlimit now;
@@ -181,31 +183,23 @@ become_init(const struct ns_plan *plan, int landlock, struct err *err)
 	return err_errno(err, "cannot run cloister-init");
 }
 
-static int
-send_uppers(const struct ns_plan *plan, const int uppers[CELL_GRANTS_MAX], struct err *err)
+int
+ns_send_folder(const struct ns_plan *plan, uint32_t type, size_t grant, int folder,
+               struct err *err)
 {
-	for (uint32_t i = 0; i < plan->spec->n_grants; i++) {
-		OWN(buf_free) struct buf message;
-		int r;
+	OWN(buf_free) struct buf message;
 
-		if (uppers[i] < 0)
-			continue;
-		ipc_begin(&message, INIT_UPPER);
-		buf_put_u32(&message, i);
-		r = ipc_send(plan->channel, &message, &uppers[i], 1, err);
-		if (r < 0)
-			return r;
-	}
-	return 0;
+	ipc_begin(&message, type);
+	if (type == INIT_UPPER)
+		buf_put_u32(&message, (uint32_t)grant);
+	return ipc_send(plan->channel, &message, &folder, 1, err);
 }
 
 static int
 build_cell(const struct ns_plan *plan, struct err *err)
 {
-	int uppers[CELL_GRANTS_MAX], landlock, r;
+	int landlock, r;
 
-	for (size_t i = 0; i < CELL_GRANTS_MAX; i++)
-		uppers[i] = -1;
 	r = wait_for_maps(plan, err);
 	if (r == 0)
 		r = become_inner_root(plan, err);
@@ -215,11 +209,9 @@ build_cell(const struct ns_plan *plan, struct err *err)
 	if (r == 0)
 		r = set_kernel(plan, err);
 	if (r == 0)
-		r = ns_build_root(plan, uppers, err);
+		r = ns_build_root(plan, err);
 	if (r == 0)
-		r = send_uppers(plan, uppers, err);
-	if (r == 0)
-		r = set_limits(plan->spec, err);
+		r = set_limits(plan, err);
 	if (r == 0)
 		r = make_landlock(plan, &landlock, err);
 	if (r == 0)

@@ -42,9 +42,12 @@ int ns_prepare_grants(struct ns_plan *plan, struct err *err);
 _Noreturn void ns_child_run(struct ns_plan *plan);
 
 /* ns_root.c: the cell's file system; called in the child, leaves it inside the
- * new root.  UPPERS gets the overlays' upper folders, or -1. */
-int ns_build_root(const struct ns_plan *plan, int uppers[CELL_GRANTS_MAX],
-                  struct err *err);
+ * new root.  The scratch space and the overlays' upper folders are told to the
+ * supervisor. */
+int ns_build_root(const struct ns_plan *plan, struct err *err);
+/* Tell the supervisor of a folder: INIT_SCRATCH, or INIT_UPPER of GRANT. */
+int ns_send_folder(const struct ns_plan *plan, uint32_t type, size_t grant, int folder,
+                   struct err *err);
 
 /* ns_etc.c: the generated /etc in the folder ROOT. */
 int ns_make_etc(int root, const struct cell_spec *spec, struct err *err);

@@ -22,6 +22,7 @@
 #include "base/io.h"
 #include "base/own.h"
 #include "boundary/namespace/ns_plan.h"
+#include "ipc/init_channel.h"
 
 static int
 make_folders(int root, struct err *err)
@@ -300,7 +301,7 @@ open_changes(const struct ns_plan *plan, int root, int scratch, struct err *err)
 
 static int
 make_upper(const struct ns_plan *plan, int lower, int changes, size_t grant,
-           int *ret_upper, struct err *err)
+           struct err *err)
 {
 	uid_t agent = plan->spec->root ? 0 : CELL_AGENT_ID;
 	OWN(closep) int upper = -1;
@@ -315,8 +316,7 @@ make_upper(const struct ns_plan *plan, int lower, int changes, size_t grant,
 	upper = openat(changes, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (upper < 0 || fchown(upper, agent, agent) < 0 || fchmod(upper, st.st_mode & 0777) < 0)
 		return err_errno(err, "cannot make room for the workspace's changes");
-	*ret_upper = TAKE_FD(upper);
-	return 0;
+	return ns_send_folder(plan, INIT_UPPER, grant, upper, err);
 }
 
 /* Put MOUNT, the workspace, below an upper folder; the overlay takes its place in
@@ -324,7 +324,7 @@ make_upper(const struct ns_plan *plan, int lower, int changes, size_t grant,
  * tells nothing then. */
 static int
 lay_over(const struct ns_plan *plan, int root, int changes, size_t grant, int *mount,
-         int *ret_upper, struct err *err)
+         struct err *err)
 {
 	char upper[48], work[48];
 	const char *const options[] = { "lowerdir", ".lower", "upperdir", upper,
@@ -333,7 +333,7 @@ lay_over(const struct ns_plan *plan, int root, int changes, size_t grant, int *m
 
 	snprintf(upper, sizeof(upper), "/proc/self/fd/%d/%zu", changes, grant);
 	snprintf(work, sizeof(work), "/proc/self/fd/%d/work%zu", changes, grant);
-	r = make_upper(plan, *mount, changes, grant, ret_upper, err);
+	r = make_upper(plan, *mount, changes, grant, err);
 	if (r == 0)
 		r = ns_attach(*mount, root, ".lower", err);
 	if (r < 0)
@@ -348,8 +348,7 @@ lay_over(const struct ns_plan *plan, int root, int changes, size_t grant, int *m
 }
 
 static int
-attach_grant(const struct ns_plan *plan, int root, int changes, size_t i, int *ret_upper,
-             struct err *err)
+attach_grant(const struct ns_plan *plan, int root, int changes, size_t i, struct err *err)
 {
 	const struct cell_grant *grant = &plan->spec->grants[i];
 	OWN(closep) int mount = plan->grants[i];
@@ -367,7 +366,7 @@ attach_grant(const struct ns_plan *plan, int root, int changes, size_t i, int *r
 		attrs |= MOUNT_ATTR_RDONLY;
 	r = ns_set_attrs(mount, attrs, true, err);
 	if (r == 0 && grant->access == CELL_OVERLAY && CONTROL_ON("workspace-overlay"))
-		r = lay_over(plan, root, changes, i, &mount, ret_upper, err);
+		r = lay_over(plan, root, changes, i, &mount, err);
 	if (r < 0)
 		return r;
 	if (fstat(mount, &st) < 0)
@@ -377,8 +376,7 @@ attach_grant(const struct ns_plan *plan, int root, int changes, size_t i, int *r
 }
 
 static int
-attach_grants(const struct ns_plan *plan, int root, int scratch,
-              int uppers[CELL_GRANTS_MAX], struct err *err)
+attach_grants(const struct ns_plan *plan, int root, int scratch, struct err *err)
 {
 	OWN(closep) int changes = -1;
 	int r = 0;
@@ -389,9 +387,33 @@ attach_grants(const struct ns_plan *plan, int root, int scratch,
 			return changes;
 	}
 	for (size_t i = 0; r == 0 && i < plan->spec->n_grants; i++)
-		r = attach_grant(plan, root, changes, i, &uppers[i], err);
+		r = attach_grant(plan, root, changes, i, err);
 	/* Only there if the changes go to disk. */
 	umount2(".changes", MNT_DETACH);
+	return r;
+}
+
+/* Where a grant brings cloister's own folders along, they are covered: to an ordinary
+ * user's other cells, the agent would be their operator. */
+static int
+hide_own(const struct ns_plan *plan, int root, const struct cell_grant *grant,
+         struct err *err)
+{
+	size_t len = strlen(grant->host);
+	int r = 0;
+
+	for (const char *const *own = plan->ground->hidden; r == 0 && *own != NULL; own++) {
+		OWN(freep) char *inside = NULL;
+		OWN(closep) int target = -1;
+
+		if (strncmp(*own, grant->host, len) != 0 || (*own)[len] != '/')
+			continue;
+		inside = str_format("%s%s", grant->cell, *own + len);
+		target = inside == NULL ? -ENOMEM : ns_make_target(root, inside, false, err);
+		if (target < 0)
+			return err_wrap(err, "cannot hide cloister's own folder '%s'", *own);
+		r = ns_bind(root, "sys", target, "", NS_QUIET | MOUNT_ATTR_RDONLY, err);
+	}
 	return r;
 }
 
@@ -407,7 +429,7 @@ enter_root(int root, struct err *err)
 }
 
 int
-ns_build_root(const struct ns_plan *plan, int uppers[CELL_GRANTS_MAX], struct err *err)
+ns_build_root(const struct ns_plan *plan, struct err *err)
 {
 	const char *const options[] = { "mode", "0755", "size", "4m", "nr_inodes", "8k", NULL };
 	OWN(closep) int root = -1, scratch = -1;
@@ -436,7 +458,11 @@ ns_build_root(const struct ns_plan *plan, int uppers[CELL_GRANTS_MAX], struct er
 	if (r == 0)
 		r = make_scratch(plan, root, &scratch, err);
 	if (r == 0)
-		r = attach_grants(plan, root, scratch, uppers, err);
+		r = ns_send_folder(plan, INIT_SCRATCH, 0, scratch, err);
+	if (r == 0)
+		r = attach_grants(plan, root, scratch, err);
+	for (size_t i = 0; r == 0 && i < plan->spec->n_grants; i++)
+		r = hide_own(plan, root, &plan->spec->grants[i], err);
 	if (r < 0)
 		return r;
 	if (unlinkat(root, ".lower", AT_REMOVEDIR) < 0 ||

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
+#include <limits.h>
 #include <linux/capability.h>
 #include <signal.h>
 #include <stdio.h>
@@ -127,9 +128,11 @@ make_cgroup(struct supervisor *sv, struct err *err)
 	unsigned missing = 0;
 	int r;
 
+
 	r = cgroup_create(sv->spec.id, &limits, &sv->cgroup, &missing, why, sizeof(why), err);
 	if (r == 0 && cgroup_paths(sv->cgroup)[0] != '\0')
 		r = create_file_at(sv->place.dir, "cgroups", 0600, cgroup_paths(sv->cgroup), err);
+	sv->pids_limited = (missing & CGROUP_PIDS) == 0;
 	return r < 0 ? r : judge_missing(sv, missing, why, err);
 }
 
@@ -211,21 +214,63 @@ describe_agent(struct supervisor *sv, struct buf *ret_spawn, int ret_inside[3],
 	return 0;
 }
 
+/* Where an open folder is; NULL if it is nowhere. */
+static char *
+path_of(int folder)
+{
+	char link[48], path[PATH_MAX];
+	ssize_t n;
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", folder);
+	n = folder < 0 ? -1 : readlink(link, path, sizeof(path) - 1);
+	if (n < 0)
+		return NULL;
+	path[n] = '\0';
+	return strdup(path);
+}
+
+/* A grant in cloister's own folders would be one of its cells' making. */
+static int
+check_grants(const struct supervisor *sv, const char *own, struct err *err)
+{
+	size_t len = own == NULL ? 0 : strlen(own);
+
+	for (size_t i = 0; own != NULL && i < sv->spec.n_grants; i++) {
+		const char *host = sv->spec.grants[i].host;
+
+		if (strncmp(host, own, len) == 0 && (host[len] == '/' || host[len] == '\0'))
+			return err_set(err, EPERM, "'%s' cannot be granted: cloister keeps its cells' "
+			               "records there", host);
+	}
+	return 0;
+}
+
 /* The walls, and the agent behind them. */
 static int
 start_cell(struct supervisor *sv, struct err *err)
 {
 	OWN(buf_free) struct buf spawn = {0};
+	OWN(closep) int state_folder = cell_state_open(false, NULL);
+	OWN(freep) char *runtime = path_of(sv->place.runtime);
+	OWN(freep) char *state = path_of(state_folder);
 	bool tty = sv->spec.tty;
 	int inside[3] = { -1, -1, -1 };
 	struct boundary_ground ground = {
 		.slot = sv->place.entry.slot, .cgroup = sv->cgroup, .libexec = sv->libexec,
-		.changes = sv->changes,
+		.changes = sv->changes, .pids_limited = sv->pids_limited,
+		.hidden = { runtime, state },
 		.spawn = &spawn, .spawn_fds = inside + (tty ? 2 : 0),
 	};
 	int r;
 
-	r = describe_agent(sv, &spawn, inside, err);
+	/* The list ends at the first that is not there. */
+	if (runtime == NULL)
+		return err_set(err, ENOENT, "the runtime folder was removed");
+	r = check_grants(sv, runtime, err);
+	if (r == 0)
+		r = check_grants(sv, state, err);
+	if (r == 0)
+		r = describe_agent(sv, &spawn, inside, err);
 	ground.n_spawn_fds = !tty ? 3 : inside[2] >= 0 ? 1 : 0;
 	if (r == 0)
 		r = boundary_namespace.start(&sv->spec, &ground, &sv->cell, err);
@@ -420,7 +465,7 @@ main(void)
 {
 	static struct supervisor sv = {
 		.libexec = -1, .state = -1, .changes = -1, .log = -1,
-		.cell = { .pidfd = -1, .channel = -1, .userns = -1 },
+		.cell = { .pidfd = -1, .channel = -1, .userns = -1, .scratch = -1 },
 	};
 	struct err err = {0};
 	int r, status;

@@ -83,10 +83,7 @@ disk_is_full(const struct supervisor *sv)
 {
 	struct statvfs fs;
 
-	for (size_t i = 0; i < sv->spec.n_grants; i++)
-		if (sv->cell.uppers[i] >= 0 && fstatvfs(sv->cell.uppers[i], &fs) == 0)
-			return fs.f_bavail == 0 || fs.f_favail == 0;
-	return false;
+	return fstatvfs(sv->cell.scratch, &fs) == 0 && (fs.f_bavail == 0 || fs.f_favail == 0);
 }
 
 static void
@@ -143,11 +140,13 @@ tell_spawn_error(struct supervisor *sv)
 
 	if (sv->spawn_error == ENOENT && strchr(name, '/') == NULL)
 		find_outside(name, outside, sizeof(outside));
+	/* An error, so also with -q; and with -d, whose `run` is still waiting. */
 	if (outside[0] != '\0')
-		supervisor_say(sv, "cannot run '%s': it is not in the cell; here it is '%s', which "
-		               "-v can grant", name, outside);
+		dprintf(STDERR_FILENO, "cloister: cannot run '%s': it is not in the cell; here it is "
+		        "'%s', which -v can grant\n", name, outside);
 	else
-		supervisor_say(sv, "cannot run '%s': %s", name, strerrordesc_np(sv->spawn_error));
+		dprintf(STDERR_FILENO, "cloister: cannot run '%s': %s\n", name,
+		        strerrordesc_np(sv->spawn_error));
 	return sv->spawn_error == ENOENT ? 127 : 126;
 }
 
@@ -317,7 +316,7 @@ keep_state(struct supervisor *sv, int status)
 	record.n_changes = (uint32_t)collect_all(sv);
 	record.ended_ns = now_ns();
 	memcpy(record.cause, sv->cause, sizeof(record.cause));
-	if (record.n_changes == 0 && !sv->spec.detached) {
+	if (record.n_changes == 0 && (!sv->spec.detached || sv->spawn_error != 0)) {
 		snprintf(entry, sizeof(entry), "%s.%s", sv->spec.id, sv->spec.name);
 		folder = cell_state_open(false, NULL);
 		if (folder >= 0)

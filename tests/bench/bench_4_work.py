@@ -1,0 +1,190 @@
+"""What the walls cost the work behind them: a compile, git status, single calls.
+
+The same clock, inside and outside: spawn_loop runs on either side and times its
+commands there.  A workspace's changes being kept after the end is a row of its own."""
+import os
+import shutil
+
+from bench import Samples, Unmeasured, group
+from lab import PATH, SEP
+
+MODES = (("rw", ":rw"), ("overlay", ""))
+
+UNIT = """#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <math.h>
+struct node{n} {{ struct node{n} *left, *right; char key[32]; double weight; }};
+"""
+FUNCTION = """
+static struct node{n} *insert{n}_{i}(struct node{n} *t, const char *key, double w)
+{{
+	if (t == NULL) {{
+		t = calloc(1, sizeof(*t));
+		snprintf(t->key, sizeof(t->key), "%s-{i}", key);
+		t->weight = sqrt(w) * {i};
+		return t;
+	}}
+	int c = strcmp(key, t->key);
+	if (c < 0)
+		t->left = insert{n}_{i}(t->left, key, w);
+	else if (c > 0)
+		t->right = insert{n}_{i}(t->right, key, w);
+	for (size_t k = 0; k < strlen(key); k++)
+		t->weight += key[k] * {i} % 7;
+	return t;
+}}
+double walk{n}_{i}(const char **keys, size_t len)
+{{
+	struct node{n} *t = NULL;
+	double sum = 0;
+	for (size_t k = 0; k < len; k++)
+		t = insert{n}_{i}(t, keys[k], (double)k);
+	while (t != NULL) {{
+		sum += t->weight;
+		t = sum > {i} ? t->left : t->right;
+	}}
+	return sum;
+}}
+"""
+MAKEFILE = """OBJECTS := $(patsubst %.c,out/%.o,$(wildcard *.c))
+out/program: $(OBJECTS)
+\t$(CC) -o $@ $^ -lm
+out/%.o: %.c
+\t@mkdir -p out
+\t$(CC) -O1 -c -o $@ $<
+"""
+
+
+def own(who, folder):
+    for path, folders, files in os.walk(folder):
+        for name in [".", *folders, *files]:
+            os.chown(os.path.join(path, name), who.uid, who.gid)
+
+
+def sources(who):
+    folder = who.home / "compile"
+    folder.mkdir()
+    for n in range(20):
+        text = UNIT.format(n=n) + "".join(FUNCTION.format(n=n, i=i) for i in range(1, 21))
+        (folder / f"unit{n}.c").write_text(text)
+    (folder / "main.c").write_text("int main(void) { return 0; }\n")
+    (folder / "Makefile").write_text(MAKEFILE)
+    own(who, folder)
+    return folder
+
+
+def repository(who):
+    folder = who.home / "repository"
+    for d in range(100):
+        (folder / f"d{d}").mkdir(parents=True)
+        for f in range(20):
+            (folder / f"d{d}" / f"f{f}.txt").write_text(f"{d} {f}\n" * 20)
+    own(who, folder)
+    for args in (["init", "-q"], ["add", "."],
+                 ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "-m", "all"]):
+        done = who.run(["git", "-C", folder, *args])
+        if done.returncode != 0:
+            raise Unmeasured(f"git: {done.stderr.strip()}")
+    return folder
+
+
+def samples_of(run, what):
+    """(wall, cpu) in milliseconds, from what spawn_loop printed."""
+    walls, cpus = Samples(), Samples()
+    for line in run.stdout.splitlines():
+        _, wall, cpu, status = map(int, line.split())
+        if status != 0:
+            raise Unmeasured(f"{what}: status {status}")
+        walls.append(wall / 1e6)
+        cpus.append(cpu / 1e6)
+    if run.returncode != 0 or not walls:
+        raise Unmeasured(f"{what}: status {run.returncode}: {run.stderr.strip()[-300:]}")
+    return walls, cpus
+
+
+class Place:
+    """Where a command is timed: outside, or in a cell with FOLDER as its workspace."""
+
+    def __init__(self, lab, who, folder, mode=None):
+        self.lab, self.who, self.folder = lab, who, folder
+        self.argv = []
+        if mode is not None:
+            self.argv = [lab.cloister, "run", "-q", "-w", f"{folder}{mode}", "-e", f"PATH={PATH}",
+                         "-v", f"{lab.bin}:{lab.bin}:ro", "--"]
+        self.walls, self.cpus = Samples(), Samples()
+
+    def time(self, loop, command, keep=True):
+        run = self.who.run([*self.argv, self.lab.bin / "spawn_loop", *loop, SEP, *command],
+                           cwd=self.folder)
+        walls, cpus = samples_of(run, f"{command[0]} in {self.argv or 'the open'}")
+        if keep:
+            self.walls += walls
+            self.cpus += cpus
+
+    def tidy(self):
+        if self.argv:
+            self.who.run([self.lab.cloister, "discard", "--all"])
+
+
+def interleave(places, rounds, before, loop, command):
+    for i in range(-1, rounds):
+        for place in places.values():
+            before()
+            place.time(loop, command, keep=i >= 0)
+            place.tidy()
+
+
+def report_places(report, places, name, how, barred):
+    """Noise only ever adds, so few long samples are compared by their fastest, and
+    many short ones by their median.  CPU time suffers less from other processes."""
+    outside = places.pop("outside")
+    for mode, place in places.items():
+        report.row(f"work: {name}, {mode} workspace", how(place.walls), "ms", place.walls.spread,
+                   "outside", how(outside.walls), "ratio <= 1.03" if mode in barred else None)
+        report.row(f"work: {name}, {mode} workspace, CPU time", how(place.cpus), "ms",
+                   place.cpus.spread, "outside", how(outside.cpus))
+
+
+def places_of(lab, folder):
+    places = {"outside": Place(lab, lab.user, folder)}
+    return places | {name: Place(lab, lab.user, folder, mode) for name, mode in MODES}
+
+
+@group("compile")
+def compile_project(lab, report):
+    folder = sources(lab.user)
+    places = places_of(lab, folder)
+    interleave(places, report.pick(9, 2),
+               lambda: shutil.rmtree(folder / "out", ignore_errors=True),
+               ["-n", 1], ["make", "-s", "-j2"])
+    report_places(report, places, "compile", min, ("rw", "overlay"))
+
+
+@group("git")
+def git_status(lab, report):
+    folder = repository(lab.user)
+    places = places_of(lab, folder)
+    # The first of each lot writes the index anew: owners and inodes look different.
+    interleave(places, report.pick(8, 2), lambda: None,
+               ["-n", 40, "-w", 3], ["git", "status", "--short"])
+    # Overlayfs makes stat() a tenth dearer, in a cell or not: no bar on that.
+    report_places(report, places, "git status", lambda samples: samples.median, ("rw",))
+
+
+@group("calls")
+def calls(lab, report):
+    loop = lab.bin / "syscall_loop"
+    inside = [lab.cloister, "run", "-q", "-v", f"{lab.bin}:{lab.bin}:ro", "--", loop]
+    costs = {"inside": {}, "outside": {}}
+    for _ in range(report.pick(5, 2)):
+        for where, argv in (("inside", inside), ("outside", [loop])):
+            run = lab.user.run(argv)
+            if run.returncode != 0:
+                raise Unmeasured(f"syscall_loop {where}: {run.stderr.strip()}")
+            for line in run.stdout.splitlines():
+                name, ns = line.split()
+                costs[where].setdefault(name, Samples()).append(float(ns))
+    for name, samples in costs["inside"].items():
+        report.row(f"work: one {name}", min(samples), "ns", samples.spread,
+                   "outside", min(costs["outside"][name]))

@@ -1,0 +1,65 @@
+"""Each test that asks for `operator` runs as root and as an ordinary user.
+
+When it is over, nothing may be left of its cells: no process, no cgroup, no mount, no
+entry in the runtime folder, and in the state folder only what was asked to be kept.
+"""
+import ctypes
+import itertools
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+
+import leftovers
+from operators import CLOISTER, IS_ROOT, Operator, copy_programs
+
+PR_SET_CHILD_SUBREAPER = 36
+
+
+def pytest_configure(config):
+    # Whatever a test starts stays below this process, however it is orphaned.
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+@pytest.fixture(scope="session")
+def ground():
+    """A folder that everybody may pass through."""
+    path = Path(tempfile.mkdtemp(prefix="cloister-scenario-")).resolve()
+    path.chmod(0o711)
+    (path / "bin").mkdir()
+    yield path
+    shutil.rmtree(path, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def programs(ground):
+    if not CLOISTER.exists():
+        pytest.exit(f"there is no {CLOISTER}: run `make` first", 2)
+    return {"root": CLOISTER, "user": copy_programs(ground / "bin")}
+
+
+@pytest.fixture(params=["root", "user"] if IS_ROOT else ["user"])
+def who(request):
+    return request.param
+
+
+numbers = itertools.count(1)
+
+
+@pytest.fixture
+def operator(who, ground, programs):
+    before = leftovers.look()
+    operator = Operator(who, ground / f"{who}{next(numbers)}", programs[who])
+    yield operator
+    operator.close()
+    try:
+        leftovers.check(operator, before)
+    finally:
+        # An agent's folders may be closed to their own owner.
+        for folder, folders, _ in os.walk(operator.base):
+            for name in folders:
+                if not os.path.islink(os.path.join(folder, name)):
+                    os.chmod(os.path.join(folder, name), 0o700)
+        shutil.rmtree(operator.base, ignore_errors=True)

@@ -1,0 +1,134 @@
+"""Limits on a machine that has cgroup v2 alone, in each place a cell may start.
+
+The unit tests of the cgroup module run in a virtual machine: each runs processes
+into the limits.  Nothing may be left in the cgroup tree afterwards.
+"""
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+import vm
+
+BUILD = Path(os.environ.get("CLOISTER_BUILD", "build")).resolve()
+CG = "/sys/fs/cgroup"
+
+# Each part of the script runs the tests somewhere else; AS_USER's processes replace
+# each other, so that no shell stays in the group.
+SCRIPT = f"""
+cat >/bin/in_group <<'END'
+#!/bin/sh
+echo $$ >{CG}/$1/cgroup.procs && shift && exec "$@"
+END
+cat >/bin/as_user <<'END'
+#!/bin/sh
+exec su -s /bin/sh user -c "exec $*"
+END
+chmod 755 /bin/in_group /bin/as_user
+mount -t cgroup2 none {CG}
+mke2fs /dev/vda1 >/dev/null 2>&1 && mount /dev/vda1 /tmp && chmod 1777 /tmp
+
+place() {{
+    echo "=== $1"
+    shift
+    "$@" 2>&1
+    echo "--- left"
+    find {CG} -name 'cloister*'
+    for g in {CG} {CG}/svc; do
+        test -e $g/cgroup.subtree_control && echo "$g:$(cat $g/cgroup.subtree_control)"
+    done
+}}
+delegate() {{
+    mkdir {CG}/$1
+    chown user {CG}/$1 {CG}/$1/cgroup.procs {CG}/$1/cgroup.subtree_control {CG}/$1/cgroup.threads
+}}
+
+place root /unit -v cgroup
+
+echo "+memory +pids +cpu +io" >{CG}/cgroup.subtree_control
+mkdir -p {CG}/a.slice/b.scope
+place root_in_scope in_group a.slice/b.scope /unit -v cgroup
+
+delegate user
+mkdir {CG}/user/shell.scope && chown -R user {CG}/user/shell.scope
+place user_delegated in_group user/shell.scope as_user /unit -v cgroup
+
+delegate svc
+place user_alone in_group svc as_user /cloister-unit -v cgroup
+rmdir {CG}/svc
+
+delegate svc
+in_group svc sleep 1000 &
+place user_occupied in_group svc as_user /cloister-unit -v cgroup
+
+mkdir {CG}/login.scope
+place user_undelegated in_group login.scope as_user /unit -v cgroup
+
+place read_only in_group a.slice/b.scope sh -c "mount -o remount,ro {CG}; exec /unit -v cgroup"
+"""
+
+# These are about v1, or about the one who is not root.
+ALWAYS_SKIPPED = {"cgroup_v1_freezer_kills", "cgroup_v1_freezer_freezes"}
+ROOT_SKIPS = ALWAYS_SKIPPED | {"cgroup_users_cell_is_below_its_limits"}
+STRIKES = {"cgroup_memory_strikes", "cgroup_pids_strikes", "cgroup_cpus_strikes",
+           "cgroup_io_strikes"}
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory):
+    unit = BUILD / "tests" / "unit"
+    if b"__asan_init" in unit.read_bytes():
+        pytest.skip("the sanitizers' programs are not static")
+    out = vm.run(tmp_path_factory.mktemp("vm"), SCRIPT,
+                 {"unit": unit, "cloister-unit": unit}, disk=64)
+    parts = re.split(r"^=== (\w+)\n", out, flags=re.M)
+    assert len(parts) > 1, out
+    return dict(zip(parts[1::2], parts[2::2]))
+
+
+def results(text):
+    found = {}
+    for verdict, name in re.findall(r"^(ok|skipped|FAILED): (cgroup_\w+)$", text, flags=re.M):
+        found.setdefault(verdict, set()).add(name)
+    assert "ok" in found, text
+    assert "FAILED" not in found, text
+    return found["ok"], found.get("skipped", set())
+
+
+def left(text):
+    return [l for l in text.split("--- left\n")[1].splitlines() if "/cloister" in l]
+
+
+@pytest.mark.parametrize("place", ["root", "root_in_scope"])
+def test_root(places, place):
+    ok, skipped = results(places[place])
+    assert STRIKES <= ok
+    assert skipped == ROOT_SKIPS
+    assert left(places[place]) == []
+
+
+@pytest.mark.parametrize("place", ["user_delegated", "user_alone"])
+def test_user_with_a_group_of_its_own(places, place):
+    ok, skipped = results(places[place])
+    assert STRIKES <= ok
+    assert "cgroup_users_cell_is_below_its_limits" in ok
+    assert skipped == ALWAYS_SKIPPED
+    assert left(places[place]) == []
+
+
+def test_stepping_aside_is_undone(places):
+    assert re.search(r"^/sys/fs/cgroup/svc:$", places["user_alone"], flags=re.M)
+
+
+@pytest.mark.parametrize("place, reason", [
+    ("user_occupied", "the only cgroup that may be divided has processes in it: move them"),
+    ("user_undelegated", "this user has no delegated cgroup: start it as root"),
+    ("read_only", "the cgroups are mounted read-only: give this container"),
+])
+def test_what_is_missing_is_told(places, place, reason):
+    ok, skipped = results(places[place])
+    assert STRIKES <= skipped
+    assert {"cgroup_missing_is_told", "cgroup_nothing_asked"} <= ok
+    assert f"memory cannot be limited: {reason}" in places[place]
+    assert left(places[place]) == []

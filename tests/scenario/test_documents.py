@@ -1,0 +1,255 @@
+"""What the README, the documents and the man pages say is so."""
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import vm
+from operators import BUILD, CLOISTER, TREE
+
+MAN = TREE / "man"
+DOCUMENTS = sorted([*TREE.glob("*.md"), *TREE.glob("docs/**/*.md")])
+PAGES = sorted(MAN.glob("*.[0-9]"))
+
+
+def names(paths):
+    return [str(path.relative_to(TREE)) for path in paths]
+
+
+def help_of(*command):
+    return subprocess.run([CLOISTER, "help", *command], capture_output=True, text=True,
+                          check=True).stdout
+
+
+COMMANDS = re.findall(r"^  (\w+) ", help_of(), flags=re.M)
+
+
+def help_options(command):
+    """{"--name": (its line, "-n" or None)}, as `cloister help COMMAND` has them."""
+    lines = re.findall(r"^  (?:(-\w),|   ) (--[\w-]+)(.*)$", help_of(command), flags=re.M)
+    return {name: (rest, letter or None) for letter, name, rest in lines}
+
+
+def page_options(command):
+    """The same from the man page: {"--name": (its item's text, "-n" or None)}."""
+    found = {}
+    text = (MAN / f"cloister-{command}.1").read_text()
+    for item in re.split(r"^\.It ", text, flags=re.M)[1:]:
+        head, _, body = item.partition("\n")
+        flags = re.findall(r"\bFl (-?[\w-]+)", head)
+        long = [f"-{flag}" for flag in flags if flag.startswith("-")]
+        letters = [f"-{flag}" for flag in flags if not flag.startswith("-")]
+        if flags:
+            assert len(long) == 1 and len(letters) <= 1, head
+            found[long[0]] = (head + "\n" + body, letters[0] if letters else None)
+    return found
+
+
+# ---- man pages -------------------------------------------------------------------------
+
+def test_there_are_commands():
+    assert {"run", "ps", "exec", "kill", "diff", "apply", "doctor"} <= set(COMMANDS)
+
+
+def test_every_command_has_a_man_page_and_every_page_a_command():
+    assert {page.name for page in PAGES} == \
+        {"cloister.1", *(f"cloister-{command}.1" for command in COMMANDS)}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_overview_names_the_command(command):
+    assert f"\n.It Cm {command}\n" in (MAN / "cloister.1").read_text()
+    assert f".Xr cloister-{command} 1" in (MAN / "cloister.1").read_text()
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_and_man_page_have_the_same_options(command):
+    in_help = {name: letter for name, (_, letter) in help_options(command).items()}
+    in_page = {name: letter for name, (_, letter) in page_options(command).items()}
+    assert in_help == in_page
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_and_man_page_have_the_same_values(command):
+    page = page_options(command)
+    for name, (rest, _) in help_options(command).items():
+        value = re.match(r" ([A-Z]\S*)", rest)
+        shown = re.sub(r"\s*(?:\b(?:Ns|Op|Oo|Oc|Ar|Cm)\b)\s*", "", page[name][0].split("\n")[0])
+        if value:
+            assert re.sub(r"[\[\]]", "", value.group(1)) in shown, name
+        default = re.search(r"\((\d+\w*)\)$", rest)
+        if default:
+            assert re.search(rf"\bCm {default.group(1)}\b", page[name][0]), name
+
+
+@pytest.mark.skipif(shutil.which("mandoc") is None, reason="no mandoc")
+@pytest.mark.parametrize("page", names(PAGES))
+def test_the_man_page_is_clean(page):
+    done = subprocess.run(["mandoc", "-Tlint", "-Wwarning", TREE / page], capture_output=True,
+                          text=True, check=False)
+    assert done.returncode == 0 and done.stdout == "", done.stdout
+
+
+@pytest.mark.parametrize("page", names(PAGES))
+def test_the_man_page_refers_to_pages_that_exist(page):
+    for name in re.findall(r"^\.Xr (cloister\S*) 1", (TREE / page).read_text(), flags=re.M):
+        assert (MAN / f"{name}.1").exists(), name
+
+
+# ---- documents ---------------------------------------------------------------------------
+
+def anchors(text):
+    """What GitHub calls a document's headings."""
+    heads = re.findall(r"^#+ +(.*)$", re.sub(r"^```.*?^```", "", text, flags=re.M | re.S),
+                       flags=re.M)
+    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+@pytest.mark.parametrize("document", names(DOCUMENTS))
+def test_links_in_the_document_lead_somewhere(document):
+    path = TREE / document
+    for target in re.findall(r"\]\(([^)\s]+)\)", path.read_text()):
+        if re.match(r"[a-z]+:", target):
+            continue
+        name, _, anchor = target.partition("#")
+        to = path.parent / name if name else path
+        assert to.exists(), target
+        assert not anchor or anchor in anchors(to.read_text()), target
+
+
+@pytest.mark.parametrize("document", names([*DOCUMENTS, *PAGES]))
+def test_the_document_knows_nothing_of_this_machine(document):
+    text = (TREE / document).read_text()
+    home = Path.home()
+    for path in (TREE, BUILD, home if home.parts[1:2] in (("home",), ("root",)) else TREE):
+        assert path == Path("/home/agent") or f"{path}" not in text, path
+
+
+# Of other programs.
+FOREIGN = {"--no-sandbox", "--user", "--scope", "--help", "--version", "--unshare-all"}
+
+
+@pytest.mark.parametrize("document", names([*DOCUMENTS, *PAGES]))
+def test_options_in_the_document_exist(document):
+    known = FOREIGN | {name for command in COMMANDS for name in help_options(command)}
+    text = (TREE / document).read_text()
+    # In mdoc, "Fl -" by itself is "--".
+    said = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text))
+    said |= {f"-{name}" for name in re.findall(r"\bFl (-[a-z][a-z-]+)", text)}
+    assert said <= known
+
+
+def test_the_architecture_names_every_folder_and_program():
+    text = (TREE / "docs/architecture.md").read_text()
+    folders = [p.name for p in (TREE / "src").iterdir() if p.is_dir()]
+    assert [f for f in folders if f"{f}/" not in text] == []
+    assert [p.name for p in (CLOISTER.parent / "libexec").glob("cloister-*")
+            if p.name not in text] == []
+
+
+def documented_variables():
+    page = (MAN / "cloister-run.1").read_text()
+    section = page[page.index(".Sh ENVIRONMENT"):page.index(".Sh EXIT STATUS")]
+    in_page = set(re.findall(r"[A-Z_]+", " ".join(re.findall(r"^\.It Ev (.*)$", section,
+                                                             flags=re.M))))
+    row = re.search(r"^\| environment \| (.*)$", (TREE / "README.md").read_text(), flags=re.M)
+    in_readme = {word for code in re.findall(r"`([A-Z_ ]+)`", row.group(1))
+                 for word in code.split()}
+    assert in_page == in_readme
+    return in_page
+
+
+def test_the_documented_variables_are_those_of_a_cell(operator):
+    said = operator.run("--", "env", "-0").ok()
+    found = {entry.split("=")[0] for entry in said.split("\0") if entry}
+    assert found == documented_variables() - {"TERM"}
+
+
+# ---- the README's examples ---------------------------------------------------------------------
+
+def examples():
+    """The commands of the README that begin with cloister, in order."""
+    text = (TREE / "README.md").read_text()
+    blocks = re.findall(r"^```sh\n(.*?)^```$", text, flags=re.M | re.S)
+    lines = [line for block in blocks for line in block.splitlines()]
+    return [line for line in lines if re.match(r"(build/)?cloister\b", line)]
+
+
+def test_the_readme_has_examples_of_what_matters():
+    said = " ".join(examples())
+    for command in ("run", "diff", "apply", "discard", "ps", "exec", "logs", "stop", "kill"):
+        assert f"cloister {command} " in said + " ", command
+
+
+def test_the_readmes_examples_work_in_order(operator):
+    project = operator.folder("project", {"README": "A project.\n"})
+    diffs = []
+    for line in examples():
+        said = operator.cloister(*shlex.split(line)[1:], cwd=project)
+        operator.kept |= {cell["cell"] for cell in operator.cells("-a")}
+        assert said.status == 0, (line, said)
+        if line.startswith("cloister diff "):
+            diffs.append(said.out)
+    # What the text around them promises.
+    assert (project / "README").read_text() == "A project.\nIt works.\n"
+    assert os.listdir(project) == ["README"]
+    assert ["+It works.\n" in diff for diff in diffs] == [True, False]
+    assert ["A .envrc  (held back" in diff for diff in diffs] == [True, True]
+    assert operator.cells("-a") == []
+
+
+# ---- older kernels -------------------------------------------------------------------------------
+
+# A cell cannot be made in an initramfs, whose root cannot be left: so from a disk.
+BOOT = """
+mke2fs -m 0 /dev/vda1 >/dev/null 2>&1
+mkdir /mnt && mount -t ext4 /dev/vda1 /mnt && cd /mnt
+mkdir -p bin dev etc home/user opt/libexec proc run sys tmp usr var/lib && chmod 1777 tmp
+cp /bin/busybox bin && cp /cloister opt && cp /cloister-* opt/libexec && cp /etc/* etc
+cp /main bin
+exec switch_root /mnt /bin/busybox sh /bin/main
+"""
+
+MAIN = """
+/bin/busybox --install -s /bin
+export PATH=/bin:/opt HOME=/root
+mount -t proc proc /proc && mount -t sysfs sys /sys && mount -t devtmpfs dev /dev
+mkdir -p /dev/pts && mount -t devpts pts /dev/pts && mount -t tmpfs run /run
+mount -t cgroup2 none /sys/fs/cgroup
+mkdir -p /w/gone /home/user/w/gone && chown -R user:user /home/user
+echo "kernel $(uname -r)"
+
+cat >/bin/work <<'END'
+cd $1
+cloister run -w . --name w -- sh -c 'rmdir gone && mkdir gone && id -un >gone/new' 2>&1
+cloister apply w >/dev/null
+echo "found $(id -un) $(cat gone/new)"
+cloister run --disk 1M -w . -- true 2>&1
+echo "asked $(id -un) $?"
+END
+sh /bin/work /w
+su -s /bin/sh user -c "HOME=/home/user sh /bin/work /home/user/w"
+poweroff -f
+"""
+
+
+def test_what_is_said_of_older_kernels(tmp_path):
+    """Debian 12's kernel, whose tmpfs cannot hold the changes of an overlay."""
+    if b"__asan_init" in CLOISTER.read_bytes():
+        pytest.skip("the sanitizers' programs are not static")
+    (tmp_path / "main").write_text(MAIN)
+    helpers = {path.name: path for path in (CLOISTER.parent / "libexec").iterdir()}
+    out = vm.run(tmp_path, BOOT, {"cloister": CLOISTER, "main": tmp_path / "main", **helpers},
+                 modules=["ext4", "overlay"], disk=256)
+    kernel = re.search(r"^kernel (\d+)\.(\d+)", out, flags=re.M)
+    assert kernel, out
+    is_older = (int(kernel.group(1)), int(kernel.group(2))) < (6, 6)
+    for who in ("root", "user"):
+        assert f"found {who} agent\n" in out
+        assert f"asked {who} {125 if is_older else 0}\n" in out
+    assert ("have no limit on disk here" in out) == is_older
+    assert "--disk cannot be enforced on an overlay workspace" in out or not is_older

@@ -1,0 +1,69 @@
+"""deps.sh knows what is missing and asks for just that."""
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+DEPS = Path(__file__).resolve().parents[2] / "tools" / "deps.sh"
+PACKAGES = """
+build there
+build bycommand  command=true
+test  away       # a comment
+test  wish       optional
+test  elsewhere  arch=no-such-arch
+test  nothere    not=testos
+"""
+
+
+def deps(tmp_path, *lists, apt=True):
+    """Run it with a dpkg that only has `there`, and an apt-get that notes what it is told."""
+    (tmp_path / "packages").write_text(PACKAGES)
+    script = DEPS.read_text().replace("/etc/os-release", str(tmp_path / "os-release"))
+    (tmp_path / "deps.sh").write_text(script)
+    (tmp_path / "os-release").write_text('ID="testos"\n')
+    bin_ = tmp_path / "bin"
+    bin_.mkdir()
+    for tool in ("sh", "sed", "tr", "dirname", "mktemp", "rm", "cat"):
+        (bin_ / tool).symlink_to(shutil.which(tool))
+    fake(bin_ / "id", "echo 0")
+    if apt:
+        fake(bin_ / "dpkg", "echo arm64")
+        fake(bin_ / "dpkg-query", "echo installed there; echo config-files away")
+        fake(bin_ / "apt-get", f'echo "$@" >>{tmp_path}/asked')
+        fake(bin_ / "apt-cache", "exit 0")
+    done = subprocess.run([bin_ / "sh", tmp_path / "deps.sh", *lists], capture_output=True,
+                          text=True, env={"PATH": str(bin_)}, timeout=60)
+    asked = tmp_path / "asked"
+    return done, asked.read_text().splitlines() if asked.exists() else []
+
+
+def fake(path, body):
+    path.write_text(f"#!/bin/sh\n{body}\n")
+    path.chmod(0o755)
+
+
+def test_nothing_to_do(tmp_path):
+    done, asked = deps(tmp_path, "build")
+    assert (done.returncode, done.stdout, done.stderr, asked) == (0, "", "", [])
+
+
+def test_installs_what_is_missing(tmp_path):
+    done, asked = deps(tmp_path, "build", "test")
+    assert done.returncode == 0, done.stderr
+    assert asked == ["install -y --no-install-recommends away",
+                     "install -y --no-install-recommends wish"]
+    assert "Installing: away" in done.stdout
+
+
+def test_lists_what_is_missing_where_there_is_no_apt(tmp_path):
+    done, asked = deps(tmp_path, "build", "test", apt=False)
+    assert (done.returncode, asked) == (1, [])
+    assert "there" in done.stderr and "away" in done.stderr
+    assert "bycommand" not in done.stderr and "wish" not in done.stderr
+
+
+def test_this_machine_is_a_matter_of_moments(tmp_path):
+    """`make run` asks every time; what is asked for here is what runs this test."""
+    done = subprocess.run([DEPS, "build"], capture_output=True, text=True, timeout=10,
+                          env={"PATH": os.environ["PATH"]})
+    assert (done.returncode, done.stdout) == (0, "")

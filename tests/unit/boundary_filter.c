@@ -1,0 +1,518 @@
+/* boundary_filter.c - tests of the filters' code, for both architectures on either:
+ * a small interpreter runs it over calls that nobody has to make. */
+#define FILTER_EVERY_ARCH
+#include "boundary/namespace/filter_table.h"
+
+#include <linux/audit.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "filter_bpf.h"
+#include "test.h"
+
+#define UPPER (UINT64_C(1) << 32)
+
+static const struct {
+	const char *name;
+	uint32_t token;
+	const struct filter_code *codes;
+} arches[] = {
+	{ "x86_64", AUDIT_ARCH_X86_64, filter_x86_64 },
+	{ "aarch64", AUDIT_ARCH_AARCH64, filter_aarch64 },
+};
+
+/* ---- classic BPF, as seccomp uses it -------------------------------------------- */
+
+static uint32_t
+load_word(const struct seccomp_data *data, uint32_t offset)
+{
+	uint32_t word;
+
+	CHECK(offset % 4 == 0 && offset <= sizeof(*data) - sizeof(word));
+	memcpy(&word, (const char *)data + offset, sizeof(word));
+	return word;
+}
+
+/* ret_reads_args: whether an argument was looked at, which is what makes the kernel
+ * run the filter instead of asking its bitmap.  May be NULL. */
+static uint32_t
+run_code(const struct filter_code *c, const struct seccomp_data *data, bool *ret_reads_args)
+{
+	uint32_t a = 0;
+	bool reads_args = false;
+
+	for (size_t pc = 0;; pc++) {
+		const struct sock_filter *i = &c->at[pc];
+
+		CHECK(pc < c->count);       /* all jumps go forward: this ends */
+		switch (i->code) {
+		case BPF_LD | BPF_W | BPF_ABS:
+			a = load_word(data, i->k);
+			reads_args |= i->k >= offsetof(struct seccomp_data, args);
+			break;
+		case BPF_ALU | BPF_AND | BPF_K:
+			a &= i->k;
+			break;
+		case BPF_JMP | BPF_JA:
+			pc += i->k;
+			break;
+		case BPF_JMP | BPF_JEQ | BPF_K:
+			pc += a == i->k ? i->jt : i->jf;
+			break;
+		case BPF_JMP | BPF_JGE | BPF_K:
+			pc += a >= i->k ? i->jt : i->jf;
+			break;
+		case BPF_RET | BPF_K:
+			if (ret_reads_args != NULL)
+				*ret_reads_args = reads_args;
+			return i->k;
+		default:
+			test_fail(__FILE__, __LINE__, "instruction %#x", i->code);
+		}
+	}
+}
+
+static int
+number_of(const char *name, size_t arch)
+{
+	for (size_t i = 0; i < ARRAY_LEN(filter_calls); i++)
+		if (strcmp(filter_calls[i].name, name) == 0)
+			return filter_calls[i].nr[arch];
+	test_fail(__FILE__, __LINE__, "no table names %s", name);
+}
+
+static uint32_t
+verdict(size_t arch, enum filter_profile profile, int nr, const uint64_t args[6])
+{
+	struct seccomp_data data = { .nr = nr, .arch = arches[arch].token };
+
+	memcpy(data.args, args, sizeof(data.args));
+	return run_code(&arches[arch].codes[profile], &data, NULL);
+}
+
+/* ---- what we want, by hand --------------------------------------------------------- */
+
+#define NOFAMILY ERRNO(EAFNOSUPPORT)
+
+static const struct {
+	const char *name;
+	uint64_t args[6];
+	uint32_t by_default, nested;
+} agent_cases[] = {
+	{ "read", { 0 }, ALLOW, ALLOW },
+	{ "execve", { 0 }, ALLOW, ALLOW },
+	{ "open", { 0 }, ALLOW, ALLOW },
+	{ "arch_prctl", { 0 }, ALLOW, ALLOW },
+	{ "openat2", { 0 }, ALLOW, ALLOW },
+	{ "futex_waitv", { 0 }, ALLOW, ALLOW },
+	{ "mseal", { 0 }, ALLOW, ALLOW },
+	{ "ptrace", { 0 }, ALLOW, ALLOW },
+	{ "process_vm_readv", { 0 }, ALLOW, ALLOW },
+	{ "landlock_create_ruleset", { 0 }, ALLOW, ALLOW },
+	{ "clone3", { 0 }, ABSENT, ABSENT },
+	{ "io_uring_setup", { 0 }, ABSENT, ABSENT },
+	{ "io_uring_enter", { 0 }, ABSENT, ABSENT },
+	{ "io_uring_register", { 0 }, ABSENT, ABSENT },
+
+	{ "clone", { CLONE_VM | CLONE_VFORK | 17 }, ALLOW, ALLOW },
+	{ "clone", { 0x3d0f00 }, ALLOW, ALLOW },            /* pthread_create() */
+	{ "clone", { CLONE_NEWUSER | 17 }, DENY, ALLOW },
+	{ "clone", { CLONE_NEWNS }, DENY, ALLOW },
+	{ "clone", { CLONE_NEWPID }, DENY, ALLOW },
+	{ "clone", { CLONE_NEWNET }, DENY, ALLOW },
+	{ "clone", { CLONE_NEWIPC }, DENY, ALLOW },
+	{ "clone", { CLONE_NEWUTS }, DENY, ALLOW },
+	{ "clone", { CLONE_NEWCGROUP }, DENY, ALLOW },
+	{ "clone", { CLONE_NEWUSER | UPPER }, DENY, ALLOW },
+	{ "unshare", { CLONE_FILES | CLONE_FS }, ALLOW, ALLOW },
+	{ "unshare", { CLONE_NEWUSER }, DENY, ALLOW },
+	{ "unshare", { CLONE_NEWNET | CLONE_FILES }, DENY, ALLOW },
+	{ "unshare", { CLONE_NEWTIME }, DENY, ALLOW },
+	{ "unshare", { 0x100000 }, DENY, ALLOW },           /* whatever it will mean */
+	{ "setns", { 3, CLONE_NEWNS }, DENY, ALLOW },
+
+	{ "socket", { AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0 }, ALLOW, ALLOW },
+	{ "socket", { AF_INET, SOCK_STREAM, 0 }, ALLOW, ALLOW },
+	{ "socket", { AF_INET, SOCK_STREAM | SOCK_NONBLOCK, IPPROTO_TCP }, ALLOW, ALLOW },
+	{ "socket", { AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, IPPROTO_UDP }, ALLOW, ALLOW },
+	{ "socket", { AF_NETLINK, SOCK_RAW, NETLINK_ROUTE }, ALLOW, ALLOW },
+	{ "socket", { AF_INET, SOCK_DGRAM, IPPROTO_ICMP }, NOFAMILY, NOFAMILY },
+	{ "socket", { AF_INET, SOCK_RAW, IPPROTO_TCP }, NOFAMILY, NOFAMILY },
+	{ "socket", { AF_INET, SOCK_SEQPACKET, 0 }, NOFAMILY, NOFAMILY },
+	{ "socket", { AF_INET6, SOCK_STREAM, IPPROTO_SCTP }, NOFAMILY, NOFAMILY },
+	{ "socket", { AF_NETLINK, SOCK_RAW, NETLINK_AUDIT }, NOFAMILY, NOFAMILY },
+	{ "socket", { AF_NETLINK, SOCK_RAW, NETLINK_NETFILTER }, NOFAMILY, NOFAMILY },
+	{ "socket", { AF_PACKET, SOCK_RAW, 0 }, NOFAMILY, NOFAMILY },
+	{ "socket", { AF_PACKET | UPPER, SOCK_RAW, 0 }, NOFAMILY, NOFAMILY },
+	{ "socket", { AF_ALG, SOCK_SEQPACKET, 0 }, NOFAMILY, NOFAMILY },
+	{ "socket", { AF_VSOCK, SOCK_STREAM, 0 }, NOFAMILY, NOFAMILY },
+	{ "socket", { AF_XDP, SOCK_RAW, 0 }, NOFAMILY, NOFAMILY },
+	{ "socket", { AF_UNIX | UPPER, SOCK_STREAM, 0 }, ALLOW, ALLOW },    /* as the kernel reads it */
+	{ "socketpair", { AF_UNIX, SOCK_DGRAM }, ALLOW, ALLOW },
+	{ "socketpair", { AF_TIPC, SOCK_STREAM }, NOFAMILY, NOFAMILY },
+
+	{ "ioctl", { 0, TCGETS }, ALLOW, ALLOW },
+	{ "ioctl", { 0, TIOCSCTTY }, ALLOW, ALLOW },
+	{ "ioctl", { 0, TIOCSTI }, DENY, DENY },
+	{ "ioctl", { 0, TIOCSTI | UPPER }, DENY, DENY },
+	{ "ioctl", { 0, TIOCLINUX }, DENY, DENY },
+	{ "ioctl", { 0, TIOCSETD | UPPER << 31 }, DENY, DENY },
+	{ "ioctl", { 0, TIOCCONS }, DENY, DENY },
+
+	{ "personality", { 0 }, ALLOW, ALLOW },
+	{ "personality", { 0xffffffff }, ALLOW, ALLOW },
+	{ "personality", { UINT64_MAX }, ALLOW, ALLOW },
+	{ "personality", { ADDR_NO_RANDOMIZE }, ALLOW, ALLOW },
+	{ "personality", { READ_IMPLIES_EXEC }, DENY, DENY },
+	{ "personality", { READ_IMPLIES_EXEC | ADDR_NO_RANDOMIZE }, DENY, DENY },
+	{ "personality", { MMAP_PAGE_ZERO | UPPER }, DENY, DENY },
+	{ "prctl", { PR_SET_NAME }, ALLOW, ALLOW },
+	{ "prctl", { PR_SET_PTRACER }, ALLOW, ALLOW },
+	{ "prctl", { PR_SET_MM }, DENY, DENY },
+	{ "prctl", { PR_SET_MM | UPPER }, DENY, DENY },
+	{ "prctl", { PR_SET_MEMORY_MERGE }, DENY, DENY },
+	{ "prctl", { 12345 }, ERRNO(EINVAL), ERRNO(EINVAL) },
+
+	{ "seccomp", { SECCOMP_SET_MODE_FILTER, 0 }, ALLOW, ALLOW },
+	{ "seccomp", { SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC |
+	               SECCOMP_FILTER_FLAG_LOG }, ALLOW, ALLOW },
+	{ "seccomp", { SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER }, DENY, DENY },
+	{ "seccomp", { SECCOMP_SET_MODE_FILTER | UPPER, SECCOMP_FILTER_FLAG_TSYNC |
+	               SECCOMP_FILTER_FLAG_NEW_LISTENER | UPPER }, DENY, DENY },
+	{ "seccomp", { SECCOMP_GET_ACTION_AVAIL, 0 }, ALLOW, ALLOW },
+	{ "seccomp", { 99, 0 }, DENY, DENY },
+
+	{ "mknodat", { 0, 0, 0644 }, ALLOW, ALLOW },
+	{ "mknodat", { 0, 0, S_IFIFO | 0644 }, ALLOW, ALLOW },
+	{ "mknodat", { 0, 0, S_IFSOCK }, ALLOW, ALLOW },
+	{ "mknodat", { 0, 0, S_IFCHR | 0666 }, DENY, DENY },
+	{ "mknodat", { 0, 0, S_IFBLK | 0666 | UPPER }, DENY, DENY },
+	{ "mknod", { 0, S_IFREG | 0644 }, ALLOW, ALLOW },
+	{ "mknod", { 0, S_IFBLK | 0600 }, DENY, DENY },
+
+	{ "mount", { 0 }, DENY, ALLOW },
+	{ "umount2", { 0 }, DENY, ALLOW },
+	{ "pivot_root", { 0 }, DENY, ALLOW },
+	{ "chroot", { 0 }, DENY, ALLOW },
+	{ "open_tree", { 0 }, DENY, ALLOW },
+	{ "open_tree_attr", { 0 }, DENY, ALLOW },
+	{ "move_mount", { 0 }, DENY, ALLOW },
+	{ "fsopen", { 0 }, DENY, ALLOW },
+	{ "fsconfig", { 0 }, DENY, ALLOW },
+	{ "fsmount", { 0 }, DENY, ALLOW },
+	{ "fspick", { 0 }, DENY, ALLOW },
+	{ "mount_setattr", { 0 }, DENY, ALLOW },
+	{ "sethostname", { 0 }, DENY, ALLOW },
+	{ "setdomainname", { 0 }, DENY, ALLOW },
+
+	{ "bpf", { 0 }, DENY, DENY },
+	{ "perf_event_open", { 0 }, DENY, DENY },
+	{ "userfaultfd", { 0 }, DENY, DENY },
+	{ "keyctl", { 0 }, DENY, DENY },
+	{ "add_key", { 0 }, DENY, DENY },
+	{ "request_key", { 0 }, DENY, DENY },
+	{ "open_by_handle_at", { 0 }, DENY, DENY },
+	{ "name_to_handle_at", { 0 }, ALLOW, ALLOW },
+	{ "pidfd_getfd", { 0 }, DENY, DENY },
+	{ "fanotify_init", { 0 }, DENY, DENY },
+	{ "move_pages", { 0 }, DENY, DENY },
+	{ "migrate_pages", { 0 }, DENY, DENY },
+	{ "mbind", { 0 }, ALLOW, ALLOW },
+	{ "kexec_load", { 0 }, DENY, DENY },
+	{ "kexec_file_load", { 0 }, DENY, DENY },
+	{ "reboot", { 0 }, DENY, DENY },
+	{ "swapon", { 0 }, DENY, DENY },
+	{ "swapoff", { 0 }, DENY, DENY },
+	{ "init_module", { 0 }, DENY, DENY },
+	{ "finit_module", { 0 }, DENY, DENY },
+	{ "delete_module", { 0 }, DENY, DENY },
+	{ "settimeofday", { 0 }, DENY, DENY },
+	{ "clock_settime", { 0 }, DENY, DENY },
+	{ "adjtimex", { 0 }, DENY, DENY },
+	{ "clock_adjtime", { 0 }, DENY, DENY },
+	{ "acct", { 0 }, DENY, DENY },
+	{ "quotactl", { 0 }, DENY, DENY },
+	{ "quotactl_fd", { 0 }, DENY, DENY },
+	{ "iopl", { 0 }, DENY, DENY },
+	{ "ioperm", { 0 }, DENY, DENY },
+	{ "modify_ldt", { 0 }, DENY, DENY },
+	{ "syslog", { 0 }, DENY, DENY },
+	{ "vhangup", { 0 }, DENY, DENY },
+	{ "setrlimit", { 4 }, ERRNO(0), ERRNO(0) },
+	{ "setrlimit", { 7 }, ALLOW, ALLOW },
+	{ "prlimit64", { 0, 4, 0 }, ALLOW, ALLOW },
+	{ "prlimit64", { 0, 4, 0x7fff0000 }, ERRNO(0), ERRNO(0) },
+	{ "prlimit64", { 0, 4, 0x100000000 }, ERRNO(0), ERRNO(0) },     /* a page that begins there */
+	{ "prlimit64", { 0, 7, 0x7fff0000 }, ALLOW, ALLOW },
+};
+
+static void
+check_verdict(size_t arch, enum filter_profile profile, const char *name,
+              const uint64_t args[6], uint32_t want)
+{
+	int nr = number_of(name, arch);
+	uint32_t got;
+
+	if (nr < 0)
+		return;                     /* not a call of this architecture */
+	got = verdict(arch, profile, nr, args);
+	if (got != want)
+		test_fail(__FILE__, __LINE__, "%s %s: %s(%#llx, %#llx, %#llx, ...) gets %#x, not %#x",
+		          arches[arch].name, filter_profiles[profile].name, name,
+		          (unsigned long long)args[0], (unsigned long long)args[1],
+		          (unsigned long long)args[2], got, want);
+}
+
+TEST(filter_agent_verdicts)
+{
+	for (size_t i = 0; i < ARRAY_LEN(agent_cases); i++)
+		for (size_t a = 0; a < ARRAY_LEN(arches); a++) {
+			check_verdict(a, FILTER_DEFAULT, agent_cases[i].name, agent_cases[i].args,
+			              agent_cases[i].by_default);
+			check_verdict(a, FILTER_NESTED, agent_cases[i].name, agent_cases[i].args,
+			              agent_cases[i].nested);
+		}
+}
+
+static const struct {
+	enum filter_profile profile;
+	const char *name;
+	uint64_t args[6];
+	uint32_t want;
+} helper_cases[] = {
+	{ FILTER_COLLECT, "openat2", { 0 }, ALLOW },
+	{ FILTER_COLLECT, "copy_file_range", { 0 }, ALLOW },
+	{ FILTER_COLLECT, "exit_group", { 0 }, ALLOW },
+	{ FILTER_COLLECT, "mknodat", { 0, 0, S_IFCHR, 0 }, ALLOW },         /* a whiteout */
+	{ FILTER_COLLECT, "mknodat", { 0, 0, S_IFCHR | 0666, 0x103 }, DENY },
+	{ FILTER_COLLECT, "mknodat", { 0, 0, S_IFBLK, 0 }, DENY },
+	{ FILTER_COLLECT, "execve", { 0 }, KILL },
+	{ FILTER_COLLECT, "sendmsg", { 0 }, KILL },
+	{ FILTER_COLLECT, "setns", { 0 }, KILL },
+	{ FILTER_SUPERVISOR, "epoll_pwait", { 0 }, ALLOW },
+	{ FILTER_SUPERVISOR, "recvmsg", { 0 }, ALLOW },
+	{ FILTER_SUPERVISOR, "execveat", { 0 }, ALLOW },
+	{ FILTER_SUPERVISOR, "clone3", { 0 }, ABSENT },
+	{ FILTER_SUPERVISOR, "setns", { 3, CLONE_NEWUSER }, ALLOW },
+	{ FILTER_SUPERVISOR, "setns", { 3, 0 }, KILL },
+	{ FILTER_SUPERVISOR, "setns", { 3, CLONE_NEWNET }, KILL },
+	{ FILTER_SUPERVISOR, "seccomp", { SECCOMP_SET_MODE_FILTER, 0 }, ALLOW },
+	{ FILTER_SUPERVISOR, "socket", { AF_UNIX }, KILL },
+	{ FILTER_SUPERVISOR, "connect", { 0 }, KILL },
+	{ FILTER_SUPERVISOR, "mount", { 0 }, KILL },
+	{ FILTER_SUPERVISOR, "bpf", { 0 }, KILL },
+#ifndef CLOISTER_SANITIZED
+	{ FILTER_COLLECT, "mmap", { 0, 4096, PROT_READ | PROT_WRITE }, ALLOW },
+	{ FILTER_COLLECT, "mmap", { 0, 4096, PROT_READ | PROT_EXEC }, KILL },
+	{ FILTER_COLLECT, "mprotect", { 0, 4096, PROT_EXEC | UPPER }, KILL },
+	{ FILTER_COLLECT, "clone", { 17 }, KILL },
+	{ FILTER_COLLECT, "ptrace", { 0 }, KILL },
+	{ FILTER_SUPERVISOR, "mmap", { 0, 4096, PROT_EXEC }, KILL },
+	{ FILTER_SUPERVISOR, "clone", { CLONE_VM | CLONE_VFORK | 17 }, ALLOW },
+	{ FILTER_SUPERVISOR, "clone", { CLONE_NEWUSER | 17 }, KILL },
+	{ FILTER_SUPERVISOR, "ioctl", { 0, TIOCSWINSZ }, ALLOW },
+	{ FILTER_SUPERVISOR, "ioctl", { 0, TIOCSTI }, KILL },
+	{ FILTER_SUPERVISOR, "prctl", { PR_SET_MM }, KILL },
+	{ FILTER_SUPERVISOR, "ptrace", { 0 }, KILL },
+#endif
+};
+
+TEST(filter_helper_verdicts)
+{
+	for (size_t i = 0; i < ARRAY_LEN(helper_cases); i++)
+		for (size_t a = 0; a < ARRAY_LEN(arches); a++)
+			check_verdict(a, helper_cases[i].profile, helper_cases[i].name,
+			              helper_cases[i].args, helper_cases[i].want);
+}
+
+/* Numbers that no table names: ours of today, and those of tomorrow. */
+TEST(filter_unknown_calls)
+{
+	static const int numbers[] = { 447 /* memfd_secret */, 451 /* cachestat */,
+		457 /* statmount */, 458 /* listmount */, 500, 1023, 1024, 9999, 0x3fffffff, -1 };
+	const uint64_t args[6] = { 0 };
+
+	for (size_t i = 0; i < ARRAY_LEN(numbers); i++)
+		for (size_t a = 0; a < ARRAY_LEN(arches); a++) {
+			CHECK(verdict(a, FILTER_DEFAULT, numbers[i], args) == ABSENT);
+			CHECK(verdict(a, FILTER_NESTED, numbers[i], args) == ABSENT);
+			CHECK(verdict(a, FILTER_SUPERVISOR, numbers[i], args) == KILL);
+			CHECK(verdict(a, FILTER_COLLECT, numbers[i], args) == KILL);
+		}
+}
+
+TEST(filter_kills_foreign_architectures)
+{
+	static const uint32_t tokens[] = { AUDIT_ARCH_X86_64, AUDIT_ARCH_AARCH64,
+		AUDIT_ARCH_I386, AUDIT_ARCH_ARM, AUDIT_ARCH_RISCV64, 0, UINT32_MAX };
+	static const uint64_t args[6] = { 0 };
+
+	for (size_t a = 0; a < ARRAY_LEN(arches); a++)
+		for (enum filter_profile p = 0; p < FILTER_PROFILES; p++)
+			for (size_t t = 0; t < ARRAY_LEN(tokens); t++)
+				for (int nr = 0; nr < 500; nr++) {
+					struct seccomp_data data = { .nr = nr, .arch = tokens[t] };
+
+					if (tokens[t] != arches[a].token)
+						CHECK(run_code(&arches[a].codes[p], &data, NULL) == KILL);
+				}
+	/* x32 has x86-64's token and a bit in the number. */
+	CHECK(verdict(0, FILTER_DEFAULT, 0x40000000, args) == KILL);
+	CHECK(verdict(0, FILTER_DEFAULT, 0x40000000 + 520, args) == KILL);
+	CHECK(verdict(0, FILTER_NESTED, -2, args) == KILL);
+}
+
+/* ---- the code says what the table says ------------------------------------------------ */
+
+static bool
+names_include(const char *names, const char *name)
+{
+	size_t len = strlen(name);
+
+	for (const char *p = names; (p = strstr(p, name)) != NULL; p += len)
+		if ((p == names || p[-1] == ' ') && (p[len] == ' ' || p[len] == '\0'))
+			return true;
+	return false;
+}
+
+static const struct filter_row *
+row_of(enum filter_profile profile, const char *name)
+{
+	for (size_t t = 0; t < FILTER_TABLES_MAX; t++)
+		for (size_t i = 0; i < filter_profiles[profile].tables[t].count; i++) {
+			const struct filter_row *row = &filter_profiles[profile].tables[t].rows[i];
+
+			if (names_include(row->names, name))
+				return row;
+		}
+	return NULL;
+}
+
+static bool
+test_holds(const struct filter_test *t, const uint64_t args[6])
+{
+	for (size_t i = 0; i < t->count; i++)
+		if (((uint32_t)(args[t->arg & 7] >> (t->arg & 8 ? 32 : 0)) & t->mask) == t->values[i])
+			return true;
+	return false;
+}
+
+static uint32_t
+table_verdict(const struct filter_row *row, const uint64_t args[6])
+{
+	const struct filter_case *c = row->cases;
+
+	if (c == NULL)
+		return row->verdict;
+	for (;; c++) {
+		size_t n = 0;
+
+		while (n < FILTER_TESTS_MAX && c->tests[n].count > 0 && test_holds(&c->tests[n], args))
+			n++;
+		if (n == FILTER_TESTS_MAX || c->tests[n].count == 0)
+			return c->verdict;
+	}
+}
+
+static uint64_t
+next_random(void)
+{
+	static uint64_t state = 0x9e3779b97f4a7c15;
+
+	state ^= state << 13;
+	state ^= state >> 7;
+	state ^= state << 17;
+	return state;
+}
+
+/* Arguments near to what the row tests: its values, some with a bit turned. */
+static void
+draw_args(const struct filter_row *row, uint64_t args[6])
+{
+	for (size_t i = 0; i < 6; i++)
+		args[i] = next_random() % 3 == 0 ? next_random() : 0;
+	for (const struct filter_case *c = row->cases; c != NULL; c++) {
+		for (size_t n = 0; n < FILTER_TESTS_MAX && c->tests[n].count > 0; n++)
+			if (next_random() % 3 == 0)
+				args[c->tests[n].arg & 7] = c->tests[n].values[next_random() % c->tests[n].count];
+		if (c->tests[0].count == 0)
+			break;
+	}
+	if (next_random() % 2 == 0)
+		args[next_random() % 4] ^= UINT64_C(1) << next_random() % 64;
+}
+
+TEST(filter_code_agrees_with_table)
+{
+	for (size_t i = 0; i < ARRAY_LEN(filter_calls); i++)
+		for (enum filter_profile p = 0; p < FILTER_PROFILES; p++) {
+			const struct filter_row *row = row_of(p, filter_calls[i].name);
+
+			for (size_t n = 0; row != NULL && n < (row->cases != NULL ? 2000 : 3); n++) {
+				uint64_t args[6];
+
+				draw_args(row, args);
+				for (size_t a = 0; a < ARRAY_LEN(arches); a++)
+					check_verdict(a, p, filter_calls[i].name, args,
+					              table_verdict(row, args));
+			}
+		}
+}
+
+/* What no row names has the profile's answer, whatever its number. */
+TEST(filter_code_has_nothing_more)
+{
+	for (size_t a = 0; a < ARRAY_LEN(arches); a++)
+		for (enum filter_profile p = 0; p < FILTER_PROFILES; p++) {
+			bool named[2048] = { false };
+			const uint64_t args[6] = { 0 };
+
+			for (size_t i = 0; i < ARRAY_LEN(filter_calls); i++)
+				if (filter_calls[i].nr[a] >= 0 && row_of(p, filter_calls[i].name) != NULL)
+					named[filter_calls[i].nr[a]] = true;
+			for (int nr = 0; nr < (int)ARRAY_LEN(named); nr++)
+				if (!named[nr])
+					CHECK(verdict(a, p, nr, args) == filter_profiles[p].otherwise);
+		}
+}
+
+/* The collector runs under the supervisor's filter as well as its own. */
+TEST(filter_supervisor_includes_collector)
+{
+	for (size_t i = 0; i < ARRAY_LEN(filter_calls); i++) {
+		const struct filter_row *row = row_of(FILTER_COLLECT, filter_calls[i].name);
+
+		for (size_t n = 0; row != NULL && n < 500; n++) {
+			uint64_t args[6];
+
+			draw_args(row, args);
+			for (size_t a = 0; a < ARRAY_LEN(arches); a++) {
+				int nr = filter_calls[i].nr[a];
+
+				if (nr >= 0 && verdict(a, FILTER_COLLECT, nr, args) == ALLOW)
+					check_verdict(a, FILTER_SUPERVISOR, filter_calls[i].name, args, ALLOW);
+			}
+		}
+	}
+}
+
+TEST(filter_common_calls_need_no_filter_run)
+{
+	static const char *const common[] = { "read", "write", "close", "openat", "newfstatat",
+		"fstat", "statx", "mmap", "munmap", "mprotect", "brk", "futex", "poll", "ppoll",
+		"epoll_pwait", "clock_gettime", "clock_nanosleep", "rt_sigprocmask", "sendmsg",
+		"recvmsg", "execve", "wait4", "getdents64", "readlinkat", "fcntl", "getpid" };
+
+	for (size_t i = 0; i < ARRAY_LEN(common); i++)
+		for (size_t a = 0; a < ARRAY_LEN(arches); a++)
+			for (enum filter_profile p = FILTER_DEFAULT; p <= FILTER_NESTED; p++) {
+				struct seccomp_data data = { .nr = number_of(common[i], a),
+				                             .arch = arches[a].token };
+				bool reads_args;
+
+				if (data.nr < 0)
+					continue;
+				CHECK(run_code(&arches[a].codes[p], &data, &reads_args) == ALLOW);
+				CHECK(!reads_args);
+			}
+}

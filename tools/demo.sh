@@ -1,0 +1,103 @@
+#!/bin/sh
+# demo.sh - shows what a cell does, with an agent that has turned on its owner.
+#
+# All of it happens in a temporary folder.  Every claim it prints is checked:
+# if one is not so, it says which and ends with a failure.
+set -eu
+
+cloister=${CLOISTER:-build/cloister}
+case $cloister in /*) ;; *) cloister=$(pwd)/$cloister ;; esac
+
+if [ -t 1 ] && [ -z "${NO_COLOR:-}" ] && [ "${TERM:-dumb}" != dumb ]; then
+	bold=$(printf '\033[1m') dim=$(printf '\033[2m') red=$(printf '\033[31m')
+	green=$(printf '\033[32m') plain=$(printf '\033[0m')
+else
+	bold='' dim='' red='' green='' plain=''
+fi
+
+say() { printf '\n%s%s%s\n' "$bold" "$1" "$plain"; }
+show() { printf '  %s$ %s%s\n' "$dim" "$1" "$plain"; }
+ok() { printf '  %s✓%s %s\n' "$green" "$plain" "$1"; }
+wrong() {
+	printf '  %s✗ %s%s\n' "$red" "$1" "$plain"
+	exit 1
+}
+
+owner=$(mktemp -d "${TMPDIR:-/tmp}/cloister-demo.XXXXXX")
+cell=demo-$$
+tidy() {
+	"$cloister" discard "$cell" >/dev/null 2>&1 || true
+	rm -rf "$owner"
+}
+trap tidy EXIT
+trap 'exit 130' INT TERM
+
+# ---- what there is to lose
+ssh_key="ssh-demo-key-$$-$(date +%s)"
+api_key="sk-demo-$$-$(date +%s)"
+mkdir -p "$owner/.ssh" "$owner/project/src"
+echo "$ssh_key" >"$owner/.ssh/id_ed25519"
+echo "# My work of many years" >"$owner/project/README.md"
+echo 'int main(void) { return 0; }' >"$owner/project/src/main.c"
+export DEMO_API_KEY="$api_key"
+fingerprint() { (cd "$owner/project" && find . -type f -exec cksum {} + | sort); }
+before=$(fingerprint)
+
+# ---- the agent: one line of answer for each thing it tries
+# shellcheck disable=SC2016  # for the shell inside the cell
+agent='
+owner=$1
+answer() { printf "%s\t%s\n" "$1" "$2"; }
+answer env "${DEMO_API_KEY:-nothing}"
+answer ssh "$(cat "$owner/.ssh/id_ed25519" 2>&1)"
+if bash -c "exec 3<>/dev/tcp/1.1.1.1/443" 2>/dev/null; then answer net connected
+else answer net "no way out"; fi
+answer read "$(cat README.md)"
+rm -rf ./* && echo "all your files are mine" >RANSOM.txt
+answer wipe "$(echo *)"
+'
+
+say "An agent gets a project to work on. Its owner also has a key in ~/.ssh and one in the environment."
+show "cloister run -w ~/project -- agent"
+status=0
+"$cloister" run -q --name "$cell" -w "$owner/project" -- sh -c "$agent" agent "$owner" \
+	>"$owner/answers" 2>"$owner/complaints" </dev/null || status=$?
+if [ "$status" != 0 ]; then
+	sed 's/^/  /' "$owner/complaints" >&2
+	wrong "the cell did not run (status $status); \`cloister doctor\` says what this machine lacks"
+fi
+got() { sed -n "s/^$1	//p" "$owner/answers"; }
+
+say "Inside the cell, the agent"
+[ "$(got read)" = "# My work of many years" ] || wrong "could not read the project it was given"
+ok "reads the project it was given"
+[ "$(got env)" = nothing ] || wrong "read the key in the environment: $(got env)"
+ok "looks for a key in the environment: there is nothing in it but what was granted"
+! grep -q "$ssh_key" "$owner/answers" || wrong "read ~/.ssh/id_ed25519"
+case $(got ssh) in
+*"No such file"*) ok "opens ~/.ssh/id_ed25519: no such file" ;;
+*) wrong "got something unexpected from ~/.ssh: $(got ssh)" ;;
+esac
+[ "$(got net)" = "no way out" ] || wrong "reached the network"
+ok "calls 1.1.1.1: no way out"
+[ "$(got wipe)" = RANSOM.txt ] || wrong "could not change its own view of the project: $(got wipe)"
+ok "deletes the whole project and leaves a ransom note, or so it believes"
+
+say "What it did was kept apart, for the owner to look at"
+show "cloister diff --name-status $cell"
+changes=$("$cloister" diff --name-status "$cell") || wrong "there is no diff"
+echo "$changes" | sed 's/^/    /'
+for name in README.md src RANSOM.txt; do
+	case $changes in *"$name"*) ;; *) wrong "the diff does not mention $name" ;; esac
+done
+[ "$(fingerprint)" = "$before" ] || wrong "the project on the host was changed"
+ok "the real project is untouched"
+
+say "Nothing of it is wanted (\`cloister apply\` would have written it to the project)"
+show "cloister discard $cell"
+"$cloister" discard "$cell" >/dev/null || wrong "could not discard it"
+! "$cloister" diff "$cell" >/dev/null 2>&1 || wrong "the changes are still there"
+[ "$(fingerprint)" = "$before" ] || wrong "the project on the host was changed"
+ok "gone, and the project is as it was"
+
+say "Now yours:  ${cloister#"$(pwd)"/} run -w . -- bash"

@@ -1,0 +1,93 @@
+#!/bin/sh
+# deps.sh LIST... - installs those packages of tools/packages that are missing.
+#
+# With apt, and sudo where we are not root.  Elsewhere it says what is missing.
+# Does nothing, and quickly, when all is there.
+set -eu
+
+lists=" $* "
+packages=$(dirname "$0")/packages
+distribution=$(sed -n 's/^ID=//p' /etc/os-release 2>/dev/null | tr -d '"')
+has_dpkg=$(command -v dpkg-query || true)
+arch=$([ -z "$has_dpkg" ] || dpkg --print-architecture)
+
+# Prints "PACKAGE COMMAND OPTIONAL" for what these lists want on this system.
+wanted() {
+	sed -e 's/#.*//' -e '/^ *$/d' "$packages" | while read -r list package words; do
+		case $lists in *" $list "*) ;; *) continue ;; esac
+		name=- kind=needed
+		for word in $words; do
+			case $word in
+			command=*) name=${word#command=} ;;
+			optional) kind=optional ;;
+			arch=*) [ -z "$arch" ] || [ "$arch" = "${word#arch=}" ] || kind=none ;;
+			not=*) [ "$distribution" != "${word#not=}" ] || kind=none ;;
+			*) echo "$packages: what is '$word'?" >&2; exit 2 ;;
+			esac
+		done
+		[ $kind = none ] || echo "$package $name $kind"
+	done
+}
+
+# Prints "PACKAGE KIND" for what of it is missing.
+absent() {
+	have=" $([ -z "$has_dpkg" ] || dpkg-query -W -f '${db:Status-Status} ${Package}\n' 2>/dev/null |
+		sed -n 's/^installed //p' | tr '\n' ' ')"
+	while read -r package name kind; do
+		case $have in *" $package "*) continue ;; esac
+		if [ -x "/usr/bin/$name" ] || [ -x "/usr/sbin/$name" ]; then continue; fi
+		echo "$package $kind"
+	done
+}
+
+list=$(wanted | absent)
+missing=$(echo "$list" | sed -n 's/ needed$//p' | tr '\n' ' ')
+wished=$(echo "$list" | sed -n 's/ optional$//p' | tr '\n' ' ')
+[ -n "$missing$wished" ] || exit 0
+
+apt() {
+	if [ "$(id -u)" = 0 ]; then
+		DEBIAN_FRONTEND=noninteractive apt-get "$@"
+	else
+		sudo DEBIAN_FRONTEND=noninteractive apt-get "$@"
+	fi
+}
+
+give_up() {
+	[ -n "$missing" ] || exit 0
+	echo "cloister needs these packages (by Debian's names): $missing" >&2
+	echo "$1" >&2
+	exit 1
+}
+
+{ [ -n "$has_dpkg" ] && command -v apt-get >/dev/null; } ||
+	give_up "Install what your system calls them, then run this again."
+[ "$(id -u)" = 0 ] || command -v sudo >/dev/null ||
+	give_up "There is no sudo here; as root: apt-get install $missing"
+
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+install() {
+	apt install -y --no-install-recommends "$@" >>"$log" 2>&1
+}
+
+if [ -n "$missing" ]; then
+	echo "Installing: $missing"
+	# A new system has no package lists, and old ones name files that are gone.
+	# shellcheck disable=SC2086  # a list of words
+	if ! install $missing; then
+		apt update >>"$log" 2>&1 || true
+		if ! install $missing; then
+			cat "$log" >&2
+			give_up "apt-get could not install them."
+		fi
+	fi
+fi
+for package in $wished; do
+	if ! apt-cache show "$package" >/dev/null 2>&1; then
+		[ -n "${updated:-}" ] || apt update >>"$log" 2>&1 || true
+		updated=1
+	fi
+	echo "Installing: $package (optional)"
+	install "$package" || echo "Could not install $package: what wants it will be skipped"
+done

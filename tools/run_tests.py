@@ -1,0 +1,149 @@
+#!/usr/bin/python3
+"""Runs all kinds of tests and adds them up: run_tests.py [SUITE...]
+
+One line per suite; all that a failing one said; at the end one line for all.
+CLOISTER_BUILD names the build folder, CLOISTER the executable in it.
+"""
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+BUILD = Path(os.environ.get("CLOISTER_BUILD", "build"))
+SUITE_SECONDS = int(os.environ.get("CLOISTER_SUITE_SECONDS", "2400"))
+SHOWN_MAX = 200_000     # characters of a failing suite's output; the log has all
+
+TALLY = re.compile(r"^(\d+) passed, (\d+) failed(?:, (\d+) skipped)?$", re.M)
+
+
+def run(argv, log):
+    """The exit status, or None when it had to be killed."""
+    with open(log, "ab") as out:
+        proc = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=out, stderr=out,
+                                start_new_session=True)
+        try:
+            return proc.wait(SUITE_SECONDS)
+        except subprocess.TimeoutExpired:
+            out.write(f"killed after {SUITE_SECONDS} seconds\n".encode())
+        finally:
+            if proc.poll() is None:
+                os.killpg(proc.pid, signal.SIGKILL)
+                proc.wait()
+    return None
+
+
+def tally(argv, log):
+    """Counts of a program that ends with `N passed, N failed`."""
+    before = log.stat().st_size
+    status = run(argv, log)
+    found = TALLY.findall(log.read_bytes()[before:].decode(errors="replace"))
+    if not found:
+        return 0, 1, 0
+    passed, failed, skipped = (int(n or 0) for n in found[-1])
+    if status != 0 and failed == 0:
+        failed = 1
+    return passed, failed, skipped
+
+
+def unit(log):
+    return tally([BUILD / "tests" / "unit"], log)
+
+
+def seeds(log):
+    """Every fuzz target on every stored input; a target without any is a failure."""
+    total = (0, 0, 0)
+    for source in sorted(ROOT.glob("tests/fuzz/fuzz_*.c")):
+        name = source.stem.removeprefix("fuzz_")
+        inputs = sorted((ROOT / "tests" / "seeds" / name).glob("*"))
+        if not inputs:
+            log.write_text(f"{log.read_text()}tests/seeds/{name} is empty\n")
+            counts = 0, 1, 0
+        else:
+            counts = tally([BUILD / "tests" / f"replay_{name}", *inputs], log)
+        total = tuple(map(sum, zip(total, counts)))
+    return total
+
+
+def pytest(folder):
+    def suite(log):
+        if not any((ROOT / folder).rglob("test_*.py")):
+            return 0, 0, 0
+        report = log.with_suffix(".xml")
+        report.unlink(missing_ok=True)
+        status = run([sys.executable, "-m", "pytest", "-q", "--tb=short", "-rfEs",
+                      "-p", "no:cacheprovider", f"--junitxml={report}", folder], log)
+        if status is None or not report.exists():
+            return 0, 1, 0
+        count = xml.etree.ElementTree.parse(report).getroot().find("testsuite").attrib
+        failed = int(count["failures"]) + int(count["errors"])
+        skipped = int(count["skipped"])
+        passed = int(count["tests"]) - failed - skipped
+        if status != 0 and failed == 0:
+            failed = 1
+        return passed, failed, skipped
+    return suite
+
+
+SUITES = {
+    "unit": unit,
+    "seeds": seeds,
+    "tools": pytest("tests/tools"),
+    "scenario": pytest("tests/scenario"),
+    "escape": pytest("tests/escape"),
+}
+
+
+def describe(passed, failed, skipped):
+    return f"{passed} passed, {failed} failed" + (f", {skipped} skipped" if skipped else "")
+
+
+def show(log):
+    text = log.read_bytes().decode(errors="replace")
+    if len(text) > SHOWN_MAX:
+        text = f"(the end of {log})\n" + text[-SHOWN_MAX:]
+    print(text, flush=True)
+
+
+def reasons(log):
+    """Why tests were skipped: a skip that nobody sees is a test that nobody has."""
+    for line in log.read_text(errors="replace").splitlines():
+        if re.match(r"SKIPPED|skipped: ", line):
+            print(f"           {line}", flush=True)
+
+
+def main():
+    names = sys.argv[1:] or list(SUITES)
+    unknown = [name for name in names if name not in SUITES]
+    if unknown:
+        sys.exit(f"no suite '{unknown[0]}': there are {', '.join(SUITES)}")
+    os.chdir(ROOT)
+    os.environ.setdefault("PYTHONDONTWRITEBYTECODE", "1")
+    logs = BUILD / "tests" / "log"
+    logs.mkdir(parents=True, exist_ok=True)
+    total = (0, 0, 0)
+    for name in names:
+        log = logs / f"{name}.txt"
+        log.write_text("")
+        print(f"{name:<10} ", end="", flush=True)
+        began = time.monotonic()
+        counts = SUITES[name](log)
+        print(f"{describe(*counts)}  ({time.monotonic() - began:.1f} s)", flush=True)
+        if counts[1]:
+            show(log)
+        elif counts[2]:
+            reasons(log)
+        total = tuple(map(sum, zip(total, counts)))
+    print(describe(*total))
+    sys.exit(1 if total[1] or not total[0] else 0)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit(130)
