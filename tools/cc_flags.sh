@@ -20,7 +20,8 @@ common='
 -Walloca -Wvla -Wshadow -Wundef -Wcast-qual -Wwrite-strings -Wpointer-arith
 -Wstrict-prototypes -Wmissing-prototypes -Wold-style-definition -Wnested-externs
 -Wimplicit-fallthrough -Wdate-time -Wenum-conversion -Wconversion
--Wno-sign-conversion -Wredundant-decls -Wformat=2 -Wno-format-nonliteral
+-Wno-sign-conversion -Wno-string-conversion -Wno-enum-enum-conversion
+-Wredundant-decls -Wformat=2 -Wno-format-nonliteral
 -Wlogical-op -Wduplicated-cond -Wtrampolines -Wstringop-overflow=3
 -fstack-protector-strong -fstack-clash-protection -ftrivial-auto-var-init=zero
 -fno-strict-aliasing -fno-delete-null-pointer-checks'
@@ -36,12 +37,14 @@ int main(void) { char t[9]; return snprintf(t, sizeof(t), "x") != 1; }' >"$tmp/t
 
 # shellcheck disable=SC2086  # CC may carry words of its own
 knows() {
-	$cc -O2 -Werror "$@" -c "$tmp/t.c" -o "$tmp/t.o" 2>/dev/null
+	$cc -O2 -Wall -Werror "$@" -c "$tmp/t.c" -o "$tmp/t.o" 2>/dev/null
 }
 
 out=
 for flag in $common; do
-	if knows "$flag"; then out="$out $flag"; fi
+	# A compiler takes any -Wno-x without a word, knowing x or not.
+	case $flag in -Wno-*) probe=-W${flag#-Wno-} ;; *) probe=$flag ;; esac
+	if knows "$probe"; then out="$out $flag"; fi
 done
 # glibc warns where level 3 is not to be had.
 if knows -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3; then level=3; else level=2; fi

@@ -143,6 +143,8 @@ def main():
 
 
 if __name__ == "__main__":
+    # So that the suite under way is killed with us.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         main()
     except KeyboardInterrupt:

@@ -4,109 +4,142 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
-#include <stdint.h>
+#include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/err.h"
 #include "base/own.h"
 
-/* Descriptors and stack used at once.  A tree deeper than this is folded: the
- * folder at the limit is moved to the top and emptied in a later pass. */
-#define DEPTH_MAX 32
+/* Descriptors and stack used at once.  A tree that is deeper is folded: the
+ * folder at the limit is moved to the top, and its turn comes in a later pass. */
+#define REMOVE_DEPTH 32
 
-struct tree_walk {
-	int top;
-	uint64_t moved;
-	bool again;             /* something was moved to the top */
-};
-
-static bool
-is_dots(const char *name)
+bool
+tree_is_dots(const char *name)
 {
 	return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
 }
 
-static int
-open_folder(int parent, const char *name)
+int
+tree_open_dir(int dir, const char *name)
 {
-	int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
-	int fd = openat(parent, name, flags);
+	struct open_how how = { .flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC,
+	                        .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS |
+	                                   RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV };
+	int fd = (int)syscall(SYS_openat2, dir, name, &how, sizeof(how));
+	struct stat st;
 
-	if (fd < 0 && errno == EACCES && fchmodat(parent, name, 0700, 0) == 0)
-		fd = openat(parent, name, flags);
+	if (fd < 0)
+		return -errno;
+	/* One that may be listed but not searched is of no use. */
+	if (fstatat(fd, ".", &st, 0) < 0 && errno == EACCES) {
+		close(fd);
+		return -EACCES;
+	}
 	return fd;
 }
 
-static int empty_folder(struct tree_walk *walk, int dir, int depth, struct err *err);
-
-static int
-remove_folder(struct tree_walk *walk, int parent, const char *name, int depth,
-              struct err *err)
+int
+tree_open_dir_anyway(int dir, const char *name)
 {
-	char moved[48];
-	int fd, r;
+	int fd = tree_open_dir(dir, name);
+	struct stat st;
 
-	if (depth == DEPTH_MAX) {
-		snprintf(moved, sizeof(moved), ".removing-%llu", (unsigned long long)walk->moved++);
-		if (renameat(parent, name, walk->top, moved) < 0)
-			return err_errno(err, "cannot remove '%s'", name);
-		walk->again = true;
-		return 0;
-	}
-	fd = open_folder(parent, name);
-	if (fd < 0)
-		return err_errno(err, "cannot open '%s' to remove it", name);
-	r = empty_folder(walk, fd, depth + 1, err);
-	if (r < 0)
-		return r;
-	if (unlinkat(parent, name, AT_REMOVEDIR) < 0)
-		return err_errno(err, "cannot remove '%s'", name);
-	return 0;
+	/* Not through a link: the folder may have become one by now. */
+	if (fd == -EACCES && fchmodat(dir, name, 0700, AT_SYMLINK_NOFOLLOW) == 0)
+		fd = tree_open_dir(dir, name);
+	if (fd >= 0 && fstat(fd, &st) == 0 && (st.st_mode & 0700) != 0700)
+		(void)fchmod(fd, (st.st_mode & 07777) | 0700);
+	return fd;
 }
 
-/* Takes DIR over. */
+struct removal {
+	int top;
+	unsigned long moved;
+};
+
 static int
-empty_folder(struct tree_walk *walk, int dir, int depth, struct err *err)
+fold(struct removal *rm, int dir, const char *name, struct err *err)
 {
-	OWN(closedirp) DIR *stream = fdopendir(dir);
-	struct dirent *d;
-	struct stat st;
+	char moved[48];
 	int r;
 
+	/* The stranger may have such a name there already. */
+	do {
+		snprintf(moved, sizeof(moved), ".cloister-%lu.tmp", rm->moved++);
+		r = renameat2(dir, name, rm->top, moved, RENAME_NOREPLACE);
+		if (r < 0 && errno == EINVAL)
+			r = renameat(dir, name, rm->top, moved);
+	} while (r < 0 && (errno == EEXIST || errno == ENOTEMPTY || errno == ENOTDIR));
+	return r < 0 ? err_errno(err, "cannot remove '%s'", name) : 0;
+}
+
+static int remove_all(struct removal *rm, int fd, int depth, struct err *err);
+
+static int
+remove_one(struct removal *rm, int dir, const char *name, int depth, struct err *err)
+{
+	int fd, r;
+
+	if (unlinkat(dir, name, 0) == 0 || errno == ENOENT)
+		return 0;
+	if (errno != EISDIR)
+		return err_errno(err, "cannot remove '%s'", name);
+	if (unlinkat(dir, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
+		return 0;
+	if (errno != ENOTEMPTY && errno != EEXIST)
+		return err_errno(err, "cannot remove '%s'", name);
+	if (depth == REMOVE_DEPTH)
+		return fold(rm, dir, name, err);
+	fd = tree_open_dir_anyway(dir, name);
+	if (fd < 0)
+		return err_set(err, -fd, "cannot remove '%s': %s", name, strerrordesc_np(-fd));
+	r = remove_all(rm, fd, depth + 1, err);
+	if (r == 0 && unlinkat(dir, name, AT_REMOVEDIR) < 0 && errno != ENOENT)
+		r = err_errno(err, "cannot remove '%s'", name);
+	return r;
+}
+
+/* Takes FD over. */
+static int
+remove_all(struct removal *rm, int fd, int depth, struct err *err)
+{
+	OWN(closedirp) DIR *stream = fdopendir(fd);
+	struct dirent *d;
+	size_t removed;
+	int r = 0;
+
 	if (stream == NULL) {
-		close(dir);
-		return err_errno(err, "cannot list a folder to remove it");
+		r = err_errno(err, "cannot list a folder to remove it");
+		close(fd);
+		return r;
 	}
-	if (fstat(dir, &st) == 0 && (st.st_mode & 0300) != 0300)
-		(void)fchmod(dir, 0700);
-	while ((d = readdir(stream)) != NULL) {
-		if (is_dots(d->d_name) || unlinkat(dir, d->d_name, 0) == 0)
-			continue;
-		if (errno != EISDIR && errno != EPERM)
-			return err_errno(err, "cannot remove '%s'", d->d_name);
-		r = remove_folder(walk, dir, d->d_name, depth, err);
-		if (r < 0)
-			return r;
-	}
-	return 0;
+	/* Some file systems skip names while others are being removed; and what was
+	 * folded is at the top now. */
+	do {
+		removed = 0;
+		rewinddir(stream);
+		while (r == 0 && (d = readdir(stream)) != NULL) {
+			if (tree_is_dots(d->d_name))
+				continue;
+			r = remove_one(rm, fd, d->d_name, depth, err);
+			removed++;
+		}
+	} while (r == 0 && removed > 0);
+	return r;
 }
 
 int
 tree_empty(int dir, struct err *err)
 {
-	struct tree_walk walk = { .top = dir };
-	int fd, r;
+	struct removal rm = { .top = dir };
+	int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-	do {
-		walk.again = false;
-		fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-		if (fd < 0)
-			return err_errno(err, "cannot list a folder to remove it");
-		r = empty_folder(&walk, fd, 0, err);
-	} while (r == 0 && walk.again);
-	return r;
+	if (fd < 0)
+		return err_errno(err, "cannot list a folder to remove it");
+	return remove_all(&rm, fd, 0, err);
 }

@@ -1,8 +1,17 @@
-/* tree.h - removes folders that a stranger filled. */
+/* tree.h - folders that a stranger filled: opening them, and removing what is in them. */
 #ifndef CLOISTER_TREE_H
 #define CLOISTER_TREE_H
+#include <stdbool.h>
 
 struct err;
+
+bool tree_is_dots(const char *name);            /* "." or ".." */
+
+/* Open the folder NAME beneath DIR, with no link on the way and no mount crossed: a
+ * descriptor or -errno; -EXDEV behind a mount. */
+int tree_open_dir(int dir, const char *name);
+/* As tree_open_dir; the owner's own mode bits do not stop him. */
+int tree_open_dir_anyway(int dir, const char *name);
 
 /* Remove everything beneath the folder DIR, not the folder itself.  No link is
  * followed, no mount crossed; depth and modes set by a stranger do not stop it. */

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/vfs.h>
+#include <linux/magic.h>
 
 #include "base/err.h"
 #include "base/io.h"
@@ -111,10 +113,12 @@ cgroup_freep(struct cgroup **cg)
 }
 
 static int
-limit_disks(int dir, const struct cgroup_setters *set, const struct cgroup_making *m)
+limit_disks(int dir, const struct cgroup_setters *set, struct cgroup_making *m)
 {
-	int r = m->disks.unknown ? -ENODEV : 0;
+	int r;
 
+	cgroup_disks_make_whole(&m->disks);
+	r = m->disks.unknown ? -ENODEV : 0;
 	for (size_t i = 0; i < m->disks.n && r == 0; i++)
 		r = set->io(dir, m->disks.list[i], m->limits->io);
 	return r;
@@ -209,31 +213,66 @@ asked_limits(const struct cgroup_limits *l, const struct cgroup_disks *disks)
 	return asked;
 }
 
-/* Read the machine's tables once, for the hierarchies and the disks. */
+static int
+read_table(const char *path, char **ret_text, struct err *err)
+{
+	return read_file_at(AT_FDCWD, path, CGROUP_TABLE_MAX, ret_text, NULL, err);
+}
+
+/* Most machines have v2 alone, where it always is.  What the table of mounts would
+ * say, which may be long, is then known. */
+static bool
+guess_hierarchy(struct cgroup_hierarchies *hs, char *own)
+{
+	static const char point[] = "/sys/fs/cgroup";
+	char dir[PATH_MAX];
+	struct statfs fs;
+
+	hs->list[0] = (struct cgroup_hierarchy){ .version = 2, .root = "/", .point = point };
+	hs->n = 1;
+	if (strncmp(own, "0::/", 4) != 0 || strchr(own, '\n') != strrchr(own, '\n') ||
+	    statfs(point, &fs) < 0 || fs.f_type != CGROUP2_SUPER_MAGIC)
+		return false;
+	cgroup_note_own(hs, own);
+	return cgroup_own_dir(&hs->list[0], dir) && access(dir, F_OK) == 0;
+}
+
+static void
+read_mounts(char *mounts, struct cgroup_hierarchies *hs, struct cgroup_disks *disks)
+{
+	struct mountinfo_line line;
+
+	*hs = (struct cgroup_hierarchies){ 0 };
+	while (mountinfo_next(&mounts, &line)) {
+		cgroup_note_mount(hs, &line);
+		cgroup_note_disk(disks, &line);
+	}
+}
+
 static int
 make(struct cgroup *cg, struct cgroup_making *m, struct err *err)
 {
 	OWN(freep) char *mounts = NULL;
+	OWN(freep) char *guessed = NULL;
 	OWN(freep) char *own = NULL;
-	struct cgroup_hierarchies hs = { 0 };
-	struct mountinfo_line line;
-	char *cursor;
+	struct cgroup_hierarchies hs;
 	int r;
 
-	r = read_file_at(AT_FDCWD, "/proc/self/mountinfo", CGROUP_MOUNTINFO_MAX, &mounts, NULL,
-	                 err);
-	if (r == 0)
-		r = read_file_at(AT_FDCWD, "/proc/self/cgroup", CGROUP_MOUNTINFO_MAX, &own, NULL,
-		                 err);
+	cgroup_disks_init(&m->disks, m->limits->devices, m->limits->n_devices);
+	r = read_table("/proc/self/cgroup", &own, err);
 	if (r < 0)
 		return r;
-	cgroup_disks_init(&m->disks, m->limits->devices, m->limits->n_devices);
-	for (cursor = mounts; mountinfo_next(&cursor, &line);) {
-		cgroup_note_mount(&hs, &line);
-		cgroup_note_disk(&m->disks, &line);
+	guessed = strdup(own);
+	if (guessed == NULL)
+		return err_errno(err, "cannot make a cgroup");
+	if (m->disks.n_pending > 0 || !guess_hierarchy(&hs, guessed)) {
+		r = read_table("/proc/self/mountinfo", &mounts, err);
+		if (r < 0)
+			return r;
+		read_mounts(mounts, &hs, &m->disks);
+		cgroup_note_own(&hs, own);
 	}
 	cgroup_disks_finish(&m->disks);
-	cgroup_note_own(&hs, own);
 	m->asked = asked_limits(m->limits, &m->disks);
 	r = make_parts(cg, &hs, m);
 	if (r == 0)

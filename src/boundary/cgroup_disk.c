@@ -43,22 +43,17 @@ read_dev_file(const char *path, dev_t *ret_dev)
 }
 
 /* Limits are set on whole disks: a partition is a part of its parent. */
-static void
-add_block_device(struct cgroup_disks *d, dev_t dev)
+static bool
+find_whole_disk(dev_t dev, dev_t *ret_disk)
 {
 	char path[96];
-	dev_t disk;
 
+	*ret_disk = dev;
 	snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/partition", major(dev), minor(dev));
-	if (access(path, F_OK) < 0) {
-		add_disk(d, dev);
-		return;
-	}
+	if (access(path, F_OK) < 0)
+		return true;
 	snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/../dev", major(dev), minor(dev));
-	if (read_dev_file(path, &disk))
-		add_disk(d, disk);
-	else
-		d->unknown = true;
+	return read_dev_file(path, ret_disk);
 }
 
 void
@@ -67,7 +62,7 @@ cgroup_disks_init(struct cgroup_disks *d, const dev_t *devices, size_t n)
 	*d = (struct cgroup_disks){ 0 };
 	for (size_t i = 0; i < n; i++) {
 		if (major(devices[i]) != 0)
-			add_block_device(d, devices[i]);
+			add_disk(d, devices[i]);
 		else if (d->n_pending < CGROUP_DEVICES_MAX)
 			d->pending[d->n_pending++] = devices[i];
 		else
@@ -97,7 +92,7 @@ cgroup_note_disk(struct cgroup_disks *d, const struct mountinfo_line *line)
 		if (is_diskless(line->type))
 			continue;
 		if (line->source[0] == '/' && stat(line->source, &st) == 0 && S_ISBLK(st.st_mode))
-			add_block_device(d, st.st_rdev);
+			add_disk(d, st.st_rdev);
 		else
 			d->unknown = true;
 	}
@@ -127,7 +122,7 @@ add_btrfs_disks(struct cgroup_disks *d)
 			         dev->d_name);
 			if (!read_dev_file(path, &disk))
 				return false;
-			add_block_device(d, disk);
+			add_disk(d, disk);
 			found = true;
 		}
 	}
@@ -144,4 +139,19 @@ cgroup_disks_finish(struct cgroup_disks *d)
 			d->unknown = true;
 		return;
 	}
+}
+
+void
+cgroup_disks_make_whole(struct cgroup_disks *d)
+{
+	struct cgroup_disks whole = { .unknown = d->unknown };
+	dev_t disk;
+
+	for (size_t i = 0; i < d->n; i++) {
+		if (find_whole_disk(d->list[i], &disk))
+			add_disk(&whole, disk);
+		else
+			whole.unknown = true;
+	}
+	*d = whole;
 }

@@ -358,7 +358,5 @@ cgroup_clear_stale(const char *paths)
 
 	while (cg != NULL && (line = strsep(&rest, "\n")) != NULL)
 		adopt_stale(cg, line);
-	if (cg != NULL)
-		cgroup_kill(cg);
 	cgroup_destroy(cg);
 }

@@ -18,7 +18,7 @@ enum cgroup_carry {
 
 #define CGROUP_HIERARCHIES_MAX 16
 #define CGROUP_PARTS_MAX       CGROUP_HIERARCHIES_MAX
-#define CGROUP_MOUNTINFO_MAX   (4u << 20)
+#define CGROUP_TABLE_MAX       (4u << 20)
 
 /* ---- text: cgroup_text.c, pure ---- */
 
@@ -59,7 +59,7 @@ void cgroup_name_limits(unsigned limits, char *text, size_t size);
 
 /* ---- disks: cgroup_disk.c ---- */
 
-/* The whole disks behind a cell's devices. */
+/* The disks behind a cell's devices. */
 struct cgroup_disks {
 	dev_t list[CGROUP_DEVICES_MAX];
 	size_t n;
@@ -71,6 +71,8 @@ struct cgroup_disks {
 void cgroup_disks_init(struct cgroup_disks *d, const dev_t *devices, size_t n);
 void cgroup_note_disk(struct cgroup_disks *d, const struct mountinfo_line *line);
 void cgroup_disks_finish(struct cgroup_disks *d);
+/* Put whole disks in the place of partitions, which takes a look at sysfs. */
+void cgroup_disks_make_whole(struct cgroup_disks *d);
 
 /* ---- the parts of a group ---- */
 

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -10,6 +11,8 @@
 #include "base/io.h"
 #include "base/own.h"
 #include "boundary/cgroup_parts.h"
+
+#define LEVELS_MAX 32
 
 static int
 limit_memory(int dir, uint64_t bytes)
@@ -25,6 +28,22 @@ limit_memory(int dir, uint64_t bytes)
 	return r;
 }
 
+static bool
+has_quota_above(int dir)
+{
+	char file[LEVELS_MAX * 3 + sizeof("cpu.cfs_quota_us")], text[CGROUP_FILE_MAX];
+
+	for (size_t up = 1; up <= LEVELS_MAX; up++) {
+		memcpy(file + (up - 1) * 3, "../", 3);
+		memcpy(file + up * 3, "cpu.cfs_quota_us", sizeof("cpu.cfs_quota_us"));
+		if (!cgroup_get(dir, file, text))
+			return false;
+		if (strtoll(text, NULL, 10) > 0)
+			return true;
+	}
+	return false;
+}
+
 static int
 limit_cpus(int dir, uint64_t quota_us, uint64_t period_us)
 {
@@ -35,9 +54,9 @@ limit_cpus(int dir, uint64_t quota_us, uint64_t period_us)
 	if (r < 0)
 		return r;
 	r = cgroup_putf(dir, "cpu.cfs_quota_us", "%" PRIu64, quota_us);
-	/* A group may not be given more than the one above it has, whose quota then
-	 * holds for both. */
-	return r == -EINVAL ? 0 : r;
+	/* A group may not be given more than one above it has, whose quota then holds
+	 * for both. */
+	return r == -EINVAL && has_quota_above(dir) ? 0 : r;
 }
 
 static int
@@ -80,6 +99,11 @@ cgroup_v1_make(struct cgroup *cg, const struct cgroup_hierarchy *h, struct cgrou
 
 	if (!cgroup_own_dir(h, own)) {
 		cgroup_note_failure(m, CGROUP_NOT_MOUNTED, ENOENT);
+		return 0;
+	}
+	/* The common case, cheaply: no ordinary user has v1 groups. */
+	if (geteuid() != 0 && access(own, W_OK) < 0) {
+		cgroup_note_failure(m, CGROUP_FAILED, errno);
 		return 0;
 	}
 	path = str_format("%s/%s", own, cgroup_cell_name(name, m->id));

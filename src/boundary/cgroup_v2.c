@@ -17,7 +17,7 @@
 /* The group between the one we found and the cells'. */
 #define BETWEEN "cloister"
 /* Where our own processes go when they alone stand in the way. */
-#define ASIDE "cloister-aside"
+#define ASIDE "cloister.aside"
 /* Where an ordinary user's cell runs, one below its limits. */
 #define INSIDE "cell"
 #define INSIDE_GROUPS_MAX "64"

@@ -33,7 +33,7 @@ stop(int number)
 }
 
 struct apply {
-	bool force, dry_run;
+	bool force, dry_run, silent;
 	const struct changes_part *part;
 	size_t applied, held;
 };
@@ -58,6 +58,8 @@ told(void *arg, const struct workspace_change *change, bool applied)
 	static const char letters[] = { 'A', 'M', 'D' };
 	struct apply *apply = arg;
 
+	if (apply->silent)
+		return;
 	printf("%c ", applied ? letters[change->kind] : '!');
 	changes_print_path(stdout, apply->part, change->path);
 	fputs(applied ? "\n" : "  (held back)\n", stdout);
@@ -113,11 +115,15 @@ static int
 apply_all(struct apply *apply, struct changes *changes, char *const *paths, struct err *err)
 {
 	const struct sigaction action = { .sa_handler = stop };
+	struct apply look = { .force = apply->force, .dry_run = true, .silent = true };
 	int r;
 
 	r = changes_check_paths(changes, paths, err);
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);
+	/* Every conflict is known before anything is written. */
+	for (size_t i = 0; r == 0 && i < changes->n_parts && changes->n_parts > 1; i++)
+		r = apply_part(&look, changes, &changes->parts[i], paths, err);
 	for (size_t i = 0; r == 0 && i < changes->n_parts; i++)
 		r = apply_part(apply, changes, &changes->parts[i], paths, err);
 	if (r == 0 && !apply->dry_run)

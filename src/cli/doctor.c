@@ -241,7 +241,7 @@ check_idmap(struct doctor *d)
 	} else {
 		c = report(d, "id-mapped mounts", LIMITED, "the file system of /usr has none: %s",
 		           why(d->probe.idmap));
-		advise(c, "grant paths on ext4, xfs, btrfs or tmpfs, or start cells as their owner");
+		advise(c, "grant paths on ext4, xfs or btrfs, or start cells as the paths' owner");
 	}
 }
 

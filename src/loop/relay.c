@@ -60,11 +60,11 @@ relay_write(struct relay *relay, const void *data, size_t len)
 	n = send(relay->to.fd, data, len, MSG_DONTWAIT | MSG_NOSIGNAL);
 	if (n >= 0 || errno != ENOTSOCK)
 		return n;
-	if (!relay->always_to && !relay_is_ready(relay->to.fd, POLLOUT)) {
+	if (relay->may_block && !relay_is_ready(relay->to.fd, POLLOUT)) {
 		errno = EAGAIN;
 		return -1;
 	}
-	if (!relay->always_to && len > PIPE_BUF)
+	if (relay->may_block && len > PIPE_BUF)
 		len = PIPE_BUF;
 	return write(relay->to.fd, data, len);
 }
@@ -166,6 +166,7 @@ relay_start(struct relay *relay, struct loop *loop, int from, int to, struct err
 	relay->always_from = loop_watch(loop, &relay->from, EPOLLIN, NULL) == -EPERM;
 	/* Whether it can be watched at all, without watching it yet. */
 	relay->always_to = to < 0 || loop_watch(loop, &relay->to, EPOLLOUT, NULL) == -EPERM;
+	relay->may_block = !relay->always_to && (fcntl(to, F_GETFL) & O_NONBLOCK) == 0;
 	relay_rewatch(relay);
 	return 0;
 }

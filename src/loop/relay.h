@@ -19,7 +19,9 @@ struct relay {
 	struct loop_source from, to;
 	unsigned char *data;            /* RELAY_BUFFER bytes, while it runs */
 	size_t start, len;
-	bool from_ended, always_from, always_to;    /* regular files are always ready */
+	bool from_ended;
+	bool always_from, always_to;    /* regular files are always ready */
+	bool may_block;                 /* TO has no O_NONBLOCK of ours */
 	struct loop_timer again;        /* steps a relay that nothing can wake */
 	/* Called once, at the end of FROM (all of it carried) or when TO takes no
 	 * more.  It may free the relay. */

@@ -20,15 +20,44 @@ stdio_init(struct stdio *s, struct loop *loop, void (*ended)(void *arg), void *a
 	                     .ended = ended, .arg = arg };
 }
 
-bool
-stdio_may_pass(int fd)
+/* /dev/null is the same everywhere. */
+static bool
+may_pass(int fd)
 {
 	struct stat st;
 
 	if (!CONTROL_ON("stdio"))
 		return true;
-	return fstat(fd, &st) == 0 &&
-	       (S_ISFIFO(st.st_mode) || (S_ISCHR(st.st_mode) && st.st_rdev == makedev(1, 3)));
+	return fstat(fd, &st) == 0 && S_ISCHR(st.st_mode) && st.st_rdev == makedev(1, 3);
+}
+
+static bool
+is_same(int a, int b)
+{
+	struct stat x, y;
+
+	return fstat(a, &x) == 0 && fstat(b, &y) == 0 && x.st_dev == y.st_dev &&
+	       x.st_ino == y.st_ino;
+}
+
+/* Ours, not blocking: a terminal, pipe or device opened once more; a file stays the
+ * operator's own, because it is read and written from where that stands. */
+static int
+open_own(int host, int flags)
+{
+	struct stat st;
+
+	if (fstat(host, &st) == 0 && S_ISREG(st.st_mode))
+		return fcntl(host, F_DUPFD_CLOEXEC, 3);
+	return relay_reopen(host, flags);
+}
+
+static int
+make_pipe(int ret_ends[2], int ours, struct err *err)
+{
+	if (pipe2(ret_ends, O_CLOEXEC) < 0 || fcntl(ret_ends[ours], F_SETFL, O_NONBLOCK) < 0)
+		return err_errno(err, "cannot make a pipe");
+	return 0;
 }
 
 static void
@@ -66,13 +95,11 @@ carry_in(struct stdio *s, int *ret_inside, struct err *err)
 
 	if (fstat(STDIN_FILENO, &st) == 0 && S_ISDIR(st.st_mode))
 		return err_set(err, EISDIR, "standard input is a folder: give a file or a pipe");
-	if (pipe2(ends, O_CLOEXEC) < 0)
-		return err_errno(err, "cannot make a pipe");
+	if (make_pipe(ends, 1, err) < 0)
+		return -err->code;
 	*ret_inside = ends[0];
 	s->in_fd = ends[1];
-	/* A file is read on from where the operator's descriptor stands. */
-	s->host_in = isatty(STDIN_FILENO) ? relay_reopen(STDIN_FILENO, O_RDONLY)
-	                                  : fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
+	s->host_in = open_own(STDIN_FILENO, O_RDONLY);
 	s->in.done = input_done;
 	s->in.arg = s;
 	return relay_start(&s->in, s->loop, s->host_in, s->in_fd, err);
@@ -84,11 +111,11 @@ carry_out(struct stdio *s, struct relay *relay, int host, int *host_own, int *ow
 {
 	int ends[2];
 
-	if (pipe2(ends, O_CLOEXEC) < 0)
-		return err_errno(err, "cannot make a pipe");
+	if (make_pipe(ends, 0, err) < 0)
+		return -err->code;
 	*own = ends[0];
 	*ret_inside = ends[1];
-	*host_own = isatty(host) ? relay_reopen(host, O_WRONLY) : fcntl(host, F_DUPFD_CLOEXEC, 3);
+	*host_own = open_own(host, O_WRONLY);
 	relay->done = output_done;
 	relay->arg = s;
 	return relay_start(relay, s->loop, *own, *host_own, err);
@@ -100,8 +127,8 @@ stdio_open_sink(struct stdio *s, size_t (*sink)(void *arg, const unsigned char *
 {
 	int ends[2];
 
-	if (pipe2(ends, O_CLOEXEC) < 0)
-		return err_errno(err, "cannot make a pipe");
+	if (make_pipe(ends, 0, err) < 0)
+		return -err->code;
 	s->out_fd = ends[0];
 	ret_inside[0] = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	ret_inside[1] = ends[1];
@@ -122,11 +149,11 @@ stdio_open(struct stdio *s, bool tty, int ret_inside[3], struct err *err)
 
 	ret_inside[0] = ret_inside[1] = ret_inside[2] = -1;
 	if (!tty) {
-		if (stdio_may_pass(STDIN_FILENO))
+		if (may_pass(STDIN_FILENO))
 			ret_inside[0] = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
 		else
 			r = carry_in(s, &ret_inside[0], err);
-		if (r == 0 && stdio_may_pass(STDOUT_FILENO))
+		if (r == 0 && may_pass(STDOUT_FILENO))
 			ret_inside[1] = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
 		else if (r == 0)
 			r = carry_out(s, &s->out, STDOUT_FILENO, &s->host_out, &s->out_fd,
@@ -134,7 +161,10 @@ stdio_open(struct stdio *s, bool tty, int ret_inside[3], struct err *err)
 	} else if (isatty(STDERR_FILENO)) {
 		return 0;
 	}
-	if (r == 0 && stdio_may_pass(STDERR_FILENO))
+	if (r == 0 && ret_inside[1] >= 0 && is_same(STDOUT_FILENO, STDERR_FILENO))
+		/* One place for both, and what is written there keeps its order. */
+		ret_inside[2] = fcntl(ret_inside[1], F_DUPFD_CLOEXEC, 3);
+	else if (r == 0 && may_pass(STDERR_FILENO))
 		ret_inside[2] = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
 	else if (r == 0)
 		r = carry_out(s, &s->errors, STDERR_FILENO, &s->host_err, &s->err_fd,
@@ -182,9 +212,26 @@ stdio_carry_terminal(struct stdio *s, int master, struct err *err)
 	return r < 0 ? r : relay_start(&s->in, s->loop, s->host_in, s->in_fd, err);
 }
 
+/* What was read ahead of a file and not taken by the process is given back, so that
+ * whoever reads on from there misses nothing. */
+static void
+give_back(struct stdio *s)
+{
+	off_t ahead = (off_t)s->in.len;
+	int left = 0;
+
+	if (s->in.data == NULL || !s->in.always_from)
+		return;
+	if (ioctl(s->in_fd, FIONREAD, &left) == 0)
+		ahead += left;
+	if (ahead > 0)
+		(void)lseek(s->host_in, -ahead, SEEK_CUR);
+}
+
 bool
 stdio_finish(struct stdio *s)
 {
+	give_back(s);
 	relay_drop(&s->in);
 	relay_flush(&s->out);
 	relay_flush(&s->errors);

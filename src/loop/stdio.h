@@ -1,9 +1,9 @@
 /* stdio.h - the operator's standard input and output, carried to a process in a cell.
  *
- * A pipe is passed on as it is.  Nothing else of the operator's goes in: a
- * terminal could be read and typed into, a file reopened for writing, a folder
- * walked out of, a socket belongs to another network.  Those are carried, through
- * a pipe or a terminal of the cell's own. */
+ * Nothing of the operator's goes in as it is: a terminal could be read and typed
+ * into, a file or a pipe reopened the other way round, a folder walked out of, and a
+ * socket belongs to another network.  All of it is carried, through pipes or a
+ * terminal of the cell's own. */
 #ifndef CLOISTER_STDIO_H
 #define CLOISTER_STDIO_H
 #include <stdbool.h>
@@ -24,9 +24,6 @@ struct stdio {
 };
 
 void stdio_init(struct stdio *s, struct loop *loop, void (*ended)(void *arg), void *arg);
-
-/* Whether a descriptor may go into a cell as it is: a pipe, or /dev/null. */
-bool stdio_may_pass(int fd);
 
 /* What the process will have as 0, 1 and 2; the caller closes them.  With TTY
  * only standard error, and only where that is not the terminal; the rest is -1. */

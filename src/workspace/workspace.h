@@ -103,6 +103,4 @@ bool workspace_would_run(const char *path, bool git_dir);
  * is no regular file. */
 int workspace_open(int root, const char *path, struct err *err);
 
-/* Remove everything beneath (not the folder itself). */
-int workspace_remove_tree(int dir, struct err *err);
 #endif

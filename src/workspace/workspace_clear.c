@@ -10,6 +10,7 @@
 
 #include "base/err.h"
 #include "base/own.h"
+#include "base/tree.h"
 #include "workspace/workspace_parts.h"
 
 static int
@@ -31,7 +32,7 @@ is_done(const struct walk_node *node)
 static int
 mark_opaque(int dir_changes, const char *name)
 {
-	OWN(closep) int dir = wtree_open_dir(dir_changes, name);
+	OWN(closep) int dir = tree_open_dir(dir_changes, name);
 
 	if (dir < 0) {
 		errno = -dir;

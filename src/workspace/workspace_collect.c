@@ -13,6 +13,7 @@
 
 #include "base/err.h"
 #include "base/own.h"
+#include "base/tree.h"
 #include "workspace/workspace.h"
 #include "workspace/workspace_tree.h"
 
@@ -230,7 +231,7 @@ collect_dir(struct collect *c, int from, int to, int depth, struct err *err)
 		return r;
 	}
 	while (r == 0 && (errno = 0, d = readdir(stream)) != NULL) {
-		if (wtree_is_dots(d->d_name))
+		if (tree_is_dots(d->d_name))
 			continue;
 		if (wtree_is_ours(d->d_name)) {
 			c->skipped++;

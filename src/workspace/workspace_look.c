@@ -5,6 +5,7 @@
 
 #include "base/err.h"
 #include "base/own.h"
+#include "base/tree.h"
 #include "workspace/workspace_parts.h"
 
 static bool
@@ -30,7 +31,7 @@ look_into_removed(struct apply *a, int real, const char *name, struct wtree_path
                   int depth, struct err *err)
 {
 	OWN(wtree_names_free) struct wtree_names names = {0};
-	OWN(closep) int dir = wtree_open_dir(real, name);
+	OWN(closep) int dir = tree_open_dir(real, name);
 	char shown[WTREE_SHOWN_MAX];
 	size_t len = path->len;
 	struct stat st;

@@ -15,6 +15,7 @@
 
 #include "base/err.h"
 #include "base/own.h"
+#include "base/tree.h"
 #include "base/utf8.h"
 
 char *
@@ -26,7 +27,7 @@ wtree_show(char shown[WTREE_SHOWN_MAX], const char *path)
 	/* Four bytes for one that is not printed, and room for the dots. */
 	for (size_t i = 0; i < len; i += n) {
 		if (out + 8 > WTREE_SHOWN_MAX) {
-			strcpy(shown + out, "...");
+			memcpy(shown + out, "...", 4);
 			return shown;
 		}
 		n = utf8_next(path + i, len - i, &code);
@@ -71,12 +72,6 @@ wtree_path_free(struct wtree_path *path)
 {
 	free(path->text);
 	*path = (struct wtree_path){0};
-}
-
-bool
-wtree_is_dots(const char *name)
-{
-	return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
 }
 
 bool
@@ -125,34 +120,6 @@ open_beneath(int dir, const char *path, int flags)
 	int fd = (int)syscall(SYS_openat2, dir, path, &how, sizeof(how));
 
 	return fd < 0 ? -errno : fd;
-}
-
-int
-wtree_open_dir(int dir, const char *name)
-{
-	int fd = open_beneath(dir, name, O_RDONLY | O_DIRECTORY);
-	struct stat st;
-
-	/* One that may be listed but not searched is of no use. */
-	if (fd >= 0 && wtree_stat(fd, ".", &st) == -EACCES) {
-		close(fd);
-		fd = -EACCES;
-	}
-	return fd;
-}
-
-int
-wtree_open_dir_anyway(int dir, const char *name)
-{
-	int fd = wtree_open_dir(dir, name);
-	struct stat st;
-
-	/* Not through a link: the folder may have become one by now. */
-	if (fd == -EACCES && fchmodat(dir, name, 0700, AT_SYMLINK_NOFOLLOW) == 0)
-		fd = wtree_open_dir(dir, name);
-	if (fd >= 0 && fstat(fd, &st) == 0 && (st.st_mode & 0700) != 0700)
-		(void)fchmod(fd, (st.st_mode & 07777) | 0700);
-	return fd;
 }
 
 int
@@ -228,7 +195,7 @@ read_names(DIR *stream, struct wtree_names *names, struct err *err)
 	char *bytes;
 
 	for (errno = 0; (d = readdir(stream)) != NULL; errno = 0) {
-		if (wtree_is_dots(d->d_name) || wtree_is_ours(d->d_name))
+		if (tree_is_dots(d->d_name) || wtree_is_ours(d->d_name))
 			continue;
 		len = strlen(d->d_name) + 1;
 		if (used + len > cap) {
@@ -296,100 +263,6 @@ wtree_names_has(const struct wtree_names *names, const char *name)
 
 /* ---- removing --------------------------------------------------------------- */
 
-/* Descriptors and stack used at once.  A tree that is deeper is folded: the
- * folder at the limit is moved to the top, and its turn comes in a later pass. */
-#define REMOVE_DEPTH 32
-
-struct removal {
-	int top;
-	unsigned long moved;
-};
-
-static int
-fold(struct removal *rm, int dir, const char *name, struct err *err)
-{
-	char shown[WTREE_SHOWN_MAX], moved[48];
-	int r;
-
-	/* The stranger may have such a name there already. */
-	do {
-		snprintf(moved, sizeof(moved), ".cloister-%lu.tmp", rm->moved++);
-		r = renameat2(dir, name, rm->top, moved, RENAME_NOREPLACE);
-		if (r < 0 && errno == EINVAL)
-			r = renameat(dir, name, rm->top, moved);
-	} while (r < 0 && (errno == EEXIST || errno == ENOTEMPTY || errno == ENOTDIR));
-	return r < 0 ? err_errno(err, "cannot remove '%s'", wtree_show(shown, name)) : 0;
-}
-
-static int remove_all(struct removal *rm, int fd, int depth, struct err *err);
-
-static int
-remove_one(struct removal *rm, int dir, const char *name, int depth, struct err *err)
-{
-	char shown[WTREE_SHOWN_MAX];
-	int fd, r;
-
-	if (unlinkat(dir, name, 0) == 0 || errno == ENOENT)
-		return 0;
-	if (errno != EISDIR)
-		return err_errno(err, "cannot remove '%s'", wtree_show(shown, name));
-	if (unlinkat(dir, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
-		return 0;
-	if (errno != ENOTEMPTY && errno != EEXIST)
-		return err_errno(err, "cannot remove '%s'", wtree_show(shown, name));
-	if (depth == REMOVE_DEPTH)
-		return fold(rm, dir, name, err);
-	fd = wtree_open_dir_anyway(dir, name);
-	if (fd < 0) {
-		errno = -fd;
-		return err_errno(err, "cannot remove '%s'", wtree_show(shown, name));
-	}
-	r = remove_all(rm, fd, depth + 1, err);
-	if (r == 0 && unlinkat(dir, name, AT_REMOVEDIR) < 0 && errno != ENOENT)
-		r = err_errno(err, "cannot remove '%s'", wtree_show(shown, name));
-	return r;
-}
-
-/* Takes FD over. */
-static int
-remove_all(struct removal *rm, int fd, int depth, struct err *err)
-{
-	OWN(closedirp) DIR *stream = fdopendir(fd);
-	struct dirent *d;
-	size_t removed;
-	int r = 0;
-
-	if (stream == NULL) {
-		r = err_errno(err, "cannot list a folder to remove it");
-		close(fd);
-		return r;
-	}
-	/* Some file systems skip names while others are being removed; and what was
-	 * folded is at the top now. */
-	do {
-		removed = 0;
-		rewinddir(stream);
-		while (r == 0 && (d = readdir(stream)) != NULL) {
-			if (wtree_is_dots(d->d_name))
-				continue;
-			r = remove_one(rm, fd, d->d_name, depth, err);
-			removed++;
-		}
-	} while (r == 0 && removed > 0);
-	return r;
-}
-
-int
-workspace_remove_tree(int dir, struct err *err)
-{
-	struct removal rm = { .top = dir };
-	int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
-	if (fd < 0)
-		return err_errno(err, "cannot list a folder to remove it");
-	return remove_all(&rm, fd, 0, err);
-}
-
 int
 wtree_remove(int dir, const char *name, struct err *err)
 {
@@ -401,13 +274,13 @@ wtree_remove(int dir, const char *name, struct err *err)
 		return 0;
 	if (errno != EISDIR)
 		return err_errno(err, "cannot remove '%s'", wtree_show(shown, name));
-	fd = wtree_open_dir_anyway(dir, name);
+	fd = tree_open_dir_anyway(dir, name);
 	if (fd < 0) {
 		errno = -fd;
 		fd = -1;
 		return err_errno(err, "cannot remove '%s'", wtree_show(shown, name));
 	}
-	r = workspace_remove_tree(fd, err);
+	r = tree_empty(fd, err);
 	if (r == 0 && unlinkat(dir, name, AT_REMOVEDIR) < 0 && errno != ENOENT)
 		r = err_errno(err, "cannot remove '%s'", wtree_show(shown, name));
 	return r;

@@ -44,19 +44,15 @@ int wtree_names_load(int dir, struct wtree_names *ret_names, struct err *err);
 void wtree_names_free(struct wtree_names *names);       /* for OWN() too */
 bool wtree_names_has(const struct wtree_names *names, const char *name);
 
-bool wtree_is_dots(const char *name);
 bool wtree_is_ours(const char *name);                   /* ".cloister-*.tmp" */
 bool wtree_is_whiteout(const struct stat *st);
 bool wtree_is_opaque(int dir);
 /* What is there; st_mode 0 if nothing is, or if DIR is -1. */
 int wtree_stat(int dir, const char *name, struct stat *ret_st);
 
-/* Open NAME, one component, which must not be a link: a descriptor or -errno.
- * A folder behind a mount is -EXDEV, a file that is no regular one -EINVAL. */
-int wtree_open_dir(int dir, const char *name);
+/* Open NAME, which is beneath DIR with no link on the way and no mount crossed, and a
+ * regular file: a descriptor or -errno, -EINVAL for what is no regular file. */
 int wtree_open_file(int dir, const char *name);
-/* As wtree_open_dir; the owner's own mode bits do not stop him. */
-int wtree_open_dir_anyway(int dir, const char *name);
 
 /* The permission bits to apply, from a collected file or folder. */
 mode_t wtree_mode(int fd, const struct stat *st);

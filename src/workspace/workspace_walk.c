@@ -8,6 +8,7 @@
 
 #include "base/err.h"
 #include "base/own.h"
+#include "base/tree.h"
 #include "workspace/workspace_held.h"
 
 /* A folder and its counterpart. */
@@ -232,7 +233,7 @@ descend(struct walk *walk, const struct place *at, const struct walk_node *node,
 		return err_set(err, ENAMETOOLONG, "'%s' is more than %d folders deep",
 		               wtree_show(shown, node->path), WORKSPACE_DEPTH_MAX);
 	if (at->real >= 0)
-		real = wtree_open_dir(at->real, node->name);
+		real = tree_open_dir(at->real, node->name);
 	if (real == -EXDEV ? walk->strict : real == -EMFILE || real == -ENFILE || real == -EIO)
 		return fail(node, -real, err);
 	sub.real = real < 0 ? -1 : real;
@@ -256,7 +257,7 @@ walk_node(struct walk *walk, const struct place *at, struct walk_node *node,
 	int r = 0;
 
 	if (S_ISDIR(node->new.st_mode)) {
-		dir = wtree_open_dir(at->changes, node->name);
+		dir = tree_open_dir(at->changes, node->name);
 		if (dir < 0)
 			return fail(node, -dir, err);
 		node->mode = wtree_mode(dir, &node->new);

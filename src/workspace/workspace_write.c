@@ -11,6 +11,7 @@
 
 #include "base/err.h"
 #include "base/own.h"
+#include "base/tree.h"
 #include "workspace/workspace_parts.h"
 
 /* What is replaced keeps its owner; what is new belongs to its folder's. */
@@ -127,7 +128,7 @@ make_dir(const struct apply *a, const struct walk_node *node)
 
 	if (mkdirat(node->real, a->tmp, 0700) < 0)
 		return -1;
-	dir = wtree_open_dir(node->real, a->tmp);
+	dir = tree_open_dir(node->real, a->tmp);
 	if (dir < 0) {
 		errno = -dir;
 		dir = -1;

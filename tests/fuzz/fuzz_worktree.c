@@ -18,6 +18,7 @@
 
 #include "base/err.h"
 #include "base/own.h"
+#include "base/tree.h"
 #include "fuzz.h"
 #include "workspace/workspace.h"
 #include "workspace/workspace_tree.h"
@@ -54,10 +55,10 @@ write_file(int dir, const char *path, const char *text)
 static void
 set_up(void)
 {
-	strcpy(lab, "/dev/shm/fuzz-worktree-XXXXXX");
+	snprintf(lab, sizeof(lab), "/dev/shm/fuzz-worktree-XXXXXX");
 	if (mkdtemp(lab) == NULL || setxattr(lab, "user.test", "y", 1, 0) < 0) {
 		rmdir(lab);
-		strcpy(lab, "/tmp/fuzz-worktree-XXXXXX");
+		snprintf(lab, sizeof(lab), "/tmp/fuzz-worktree-XXXXXX");
 		assert(mkdtemp(lab) != NULL);
 	}
 	top = open(lab, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -73,7 +74,7 @@ tear_down(void)
 	close(ws.real);
 	close(ws.changes);
 	close(outside);
-	assert(workspace_remove_tree(top, NULL) == 0);
+	assert(tree_empty(top, NULL) == 0);
 	close(top);
 	assert(rmdir(lab) == 0);
 }
@@ -98,15 +99,16 @@ static void
 next_path(struct bytes *in, int dir, char path[PATH_MAX])
 {
 	unsigned depth = next_byte(in) % 4;
+	size_t len = 0;
 
-	path[0] = '\0';
 	for (;;) {
-		strcat(path, names[next_byte(in) % ARRAY_LEN(names)]);
+		len += (size_t)snprintf(path + len, PATH_MAX - len, "%s",
+		                        names[next_byte(in) % ARRAY_LEN(names)]);
 		if (depth-- == 0)
 			return;
 		if (mkdirat(dir, path, 0755) < 0 && errno != EEXIST)
 			return;
-		strcat(path, "/");
+		path[len++] = '/';
 	}
 }
 
@@ -120,8 +122,6 @@ do_step(struct bytes *in, bool agents_only)
 	struct stat st;
 
 	next_path(in, dir, path);
-	if (path[strlen(path) - 1] == '/')
-		return;
 	/* The one who made the tree wrote through no link either. */
 	switch (what >> 1 & 7) {
 	case 0: case 1: case 2:

@@ -50,13 +50,15 @@ numbers = itertools.count(1)
 
 @pytest.fixture
 def operator(who, ground, programs):
-    before = leftovers.look()
+    mounts = leftovers.mounts()
     operator = Operator(who, ground / f"{who}{next(numbers)}", programs[who])
+    operator.witness = leftovers.Witness(operator.runtime)
     yield operator
     operator.close()
     try:
-        leftovers.check(operator, before)
+        leftovers.check(operator, mounts)
     finally:
+        operator.witness.close()
         # An agent's folders may be closed to their own owner.
         for folder, folders, _ in os.walk(operator.base):
             for name in folders:

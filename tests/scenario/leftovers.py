@@ -1,5 +1,7 @@
 """What cells left behind, judged from the host."""
+import ctypes
 import os
+import struct
 from pathlib import Path
 
 from operators import descendants_of, is_alive, wait_until
@@ -7,18 +9,43 @@ from operators import descendants_of, is_alive, wait_until
 CGROUPS = Path("/sys/fs/cgroup")
 
 
-def cgroups():
-    """The cgroups of cells, in every hierarchy."""
-    return {folder for folder, _, _ in os.walk(CGROUPS)
-            if os.path.basename(folder).startswith("cloister-")}
+class Witness:
+    """Sees every cell that appears in a runtime folder, however short it lives."""
+    IN_CREATE, IN_NONBLOCK, IN_CLOEXEC = 0x100, 0o4000, 0o2000000
+
+    def __init__(self, folder):
+        libc = ctypes.CDLL(None, use_errno=True)
+        self.fd = libc.inotify_init1(self.IN_NONBLOCK | self.IN_CLOEXEC)
+        self.seen = set()
+        if self.fd < 0 or libc.inotify_add_watch(self.fd, os.fsencode(folder), self.IN_CREATE) < 0:
+            raise OSError(ctypes.get_errno(), "cannot watch", str(folder))
+
+    def names(self):
+        """The ids so far."""
+        try:
+            while data := os.read(self.fd, 65536):
+                while data:
+                    length = struct.unpack_from("iIII", data)[3]
+                    name = data[16:16 + length].rstrip(b"\0").decode()
+                    if "." in name:
+                        self.seen.add(name.split(".")[0])
+                    data = data[16 + length:]
+        except BlockingIOError:
+            pass
+        return self.seen
+
+    def close(self):
+        os.close(self.fd)
+
+
+def cgroups(cells):
+    """The cgroups of CELLS, in every hierarchy."""
+    names = {f"cloister-{id}" for id in cells}
+    return {folder for folder, _, _ in os.walk(CGROUPS) if os.path.basename(folder) in names}
 
 
 def mounts():
     return set(Path("/proc/self/mountinfo").read_text().splitlines())
-
-
-def look():
-    return {"cgroups": cgroups(), "mounts": mounts()}
 
 
 def _reap(known):
@@ -36,16 +63,6 @@ def processes(operator):
     return [pid for pid in descendants_of(os.getpid()) if is_alive(pid)]
 
 
-def _is_somebody_elses(cgroup):
-    """Whether it holds processes that no test started: other cells may run here."""
-    try:
-        pids = Path(cgroup, "cgroup.procs").read_text().split()
-    except OSError:
-        return True
-    ours = set(descendants_of(os.getpid()))
-    return bool(pids) and not any(int(pid) in ours for pid in pids)
-
-
 def _name(pid):
     try:
         return f"{pid} {Path(f'/proc/{pid}/cmdline').read_bytes()!r}"
@@ -53,7 +70,7 @@ def _name(pid):
         return str(pid)
 
 
-def check(operator, before):
+def check(operator, mounts_before):
     """Nothing is left but what the test said that it keeps."""
     left = []
 
@@ -69,9 +86,9 @@ def check(operator, before):
     left += [f"runtime entry {name}" for name in operator.running()]
     left += [f"state entry {name}" for name in operator.names(operator.state)
              if name.split(".")[0] not in operator.kept]
-    left += [f"cgroup {name}" for name in gone(lambda: {
-        c for c in cgroups() - before["cgroups"] if not _is_somebody_elses(c)})]
-    left += [f"mount {line}" for line in gone(lambda: mounts() - before["mounts"])]
+    cells = operator.witness.names()
+    left += [f"cgroup {name}" for name in gone(lambda: cgroups(cells))]
+    left += [f"mount {line}" for line in gone(lambda: mounts() - mounts_before)]
     if operator.kept:
         done = operator.cloister("discard", "--all")
         operator.close()

@@ -21,7 +21,7 @@ IS_ROOT = os.geteuid() == 0
 USER = 20000 + os.getpid() % 40000 if IS_ROOT else os.geteuid()
 
 # How long anything may take before it is called broken: a bound, never a pause.
-SECONDS = 60
+SECONDS = int(os.environ.get("CLOISTER_TEST_SECONDS", 60))
 
 only_root = pytest.mark.parametrize("who", [pytest.param("root", marks=pytest.mark.skipif(
     not IS_ROOT, reason="only root can check this"))])
@@ -109,6 +109,13 @@ def descendants_of(pid):
     return found
 
 
+def end(pid):
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
 class Operator:
     def __init__(self, who, base, program):
         self.who = who
@@ -183,7 +190,8 @@ class Operator:
         try:
             out, err = process.communicate(input, timeout=seconds)
         except subprocess.TimeoutExpired:
-            process.kill()
+            for pid in [process.pid, *descendants_of(process.pid)]:
+                end(pid)
             out, err = process.communicate()
             raise AssertionError(f"{argv} did not end in {seconds} s: {out!r} {err!r}") from None
         out, err = out or b"", err or b""

@@ -26,15 +26,31 @@ MACHINES = {
                ["-M", "q35", "-cpu", "qemu64"]),
 }
 
+# The root moves from the initramfs, which cannot be left by pivot_root, to the disk
+# or a tmpfs.
 INIT = """#!/bin/busybox sh
 /bin/busybox --install -s /bin
 export PATH=/bin HOME=/
+mount -t devtmpfs dev /dev
+for m in $(cat /modules/order); do insmod /modules/$m; done
+mkdir /new
+if [ -b /dev/vda1 ]; then
+    mke2fs /dev/vda1 >/dev/null 2>&1
+    mount -t ext4 /dev/vda1 /new
+else
+    mount -t tmpfs none /new
+fi
+for f in *; do [ $f = new ] || [ $f = dev ] || cp -a $f /new; done
+mkdir /new/dev
+mount --move /dev /new/dev
+exec switch_root /new /start
+"""
+START = """#!/bin/busybox sh
+export PATH=/bin HOME=/
 mount -t proc proc /proc
 mount -t sysfs sysfs /sys
-mount -t devtmpfs dev /dev
-mkdir -p /dev/pts /dev/shm /tmp /run
 mount -t tmpfs run /run
-for m in $(cat /modules/order); do insmod /modules/$m; done
+chmod 1777 /tmp
 . /script
 sync
 poweroff -f
@@ -112,10 +128,13 @@ def _initramfs(files, script, modules):
     busybox = shutil.which("busybox")
     if busybox is None:
         pytest.skip("no busybox (package busybox-static)")
-    entries = [(d, 0o040755, b"") for d in
-               ("bin", "dev", "etc", "modules", "proc", "root", "run", "sys", "tmp")]
+    folders = {"bin", "dev", "etc", "modules", "proc", "root", "run", "sys", "tmp"}
+    for path in files:
+        folders.update(str(p) for p in Path(path).parents if str(p) != ".")
+    entries = [(d, 0o040755, b"") for d in sorted(folders)]
     entries += [
         ("init", 0o100755, INIT.encode()),
+        ("start", 0o100755, START.encode()),
         ("script", 0o100644, script.encode()),
         ("bin/busybox", 0o100755, Path(busybox).read_bytes()),
         ("etc/passwd", 0o100644, b"root:x:0:0::/:/bin/sh\nuser:x:1000:1000::/:/bin/sh\n"),
@@ -144,7 +163,7 @@ def run(tmp_path, script, files, modules=(), disk=0, memory=512):
     """Boot, run the shell SCRIPT as root, power off; returns what was printed.
 
     FILES: {path in the machine: path here}, all made executable.  DISK: mebibytes
-    of a /dev/vda with one partition.
+    of a /dev/vda, the one partition of which then is the root.
     """
     if platform.machine() not in MACHINES:
         pytest.skip(f"no virtual machine for {platform.machine()}")

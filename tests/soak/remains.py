@@ -160,4 +160,5 @@ class Before:
 
     def figures(self):
         grown = {name: now - self.slabs[name] for name, now in slabs().items()}
-        return ", ".join(f"{name} {n:+d}" for name, n in (grown | {"keys": keys() - self.keys}).items())
+        grown["keys"] = keys() - self.keys
+        return ", ".join(f"{name} {n:+d}" for name, n in grown.items())

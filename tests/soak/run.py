@@ -80,7 +80,8 @@ class Soak:
     def run(self):
         pool = ThreadPoolExecutor(self.args.width)
         try:
-            for future in as_completed([pool.submit(self.trial, n) for n in range(self.args.cells)]):
+            trials = [pool.submit(self.trial, n) for n in range(self.args.cells)]
+            for future in as_completed(trials):
                 future.result()
                 self.progress()
         except BaseException:
@@ -127,8 +128,8 @@ def soak(args):
         finally:
             for pid in remains.our_processes(str(lab.top), run.token):
                 cells.strike(pid, signal.SIGKILL)
-        print(f"{args.cells} cells in {seconds:.0f} s ({args.cells / seconds:.0f}/s), seed {args.seed}; "
-              f"as {' and '.join(who.name for who in lab.users)}")
+        print(f"{args.cells} cells in {seconds:.0f} s ({args.cells / seconds:.0f}/s), "
+              f"seed {args.seed}, as {' and '.join(who.name for who in lab.users)}")
         for way, n in run.ways.most_common():
             print(f"  {n:5} {way.replace('_', ' ')}")
         print(f"kernel objects: {before.figures()}")

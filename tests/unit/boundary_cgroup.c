@@ -264,6 +264,46 @@ TEST(cgroup_cpus_smallest)
 	destroy_and_check(make_or_skip(&limits));
 }
 
+static int
+put(const char *dir, const char *file, const char *text)
+{
+	char path[512];
+	int fd, r;
+
+	snprintf(path, sizeof(path), "%s/%s", dir, file);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	r = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text) ? 0 : -errno;
+	close(fd);
+	return r;
+}
+
+/* v1 refuses to give more than a group above has. */
+TEST(cgroup_v1_cpus_under_a_tighter_group)
+{
+	static const char root[] = "/sys/fs/cgroup/cpu";
+	struct cgroup_limits limits = { .cpus_milli = 1500 };
+	char outer[128], middle[160];
+	struct cgroup *cg = NULL;
+	int ms = 1000, status;
+	unsigned missing;
+	char why[512];
+
+	snprintf(outer, sizeof(outer), "%s/cloister-unit-outer-%d", root, (int)getpid());
+	snprintf(middle, sizeof(middle), "%s/middle", outer);
+	if (geteuid() != 0 || mkdir(outer, 0755) < 0)
+		test_skip("no v1 hierarchy of ours");
+	status = mkdir(middle, 0755) == 0 && put(outer, "cpu.cfs_quota_us", "20000") == 0 &&
+	         put(middle, "tasks", "0") == 0 ? 0 : -1;
+	missing = try_limits(&limits, &cg, why);
+	if (status == 0)
+		status = wait_for(start_in(cg, spin, &ms));
+	put(root, "tasks", "0");
+	CHECK_OK(cgroup_destroy(cg));
+	CHECK(rmdir(middle) == 0 && rmdir(outer) == 0);
+	CHECK(missing == 0);
+	CHECK(WIFEXITED(status) && WEXITSTATUS(status) > 5 && WEXITSTATUS(status) <= 40);
+}
+
 static void
 write_direct(void *arg)
 {
@@ -491,12 +531,24 @@ TEST(cgroup_destroy_takes_groups_below)
 	destroy_and_check(cg);
 }
 
+/* What a cell that may mount can do: look at its own group. */
+static void
+reach_for_limits(void *arg)
+{
+	(void)arg;
+	if (unshare(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWCGROUP) < 0 ||
+	    mount("none", "/tmp", "cgroup2", 0, NULL) < 0 ||
+	    access("/tmp/cgroup.procs", W_OK) < 0)
+		_exit(94);
+	_exit(open("/tmp/pids.max", O_WRONLY) >= 0 || open("/tmp/../pids.max", O_WRONLY) >= 0);
+}
+
 /* The owner of the limits is the cell's user too: it must be one below them. */
 TEST(cgroup_users_cell_is_below_its_limits)
 {
 	struct cgroup *cg;
 	char made[16];
-	int fd, n = 0;
+	int fd, status, n = 0;
 
 	if (geteuid() == 0)
 		test_skip("root's files are not the cell's");
@@ -505,11 +557,14 @@ TEST(cgroup_users_cell_is_below_its_limits)
 	CHECK(fd >= 0);
 	CHECK(faccessat(fd, "pids.max", F_OK, 0) < 0 && errno == ENOENT);
 	CHECK(faccessat(fd, "../pids.max", F_OK, 0) == 0);
+	status = wait_for(start_in(cg, reach_for_limits, NULL));
 	do
 		snprintf(made, sizeof(made), "g%d", n++);
 	while (n < 1000 && mkdirat(fd, made, 0755) == 0);
-	CHECK(n < 100);
 	destroy_and_check(cg);
+	CHECK(n < 100);
+	CHECK(WIFEXITED(status));
+	CHECK_U64((uint64_t)WEXITSTATUS(status), 0);
 }
 
 TEST(cgroup_stale_is_cleared)

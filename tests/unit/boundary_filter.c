@@ -103,7 +103,20 @@ static const struct {
 	{ "execve", { 0 }, ALLOW, ALLOW },
 	{ "open", { 0 }, ALLOW, ALLOW },
 	{ "arch_prctl", { 0 }, ALLOW, ALLOW },
-	{ "openat2", { 0 }, ALLOW, ALLOW },
+	{ "openat2", { 0 }, ABSENT, ABSENT },
+	{ "openat", { 0, 0, 0, 06777 }, ALLOW, ALLOW },         /* nothing is made: no mode */
+	{ "openat", { 0, 0, 0100, 0777 }, ALLOW, ALLOW },
+	{ "openat", { 0, 0, 0100, 04755 }, DENY, DENY },
+	{ "openat", { 0, 0, 020000000, 02755 }, DENY, DENY },
+	{ "open", { 0, 0100, 06755 }, DENY, DENY },
+	{ "creat", { 0, 04755 }, DENY, DENY },
+	{ "chmod", { 0, 01777 }, ALLOW, ALLOW },
+	{ "chmod", { 0, 04755 }, DENY, DENY },
+	{ "fchmod", { 0, 0x100000000 | 02755 }, DENY, DENY },
+	{ "fchmodat", { 0, 0, 06755 }, DENY, DENY },
+	{ "fchmodat2", { 0, 0, 04000 }, DENY, DENY },
+	{ "mknodat", { 0, 0, 0100000 | 04755 }, DENY, DENY },
+	{ "io_setup", { 0 }, ABSENT, ABSENT },
 	{ "futex_waitv", { 0 }, ALLOW, ALLOW },
 	{ "mseal", { 0 }, ALLOW, ALLOW },
 	{ "ptrace", { 0 }, ALLOW, ALLOW },
@@ -498,7 +511,7 @@ TEST(filter_supervisor_includes_collector)
 
 TEST(filter_common_calls_need_no_filter_run)
 {
-	static const char *const common[] = { "read", "write", "close", "openat", "newfstatat",
+	static const char *const common[] = { "read", "write", "close", "newfstatat",
 		"fstat", "statx", "mmap", "munmap", "mprotect", "brk", "futex", "poll", "ppoll",
 		"epoll_pwait", "clock_gettime", "clock_nanosleep", "rt_sigprocmask", "sendmsg",
 		"recvmsg", "execve", "wait4", "getdents64", "readlinkat", "fcntl", "getpid" };

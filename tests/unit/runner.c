@@ -13,6 +13,7 @@
 #define TEST_SECONDS 60
 
 static struct test *tests;
+static const struct test *current;
 static char dir[64];
 
 void
@@ -43,7 +44,7 @@ test_fail(const char *file, int line, const char *fmt, ...)
 void
 test_skip(const char *why)
 {
-	printf("skipped: %s\n", why);
+	printf("skipped: %s: %s\n", current->name, why);
 	fflush(stdout);
 	_exit(EXIT_SKIPPED);
 }
@@ -71,6 +72,7 @@ run_test(const struct test *t)
 
 	snprintf(dir, sizeof(dir), "/tmp/cloister-unit-%d", (int)getpid());
 	fflush(stdout);
+	current = t;
 	pid = fork();
 	if (pid == 0) {
 		alarm(TEST_SECONDS);
@@ -97,9 +99,8 @@ main(int argc, char **argv)
 		if (strstr(t->name, part) == NULL)
 			continue;
 		r = run_test(t);
-		if (r != EXIT_SUCCESS || verbose)
-			printf("%s: %s\n", r == EXIT_SUCCESS ? "ok" :
-			       r == EXIT_SKIPPED ? "skipped" : "FAILED", t->name);
+		if (r != EXIT_SKIPPED && (r != EXIT_SUCCESS || verbose))
+			printf("%s: %s\n", r == EXIT_SUCCESS ? "ok" : "FAILED", t->name);
 		passed += r == EXIT_SUCCESS;
 		skipped += r == EXIT_SKIPPED;
 		failed += r != EXIT_SUCCESS && r != EXIT_SKIPPED;

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/tree.h"
 #include "test.h"
 #include "workspace_lab.h"
 
@@ -80,7 +81,8 @@ static const struct {
 	{ "a git file named", "f .git 644 x\n", "d .git 755\nf .git/HEAD 644\nf .git/config 644\n",
 	  ".git", ".git 755/\n.git/HEAD 644\n", ".git 755/\n.git/config 644\n" },
 	{ "a bare repository, in two parts", "f r/config 644\nf r/HEAD 644\n", "f r/objects/o 644\n",
-	  "r/objects/o", "r 755/\nr/HEAD 644\nr/config 644\n", "r 755/\nr/objects 755/\nr/objects/o 644\n" },
+	  "r/objects/o", "r 755/\nr/HEAD 644\nr/config 644\n",
+	  "r 755/\nr/objects 755/\nr/objects/o 644\n" },
 	{ "a bare repository's second part named", "f r/config 644\nf r/HEAD 644\n", "f r/objects/o 644\n",
 	  "r/objects", "r 755/\nr/HEAD 644\nr/config 644\nr/objects 755/\nr/objects/o 644\n", "" },
 	{ "a bare repository's hooks named", "",
@@ -277,8 +279,8 @@ TEST(workspace_apply_follows_no_link)
 	lab_make(outside, "f a 644 canary\nf sub/b 644 canary\n");
 	lab_make(ws.real, "l up ../outside\nl loop loop\nl dot .\nl self/l ../../outside\n");
 	CHECK(symlinkat(test_dir(), ws.real, "abs") == 0);
-	lab_make_kept(ws.changes, "f up/a 644 evil\nw up/sub\nf loop/a 644\nd dot 755\no dot\nf dot/x 644\n"
-	         "f self/l/a 600 evil\nw abs\nd out 755\nl out/l ../../outside\n");
+	lab_make_kept(ws.changes, "f up/a 644 evil\nw up/sub\nf loop/a 644\nd dot 755\no dot\n"
+	              "f dot/x 644\nf self/l/a 600 evil\nw abs\nd out 755\nl out/l ../../outside\n");
 	CHECK_OK(lab_apply(&ws, (struct workspace_apply){0}, NULL, NULL, &err));
 	LAB_CHECK_TREE(outside, "a 644 canary\nsub 755/\nsub/b 644 canary\n");
 	LAB_CHECK_TREE(ws.real, "dot 755/\ndot/x 644\nloop 755/\nloop/a 644\nout 755/\n"
@@ -298,7 +300,8 @@ TEST(workspace_apply_breaks_hard_links)
 	struct err err = {0};
 
 	lab_make(outside, "f a 644 canary\nf b 644 canary\n");
-	CHECK(linkat(outside, "a", ws.real, "a", 0) == 0 && linkat(outside, "b", ws.real, "b", 0) == 0);
+	CHECK(linkat(outside, "a", ws.real, "a", 0) == 0);
+	CHECK(linkat(outside, "b", ws.real, "b", 0) == 0);
 	lab_make_kept(ws.changes, "f a 644 evil\nf b 777 canary\n");
 	CHECK_OK(lab_apply(&ws, (struct workspace_apply){0}, NULL, NULL, &err));
 	LAB_CHECK_TREE(outside, "a 644 canary\nb 644 canary\n");
@@ -360,7 +363,8 @@ TEST(workspace_apply_stops_when_told)
 	struct err err = {0};
 
 	lab_make_kept(ws.changes, "f a 644\nf b 644\n");
-	CHECK_ERR(lab_apply(&ws, (struct workspace_apply){ .stop = &stop, .told = stop_now }, NULL, NULL, &err), EINTR);
+	CHECK_ERR(lab_apply(&ws, (struct workspace_apply){ .stop = &stop, .told = stop_now }, NULL,
+	                    NULL, &err), EINTR);
 	LAB_CHECK_TREE(ws.real, "a 644\n");
 	CHECK_OK(lab_apply(&ws, (struct workspace_apply){0}, NULL, NULL, &err));
 	LAB_CHECK_TREE(ws.real, "a 644\nb 644\n");
@@ -374,8 +378,8 @@ TEST(workspace_apply_undo_temporary)
 	struct err err = {0};
 
 	lab_make_kept(ws.changes, "f d/a 644\nd e 755\n");
-	lab_make(ws.real, "f .cloister-lab.tmp 644\nf d/.cloister-lab.tmp/x 644\nl e/.cloister-lab.tmp x\n"
-	         "f d/.cloister-other.tmp 644\n");
+	lab_make(ws.real, "f .cloister-lab.tmp 644\nf d/.cloister-lab.tmp/x 644\n"
+	         "l e/.cloister-lab.tmp x\nf d/.cloister-other.tmp 644\n");
 	CHECK_OK(workspace_apply_undo_temporary(&ws, "lab", &err));
 	CHECK(faccessat(ws.real, ".cloister-lab.tmp", F_OK, 0) < 0);
 	CHECK(faccessat(ws.real, "d/.cloister-lab.tmp", F_OK, 0) < 0);
@@ -430,7 +434,7 @@ apply_over_mount(void *arg)
 	          "without it");
 	CHECK_ERR(lab_apply(&ws, (struct workspace_apply){ .paths = lab_paths("gone"),
 	                    .force = true }, NULL, NULL, &err), EXDEV);
-	CHECK(workspace_remove_tree(ws.real, &err) < 0);
+	CHECK(tree_empty(ws.real, &err) < 0);
 	LAB_CHECK_TREE(mounted, "canary 644\n");
 	CHECK_OK(lab_apply(&ws, (struct workspace_apply){ .paths = lab_paths("a") }, NULL, NULL,
 	                   &err));

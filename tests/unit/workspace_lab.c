@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/tree.h"
 #include "test.h"
 #include "workspace/workspace_tree.h"
 
@@ -53,7 +54,7 @@ lab_clean(void)
 {
 	OWN(closep) int fd = lab_open(".");
 
-	CHECK_OK(workspace_remove_tree(fd, NULL));
+	CHECK_OK(tree_empty(fd, NULL));
 }
 
 /* ---- making ------------------------------------------------------------------- */
@@ -129,7 +130,7 @@ make_one(int dir, const char *line, bool kept)
 		CHECK_OK(wtree_remove(dir, path, NULL));
 		break;
 	default:
-		CHECK(!"a line that lab_make() knows");
+		test_fail(__FILE__, __LINE__, "lab_make() knows no such line: %s", line);
 	}
 }
 
@@ -261,12 +262,14 @@ char *const *
 lab_paths(const char *words)
 {
 	static char text[256], *paths[16];
+	char *rest = NULL;
 	size_t n = 0;
 
 	if (words == NULL)
 		return NULL;
 	snprintf(text, sizeof(text), "%s", words);
-	for (char *p = strtok(text, " "); p != NULL; p = strtok(NULL, " "))
+	for (char *p = strtok_r(text, " ", &rest); p != NULL;
+	     p = strtok_r(NULL, " ", &rest))
 		paths[n++] = p;
 	paths[n] = NULL;
 	return paths;

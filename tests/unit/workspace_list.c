@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/tree.h"
 #include "test.h"
 #include "workspace_lab.h"
 
@@ -186,7 +187,7 @@ TEST(workspace_list_depth)
 	ws.changes = deep;
 	CHECK_ERR(workspace_list(&ws, &list, &n, &err), ENAMETOOLONG);
 	CHECK_ERR(lab_apply(&ws, (struct workspace_apply){0}, NULL, NULL, &err), ENAMETOOLONG);
-	CHECK_OK(workspace_remove_tree(target, &err));
+	CHECK_OK(tree_empty(target, &err));
 	CHECK_ERR(workspace_collect(deep, target, &skipped, &err), ENAMETOOLONG);
 	CHECK(list == NULL);
 	lab_clean();
@@ -200,7 +201,7 @@ TEST(workspace_remove_deep)
 
 	lab_make(dir, "f .cloister-0.tmp/a 644\nf .cloister-1.tmp 644\nd locked 000\n");
 	nest(dir, 1500);
-	CHECK_OK(workspace_remove_tree(dir, &err));
+	CHECK_OK(tree_empty(dir, &err));
 	LAB_CHECK_TREE(dir, "");
 }
 

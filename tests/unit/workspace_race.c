@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/tree.h"
 #include "test.h"
 #include "workspace_lab.h"
 
@@ -63,8 +64,8 @@ race(void *arg)
 	lab_make(out, outside);
 	before = lab_show(out);
 	for (int i = 0; i < RACES; i++) {
-		CHECK_OK(workspace_remove_tree(ws.changes, NULL));
-		CHECK_OK(workspace_remove_tree(ws.real, NULL));
+		CHECK_OK(tree_empty(ws.changes, NULL));
+		CHECK_OK(tree_empty(ws.real, NULL));
 		lab_make_kept(ws.changes, changes);
 		lab_make(ws.real, workspace);
 		s.done = false;

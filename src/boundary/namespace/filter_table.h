@@ -12,6 +12,7 @@
 #ifndef CLOISTER_FILTER_TABLE_H
 #define CLOISTER_FILTER_TABLE_H
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/netlink.h>
 #include <linux/prctl.h>
 #include <linux/sched.h>
@@ -42,6 +43,7 @@ enum filter_group {
 	GROUP_CLONE, GROUP_SOCKET, GROUP_IOCTL, GROUP_ARCH, GROUP_KEYRING, GROUP_IOURING,
 	GROUP_BPF, GROUP_PERF, GROUP_UFFD, GROUP_MOUNT, GROUP_NOTIFY, GROUP_HANDLE,
 	GROUP_PIDFD, GROUP_PERSONALITY, GROUP_PRCTL, GROUP_MKNOD, GROUP_FANOTIFY, GROUP_CORE,
+	GROUP_SETID, GROUP_AIO,
 	GROUPS
 };
 
@@ -149,13 +151,37 @@ static const struct filter_case filter_seccomp[] = {
 	{ DENY,  { END } },
 };
 
+/* A file that runs as its owner is of use to nobody in the cell, where mounts and
+ * no_new_privs make the bits void.  In a folder that the operator granted it is a way to
+ * become the operator, for whoever else is on the host. */
+#define SETID (S_ISUID | S_ISGID)
+#define HAS_SETID(arg) BITS(arg, SETID, S_ISUID, S_ISGID, SETID)
+#define TMPFILE 020000000       /* the bit of O_TMPFILE that is its own */
+#define CREATES(arg) BITS(arg, O_CREAT | TMPFILE, O_CREAT, TMPFILE, O_CREAT | TMPFILE)
+static const struct filter_case filter_open[] = {
+	{ DENY,  { CREATES(1), HAS_SETID(2) } },
+	{ ALLOW, { END } },
+};
+static const struct filter_case filter_openat[] = {
+	{ DENY,  { CREATES(2), HAS_SETID(3) } },
+	{ ALLOW, { END } },
+};
+static const struct filter_case filter_chmod[] = {
+	{ DENY,  { HAS_SETID(1) } },
+	{ ALLOW, { END } },
+};
+static const struct filter_case filter_fchmodat[] = {
+	{ DENY,  { HAS_SETID(2) } },
+	{ ALLOW, { END } },
+};
+
 /* No type at all means a regular file. */
 static const struct filter_case filter_mknod[] = {
-	{ ALLOW, { BITS(1, S_IFMT, 0, S_IFREG, S_IFIFO, S_IFSOCK) } },
+	{ ALLOW, { BITS(1, S_IFMT | SETID, 0, S_IFREG, S_IFIFO, S_IFSOCK) } },
 	{ DENY,  { END } },
 };
 static const struct filter_case filter_mknodat[] = {
-	{ ALLOW, { BITS(2, S_IFMT, 0, S_IFREG, S_IFIFO, S_IFSOCK) } },
+	{ ALLOW, { BITS(2, S_IFMT | SETID, 0, S_IFREG, S_IFIFO, S_IFSOCK) } },
 	{ DENY,  { END } },
 };
 
@@ -211,16 +237,25 @@ static const struct filter_row filter_agent[] = {
 	{ "timerfd_create timerfd_settime timerfd_gettime inotify_init inotify_init1 "
 	  "inotify_add_watch inotify_rm_watch", .verdict = ALLOW },
 	/* The old asynchronous interface, for databases: it is small and long settled. */
-	{ "io_setup io_destroy io_submit io_cancel io_getevents io_pgetevents", .verdict = ALLOW },
+	/* Counted for the whole machine, so one cell could leave the others none; programs
+	 * fall back to threads. */
+	{ "io_setup io_destroy io_submit io_cancel io_getevents io_pgetevents",
+	  .verdict = ABSENT, .group = GROUP_AIO },
 
 	/* Files: what may be reached is for the mounts and Landlock to say. */
-	{ "open openat openat2 creat truncate ftruncate fallocate sync syncfs fsync "
+	{ "open", .cases = filter_open, .group = GROUP_SETID },
+	{ "openat", .cases = filter_openat, .group = GROUP_SETID },
+	/* Its mode is in memory, where a filter cannot look. */
+	{ "openat2", .verdict = ABSENT, .group = GROUP_SETID },
+	{ "creat chmod fchmod", .cases = filter_chmod, .group = GROUP_SETID },
+	{ "fchmodat fchmodat2", .cases = filter_fchmodat, .group = GROUP_SETID },
+	{ "truncate ftruncate fallocate sync syncfs fsync "
 	  "fdatasync sync_file_range", .verdict = ALLOW },
 	{ "stat lstat fstat newfstatat statx statfs fstatfs access faccessat faccessat2 "
 	  "readlink readlinkat getdents getdents64 getcwd chdir fchdir umask", .verdict = ALLOW },
 	{ "mkdir mkdirat rmdir unlink unlinkat rename renameat renameat2 link linkat symlink "
 	  "symlinkat", .verdict = ALLOW },
-	{ "chmod fchmod fchmodat fchmodat2 chown fchown lchown fchownat utime utimes "
+	{ "chown fchown lchown fchownat utime utimes "
 	  "utimensat futimesat", .verdict = ALLOW },
 	{ "setxattr lsetxattr fsetxattr getxattr lgetxattr fgetxattr listxattr llistxattr "
 	  "flistxattr removexattr lremovexattr fremovexattr setxattrat getxattrat listxattrat "
@@ -472,6 +507,7 @@ static const char *const filter_groups[GROUPS] = {
 	[GROUP_PRCTL] = "seccomp-prctl",
 	[GROUP_MKNOD] = "seccomp-mknod",
 	[GROUP_FANOTIFY] = "seccomp-fanotify", [GROUP_CORE] = "seccomp-core",
+	[GROUP_SETID] = "seccomp-setid", [GROUP_AIO] = "seccomp-aio",
 };
 
 /* Numbers of calls younger than some libseccomp that we build with.  Since 5.1 all

@@ -89,6 +89,9 @@ set_kernel(const struct ns_plan *plan, struct err *err)
 	}
 	if (r == 0 && spec->profile != CELL_PROFILE_NESTED && CONTROL_ON("max-userns"))
 		r = write_file_at(AT_FDCWD, "/proc/sys/user/max_user_namespaces", "0", err);
+	/* Counted with the operator's own, of whom this leaves most. */
+	if (r == 0 && CONTROL_ON("limit-user"))
+		r = write_file_at(AT_FDCWD, "/proc/sys/user/max_inotify_instances", "32", err);
 	return r;
 }
 
@@ -101,11 +104,16 @@ set_limits(const struct ns_plan *plan, struct err *err)
 	struct rlimit pids = { most, most };
 	/* One, not zero: at zero a core_pattern pipe would still be run, by the host. */
 	struct rlimit core = { 1, 1 };
+	/* Queued signals are counted with the operator's own. */
+	struct rlimit signals = { 4096, 4096 };
 	struct rlimit now;
 
 	if (getrlimit(RLIMIT_NPROC, &now) == 0 && now.rlim_max < pids.rlim_max)
 		pids = (struct rlimit){ now.rlim_max, now.rlim_max };
-	if ((CONTROL_ON("limit-pids") && setrlimit(RLIMIT_NPROC, &pids) < 0) ||
+	if (getrlimit(RLIMIT_SIGPENDING, &now) == 0 && now.rlim_max / 4 < signals.rlim_max)
+		signals = (struct rlimit){ now.rlim_max / 4, now.rlim_max / 4 };
+	if ((CONTROL_ON("limit-user") && setrlimit(RLIMIT_SIGPENDING, &signals) < 0) ||
+	    (CONTROL_ON("limit-pids") && setrlimit(RLIMIT_NPROC, &pids) < 0) ||
 	    (CONTROL_ON("core") && setrlimit(RLIMIT_CORE, &core) < 0))
 		return err_errno(err, "cannot set the cell's resource limits");
 	return 0;

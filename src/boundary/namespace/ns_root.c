@@ -140,7 +140,8 @@ make_dev(int root, struct err *err)
 		{ "dev/stdout", "/proc/self/fd/1" }, { "dev/stderr", "/proc/self/fd/2" },
 		{ "dev/ptmx", "pts/ptmx" }, { "var/run", "/run" },
 	};
-	const char *const pts_options[] = { "mode", "0620", "ptmxmode", "0666", NULL };
+	/* Terminals are counted for the whole machine, too. */
+	const char *const pts_options[] = { "mode", "0620", "ptmxmode", "0666", "max", "256", NULL };
 	OWN(closep) int pts = -1;
 	char from[32];
 	int r = 0;

@@ -251,8 +251,12 @@ collect(struct supervisor *sv, size_t grant, struct err *err)
 		return err_errno(err, "cannot keep the workspace's changes");
 	n = read(result, line, sizeof(line) - 1);
 	waitpid(pid, &status, 0);
-	if (n > 0 && strncmp(line, "ok ", 3) == 0 && status == 0)
+	if (n > 0 && strncmp(line, "ok ", 3) == 0 && status == 0) {
+		if (strcmp(line, "ok 0\n") != 0)
+			supervisor_say(sv, "of the workspace's changes, %lu were left out: devices, sockets, "
+			               "FIFOs, or files too large for the disk", strtoul(line + 3, NULL, 10));
 		return 0;
+	}
 	line[strcspn(line, "\n")] = '\0';
 	return err_set(err, EIO, "cannot keep the workspace's changes: %s",
 	               n > 0 ? line : "the collector died");

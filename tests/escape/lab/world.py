@@ -331,7 +331,8 @@ class Lab:
     def __init__(self):
         self.stack = contextlib.ExitStack()
         # Not beneath a folder that every cell may write anyway, if that can be had.
-        place = "/srv" if os.access("/srv", os.W_OK) else "/var/tmp"
+        places = ["/srv", os.environ.get("HOME", "/nonexistent"), "/var/tmp"]
+        place = next(p for p in places if os.access(p, os.W_OK))
         self.base = pathlib.Path(tempfile.mkdtemp(prefix="cle", dir=place))
         self.base.chmod(0o755)
         self.stack.callback(shutil.rmtree, self.base, ignore_errors=True)

@@ -40,17 +40,25 @@ def abstract_socket(w):
 @probe("connects to the sockets of D-Bus, ssh-agent, Docker and X11")
 def host_sockets(w):
     token = w.token()
-    paths = [w.runtime / "bus", w.home / "agent", "/tmp/.X11-unix/X" + str(1000 + secrets.randbelow(9000))]
+    paths = [w.runtime / "bus", w.home / "agent", x11_folder(w) + "/X" + str(1000 + secrets.randbelow(9000))]
     if os.geteuid() == 0:
         paths.append(f"/run/docker-{secrets.token_hex(6)}.sock")
-    os.makedirs("/tmp/.X11-unix", exist_ok=True)
     for path in paths:
         w.listen(socket.AF_UNIX, str(path), token)
         w.stack.callback(os.unlink, path)
         os.chmod(path, 0o777)
     env = {"DBUS_SESSION_BUS_ADDRESS": f"unix:path={paths[0]}", "SSH_AUTH_SOCK": str(paths[1]),
-           "DISPLAY": ":" + str(paths[2])[16:]}
+           "DISPLAY": ":" + paths[2].rsplit("X", 1)[1]}
     return token.encode() in w.run("unix", *paths, env=env).out
+
+
+def x11_folder(w):
+    folder = "/tmp/.X11-unix"
+    if not os.path.exists(folder):
+        os.mkdir(folder)
+        os.chmod(folder, 0o1777)
+        w.stack.callback(os.rmdir, folder)
+    return folder if os.access(folder, os.W_OK) else str(w.home)
 
 
 @probe("is taken for root by a host service whose socket was granted", who=("root",))

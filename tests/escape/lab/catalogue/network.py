@@ -3,6 +3,7 @@ import os
 import secrets
 import socket
 
+from ..cell import NotApplicable
 from ..verdict import probe
 from ..world import ROOT
 
@@ -58,8 +59,14 @@ def unlisted_ping(w):
     return w.run("ping", "203.0.113.5", around=around).said("won")
 
 
+def two_boxes(w):
+    if w.box.name == "cloister exec":
+        raise NotApplicable("both would join the same cell")
+
+
 @probe("connects to a server in another box")
 def other_box(w):
+    two_boxes(w)
     token, port = w.token(), 20000 + secrets.randbelow(20000)
     server = w.spawn("listen", port, token)
     server.pid()
@@ -68,6 +75,7 @@ def other_box(w):
 
 @probe("finds files that another box left in its temporary folders")
 def other_box_files(w):
+    two_boxes(w)
     token, name = w.token(), "left-" + secrets.token_hex(6)
     paths = [f"/tmp/{name}", f"/var/tmp/{name}", f"/dev/shm/{name}"]
     for path in paths:

@@ -78,11 +78,13 @@ def control_socket(w):
     tool = w.lab.product(w.who, False) / "cloister"
     victim = detached_cell(w, tool)
     script = ["sh", "-c", '"$@"; echo @ready >&2', "sh", tool, "kill", victim.name]
-    if not w.control:
-        grants = ["-v", w.runtime, "-v", f"{tool.parent}:{tool.parent}:ro",
+    for grant in (["-v", w.runtime], ["-v", w.base], ["-w", f"{w.base}:rw"]):
+        grants = [*grant, "-v", f"{tool.parent}:{tool.parent}:ro",
                   "-e", f"CLOISTER_RUNTIME_DIR={w.runtime}"]
-        script = [w.box.tool(w), "run", "-q", *w.box.options, *grants, "--", *script]
-    w.launch(script, "none").finish().check()
+        inside = [w.box.tool(w), "run", "-q", *w.box.options, *grants, "--"] if not w.control else []
+        attacker = w.launch([*inside, *script], "none").finish()
+        if "cannot be granted" not in attacker.tail():
+            attacker.check()
     return victim.watch(lambda: not victim.pids(), 0.3)
 
 

@@ -1,0 +1,586 @@
+"""A cell's life: found, watched, entered, ended, and gone without a trace."""
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+
+import pytest
+
+from leftovers import cgroups
+from operators import (SECONDS, children_of, descendants_of, end, is_alive, read_until, status_of,
+                       wait_until)
+
+PIPE = subprocess.PIPE
+LOG_MAX = 8 << 20
+
+# Says that it is told to end, and takes its time.
+STUBBORN = "trap 'echo told' TERM INT HUP; echo ready; while :; do sleep 0.05; done"
+# Everything that a daemon does to get away.
+DAEMON = """
+import os, time
+for n in range(3):
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() != 0:
+            os._exit(0)
+        os.chdir('/')
+        for fd in range(3): os.close(fd)
+        while True: time.sleep(1000)
+time.sleep(0.05)
+print('ready', flush=True)
+time.sleep(1000)
+"""
+
+
+def daemons(operator, *options):
+    """A detached cell whose processes all run; its id and all its pids."""
+    id = operator.detach(*options, "--", "/usr/bin/python3", "-Ic", DAEMON)
+    wait_until(lambda: len(operator.pids(id)) == 6, "supervisor, init, the agent, 3 daemons")
+    return id, operator.pids(id)
+
+
+def gone(pids):
+    return not any(is_alive(pid) for pid in pids)
+
+
+def ended(operator, id):
+    return next((c for c in operator.cells("-a") if c["cell"] == id and c["state"] == "ended"), None)
+
+
+# ---- detached -------------------------------------------------------------------------------
+
+def test_detach_returns_at_once(operator):
+    id = operator.detach("--", "sh", "-c", "echo hello; sleep 1000")
+    assert operator.cell(id)["state"] == "running"
+    wait_until(lambda: operator.cloister("logs", id).ok() == "hello\n", "it printed")
+
+
+def test_detached_cell_has_nothing_of_the_caller(operator):
+    """No terminal, no input, a session of its own; the caller's pipes are closed."""
+    process = operator.start("-d", "--", "sh", "-c", "cat; echo end of input; sleep 1000",
+                             stdin=PIPE, stdout=PIPE, stderr=PIPE)
+    out, _ = process.communicate(timeout=SECONDS)
+    id = out.decode().strip()
+    operator.kept.add(id)
+    wait_until(lambda: "end of input" in operator.cloister("logs", id).ok(), "cat has ended")
+    supervisor = operator.cell(id)["supervisor"]
+    assert os.getsid(supervisor) == supervisor
+
+
+def test_detached_cell_that_ends(operator):
+    id = operator.detach("--", "sh", "-c", "echo out; echo err >&2; exit 7")
+    assert operator.cloister("wait", id).status == 7
+    assert operator.cells() == []
+    kept = ended(operator, id)
+    assert kept["status"] == 7 and kept["cause"] is None and kept["changes"] is False
+    assert operator.cloister("logs", id).ok() == "out\nerr\n"
+    operator.cloister("discard", id).ok()
+    assert operator.cells("-a") == [] and operator.names(operator.state) == []
+
+
+def test_foreground_cell_leaves_nothing(operator):
+    operator.sh("exit 3")
+    assert operator.cells("-a") == []
+
+
+# ---- ps ----------------------------------------------------------------------------------------
+
+def test_ps_tells(operator):
+    workspace = operator.folder("workspace")
+    id = operator.detach("--name", "worker", "-w", f"{workspace}:ro", "--", "sleep", "1000", "\x1b[1m")
+    told = operator.cells()
+    assert len(told) == 1
+    told = told[0]
+    assert told["cell"] == id and told["name"] == "worker" and told["state"] == "running"
+    assert told["command"] == ["sleep", "1000", "\x1b[1m"] and told["detached"] is True
+    assert told["workspace"] == [str(workspace)] and told["user"] == operator.uid
+    assert told["init"] in children_of(told["supervisor"])
+    assert told["agent"] in children_of(told["init"])
+    assert abs(told["started"] - time.time()) < 600
+    assert {"memory", "pids"} <= set(told)
+    lines = operator.cloister("ps").ok().splitlines()
+    assert lines[0].split()[:3] == ["CELL", "NAME", "STATE"]
+    assert lines[1].split()[:3] == [id, "worker", "running"] and "sleep 1000" in lines[1]
+    assert "\x1b" not in lines[1]
+
+
+def test_ps_of_nothing(operator):
+    assert operator.cells() == [] and operator.cells("-a") == []
+    assert operator.cloister("ps").ok().count("\n") == 1
+
+
+def test_ps_all(operator):
+    runs = operator.detach("--", "sleep", "1000")
+    over = operator.detach("--", "false")
+    operator.cloister("wait", over)
+    assert {c["cell"]: c["state"] for c in operator.cells("-a")} == {runs: "running", over: "ended"}
+    assert [c["cell"] for c in operator.cells()] == [runs]
+    shown = operator.cloister("ps", "-a").ok()
+    assert re.search(rf"^{over} +- +ended 1 ", shown, re.M)
+
+
+def test_ps_shows_foreground_cells_too(operator):
+    process = operator.start("-q", "--", "sh", "-c", "echo ready; sleep 1000", stdout=PIPE)
+    read_until(process.stdout.fileno(), b"ready")
+    told = operator.cells()
+    assert len(told) == 1 and told[0]["supervisor"] == process.pid and not told[0]["detached"]
+    process.terminate()
+    assert process.wait(SECONDS) == 143
+
+
+# ---- logs ----------------------------------------------------------------------------------------
+
+def test_logs_follow_ends_with_the_cell(operator):
+    id = operator.detach("--", "sh", "-c", "echo one; while ! test -e /tmp/go; do sleep 0.01; done;"
+                         "echo two")
+    process = operator.spawn(operator.program, "logs", "-f", id, stdout=PIPE)
+    assert read_until(process.stdout.fileno(), b"one\n") == b"one\n"
+    assert process.poll() is None
+    operator.cloister("exec", id, "touch", "/tmp/go").ok()
+    assert process.communicate(timeout=SECONDS)[0] == b"two\n" and process.returncode == 0
+
+
+def test_logs_follow_of_an_ended_cell(operator):
+    id = operator.detach("--", "echo", "hello")
+    operator.cloister("wait", id).ok()
+    assert operator.cloister("logs", "-f", id).ok() == "hello\n"
+    assert operator.cloister("logs", id, "-f").ok() == "hello\n"
+
+
+def test_logs_of_a_killed_cell(operator):
+    id = operator.detach("--", "sh", "-c", "echo said; sleep 1000")
+    wait_until(lambda: operator.cloister("logs", id).ok() == "said\n", "it printed")
+    operator.cloister("kill", id).ok()
+    assert operator.cloister("logs", id).ok() == "said\n"
+
+
+def test_logs_are_bounded(operator):
+    """A flood costs no more than two logs, and its end is kept."""
+    id = operator.detach("--", "sh", "-c", "seq -f '%040.0f' 1000000; echo the end")
+    operator.cloister("wait", id).ok()
+    said = operator.cloister("logs", id).ok()
+    assert said.endswith(f"{1000000:040}\nthe end\n")
+    assert LOG_MAX // 2 <= len(said) <= 2 * LOG_MAX
+    sizes = sum(f.stat().st_size for f in operator.state.rglob("*") if f.is_file())
+    assert sizes <= 2 * LOG_MAX + 65536
+    lines = said.split("\n")[1:-2]
+    assert [int(n) for n in lines] == list(range(int(lines[0]), 1000001))
+
+
+def test_logs_follow_through_a_flood(operator):
+    id = operator.detach("--", "sh", "-c", "while ! test -e /tmp/go; do sleep 0.01; done;"
+                         "seq -f '%040.0f' 300000; echo the end")
+    process = operator.spawn(operator.program, "logs", "-f", id, stdout=PIPE)
+    operator.cloister("exec", id, "touch", "/tmp/go").ok()
+    out = process.communicate(timeout=SECONDS)[0]
+    assert out.endswith(b"the end\n") and process.returncode == 0
+
+
+def test_logs_of_a_foreground_cell(operator):
+    workspace = operator.folder("workspace")
+    id = operator.change(workspace, "touch x")
+    operator.cloister("logs", id).sentence(id, "log")
+
+
+# ---- exec ------------------------------------------------------------------------------------------
+
+def test_exec(operator):
+    workspace = operator.folder("workspace", {"f": "x"})
+    id = operator.detach("-w", f"{workspace}:ro", "--hostname", "there", "--", "sleep", "1000")
+    said = operator.cloister("exec", id, "--", "sh", "-c", "pwd; hostname; cat f; echo $0 $CLOISTER_CELL")
+    assert said.ok() == f"{workspace}\nthere\nxsh {id}\n"
+    assert operator.cloister("exec", id, "cat", input="through").ok() == "through"
+
+
+def test_exec_words_are_the_commands(operator):
+    id = operator.detach("--", "sleep", "1000")
+    assert operator.cloister("exec", id, "echo", "-e", "--", "-t").ok() == "-- -t\n"
+    assert operator.cloister("exec", id, "--", "echo", "--", "x").ok() == "-- x\n"
+
+
+def test_exec_shares_everything(operator):
+    id = operator.detach("--", "sh", "-c", "echo here >/tmp/f; echo ready; sleep 1000")
+    wait_until(lambda: "ready" in operator.cloister("logs", id).out, "the file is there")
+    said = operator.cloister("exec", id, "sh", "-c", "cat /tmp/f; ls /proc | grep -c '^[0-9]'")
+    assert said.ok().startswith("here\n") and int(said.out.split()[1]) >= 4
+
+
+def test_many_execs_at_once(operator):
+    id = operator.detach("--", "sleep", "1000")
+    processes = [operator.spawn(operator.program, "exec", id, "sh", "-c", f"echo {n}; exit {n}",
+                                stdout=PIPE) for n in range(20)]
+    for n, process in enumerate(processes):
+        assert process.communicate(timeout=SECONDS)[0] == f"{n}\n".encode()
+        assert process.returncode == n
+
+
+def test_exec_ends_with_the_cell(operator):
+    id = operator.detach("--", "sleep", "1000")
+    process = operator.spawn(operator.program, "exec", id, "sh", "-c", "echo ready; sleep 1000",
+                             stdout=PIPE, stderr=PIPE)
+    read_until(process.stdout.fileno(), b"ready")
+    operator.cloister("kill", id).ok()
+    _, err = process.communicate(timeout=SECONDS)
+    assert process.returncode in (125, 137)
+    assert process.returncode == 137 or err.decode().count("\n") == 1
+
+
+def test_exec_that_is_interrupted(operator):
+    """Signals reach the command; a client that dies takes its command along."""
+    id = operator.detach("--", "sleep", "1000")
+    for number, status in ((signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGKILL, -9)):
+        process = operator.spawn(operator.program, "exec", id, "sh", "-c", "echo ready; exec sleep 999",
+                                 stdout=PIPE)
+        read_until(process.stdout.fileno(), b"ready")
+        process.send_signal(number)
+        assert process.wait(SECONDS) == status
+        wait_until(lambda: len(operator.pids(id)) == 3, "only the agent is left")
+
+
+def test_exec_does_not_outlive_and_does_not_keep(operator):
+    """The agent ends: the cell ends, whatever exec started."""
+    id = operator.detach("--", "sh", "-c", "while ! test -e /tmp/go; do sleep 0.01; done; exit 4")
+    process = operator.spawn(operator.program, "exec", id, "sh", "-c", "touch /tmp/go; sleep 1000")
+    assert operator.cloister("wait", id).status == 4
+    assert process.wait(SECONDS) in (125, 137)
+
+
+# ---- stop, kill, wait ----------------------------------------------------------------------------------
+
+def test_stop(operator):
+    id = operator.detach("--", "sh", "-c", "trap 'echo told; exit 5' TERM; echo ready;"
+                         "while :; do sleep 0.01; done")
+    wait_until(lambda: "ready" in operator.cloister("logs", id).out, "it catches TERM")
+    pids = operator.pids(id)
+    assert operator.cloister("stop", id).ok() == ""
+    assert gone(pids)
+    assert operator.cloister("logs", id).ok() == "ready\ntold\n"
+    assert ended(operator, id)["status"] == 5
+    assert "operator" in ended(operator, id)["cause"]
+
+
+def test_stop_of_what_does_not_listen(operator):
+    id = operator.detach("--", "sh", "-c", STUBBORN)
+    wait_until(lambda: "ready" in operator.cloister("logs", id).out, "it catches TERM")
+    pids = operator.pids(id)
+    before = time.monotonic()
+    operator.cloister("stop", "-t", "300ms", id).ok()
+    assert time.monotonic() - before >= 0.3
+    assert gone(pids) and operator.cloister("logs", id).ok() == "ready\ntold\n"
+    assert ended(operator, id)["status"] == 137
+
+
+def test_stop_without_waiting(operator):
+    id, pids = daemons(operator)
+    operator.cloister("stop", "-t", "0", id).ok()
+    assert gone(pids)
+
+
+def test_stop_of_several(operator):
+    ids = [operator.detach("--", "sh", "-c", STUBBORN) for _ in range(4)]
+    operator.cloister("stop", "-t", "200ms", *ids).ok()
+    assert operator.cells() == []
+
+
+def test_stop_of_a_stopped_process(operator):
+    """SIGSTOP inside does not save it."""
+    id = operator.detach("--", "sh", "-c", "kill -STOP $$")
+    wait_until(lambda: status_of(operator.cell(id)["agent"])["State"].startswith("T"), "stopped")
+    operator.cloister("stop", "-t", "100ms", id).ok()
+    assert operator.cells() == []
+
+
+@pytest.mark.parametrize("value", ["", "x", "-1", "2d", "99999999999999999999"])
+def test_stop_with_an_unusable_time(operator, value):
+    operator.cloister("stop", "-t", value, "x").sentence("--time", f"'{value}'")
+
+
+def test_kill(operator):
+    id, pids = daemons(operator)
+    assert operator.cloister("kill", id).ok() == ""
+    assert gone(pids)
+    assert cgroups({id}) == set() and operator.running() == []
+    assert ended(operator, id)["status"] == 137
+
+
+def test_kill_all(operator):
+    """The emergency stop."""
+    cells = [daemons(operator) for _ in range(4)]
+    process = operator.start("-q", "--", "sh", "-c", STUBBORN, stdout=PIPE)
+    read_until(process.stdout.fileno(), b"ready")
+    assert operator.cloister("kill", "--all").ok() == ""
+    for id, pids in cells:
+        assert gone(pids) and cgroups({id}) == set()
+    assert process.wait(SECONDS) == 137
+    assert operator.cells() == [] and operator.running() == []
+
+
+def test_kill_all_of_nothing(operator):
+    assert operator.cloister("kill", "--all").ok() == ""
+
+
+def test_kill_one_of_two(operator):
+    one, two = operator.detach("--", "sleep", "1000"), operator.detach("--", "sleep", "1000")
+    operator.cloister("kill", one).ok()
+    assert [c["cell"] for c in operator.cells()] == [two]
+
+
+def test_kill_goes_on_after_an_unknown_one(operator):
+    id = operator.detach("--", "sleep", "1000")
+    done = operator.cloister("kill", "nosuch", id)
+    assert done.status == 125 and "nosuch" in done.err
+    assert operator.cells() == []
+
+
+def test_kill_when_nobody_reads_the_output(operator):
+    process = operator.start("-q", "--name", "full", "--", "yes", stdout=PIPE)
+    read_until(process.stdout.fileno(), b"y")
+    operator.cloister("kill", "full", seconds=SECONDS).ok()
+    assert process.wait(SECONDS) == 137
+
+
+def test_wait(operator):
+    id = operator.detach("--", "sh", "-c", "while ! test -e /tmp/go; do sleep 0.01; done; exit 6")
+    process = operator.spawn(operator.program, "wait", id)
+    other = operator.spawn(operator.program, "wait", id[:6])
+    operator.cloister("exec", id, "touch", "/tmp/go").ok()
+    assert process.wait(SECONDS) == 6 and other.wait(SECONDS) == 6
+    assert operator.cloister("wait", id).status == 6
+
+
+def test_wait_for_several(operator):
+    ids = [operator.detach("--", "sh", "-c", f"exit {n}") for n in (1, 2, 3)]
+    assert operator.cloister("wait", *ids).status == 3
+    operator.cloister("wait", ids[0], "nosuch").sentence("nosuch")
+
+
+def test_wait_for_a_killed_one(operator):
+    id = operator.detach("--", "sleep", "1000")
+    process = operator.spawn(operator.program, "wait", id)
+    operator.cloister("kill", id).ok()
+    assert process.wait(SECONDS) == 137
+
+
+# ---- names ------------------------------------------------------------------------------------------------
+
+def test_names(operator):
+    id = operator.detach("--name", "worker-1", "--", "sleep", "1000")
+    assert operator.cloister("exec", "worker-1", "echo", "x").ok() == "x\n"
+    operator.run("--name", "worker-1", "--", "true").sentence("worker-1", "choose another name")
+    operator.run("-d", "--name", "worker-1", "--", "true").sentence("worker-1")
+    assert operator.cell(id)
+    operator.cloister("kill", "worker-1").ok()
+    again = operator.detach("--name", "worker-1", "--", "true")
+    assert operator.cloister("wait", again).status == 0
+
+
+def test_prefixes(operator):
+    id = operator.detach("--", "sleep", "1000")
+    for length in range(1, 9):
+        assert operator.cloister("exec", id[:length], "true").status == 0
+    operator.cloister("exec", id + "x", "true").sentence(id)
+    operator.cloister("exec", "", "true").sentence("''")
+
+
+def test_ambiguous_prefixes(operator):
+    ids = [operator.detach("--", "sleep", "1000") for _ in range(2)]
+    while len({id[0] for id in ids}) == len(ids):
+        ids.append(operator.detach("--", "sleep", "1000"))
+    letter = next(id[0] for n, id in enumerate(ids) if id[0] in {i[0] for i in ids[:n]})
+    operator.cloister("kill", letter).sentence(f"'{letter}'", "could be any of")
+    assert len(operator.cells()) == len(ids)
+
+
+def test_a_name_before_a_prefix(operator):
+    one = operator.detach("--", "sleep", "1000")
+    two = operator.detach("--name", one[:3], "--", "sleep", "1000")
+    operator.cloister("kill", one[:3]).ok()
+    assert [c["cell"] for c in operator.cells()] == [one] and two
+
+
+def test_ended_cells_of_one_name(operator):
+    """A name may come again: it must not stand for any one of several."""
+    ids = [operator.detach("--name", "again", "--", "sh", "-c", f"echo {n}; exit {n}")
+           for n in (1,)]
+    operator.cloister("wait", ids[0])
+    ids.append(operator.detach("--name", "again", "--", "sh", "-c", "echo 2; exit 2"))
+    operator.cloister("wait", ids[1])
+    for words in (["logs", "again"], ["wait", "again"], ["discard", "again"]):
+        done = operator.cloister(*words)
+        assert done.out in ("", "2\n"), words           # the last one, or a refusal
+        assert done.status in (0, 2, 125), words
+    if operator.cloister("logs", ids[0]).status != 0:
+        raise AssertionError("the older one was discarded")
+
+
+# ---- discard ------------------------------------------------------------------------------------------------
+
+def test_discard(operator):
+    runs = operator.detach("--", "sleep", "1000")
+    over = operator.detach("--", "true")
+    operator.cloister("wait", over).ok()
+    operator.cloister("discard", runs).sentence(runs, "still running")
+    operator.cloister("discard", over).ok()
+    operator.cloister("discard", over).sentence(over)
+    another = operator.detach("--", "true")
+    operator.cloister("wait", another).ok()
+    operator.cloister("discard", "--all").ok()
+    assert [c["cell"] for c in operator.cells("-a")] == [runs]
+    operator.cloister("discard", "--all", runs).sentence("which")
+
+
+# ---- many --------------------------------------------------------------------------------------------------------
+
+def test_twenty_at_once(operator):
+    processes = [operator.start("-q", "--", "sh", "-c", "echo $CLOISTER_CELL; cat; exit 3",
+                                stdin=PIPE, stdout=PIPE) for _ in range(20)]
+    ids = [read_until(p.stdout.fileno(), b"\n").decode().strip() for p in processes]
+    assert len(set(ids)) == 20
+    assert sorted(c["cell"] for c in operator.cells()) == sorted(ids)
+    for process in processes:
+        process.stdin.close()
+    assert [process.wait(SECONDS) for process in processes] == [3] * 20
+
+
+def test_one_after_the_other(operator):
+    for n in range(15):
+        assert operator.sh(f"exit {n}").status == n
+
+
+# ---- signals to `run` -----------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT,
+                                    signal.SIGUSR1, signal.SIGUSR2])
+def test_signals_are_passed_on(operator, number):
+    process = operator.start("-q", "--", "sh", "-c", f"trap 'echo got it; exit 9' {int(number)};"
+                             "echo ready; while :; do sleep 0.01; done", stdout=PIPE)
+    read_until(process.stdout.fileno(), b"ready\n")
+    process.send_signal(number)
+    assert process.communicate(timeout=SECONDS)[0] == b"got it\n"
+    assert process.returncode == 9
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_signals_end_what_does_not_catch_them(operator, number):
+    process = operator.start("-q", "--", "sh", "-c", "echo ready; exec sleep 1000", stdout=PIPE)
+    read_until(process.stdout.fileno(), b"ready")
+    process.send_signal(number)
+    assert process.wait(SECONDS) == 128 + number
+
+
+def test_stopped_supervisor_does_not_stop_the_cell(operator):
+    id = operator.detach("--", "sh", "-c", "n=0; while :; do n=$((n+1)); echo $n >/tmp/n; done")
+    supervisor = operator.cell(id)["supervisor"]
+    os.kill(supervisor, signal.SIGSTOP)
+    os.kill(supervisor, signal.SIGCONT)
+    assert operator.cloister("exec", id, "cat", "/tmp/n").status == 0
+
+
+# ---- crashes -----------------------------------------------------------------------------------------------------------
+
+def test_supervisor_killed(operator):
+    """The cell dies with it, and the next run clears what is left."""
+    workspace = operator.folder("workspace")
+    id, pids = daemons(operator, "-w", workspace)
+    os.kill(pids[0], signal.SIGKILL)
+    wait_until(lambda: gone(pids), "everything is dead")
+    assert operator.cells() == []
+    assert operator.sh("echo next").ok() == "next\n"
+    assert operator.running() == [] and cgroups({id}) == set()
+    assert operator.names(operator.state) == []
+    operator.cloister("wait", id).sentence(id)
+
+
+def test_foreground_supervisor_killed(operator):
+    process = operator.start("--", "/usr/bin/python3", "-Ic", DAEMON, stdout=PIPE)
+    read_until(process.stdout.fileno(), b"ready")
+    pids = descendants_of(process.pid)
+    assert len(pids) == 5
+    process.kill()
+    wait_until(lambda: gone(pids), "everything is dead")
+    operator.run("--", "true").ok()
+    assert operator.running() == []
+
+
+def test_waiting_for_one_whose_supervisor_is_killed(operator):
+    id, pids = daemons(operator)
+    waiting = operator.spawn(operator.program, "wait", id, stderr=PIPE)
+    entered = operator.spawn(operator.program, "exec", id, "sh", "-c", "echo ready; sleep 1000",
+                             stdout=PIPE, stderr=PIPE)
+    following = operator.spawn(operator.program, "logs", "-f", id, stdout=PIPE)
+    read_until(entered.stdout.fileno(), b"ready")
+    os.kill(pids[0], signal.SIGKILL)
+    for process in (waiting, entered):
+        _, err = process.communicate(timeout=SECONDS)
+        assert process.returncode == 125 and err.decode().count("\n") == 1, err
+    following.communicate(timeout=SECONDS)
+    operator.run("--", "true").ok()
+
+
+def test_init_killed(operator):
+    id, pids = daemons(operator)
+    os.kill(pids[1], signal.SIGKILL)
+    assert operator.cloister("wait", id).status == 137
+    assert gone(pids) and operator.running() == [] and cgroups({id}) == set()
+
+
+def test_agent_killed(operator):
+    id, pids = daemons(operator)
+    os.kill(operator.cell(id)["agent"], signal.SIGKILL)
+    assert operator.cloister("wait", id).status == 137
+    assert gone(pids) and operator.running() == [] and cgroups({id}) == set()
+
+
+def test_agent_cannot_end_init(operator):
+    done = operator.sh("kill -9 1; kill -15 1; kill -2 1; kill -STOP 1; echo still here")
+    assert done.out == "still here\n" and done.status == 0
+
+
+def test_run_killed_during_its_start(operator):
+    """At any moment: nothing lives on, and the next run clears the rest."""
+    for n in range(30):
+        process = operator.start("--", "sleep", "1000", stderr=subprocess.DEVNULL)
+        time.sleep(n / 1000)
+        pids = [process.pid, *descendants_of(process.pid)]
+        end(process.pid)
+        process.wait(SECONDS)
+        wait_until(lambda: gone(pids), "everything is dead")
+    operator.run("--", "true").ok()
+    assert operator.running() == [] and operator.names(operator.state) == []
+    assert cgroups(operator.witness.names()) == set()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_run_ended_during_its_start(operator, number):
+    """Gently, at any moment: it leaves nothing even without a next run."""
+    for n in range(30):
+        process = operator.start("-q", "--", "sleep", "1000", stderr=subprocess.DEVNULL)
+        time.sleep(n / 1000)
+        process.send_signal(number)
+        assert process.wait(SECONDS) in (-number, 128 + number)
+    assert operator.running() == []
+
+
+def test_remains_of_several_crashes_are_cleared_at_once(operator):
+    cells = [daemons(operator) for _ in range(3)]
+    alive = operator.detach("--", "sleep", "1000")
+    for _, pids in cells:
+        os.kill(pids[0], signal.SIGKILL)
+    wait_until(lambda: all(gone(pids) for _, pids in cells), "everything is dead")
+    operator.run("--", "true").ok()
+    assert [c["cell"] for c in operator.cells()] == [alive]
+    assert len(operator.running()) == 1
+    assert cgroups({id for id, _ in cells}) == set()
+
+
+def test_changes_of_a_killed_cell_are_kept(operator):
+    """The operator ends it: that is an ending, and what it did can still be looked at."""
+    workspace = operator.folder("workspace")
+    id = operator.detach("-w", workspace, "--", "sh", "-c", "echo x >made; echo ready; sleep 1000")
+    wait_until(lambda: "ready" in operator.cloister("logs", id).out, "the file is there")
+    operator.cloister("diff", id).sentence(id, "still running")
+    operator.cloister("kill", id).ok()
+    assert operator.cloister("diff", "--name-status", id).ok() == "A made\n"
+    assert json.loads(operator.cloister("ps", "-a", "--json").ok())[0]["changes"] is True
