@@ -39,6 +39,8 @@ struct boundary {
 	/* Who, outside, the inner root of a cell in SLOT is: the one to own what is
 	 * kept of it.  An ordinary user's cell has none: the user. */
 	uid_t (*inner_root)(unsigned slot);
+	/* Make the agent of that cell the owner of a pipe, where that takes a hand. */
+	void (*give_to_agent)(int fd, unsigned slot, bool root);
 	/* Build the walls and start init behind them, ready to spawn (INIT_READY has
 	 * come).  On failure nothing is left; on success the caller owns the
 	 * descriptors in *ret_cell and waits for the process. */

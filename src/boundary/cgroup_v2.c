@@ -141,6 +141,9 @@ is_ours(pid_t pid)
 		return true;
 	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
 	n = readlink(path, exe, sizeof(exe) - 1);
+	/* One that is gone, or about to be, is nobody's. */
+	if (n < 0 && (errno == ENOENT || errno == ESRCH))
+		return pid > 0;
 	if (pid <= 0 || n <= 0)
 		return false;
 	exe[n] = '\0';
@@ -222,7 +225,9 @@ step_aside(int dir, int aside)
 	for (int i = 0; i < n; i++)
 		if (!is_ours(pids[i]))
 			return -EBUSY;
-	return n < 0 ? n : move_all(aside, pids, n);
+	if (n < 0)
+		return n;
+	return move_all(aside, pids, n) < 0 ? -EAGAIN : 0;
 }
 
 /* Where a cell's group can be. */
@@ -278,17 +283,25 @@ find_site(const struct levels *l, unsigned want, struct cgroup_making *m,
 	return 0;
 }
 
-/* Make SITE one that offers something of WANT, if only we are in the way. */
-static void
+/* Make SITE one that offers something of WANT, if only we are in the way: -EBUSY
+ * if not, -EAGAIN if it is one of us who is just ending. */
+static int
 clear_site(const struct levels *l, unsigned want, struct site *site)
 {
+	int r = 0;
+
+	if ((read_controllers(site->near, "cgroup.controllers") & want) == 0)
+		return -EBUSY;
 	site->aside = lock_aside(site->near, true);
 	if (site->aside < 0)
-		return;
-	if (!is_occupied(site->near) || step_aside(site->near, site->aside) == 0)
+		return -EBUSY;
+	if (is_occupied(site->near))
+		r = step_aside(site->near, site->aside);
+	if (r == 0)
 		site->offered = offer(l, site->level, want);
 	if (site->offered == 0)
 		step_back(site->near, site->aside);
+	return r == 0 && site->offered == 0 ? -EAGAIN : r;
 }
 
 /* Returns the group between, made and with the controllers on, or a negative
@@ -365,8 +378,9 @@ settle(const struct levels *l, unsigned want, const char *name, struct cgroup_ma
 	r = find_site(l, want, m, &site);
 	if (r < 0)
 		return r;
-	if (want != 0 && site.offered == 0 && m->reason == CGROUP_OCCUPIED)
-		clear_site(l, want, &site);
+	if (want != 0 && site.offered == 0 && m->reason == CGROUP_OCCUPIED &&
+	    clear_site(l, want, &site) == -EAGAIN)
+		return -EAGAIN;
 	/* What was in the way further down no longer matters. */
 	if (site.offered != 0)
 		m->reason = CGROUP_FINE;
@@ -458,7 +472,7 @@ cgroup_v2_make(struct cgroup *cg, const struct cgroup_hierarchy *h, unsigned wan
 		return 0;
 	}
 	cgroup_drop_part(cg);
-	/* With no site, what forbids each is noted already. */
+	/* With no site, what forbids it is noted already. */
 	cgroup_note_failure(m, CGROUP_FAILED, -r);
 	return r == -EEXIST ? r : 0;
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -47,12 +48,27 @@ take_slot(int lock, unsigned *ret_slot, struct err *err)
 }
 
 static bool
-name_is_taken(int runtime, const char *name)
+slot_is_free(int lock, unsigned slot)
 {
-	struct cell_entry entry;
+	struct flock fl;
 
-	return cell_find(runtime, true, name, &entry, NULL) == 0 &&
-	       strcmp(entry.name, name) == 0;
+	return slot_lock(lock, slot, F_OFD_GETLK, &fl) == 0 && fl.l_type == F_UNLCK;
+}
+
+/* By a cell that runs: what is left of one that crashed has no claim. */
+static bool
+name_is_taken(int runtime, int lock, unsigned own_slot, const char *name)
+{
+	OWN(freep) struct cell_entry *entries = NULL;
+	size_t n;
+
+	if (cell_list(runtime, true, &entries, &n, NULL) < 0)
+		return false;
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(entries[i].name, name) == 0 && entries[i].slot != own_slot &&
+		    !slot_is_free(lock, entries[i].slot))
+			return true;
+	return false;
 }
 
 int
@@ -72,7 +88,8 @@ cell_place_take(const struct cell_spec *spec, struct cell_place *ret_place,
 	r = take_slot(lock, &place.entry.slot, err);
 	if (r < 0)
 		return r;
-	if (spec->name[0] != '\0' && name_is_taken(runtime, spec->name))
+	if (spec->name[0] != '\0' &&
+	    name_is_taken(runtime, lock, place.entry.slot, spec->name))
 		return err_set(err, EEXIST, "a cell called '%s' is running: choose another name, "
 		               "or `cloister kill %s`", spec->name, spec->name);
 	snprintf(place.entry.dir, sizeof(place.entry.dir), "%s.%u.%s", spec->id,
@@ -110,17 +127,29 @@ cell_place_leave(struct cell_place *place)
 }
 
 static void
-clear_runtime_entry(int runtime, const char *name, void (*clear_cgroups)(const char *))
+clear_runtime_entry(int runtime, const struct cell_entry *entry,
+                    void (*clear_cgroups)(void *, const char *, const char *), void *arg)
 {
-	OWN(closep) int dir = openat(runtime, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC |
+	OWN(closep) int dir = openat(runtime, entry->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC |
 	                             O_NOFOLLOW);
 	OWN(freep) char *paths = NULL;
 
 	if (dir < 0)
 		return;
-	if (read_file_at(dir, "cgroups", CGROUPS_FILE_MAX, &paths, NULL, NULL) == 0)
-		clear_cgroups(paths);
-	remove_runtime_entry(runtime, dir, name);
+	(void)read_file_at(dir, "cgroups", CGROUPS_FILE_MAX, &paths, NULL, NULL);
+	clear_cgroups(arg, entry->id, paths != NULL ? paths : "");
+	remove_runtime_entry(runtime, dir, entry->dir);
+}
+
+static bool
+is_stale(int state, const char *entry)
+{
+	OWN(closep) int dir = openat(state, entry, O_RDONLY | O_DIRECTORY | O_CLOEXEC |
+	                             O_NOFOLLOW);
+
+	/* Alive before recorded: a supervisor that ends between the two questions has
+	 * written its record by the second. */
+	return dir >= 0 && !cell_state_is_live(dir) && faccessat(dir, "record", F_OK, 0) < 0;
 }
 
 static void
@@ -128,26 +157,29 @@ clear_state(void)
 {
 	OWN(closep) int state = cell_state_open(false, NULL);
 	OWN(freep) struct cell_entry *entries = NULL;
+	bool locked = false;
 	size_t n;
 
 	if (state < 0 || cell_list(state, false, &entries, &n, NULL) < 0)
 		return;
 	for (size_t i = 0; i < n; i++) {
-		OWN(closep) int dir = openat(state, entries[i].dir, O_RDONLY | O_DIRECTORY |
-		                             O_CLOEXEC | O_NOFOLLOW);
-
-		/* Alive before recorded: a supervisor that ends between the two
-		 * questions has written its record by the second. */
-		if (dir >= 0 && !cell_state_is_live(dir) && faccessat(dir, "record", F_OK, 0) < 0)
+		if (!is_stale(state, entries[i].dir))
+			continue;
+		/* One that is only just being made is not locked yet: see cell_state_make(),
+		 * and ask again when nobody is at it. */
+		if (!locked)
+			locked = flock(state, LOCK_EX) == 0;
+		if (is_stale(state, entries[i].dir))
 			(void)cell_state_remove(state, entries[i].dir, NULL);
 	}
 }
 
 void
-cell_clear_stale(const struct cell_place *place, void (*clear_cgroups)(const char *paths))
+cell_clear_stale(const struct cell_place *place,
+                 void (*clear_cgroups)(void *arg, const char *id, const char *paths),
+                 void *arg)
 {
 	OWN(freep) struct cell_entry *entries = NULL;
-	struct flock fl;
 	size_t n;
 
 	if (cell_list(place->runtime, true, &entries, &n, NULL) == 0) {
@@ -155,11 +187,9 @@ cell_clear_stale(const struct cell_place *place, void (*clear_cgroups)(const cha
 			if (strcmp(entries[i].dir, place->entry.dir) == 0)
 				continue;
 			/* Our own slot is ours: another entry with it is left over. */
-			if (entries[i].slot != place->entry.slot &&
-			    (slot_lock(place->lock, entries[i].slot, F_OFD_GETLK, &fl) < 0 ||
-			     fl.l_type != F_UNLCK))
-				continue;
-			clear_runtime_entry(place->runtime, entries[i].dir, clear_cgroups);
+			if (entries[i].slot == place->entry.slot ||
+			    slot_is_free(place->lock, entries[i].slot))
+				clear_runtime_entry(place->runtime, &entries[i], clear_cgroups, arg);
 		}
 	}
 	clear_state();

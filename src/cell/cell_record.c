@@ -26,6 +26,9 @@ cell_state_make(const struct cell_spec *spec, int *ret_dir, struct err *err)
 	if (state < 0)
 		return state;
 	snprintf(name, sizeof(name), "%s.%s", spec->id, spec->name);
+	/* Until it is locked the entry looks like one that was left behind; whoever
+	 * clears those has to wait. */
+	(void)flock(state, LOCK_SH);
 	if (mkdirat(state, name, 0700) < 0)
 		return err_errno(err, "cannot make the cell's state folder");
 	dir = openat(state, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -51,13 +54,15 @@ cell_state_remove(int state, const char *entry, struct err *err)
 	                             O_NOFOLLOW);
 	int r;
 
+	if (dir < 0 && errno == ENOENT)
+		return 0;
 	if (dir < 0)
 		return err_errno(err, "cannot open the cell's state folder");
 	/* The record goes last: until then the entry can be removed again. */
 	r = tree_empty(dir, err);
 	if (r < 0)
 		return r;
-	if (unlinkat(state, entry, AT_REMOVEDIR) < 0)
+	if (unlinkat(state, entry, AT_REMOVEDIR) < 0 && errno != ENOENT)
 		return err_errno(err, "cannot remove the cell's state folder");
 	return 0;
 }

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/own.h"
+#include "boundary/boundary.h"
 #include "cli/cli.h"
 #include "cli/run.h"
 #include "ipc/control_channel.h"
@@ -30,6 +31,7 @@ struct exec {
 	struct loop *loop;
 	struct stdio stdio;
 	struct loop_source cell;        /* the connection to its supervisor */
+	unsigned slot;
 	const char *command;
 	bool exited;
 	int status;
@@ -136,6 +138,8 @@ send_exec(struct exec *exec, const struct cell_spec *cell, char **argv, struct e
 	int inside[3], r;
 
 	r = stdio_open(&exec->stdio, tty, inside, err);
+	for (int i = 0; i < 3; i++)
+		boundary_namespace.give_to_agent(inside[i], exec->slot, cell->root);
 	if (tty)
 		(void)ioctl(STDIN_FILENO, TIOCGWINSZ, &size);
 	ipc_begin(&message, CONTROL_EXEC);
@@ -209,6 +213,7 @@ start(struct exec *exec, const char *word, char **argv, struct err *err)
 	                                   .fd = cli_connect(word, &entry, err) };
 	if (exec->cell.fd < 0)
 		return exec->cell.fd;
+	exec->slot = entry.slot;
 	r = catch_signals(exec, err);
 	if (r == 0)
 		r = send_exec(exec, &cell, argv, err);

@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "cli/cli.h"
+#include "loop/stdio.h"
 
 const struct cli_command cli_commands[] = {
 	{ "run", "[OPTION...] [--] CMD...", "start a cell running CMD", cli_run_options, cmd_run },
@@ -106,6 +107,7 @@ main(int argc, char **argv)
 {
 	const struct cli_command *c;
 
+	stdio_fill_closed();
 	if (argc < 2) {
 		help_all();
 		return CLI_FAILED;

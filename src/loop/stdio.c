@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -11,6 +12,21 @@
 #include "base/control.h"
 #include "base/err.h"
 #include "base/own.h"
+
+void
+stdio_fill_closed(void)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	while (fd >= 0 && fd < 2);
+	/* 0, 1 and 2 are to outlive an exec, what was opened beyond them is not. */
+	if (fd > 2)
+		close(fd);
+	for (int i = 0; i <= 2 && fd >= 0; i++)
+		(void)fcntl(i, F_SETFD, 0);
+}
 
 void
 stdio_init(struct stdio *s, struct loop *loop, void (*ended)(void *arg), void *arg)
@@ -40,14 +56,17 @@ is_same(int a, int b)
 	       x.st_ino == y.st_ino;
 }
 
-/* Ours, not blocking: a terminal, pipe or device opened once more; a file stays the
- * operator's own, because it is read and written from where that stands. */
+/* Ours, not blocking: a terminal, pipe or device opened once more, if it is open that
+ * way.  A file stays the operator's own, because it is read and written from where that
+ * stands; so does a pipe that is read, because one opened anew does not tell its end. */
 static int
 open_own(int host, int flags)
 {
+	int mode = fcntl(host, F_GETFL) & O_ACCMODE;
 	struct stat st;
 
-	if (fstat(host, &st) == 0 && S_ISREG(st.st_mode))
+	if (fstat(host, &st) < 0 || S_ISREG(st.st_mode) || (mode != flags && mode != O_RDWR) ||
+	    (S_ISFIFO(st.st_mode) && flags == O_RDONLY))
 		return fcntl(host, F_DUPFD_CLOEXEC, 3);
 	return relay_reopen(host, flags);
 }
@@ -87,13 +106,84 @@ output_done(void *arg, struct relay *relay)
 	s->ended(s->arg);
 }
 
+/* ---- a pipe as input --------------------------------------------------------
+ *
+ * `while read line; do cloister run -- CMD; done` must not lose its lines to a CMD
+ * that reads nothing.  So the first page is shown to the process by tee(2), which
+ * leaves it where it is, and taken away only as far as the process has read it.  Once
+ * it has read all of that page it is a reader, and the rest is simply carried. */
+
+static void
+stop_peeking(struct stdio *s)
+{
+	char taken[4096];
+	int unread = 0;
+
+	if (!s->peeking)
+		return;
+	s->peeking = false;
+	loop_unwatch(s->loop, &s->peek_host);
+	loop_unwatch(s->loop, &s->peek_in);
+	if (s->peeked > 0 && ioctl(s->in_fd, FIONREAD, &unread) == 0 &&
+	    (size_t)unread < s->peeked)
+		(void)!read(s->host_in, taken, s->peeked - (size_t)unread);
+	s->peeked = 0;
+}
+
+/* Something is to be read: show it. */
+static void
+peek_host_ready(void *arg, uint32_t events)
+{
+	struct stdio *s = arg;
+	ssize_t n = tee(s->host_in, s->in_fd, 4096, SPLICE_F_NONBLOCK);
+
+	(void)events;
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n <= 0) {
+		stop_peeking(s);
+		close_own(&s->in_fd);
+		return;
+	}
+	s->peeked = (size_t)n;
+	loop_unwatch(s->loop, &s->peek_host);
+	/* The pipe has one place: it can take more when this is gone. */
+	(void)loop_watch(s->loop, &s->peek_in, EPOLLOUT, NULL);
+}
+
+static void
+peek_in_ready(void *arg, uint32_t events)
+{
+	struct stdio *s = arg;
+
+	stop_peeking(s);
+	if ((events & EPOLLERR) != 0) {
+		/* The process has closed its input. */
+		close_own(&s->in_fd);
+		return;
+	}
+	(void)fcntl(s->in_fd, F_SETPIPE_SZ, RELAY_BUFFER);
+	(void)relay_start(&s->in, s->loop, s->host_in, s->in_fd, NULL);
+}
+
+static int
+start_peeking(struct stdio *s, struct err *err)
+{
+	s->peek_host = (struct loop_source){ .fd = s->host_in, .ready = peek_host_ready, .arg = s };
+	s->peek_in = (struct loop_source){ .fd = s->in_fd, .ready = peek_in_ready, .arg = s };
+	s->peeking = true;
+	return loop_watch(s->loop, &s->peek_host, EPOLLIN, err);
+}
+
 static int
 carry_in(struct stdio *s, int *ret_inside, struct err *err)
 {
 	struct stat st;
 	int ends[2];
 
-	if (fstat(STDIN_FILENO, &st) == 0 && S_ISDIR(st.st_mode))
+	if (fstat(STDIN_FILENO, &st) < 0)
+		return err_errno(err, "cannot look at standard input");
+	if (S_ISDIR(st.st_mode))
 		return err_set(err, EISDIR, "standard input is a folder: give a file or a pipe");
 	if (make_pipe(ends, 1, err) < 0)
 		return -err->code;
@@ -102,6 +192,8 @@ carry_in(struct stdio *s, int *ret_inside, struct err *err)
 	s->host_in = open_own(STDIN_FILENO, O_RDONLY);
 	s->in.done = input_done;
 	s->in.arg = s;
+	if (S_ISFIFO(st.st_mode) && fcntl(s->in_fd, F_SETPIPE_SZ, 4096) == 4096)
+		return start_peeking(s, err);
 	return relay_start(&s->in, s->loop, s->host_in, s->in_fd, err);
 }
 
@@ -231,6 +323,7 @@ give_back(struct stdio *s)
 bool
 stdio_finish(struct stdio *s)
 {
+	stop_peeking(s);
 	give_back(s);
 	relay_drop(&s->in);
 	relay_flush(&s->out);
@@ -244,6 +337,7 @@ stdio_close(struct stdio *s)
 	int *const all[] = { &s->in_fd, &s->out_fd, &s->err_fd, &s->host_in, &s->host_out,
 	                     &s->host_err };
 
+	stop_peeking(s);
 	relay_drop(&s->in);
 	relay_drop(&s->out);
 	relay_drop(&s->errors);

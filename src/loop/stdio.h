@@ -16,12 +16,20 @@ struct stdio {
 	struct relay in, out, errors;
 	int in_fd, out_fd, err_fd;              /* our ends of the cell's */
 	int host_in, host_out, host_err;        /* ours of the operator's, not blocking */
+	/* A pipe that is read: until the process reads, nothing is taken from it. */
+	struct loop_source peek_host, peek_in;
+	size_t peeked;                          /* shown to the process, still in the pipe */
+	bool peeking;
 	struct termios saved;
 	bool raw;
 	/* Called whenever one of the outputs has come to its end. */
 	void (*ended)(void *arg);
 	void *arg;
 };
+
+/* What is closed of 0, 1 and 2 becomes /dev/null: otherwise the next file that is
+ * opened would be taken for it. */
+void stdio_fill_closed(void);
 
 void stdio_init(struct stdio *s, struct loop *loop, void (*ended)(void *arg), void *arg);
 

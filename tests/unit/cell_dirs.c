@@ -13,8 +13,9 @@
 static char cleared[256];
 
 static void
-remember_cgroups(const char *paths)
+remember_cgroups(void *arg, const char *id, const char *paths)
 {
+	CHECK(arg == cleared && strlen(id) == CELL_ID_LEN);
 	snprintf(cleared, sizeof(cleared), "%s", paths);
 }
 
@@ -141,7 +142,7 @@ TEST(cell_stale_remains_are_cleared)
 	CHECK_OK(state);
 	CHECK(count_entries(a.runtime, true) == 2 && count_entries(state, false) == 2);
 	CHECK_OK(cell_place_take(&mine, &b, NULL));
-	cell_clear_stale(&b, remember_cgroups);
+	cell_clear_stale(&b, remember_cgroups, cleared);
 	CHECK_STR(cleared, "/sys/fs/cgroup/x\n");
 	CHECK_ERR(cell_find(b.runtime, true, "dead", &found, NULL), ENOENT);
 	CHECK_OK(cell_find(b.runtime, true, "live", &found, NULL));
@@ -169,7 +170,7 @@ TEST(cell_record_outlives_its_supervisor)
 	CHECK_OK(cell_record_write(dir, &in, NULL));
 	close(dir);
 	CHECK_OK(cell_place_take(&other, &place, NULL));
-	cell_clear_stale(&place, remember_cgroups);
+	cell_clear_stale(&place, remember_cgroups, cleared);
 	state = cell_state_open(false, NULL);
 	CHECK(count_entries(state, false) == 1);
 	dir = openat(state, entry, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

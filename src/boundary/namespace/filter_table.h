@@ -429,7 +429,7 @@ static const struct filter_row filter_supervisor[] = {
 	{ "epoll_create1 epoll_ctl epoll_wait epoll_pwait epoll_pwait2 poll ppoll eventfd2 "
 	  "timerfd_create timerfd_settime timerfd_gettime signalfd4", .verdict = ALLOW },
 	{ "accept4 recvmsg sendmsg recvfrom sendto getsockopt setsockopt getsockname "
-	  "getpeername shutdown socketpair splice", .verdict = ALLOW },
+	  "getpeername shutdown socketpair splice tee", .verdict = ALLOW },
 	{ "ioctl", .cases = filter_terminal },
 	/* The cell's end: its processes, its cgroup, its files. */
 	{ "kill pidfd_open pidfd_send_signal waitid wait4", .verdict = ALLOW },

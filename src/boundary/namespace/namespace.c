@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -57,8 +58,11 @@ clone_child(struct ns_plan *plan, struct boundary_cell *cell, struct err *err)
 		return err_errno(err, "cannot make the cell's namespaces (`cloister doctor` tells "
 		                 "what this machine lacks)");
 	}
-	if (cell->init == 0)
+	if (cell->init == 0) {
+		/* With the supervisor's end open, its death would not be the channel's. */
+		close(cell->channel);
 		ns_child_run(plan);
+	}
 	return 0;
 }
 
@@ -213,6 +217,17 @@ namespace_inner_root(unsigned slot)
 	return ns_has_range() ? NS_RANGE_FIRST + slot * NS_RANGE_SIZE : geteuid();
 }
 
+static void
+namespace_give_to_agent(int fd, unsigned slot, bool root)
+{
+	uid_t agent = namespace_inner_root(slot) + (root ? 0 : CELL_AGENT_ID);
+	struct stat st;
+
+	if (fd >= 0 && ns_has_range() && fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode))
+		(void)!fchown(fd, agent, agent);
+}
+
 const struct boundary boundary_namespace = {
-	.name = "namespace", .inner_root = namespace_inner_root, .start = namespace_start,
+	.name = "namespace", .inner_root = namespace_inner_root,
+	.give_to_agent = namespace_give_to_agent, .start = namespace_start,
 };

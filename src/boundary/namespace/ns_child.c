@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
-#include <linux/keyctl.h>
 #include <linux/securebits.h>
 #include <net/if.h>
 #include <sched.h>
@@ -73,11 +72,6 @@ set_kernel(const struct ns_plan *plan, struct err *err)
 	const struct cell_spec *spec = plan->spec;
 	int r = 0;
 
-	/* An inherited session keyring may hold the operator's keys. */
-	if (CONTROL_ON("keyring") &&
-	    syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL, 0, 0, 0) < 0 &&
-	    errno != ENOSYS)
-		return err_errno(err, "cannot leave the operator's keyring");
 	if (CONTROL_ON("utsns") && sethostname(spec->hostname, strlen(spec->hostname)) < 0)
 		return err_errno(err, "cannot set the host name '%s'", spec->hostname);
 	if (CONTROL_ON("netns")) {

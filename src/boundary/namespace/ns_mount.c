@@ -59,6 +59,8 @@ ns_set_attrs(int mount, unsigned attrs, bool below_too, struct err *err)
 
 	if (!CONTROL_ON("mount-ro"))
 		attr.attr_set &= ~(uint64_t)MOUNT_ATTR_RDONLY;
+	if (!CONTROL_ON("nodev"))
+		attr.attr_set &= ~(uint64_t)MOUNT_ATTR_NODEV;
 	if (!CONTROL_ON("nosuid"))
 		attr.attr_set &= ~(uint64_t)MOUNT_ATTR_NOSUID;
 	if (mount_setattr(mount, "", flags, &attr, sizeof(attr)) < 0)

@@ -209,7 +209,9 @@ make_proc(const struct ns_plan *plan, int root, struct err *err)
 	OWN(closep) int proc = -1;
 	int r;
 
-	proc = ns_new_fs("proc", none, NS_QUIET | MOUNT_ATTR_NOEXEC, err);
+	/* Without a pid namespace of its own there is no /proc of its own to mount. */
+	proc = CONTROL_ON("pidns") ? ns_new_fs("proc", none, NS_QUIET | MOUNT_ATTR_NOEXEC, err)
+	                           : ns_copy_tree(AT_FDCWD, "/proc", err);
 	if (proc < 0)
 		return proc;
 	r = ns_attach(proc, root, "proc", err);

@@ -296,7 +296,8 @@ main(int argc, char **argv)
 	OWN(buf_free) struct buf ready;
 	sigset_t child;
 
-	syscall(SYS_close_range, argc > 2 ? INIT_LANDLOCK_FD + 1u : INIT_LANDLOCK_FD + 0u, ~0u, 0u);
+	if (CONTROL_ON("fds"))
+		syscall(SYS_close_range, argc > 2 ? INIT_LANDLOCK_FD + 1u : INIT_LANDLOCK_FD + 0u, ~0u, 0u);
 	if (argc < 2 || fcntl(INIT_CHANNEL_FD, F_SETFD, FD_CLOEXEC) < 0) {
 		fprintf(stderr, "cloister-init is started by cloister-supervisor only\n");
 		return 125;

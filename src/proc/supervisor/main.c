@@ -4,6 +4,7 @@
 #include <libgen.h>
 #include <limits.h>
 #include <linux/capability.h>
+#include <linux/keyctl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,6 +55,20 @@ open_libexec(struct supervisor *sv, struct err *err)
 	sv->libexec = open(dirname(exe), O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (sv->libexec < 0)
 		return err_errno(err, "cannot open the folder of the helpers");
+	return 0;
+}
+
+/* The session's keyring may hold the operator's keys, and the cell would inherit it.
+ * An empty one takes its place, the same for all of this user's cells: each key counts
+ * against what the user may have. */
+static int
+leave_keyring(struct err *err)
+{
+	if (CONTROL_ON("keyring") &&
+	    syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, "cloister", 0, 0, 0) < 0 &&
+	    syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL, 0, 0, 0) < 0 &&
+	    errno != ENOSYS)
+		return err_errno(err, "cannot leave the operator's keyring");
 	return 0;
 }
 
@@ -272,6 +287,9 @@ start_cell(struct supervisor *sv, struct err *err)
 	if (r == 0)
 		r = describe_agent(sv, &spawn, inside, err);
 	ground.n_spawn_fds = !tty ? 3 : inside[2] >= 0 ? 1 : 0;
+	/* A script that opens /dev/stdout opens the pipe again, as the agent. */
+	for (int i = 0; r == 0 && i < 3; i++)
+		boundary_namespace.give_to_agent(inside[i], sv->place.entry.slot, sv->spec.root);
 	if (r == 0)
 		r = boundary_namespace.start(&sv->spec, &ground, &sv->cell, err);
 	for (int i = 0; i < 3; i++)
@@ -420,6 +438,21 @@ start(struct supervisor *sv, struct err *err)
 	return r < 0 ? r : supervisor_listen(sv, err);
 }
 
+/* Of a supervisor that was killed: the list that it wrote, and in case it did not come
+ * to that, its name wherever this cell has one. */
+static void
+clear_cgroups(void *arg, const char *id, const char *written)
+{
+	const struct supervisor *sv = arg;
+	OWN(freep) char *paths = strdup(cgroup_paths(sv->cgroup));
+
+	cgroup_clear_stale(written);
+	for (char *at = paths; at != NULL && (at = strstr(at, sv->spec.id)) != NULL; at++)
+		memcpy(at, id, CELL_ID_LEN);
+	if (paths != NULL)
+		cgroup_clear_stale(paths);
+}
+
 static int
 supervise(struct supervisor *sv, struct err *err)
 {
@@ -428,7 +461,7 @@ supervise(struct supervisor *sv, struct err *err)
 	/* All of this while the agent starts; nothing is heard of it until the
 	 * supervisor has locked itself down. */
 	if (r == 0) {
-		cell_clear_stale(&sv->place, cgroup_clear_stale);
+		cell_clear_stale(&sv->place, clear_cgroups, sv);
 		r = lock_down(sv, err);
 	}
 	return r < 0 ? r : loop_run(sv->loop, err);
@@ -478,10 +511,13 @@ main(void)
 	for (int number = 1; number < NSIG; number++)
 		signal(number, SIG_DFL);
 	/* Whatever else the operator's shell had open is none of ours. */
-	syscall(SYS_close_range, SUPERVISOR_STARTED_FD + 1u, ~0u, 0u);
+	if (CONTROL_ON("fds"))
+		syscall(SYS_close_range, SUPERVISOR_STARTED_FD + 1u, ~0u, 0u);
 	r = read_spec(&sv, &err);
 	if (r == 0 && !sv.spec.detached)
 		close(SUPERVISOR_STARTED_FD);
+	if (r == 0)
+		r = leave_keyring(&err);
 	if (r == 0)
 		r = open_libexec(&sv, &err);
 	if (r == 0)
