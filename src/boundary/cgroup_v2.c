@@ -49,9 +49,14 @@ static bool
 find_levels(struct levels *l, const struct cgroup_hierarchy *h)
 {
 	const char *p;
+	char *last;
 
 	if (!cgroup_own_dir(h, l->path))
 		return false;
+	/* Whoever stepped aside still belongs where it stepped from. */
+	last = strrchr(l->path, '/');
+	if (last != NULL && strcmp(last, "/" ASIDE) == 0)
+		*last = '\0';
 	p = l->path + strlen(h->point);
 	for (l->n = 0; l->n < LEVELS_MAX; p = strchrnul(p + 1, '/')) {
 		l->end[l->n++] = (size_t)(p - l->path);
