@@ -67,6 +67,8 @@ int cli_connect(const char *word, struct cell_entry *ret_entry, struct err *err)
 int cli_connect_entry(int runtime, const struct cell_entry *entry, struct err *err);
 /* Send a message that has only a type. */
 int cli_ask(int socket, uint32_t type, struct err *err);
+/* CONTROL_KILL's first answer: nothing of the cell runs any more. */
+int cli_await_dead(int socket, struct err *err);
 /* The end of a cell: its status and cause ("" if none). */
 int cli_await_end(int socket, uint32_t *ret_status, char cause[256], struct err *err);
 

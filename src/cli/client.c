@@ -66,6 +66,20 @@ cli_ask(int socket, uint32_t type, struct err *err)
 }
 
 int
+cli_await_dead(int socket, struct err *err)
+{
+	OWN(ipc_message_free) struct ipc_message message = {0};
+	int r = ipc_receive(socket, &message, err);
+
+	/* However the supervisor went, the cell went with it. */
+	if (r == -EPIPE || r == -ECONNRESET)
+		return 0;
+	if (r == 0 && message.type != CONTROL_DEAD)
+		r = err_set(err, EBADMSG, "the cell's supervisor is of another version");
+	return r;
+}
+
+int
 cli_await_end(int socket, uint32_t *ret_status, char cause[256], struct err *err)
 {
 	OWN(ipc_message_free) struct ipc_message message = {0};

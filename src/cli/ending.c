@@ -76,6 +76,8 @@ end_each(char **words, int n, const struct ending *how, bool kill)
 	for (int i = 0; i < n; i++) {
 		/* However the supervisor went, the cell is gone. */
 		if (fds[i] >= 0) {
+			if (kill)
+				(void)cli_await_dead(fds[i], NULL);
 			(void)cli_await_end(fds[i], &status, cause, &err);
 			close(fds[i]);
 		}
@@ -83,6 +85,7 @@ end_each(char **words, int n, const struct ending *how, bool kill)
 	return failed;
 }
 
+/* The emergency stop is over when nothing runs; the supervisors tidy up after that. */
 static int
 kill_all(void)
 {
@@ -90,8 +93,6 @@ kill_all(void)
 	OWN(closep) int runtime = cell_runtime_open(&err);
 	OWN(freep) struct cell_entry *entries = NULL;
 	OWN(freep) int *fds = NULL;
-	uint32_t status;
-	char cause[256];
 	size_t n;
 
 	if (runtime < 0 || cell_list(runtime, true, &entries, &n, &err) < 0)
@@ -107,7 +108,7 @@ kill_all(void)
 	for (size_t i = 0; i < n; i++) {
 		if (fds[i] < 0)
 			continue;
-		(void)cli_await_end(fds[i], &status, cause, NULL);
+		(void)cli_await_dead(fds[i], NULL);
 		close(fds[i]);
 	}
 	return 0;

@@ -15,8 +15,10 @@ enum control_message {
 	CONTROL_WAIT,
 	/* u32 grace in ms: SIGTERM, then SIGKILL; answered as CONTROL_WAIT */
 	CONTROL_STOP,
-	/* everything dies now; answered as CONTROL_WAIT */
+	/* everything dies now; answered with CONTROL_DEAD, then as CONTROL_WAIT */
 	CONTROL_KILL,
+	/* nothing of the cell runs any more; what is kept of it is still being written */
+	CONTROL_DEAD,
 	/* u32 status, str cause */
 	CONTROL_ENDED,
 	/* as INIT_SPAWN without the handle; the descriptors must be pipes or

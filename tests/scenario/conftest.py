@@ -7,6 +7,7 @@ import ctypes
 import itertools
 import os
 import shutil
+import signal
 import tempfile
 from pathlib import Path
 
@@ -19,6 +20,8 @@ PR_SET_CHILD_SUBREAPER = 36
 
 
 def pytest_configure(config):
+    # Asked to end, end what was started, as for an interrupt.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     # Whatever a test starts stays below this process, however it is orphaned.
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
@@ -34,10 +37,10 @@ def ground():
 
 
 @pytest.fixture(scope="session")
-def programs(ground):
+def program(ground):
     if not CLOISTER.exists():
         pytest.exit(f"there is no {CLOISTER}: run `make` first", 2)
-    return {"root": CLOISTER, "user": copy_programs(ground / "bin")}
+    return copy_programs(ground / "bin")
 
 
 @pytest.fixture(params=["root", "user"] if IS_ROOT else ["user"])
@@ -49,9 +52,9 @@ numbers = itertools.count(1)
 
 
 @pytest.fixture
-def operator(who, ground, programs):
+def operator(who, ground, program):
     mounts = leftovers.mounts()
-    operator = Operator(who, ground / f"{who}{next(numbers)}", programs[who])
+    operator = Operator(who, ground / f"{who}{next(numbers)}", program)
     operator.witness = leftovers.Witness(operator.runtime)
     yield operator
     operator.close()

@@ -284,7 +284,7 @@ class Operator:
 
 
 def copy_programs(to):
-    """A copy that everybody may run: the repository may be readable to its owner only."""
+    """A copy that everybody may run, and that no build changes meanwhile."""
     beside = CLOISTER.parent / "libexec"
     if not beside.is_dir():
         return CLOISTER             # installed

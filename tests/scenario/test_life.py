@@ -21,14 +21,15 @@ STUBBORN = "trap 'echo told' TERM INT HUP; echo ready; while :; do sleep 0.05; d
 DAEMON = """
 import os, time
 for n in range(3):
-    if os.fork() == 0:
+    child = os.fork()
+    if child == 0:
         os.setsid()
         if os.fork() != 0:
             os._exit(0)
         os.chdir('/')
         for fd in range(3): os.close(fd)
         while True: time.sleep(1000)
-time.sleep(0.05)
+    os.waitpid(child, 0)
 print('ready', flush=True)
 time.sleep(1000)
 """
@@ -37,12 +38,19 @@ time.sleep(1000)
 def daemons(operator, *options):
     """A detached cell whose processes all run; its id and all its pids."""
     id = operator.detach(*options, "--", "/usr/bin/python3", "-Ic", DAEMON)
-    wait_until(lambda: len(operator.pids(id)) == 6, "supervisor, init, the agent, 3 daemons")
+    wait_until(lambda: "ready" in operator.cloister("logs", id).out, "the daemons run")
+    assert len(operator.pids(id)) == 6      # supervisor, init, the agent, 3 daemons
     return id, operator.pids(id)
 
 
 def gone(pids):
     return not any(is_alive(pid) for pid in pids)
+
+
+def check_gone(supervisor, *pids):
+    """The cell's processes are gone already, its supervisor is about to be."""
+    assert gone(pids)
+    wait_until(lambda: gone([supervisor]), "the supervisor is gone")
 
 
 def ended(operator, id):
@@ -89,12 +97,13 @@ def test_foreground_cell_leaves_nothing(operator):
 
 def test_ps_tells(operator):
     workspace = operator.folder("workspace")
-    id = operator.detach("--name", "worker", "-w", f"{workspace}:ro", "--", "sleep", "1000", "\x1b[1m")
+    id = operator.detach("--name", "worker", "-w", f"{workspace}:ro", "--", "sh", "-c", "sleep 1000",
+                         "\x1b[1m")
     told = operator.cells()
     assert len(told) == 1
     told = told[0]
     assert told["cell"] == id and told["name"] == "worker" and told["state"] == "running"
-    assert told["command"] == ["sleep", "1000", "\x1b[1m"] and told["detached"] is True
+    assert told["command"] == ["sh", "-c", "sleep 1000", "\x1b[1m"] and told["detached"] is True
     assert told["workspace"] == [str(workspace)] and told["user"] == operator.uid
     assert told["init"] in children_of(told["supervisor"])
     assert told["agent"] in children_of(told["init"])
@@ -102,7 +111,7 @@ def test_ps_tells(operator):
     assert {"memory", "pids"} <= set(told)
     lines = operator.cloister("ps").ok().splitlines()
     assert lines[0].split()[:3] == ["CELL", "NAME", "STATE"]
-    assert lines[1].split()[:3] == [id, "worker", "running"] and "sleep 1000" in lines[1]
+    assert lines[1].split()[:3] == [id, "worker", "running"] and "sh -c sleep 1000" in lines[1]
     assert "\x1b" not in lines[1]
 
 
@@ -255,7 +264,7 @@ def test_stop(operator):
     wait_until(lambda: "ready" in operator.cloister("logs", id).out, "it catches TERM")
     pids = operator.pids(id)
     assert operator.cloister("stop", id).ok() == ""
-    assert gone(pids)
+    check_gone(*pids)
     assert operator.cloister("logs", id).ok() == "ready\ntold\n"
     assert ended(operator, id)["status"] == 5
     assert "operator" in ended(operator, id)["cause"]
@@ -268,14 +277,15 @@ def test_stop_of_what_does_not_listen(operator):
     before = time.monotonic()
     operator.cloister("stop", "-t", "300ms", id).ok()
     assert time.monotonic() - before >= 0.3
-    assert gone(pids) and operator.cloister("logs", id).ok() == "ready\ntold\n"
+    check_gone(*pids)
+    assert operator.cloister("logs", id).ok() == "ready\ntold\n"
     assert ended(operator, id)["status"] == 137
 
 
 def test_stop_without_waiting(operator):
     id, pids = daemons(operator)
     operator.cloister("stop", "-t", "0", id).ok()
-    assert gone(pids)
+    check_gone(*pids)
 
 
 def test_stop_of_several(operator):
@@ -300,7 +310,7 @@ def test_stop_with_an_unusable_time(operator, value):
 def test_kill(operator):
     id, pids = daemons(operator)
     assert operator.cloister("kill", id).ok() == ""
-    assert gone(pids)
+    check_gone(*pids)
     assert cgroups({id}) == set() and operator.running() == []
     assert ended(operator, id)["status"] == 137
 
@@ -312,7 +322,8 @@ def test_kill_all(operator):
     read_until(process.stdout.fileno(), b"ready")
     assert operator.cloister("kill", "--all").ok() == ""
     for id, pids in cells:
-        assert gone(pids) and cgroups({id}) == set()
+        check_gone(*pids)
+        assert cgroups({id}) == set()
     assert process.wait(SECONDS) == 137
     assert operator.cells() == [] and operator.running() == []
 
@@ -523,14 +534,16 @@ def test_init_killed(operator):
     id, pids = daemons(operator)
     os.kill(pids[1], signal.SIGKILL)
     assert operator.cloister("wait", id).status == 137
-    assert gone(pids) and operator.running() == [] and cgroups({id}) == set()
+    check_gone(*pids)
+    assert operator.running() == [] and cgroups({id}) == set()
 
 
 def test_agent_killed(operator):
     id, pids = daemons(operator)
     os.kill(operator.cell(id)["agent"], signal.SIGKILL)
     assert operator.cloister("wait", id).status == 137
-    assert gone(pids) and operator.running() == [] and cgroups({id}) == set()
+    check_gone(*pids)
+    assert operator.running() == [] and cgroups({id}) == set()
 
 
 def test_agent_cannot_end_init(operator):

@@ -109,9 +109,8 @@ def test_job_control(operator, terminal, inside, shell):
     t = terminal(*inside, shell, "-i")
     t.type("PS1='pr''ompt:'\n")
     t.expect("prompt:")
-    # Nothing is started after `first`: what is stopped between vfork and exec would
-    # keep its parent from stopping.
-    t.type("sh -c 'sleep 1000 & trap \"echo resumed\" CONT; echo first; while :; do wait; done'\n")
+    t.type("/usr/bin/python3 -Ic 'import signal as s; s.signal(s.SIGCONT, lambda *a: print(\"resumed\","
+           " flush=True)); print(\"first\", flush=True); [s.pause() for _ in range(9)]'\n")
     t.expect("\r\nfirst\r\n")
     t.type("\x1a")
     t.expect("(?i)stopped|suspended")
@@ -128,6 +127,13 @@ def test_job_control(operator, terminal, inside, shell):
     t.type("exit 9\n")
     assert t.end() == 9
     assert "no job control" not in t.text
+
+
+def test_background_processes_do_not_hold_the_terminal(operator, terminal, inside):
+    """The shell is left, a server goes on in the cell: the operator has the prompt back."""
+    t = terminal(*inside, "sh", "-c", "trap '' HUP; sleep 1000 & echo started; exit 4")
+    assert t.end(SECONDS / 4) == 4
+    assert t.text == "started\r\n"
 
 
 def test_stty(operator, terminal, inside):

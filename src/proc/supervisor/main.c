@@ -312,6 +312,7 @@ init_exited(void *arg, uint32_t events)
 	while (sv->channel.events != 0)
 		supervisor_channel_ready(sv, 0);
 	loop_cancel_timer(sv->loop, &sv->grace);
+	supervisor_tell_dead(sv);
 	supervisor_check_end(sv);
 }
 

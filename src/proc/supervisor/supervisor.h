@@ -24,7 +24,7 @@ struct supervisor;
 struct client {
 	struct supervisor *sv;
 	struct loop_source source;
-	enum { CLIENT_NEW, CLIENT_WAITS, CLIENT_EXEC } state;
+	enum { CLIENT_NEW, CLIENT_WAITS, CLIENT_KILLS, CLIENT_EXEC } state;
 	uint32_t handle;                /* of the process, with CLIENT_EXEC */
 	bool started;
 	struct client *next;
@@ -68,6 +68,8 @@ int supervisor_open_log(struct supervisor *sv, int ret_inside[3], struct err *er
 int supervisor_listen(struct supervisor *sv, struct err *err);
 void supervisor_spawned(struct supervisor *sv, uint32_t handle, uint32_t error, int master);
 void supervisor_exited(struct supervisor *sv, uint32_t handle, uint32_t status);
+/* Whoever had it killed is told that it is dead. */
+void supervisor_tell_dead(struct supervisor *sv);
 void supervisor_tell_ended(struct supervisor *sv, uint32_t status);
 
 /* supervisor_init.c: the channel to init. */

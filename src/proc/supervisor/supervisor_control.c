@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -109,7 +110,7 @@ answer_kill(struct client *client, struct ipc_message *message)
 {
 	if (buf_left(&message->body) != 0)
 		return -EBADMSG;
-	client->state = CLIENT_WAITS;
+	client->state = CLIENT_KILLS;
 	supervisor_kill(client->sv, KILLED_BY_OPERATOR);
 	return 0;
 }
@@ -313,6 +314,20 @@ supervisor_exited(struct supervisor *sv, uint32_t handle, uint32_t status)
 }
 
 void
+supervisor_tell_dead(struct supervisor *sv)
+{
+	OWN(buf_free) struct buf message;
+
+	ipc_begin(&message, CONTROL_DEAD);
+	for (struct client *c = sv->clients; c != NULL; c = c->next)
+		if (c->state == CLIENT_KILLS) {
+			client_send(c, &message, NULL, 0);
+			/* Of many that are killed at once, the dying go before the tidying. */
+			(void)setpriority(PRIO_PROCESS, 0, 19);
+		}
+}
+
+void
 supervisor_tell_ended(struct supervisor *sv, uint32_t status)
 {
 	OWN(buf_free) struct buf message;
@@ -321,7 +336,7 @@ supervisor_tell_ended(struct supervisor *sv, uint32_t status)
 	buf_put_u32(&message, status);
 	buf_put_str(&message, sv->cause);
 	while (sv->clients != NULL) {
-		if (sv->clients->state == CLIENT_WAITS)
+		if (sv->clients->state == CLIENT_WAITS || sv->clients->state == CLIENT_KILLS)
 			client_send(sv->clients, &message, NULL, 0);
 		client_drop(sv->clients);
 	}

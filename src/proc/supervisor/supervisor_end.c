@@ -46,10 +46,8 @@ supervisor_kill(struct supervisor *sv, enum supervisor_reason reason)
 	/* pid 1 of the cell: the kernel takes everything else with it, and what is
 	 * being carried to a reader who does not read is let go. */
 	(void)syscall(SYS_pidfd_send_signal, sv->cell.pidfd, SIGKILL, NULL, 0);
-	if (sv->dead) {
-		sv->ending = true;
-		supervisor_check_end(sv);
-	}
+	sv->ending = true;
+	supervisor_check_end(sv);
 }
 
 static void
@@ -73,7 +71,7 @@ supervisor_stop(struct supervisor *sv, uint64_t grace_ms, enum supervisor_reason
 void
 supervisor_check_end(struct supervisor *sv)
 {
-	if (sv->dead && (sv->ending || stdio_finish(&sv->stdio)))
+	if (sv->dead && (stdio_finish(&sv->stdio) || sv->ending))
 		loop_quit(sv->loop);
 }
 
