@@ -15,7 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = Path(os.environ.get("CLOISTER_BUILD", "build"))
-SUITE_SECONDS = int(os.environ.get("CLOISTER_SUITE_SECONDS", "2400"))
+SUITE_SECONDS = int(os.environ.get("CLOISTER_SUITE_SECONDS", "3600"))
 SHOWN_MAX = 200_000     # characters of a failing suite's output; the log has all
 
 TALLY = re.compile(r"^(\d+) passed, (\d+) failed(?:, (\d+) skipped)?$", re.M)
