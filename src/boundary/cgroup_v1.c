@@ -4,7 +4,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
@@ -31,11 +30,10 @@ limit_memory(int dir, uint64_t bytes)
 static bool
 has_quota_above(int dir)
 {
-	char file[LEVELS_MAX * 3 + sizeof("cpu.cfs_quota_us")], text[CGROUP_FILE_MAX];
+	char file[LEVELS_MAX * 3 + 32] = "", text[CGROUP_FILE_MAX];
 
-	for (size_t up = 1; up <= LEVELS_MAX; up++) {
-		memcpy(file + (up - 1) * 3, "../", 3);
-		memcpy(file + up * 3, "cpu.cfs_quota_us", sizeof("cpu.cfs_quota_us"));
+	for (size_t up = 0; up < LEVELS_MAX; up++) {
+		snprintf(file + up * 3, sizeof(file) - up * 3, "../cpu.cfs_quota_us");
 		if (!cgroup_get(dir, file, text))
 			return false;
 		if (strtoll(text, NULL, 10) > 0)

@@ -43,8 +43,8 @@ struct cell_place {
 };
 int cell_place_take(const struct cell_spec *spec, struct cell_place *ret_place,
                     struct err *err);
-/* Remove the entry and let the lock go. */
-void cell_place_leave(struct cell_place *place);
+/* Let the lock go; CLEARED: remove the entry. */
+void cell_place_leave(struct cell_place *place, bool cleared);
 /* Remove what supervisors that were killed left in both folders. */
 void cell_clear_stale(const struct cell_place *place,
                       void (*clear_cgroups)(void *arg, const char *id, const char *paths),

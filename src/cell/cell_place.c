@@ -117,9 +117,10 @@ remove_runtime_entry(int runtime, int dir, const char *name)
 }
 
 void
-cell_place_leave(struct cell_place *place)
+cell_place_leave(struct cell_place *place, bool cleared)
 {
-	remove_runtime_entry(place->runtime, place->dir, place->entry.dir);
+	if (cleared)
+		remove_runtime_entry(place->runtime, place->dir, place->entry.dir);
 	closep(&place->dir);
 	closep(&place->lock);
 	closep(&place->runtime);

@@ -54,7 +54,7 @@ check_end(void *arg)
 {
 	struct exec *exec = arg;
 
-	if (exec->exited && stdio_finish(&exec->stdio))
+	if (exec->exited && (stdio_finish(&exec->stdio) || stdio_is_idle(&exec->stdio)))
 		loop_quit(exec->loop);
 }
 

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -84,9 +85,13 @@ static int
 set_rootfs(struct run *run, const char *value, struct err *err)
 {
 	OWN(freep) char *path = realpath(value, NULL);
+	struct stat st;
 
-	if (path == NULL)
+	if (path == NULL || stat(path, &st) < 0)
 		return err_errno(err, "cannot use '%s' as the root file system", value);
+	if (!S_ISDIR(st.st_mode))
+		return err_set(err, ENOTDIR, "cannot use '%s' as the root file system: it is no folder",
+		               value);
 	if (strcmp(path, "/") == 0)
 		return err_set(err, EINVAL, "'/' cannot be the root file system: it is the host's");
 	return set_text(&run->spec.rootfs, path);

@@ -64,6 +64,7 @@ add_grant(struct run *run, const char *host, const char *cell, enum cell_access 
 {
 	struct cell_grant *grant = new_grant(run);
 	OWN(freep) char *real = realpath(host, NULL);
+	OWN(freep) char *inside = NULL;
 	size_t len;
 	int r;
 
@@ -74,16 +75,17 @@ add_grant(struct run *run, const char *host, const char *cell, enum cell_access 
 	r = check_cell_path(cell != NULL ? cell : real, err);
 	if (r < 0)
 		return r;
-	for (size_t i = 0; i < run->spec.n_grants; i++)
-		if (strcmp(run->spec.grants[i].cell, cell != NULL ? cell : real) == 0)
-			return err_set(err, EEXIST, "'%s' is granted twice", run->spec.grants[i].cell);
-	grant->cell = strdup(cell != NULL ? cell : real);
-	grant->host = TAKE(real);
-	if (grant->cell == NULL)
+	inside = strdup(cell != NULL ? cell : real);
+	if (inside == NULL)
 		return err_set(err, ENOMEM, "out of memory");
-	len = strlen(grant->cell);
-	if (len > 1 && grant->cell[len - 1] == '/')
-		grant->cell[len - 1] = '\0';
+	len = strlen(inside);
+	if (len > 1 && inside[len - 1] == '/')
+		inside[len - 1] = '\0';
+	for (size_t i = 0; i < run->spec.n_grants; i++)
+		if (strcmp(run->spec.grants[i].cell, inside) == 0)
+			return err_set(err, EEXIST, "'%s' is granted twice", inside);
+	grant->cell = TAKE(inside);
+	grant->host = TAKE(real);
 	grant->access = access;
 	run->spec.n_grants++;
 	if (ret_grant != NULL)

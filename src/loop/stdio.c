@@ -331,6 +331,12 @@ stdio_finish(struct stdio *s)
 	return s->out.data == NULL && s->errors.data == NULL;
 }
 
+bool
+stdio_is_idle(const struct stdio *s)
+{
+	return s->out.len == 0 && s->errors.len == 0;
+}
+
 void
 stdio_close(struct stdio *s)
 {

@@ -46,6 +46,9 @@ void stdio_resize(struct stdio *s);
 
 /* The process is dead: carry what is left.  True when all is carried. */
 bool stdio_finish(struct stdio *s);
+/* All that came so far is carried.  (What a process left running in the background may
+ * hold its outputs open for as long as it likes.) */
+bool stdio_is_idle(const struct stdio *s);
 /* Let go of everything and give the terminal back as it was. */
 void stdio_close(struct stdio *s);
 #endif

@@ -40,8 +40,20 @@ class Witness:
 
 def cgroups(cells):
     """The cgroups of CELLS, in every hierarchy."""
-    names = {f"cloister-{id}" for id in cells}
-    return {folder for folder, _, _ in os.walk(CGROUPS) if os.path.basename(folder) in names}
+    names, found = {f"cloister-{id}" for id in cells}, set()
+
+    def look(folder):
+        try:
+            entries = list(os.scandir(folder))
+        except OSError:
+            return                  # gone meanwhile, as cgroups do
+        found.update(e.path for e in entries if e.name in names)
+        for entry in entries:
+            if not entry.name.startswith("cloister-") and entry.is_dir(follow_symlinks=False):
+                look(entry.path)
+    if names:
+        look(CGROUPS)
+    return found
 
 
 def mounts():

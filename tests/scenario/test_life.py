@@ -348,7 +348,7 @@ def test_kill_goes_on_after_an_unknown_one(operator):
 def test_kill_when_nobody_reads_the_output(operator):
     process = operator.start("-q", "--name", "full", "--", "yes", stdout=PIPE)
     read_until(process.stdout.fileno(), b"y")
-    operator.cloister("kill", "full", seconds=SECONDS).ok()
+    operator.cloister("kill", "full", seconds=15).ok()
     assert process.wait(SECONDS) == 137
 
 

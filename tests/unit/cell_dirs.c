@@ -82,9 +82,9 @@ TEST(cell_place_is_found_and_left)
 	}
 	CHECK_ERR(cell_find(a.runtime, true, "nobody", &found, NULL), ENOENT);
 	CHECK_ERR(cell_find(a.runtime, true, "", &found, NULL), ENOENT);
-	cell_place_leave(&b);
+	cell_place_leave(&b, true);
 	CHECK(count_entries(a.runtime, true) == 1);
-	cell_place_leave(&a);
+	cell_place_leave(&a, true);
 }
 
 TEST(cell_place_name_is_unique)
@@ -97,7 +97,7 @@ TEST(cell_place_name_is_unique)
 	CHECK_OK(cell_place_take(&one, &a, NULL));
 	CHECK_ERR(cell_place_take(&two, &b, NULL), EEXIST);
 	CHECK(count_entries(a.runtime, true) == 1);
-	cell_place_leave(&a);
+	cell_place_leave(&a, true);
 }
 
 /* A supervisor that was killed: its lock is gone, its entries are not. */
@@ -148,8 +148,8 @@ TEST(cell_stale_remains_are_cleared)
 	CHECK_OK(cell_find(b.runtime, true, "live", &found, NULL));
 	CHECK_OK(cell_find(state, false, "live", &found, NULL));
 	CHECK(count_entries(state, false) == 1);
-	cell_place_leave(&a);
-	cell_place_leave(&b);
+	cell_place_leave(&a, true);
+	cell_place_leave(&b, true);
 }
 
 TEST(cell_record_outlives_its_supervisor)
@@ -180,7 +180,7 @@ TEST(cell_record_outlives_its_supervisor)
 	CHECK(out.status == 137 && out.n_changes == 1 && out.started_ns == 1);
 	CHECK_STR(out.cause, "it was so");
 	close(dir);
-	cell_place_leave(&place);
+	cell_place_leave(&place, true);
 }
 
 TEST(cell_record_malformed_is_refused)

@@ -73,9 +73,7 @@ let_go(const struct ns_plan *plan, struct boundary_cell *cell, struct err *err)
 	OWN(buf_free) struct buf message;
 	int r;
 
-	r = cgroup_enter(ground->cgroup, cell->init, err);
-	if (r == 0)
-		r = ns_write_maps(plan, cell->init, err);
+	r = ns_write_maps(plan, cell->init, err);
 	if (r < 0)
 		return r;
 	ipc_begin(&message, INIT_GO);

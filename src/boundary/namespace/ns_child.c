@@ -26,6 +26,7 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/own.h"
+#include "boundary/cgroup.h"
 #include "boundary/namespace/landlock.h"
 #include "boundary/namespace/ns_plan.h"
 #include "ipc/init_channel.h"
@@ -202,10 +203,12 @@ build_cell(const struct ns_plan *plan, struct err *err)
 {
 	int landlock, r;
 
-	r = wait_for_maps(plan, err);
+	/* By itself: a process that is moved by another costs the kernel a wait. */
+	r = cgroup_enter_self(plan->ground->cgroup, err);
+	if (r == 0)
+		r = wait_for_maps(plan, err);
 	if (r == 0)
 		r = become_inner_root(plan, err);
-	/* After the supervisor put this process in the cell's cgroup. */
 	if (r == 0 && CONTROL_ON("cgroupns") && unshare(CLONE_NEWCGROUP) < 0)
 		r = err_errno(err, "cannot make a cgroup namespace");
 	if (r == 0)

@@ -477,7 +477,7 @@ give_up(struct supervisor *sv, const struct err *err)
 		waitpid(sv->cell.init, NULL, 0);
 	}
 	stdio_close(&sv->stdio);
-	dprintf(STDERR_FILENO, "cloister: %s\n", err->text);
+	supervisor_complain(err->text);
 	sv->spec.quiet = true;
 	sv->spec.detached = false;
 	for (size_t i = 0; i < CELL_GRANTS_MAX; i++) {
@@ -486,6 +486,18 @@ give_up(struct supervisor *sv, const struct err *err)
 	}
 	supervisor_clean_up(sv, 125);
 	return 125;
+}
+
+/* What the operator's shell ignored (SIGCHLD, say) is not ignored here, nor in the cell.
+ * By the system call, because the C library keeps two signals to itself. */
+static void
+reset_signals(void)
+{
+	static const struct { void *handler; unsigned long flags; void *restorer; uint64_t mask; }
+		standard;
+
+	for (int number = 1; number <= 64; number++)
+		(void)syscall(SYS_rt_sigaction, number, &standard, NULL, sizeof(standard.mask));
 }
 
 static void
@@ -507,10 +519,7 @@ main(void)
 	for (size_t i = 0; i < CELL_GRANTS_MAX; i++)
 		sv.cell.uppers[i] = -1;
 	umask(077);
-	/* What the operator's shell ignored (SIGCHLD, say) is not ignored here, nor in
-	 * the cell. */
-	for (int number = 1; number < NSIG; number++)
-		signal(number, SIG_DFL);
+	reset_signals();
 	/* Whatever else the operator's shell had open is none of ours. */
 	if (CONTROL_ON("fds"))
 		syscall(SYS_close_range, SUPERVISOR_STARTED_FD + 1u, ~0u, 0u);
@@ -530,7 +539,7 @@ main(void)
 	if (r == 0)
 		r = cell_place_take(&sv.spec, &sv.place, &err);
 	if (r < 0) {
-		dprintf(STDERR_FILENO, "cloister: %s\n", err.text);
+		supervisor_complain(err.text);
 		return 125;
 	}
 	if (supervise(&sv, &err) < 0)

@@ -88,7 +88,9 @@ void supervisor_clean_up(struct supervisor *sv, int status);
 /* If the last output is carried and init is reaped, leave the loop. */
 void supervisor_check_end(struct supervisor *sv);
 
-/* One line for the operator, unless detached or -q. */
+/* One line on standard error, safe on a terminal whatever is in it. */
+void supervisor_complain(const char *text);
+/* The same for what is no error: not when detached or with -q. */
 void supervisor_say(const struct supervisor *sv, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 #endif

@@ -21,8 +21,17 @@
 #include "base/io.h"
 #include "base/num.h"
 #include "base/own.h"
+#include "base/text.h"
 #include "base/tree.h"
 #include "proc/supervisor/supervisor.h"
+
+void
+supervisor_complain(const char *text)
+{
+	fputs("cloister: ", stderr);
+	text_print_safe(stderr, text, strlen(text), false);
+	fputc('\n', stderr);
+}
 
 void
 supervisor_say(const struct supervisor *sv, const char *fmt, ...)
@@ -35,7 +44,7 @@ supervisor_say(const struct supervisor *sv, const char *fmt, ...)
 	va_start(args, fmt);
 	vsnprintf(line, sizeof(line), fmt, args);
 	va_end(args);
-	dprintf(STDERR_FILENO, "cloister: %s\n", line);
+	supervisor_complain(line);
 }
 
 void
@@ -135,16 +144,18 @@ tell_spawn_error(struct supervisor *sv)
 {
 	const char *name = sv->spec.argv[0];
 	char outside[4096] = "";
+	struct err err;
 
 	if (sv->spawn_error == ENOENT && strchr(name, '/') == NULL)
 		find_outside(name, outside, sizeof(outside));
 	/* An error, so also with -q; and with -d, whose `run` is still waiting. */
 	if (outside[0] != '\0')
-		dprintf(STDERR_FILENO, "cloister: cannot run '%s': it is not in the cell; here it is "
-		        "'%s', which -v can grant\n", name, outside);
+		(void)err_set(&err, ENOENT, "cannot run '%s': it is not in the cell; here it is '%s', "
+		              "which -v can grant", name, outside);
 	else
-		dprintf(STDERR_FILENO, "cloister: cannot run '%s': %s\n", name,
-		        strerrordesc_np(sv->spawn_error));
+		(void)err_set(&err, sv->spawn_error, "cannot run '%s': %s", name,
+		              strerrordesc_np(sv->spawn_error));
+	supervisor_complain(err.text);
 	return sv->spawn_error == ENOENT ? 127 : 126;
 }
 
@@ -338,9 +349,9 @@ supervisor_clean_up(struct supervisor *sv, int status)
 {
 	stdio_close(&sv->stdio);
 	keep_state(sv, status);
-	cgroup_destroy(sv->cgroup);
+	/* If something in it would not die, the entry stays, for a later run to clear. */
+	cell_place_leave(&sv->place, cgroup_destroy(sv->cgroup) == 0);
 	sv->cgroup = NULL;
-	cell_place_leave(&sv->place);
 	closep(&sv->state);
 	sv->state = -1;
 	supervisor_tell_ended(sv, (uint32_t)status);

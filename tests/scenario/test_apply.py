@@ -1,0 +1,365 @@
+"""`apply`: writes what the cell changed, all of it or none, and nothing else."""
+import os
+import random
+import re
+import signal
+import stat
+import subprocess
+import time
+
+import pytest
+
+from operators import SECONDS, end
+from trees import seen_inside, tree
+
+FILES = {"a": "one\n", "d/b": "two\n", "d/e/c": "three\n"}
+
+# Everything that can happen to a folder.
+WORK = """
+set -e
+echo more >>a
+mkdir -p new/deep/er empty
+echo x >new/deep/er/file
+ln -s ../a new/link
+ln -s /nowhere dangling
+chmod 755 d/b
+echo secret >private; chmod 600 private
+rm -rf d/e; mkdir d/e; echo fresh >d/e/fresh
+ln a hard
+mv d/b d/renamed
+printf 'no newline' >plain
+head -c 300000 /dev/urandom >binary
+touch -d 2001-02-03T04:05:06Z dated
+"""
+
+
+@pytest.fixture
+def workspace(operator):
+    return operator.folder("workspace", FILES)
+
+
+def temporaries(workspace):
+    return [p for p in workspace.rglob(".cloister*")]
+
+
+def test_everything(operator, workspace):
+    done = operator.run("-q", "-w", workspace, "--", "sh", "-c",
+                        f"{WORK}\necho $CLOISTER_CELL")
+    id = done.ok().strip()
+    operator.kept.add(id)
+    said = operator.cloister("apply", id)
+    assert said.status == 0 and said.err == ""
+    after = tree(workspace)
+    # The same script in a plain copy of the folder gives the same tree.
+    twin = operator.folder("twin", FILES)
+    operator.host(WORK, cwd=twin)
+    expected = tree(twin)
+    for path in (b"binary",):
+        after.pop(path), expected.pop(path)
+    assert after == expected
+    assert (workspace / "dated").stat().st_mtime == 981173106
+    assert (workspace / "hard").samefile(workspace / "a") or \
+        (workspace / "hard").read_text() == "one\nmore\n"
+    assert {p.lstat().st_uid for p in workspace.rglob("*")} == {operator.uid}
+    assert operator.names(operator.state) == [] and temporaries(workspace) == []
+
+
+def test_the_next_cell_sees_it(operator, workspace):
+    id = operator.change(workspace, "rm -rf d; mkdir d; echo x >d/x; chmod 700 d")
+    operator.cloister("apply", id).ok()
+    assert seen_inside(operator, workspace, ["-w", workspace]) == tree(workspace)
+
+
+def test_it_tells_what_it_writes(operator, workspace):
+    id = operator.change(workspace, "echo more >>a; rm d/b; echo x >new")
+    assert operator.cloister("apply", id).ok() == "M a\nD d/b\nA new\n"
+
+
+def test_dry_run(operator, workspace):
+    before = tree(workspace)
+    id = operator.change(workspace, "echo more >>a; rm d/b; echo x >new")
+    for option in ("--dry-run", "-n"):
+        assert operator.cloister("apply", option, id).ok() == "M a\nD d/b\nA new\n"
+    assert tree(workspace) == before
+    operator.cloister("apply", id).ok()
+    assert (workspace / "new").exists()
+
+
+def test_by_path(operator, workspace):
+    id = operator.change(workspace, "echo more >>a; rm d/b; echo x >d/new; echo y >new")
+    operator.cloister("apply", id, "a").ok()
+    assert (workspace / "a").read_text() == "one\nmore\n" and (workspace / "d/b").exists()
+    assert operator.cloister("diff", "--name-status", id).ok() == "D d/b\nA d/new\nA new\n"
+    operator.cloister("apply", id, "d/", str(workspace / "new")).ok()
+    assert not (workspace / "d/b").exists() and (workspace / "d/new").exists()
+    assert (workspace / "new").exists() and operator.names(operator.state) == []
+
+
+def test_a_path_that_did_not_change(operator, workspace):
+    id = operator.change(workspace, "echo more >>a; echo x >new")
+    for path in ("d/b", "no-such", "d"):
+        operator.cloister("apply", id, path).sentence(path)
+    done = operator.cloister("apply", id, "a", "no-such")
+    assert done.status == 125 and (workspace / "a").read_text() == "one\n"
+
+
+def test_a_path_outside(operator, workspace):
+    id = operator.change(workspace, "echo more >>a")
+    canary = operator.file("canary", "x")
+    for path in ("../canary", str(canary), "/etc/passwd", "d/../../canary", "", "/"):
+        operator.cloister("apply", id, path).sentence("'")
+    assert canary.read_text() == "x" and (workspace / "a").read_text() == "one\n"
+
+
+def test_twice(operator, workspace):
+    id = operator.change(workspace, "echo more >>a")
+    operator.cloister("apply", id).ok()
+    operator.cloister("apply", id).sentence(id)
+
+
+def test_of_a_running_cell(operator, workspace):
+    id = operator.detach("-w", workspace, "--", "sh", "-c", "echo x >new; sleep 1000")
+    operator.cloister("apply", id).sentence(id, "still running")
+
+
+def test_of_a_detached_cell_the_log_stays(operator, workspace):
+    id = operator.detach("-w", workspace, "--", "sh", "-c", "echo said; echo x >new")
+    operator.cloister("wait", id).ok()
+    operator.cloister("apply", id).ok()
+    assert (workspace / "new").exists()
+    assert operator.cloister("logs", id).ok() == "said\n"
+    assert [c["changes"] for c in operator.cells("-a")] == [False]
+
+
+def test_a_workspace_that_is_gone(operator, workspace):
+    id = operator.change(workspace, "echo more >>a")
+    workspace.rename(operator.base / "moved")
+    operator.cloister("apply", id).sentence(workspace)
+    operator.cloister("diff", id).sentence(workspace)
+    (operator.base / "moved").rename(workspace)
+    operator.cloister("apply", id).ok()
+    assert (workspace / "a").read_text() == "one\nmore\n"
+
+
+# ---- modes ---------------------------------------------------------------------------------
+
+def test_modes(operator, workspace):
+    id = operator.change(workspace, "chmod 755 a; chmod 700 d; echo x >s; chmod 6755 s; mkdir -m 2775 g;"
+                         "echo x >r; chmod 0 r; mkdir f; echo x >f/x; chmod 500 f; mkdir -m 0 closed")
+    operator.cloister("apply", id).ok()
+
+    def mode(name):
+        return stat.S_IMODE((workspace / name).stat().st_mode)
+    assert (mode("a"), mode("d"), mode("r"), mode("f"), mode("closed")) == (
+        0o755, 0o700, 0, 0o500, 0)
+    assert mode("s") == 0o755, "setuid would be an agent's program run as the operator"
+    assert mode("g") & 0o6000 in (0, 0o2000)
+    (workspace / "f").chmod(0o700)
+
+
+def test_strange_files_are_left_out(operator, workspace):
+    id = operator.change(workspace, "mkfifo fifo; mkdir d2; mkfifo d2/fifo; echo x >d2/f; /usr/bin/python3 -Ic"
+                         " \"import socket; socket.socket(socket.AF_UNIX).bind('sock')\"; rm a; mkfifo a")
+    operator.cloister("apply", id, seconds=SECONDS).ok()
+    for path in workspace.rglob("*"):
+        assert stat.S_ISREG(path.stat().st_mode) or stat.S_ISDIR(path.stat().st_mode), path
+    assert (workspace / "d2/f").read_text() == "x\n"
+
+
+# ---- what would run on the host ---------------------------------------------------------------
+
+HELD = [".git/hooks/pre-commit", ".git/config", ".envrc", ".vscode/tasks.json",
+        ".idea/runConfigurations/x.xml", "d/.envrc", ".githooks/pre-push", ".husky/pre-commit",
+        ".claude/settings.json", ".mcp.json", ".npmrc", ".bashrc", "sub/.git/hooks/post-checkout"]
+
+
+def test_held_back(operator, workspace):
+    operator.host("git init -q .", cwd=workspace)
+    before = {p: (workspace / p).read_bytes() for p in HELD if (workspace / p).exists()}
+    script = "".join(f"mkdir -p $(dirname {p}); echo evil >>{p};" for p in HELD)
+    id = operator.change(workspace, f"{script} echo fine >fine")
+    done = operator.cloister("apply", id)
+    assert done.status == 0 and (workspace / "fine").exists()
+    for path in HELD:
+        if path in before:
+            assert (workspace / path).read_bytes() == before[path], path
+        else:
+            assert not (workspace / path).exists(), path
+    assert "held back" in done.err and f"cloister diff {id}" in done.err
+    assert operator.cells("-a")[0]["changes"] is True
+    # Naming what is above does not release it, its own name does.
+    operator.cloister("apply", id, ".")
+    assert not (workspace / ".envrc").exists()
+    operator.cloister("apply", id, ".envrc", ".git/hooks").ok()
+    assert (workspace / ".envrc").read_text() == "evil\n"
+    assert (workspace / ".git/hooks/pre-commit").read_text() == "evil\n"
+    assert (workspace / ".git/config").read_bytes() == before[".git/config"]
+    operator.cloister("discard", id).ok()
+
+
+def test_force_does_not_release(operator, workspace):
+    id = operator.change(workspace, "echo evil >.envrc")
+    operator.cloister("apply", "--force", id)
+    assert not (workspace / ".envrc").exists()
+
+
+def test_held_by_way_of_another_name(operator, workspace):
+    """A folder that is renamed to a held name, a link in its place, another case."""
+    operator.folder("workspace/tools", {"pre-commit": "#!/bin/sh\n"})
+    operator.host("git init -q .", cwd=workspace)
+    id = operator.change(workspace, "mv tools .githooks; rm -rf .git/hooks; ln -s ../d .git/hooks;"
+                         "echo evil >.ENVRC; ln -s a .envrc; ln -s tools .vscode")
+    operator.cloister("apply", id)
+    assert not (workspace / ".githooks").exists() and not (workspace / ".ENVRC").exists()
+    assert not (workspace / ".git/hooks").is_symlink()
+    for name in (".envrc", ".vscode"):
+        assert not os.path.lexists(workspace / name), name
+
+
+# ---- conflicts -----------------------------------------------------------------------------------
+
+def test_conflict(operator, workspace):
+    id = operator.change(workspace, "echo agent >>a; echo agent >>d/b; echo x >new")
+    (workspace / "a").write_text("operator's own\n")
+    before = tree(workspace)
+    said = operator.cloister("apply", id).sentence("a", "--force")
+    assert tree(workspace) == before, said
+    assert operator.cloister("apply", "-n", id).status == 125
+    operator.cloister("apply", id, "d").ok()            # what does not clash can go
+    operator.cloister("apply", "--force", id).ok()
+    assert (workspace / "a").read_text() == "one\nagent\n" and (workspace / "new").exists()
+
+
+@pytest.mark.parametrize("agent, host", [
+    ("echo x >new", "echo y >new"),
+    ("echo x >new", "mkdir new"),
+    ("mkdir new; echo x >new/x", "echo y >new"),
+    ("rm a", "echo y >a"),
+    ("rm -rf d", "echo y >d/added"),
+    ("rm -rf d", "echo y >d/e/c"),
+    ("rm -rf d; echo x >d", "echo y >d/e/c"),
+    ("rm -rf d; mkdir d", "echo y >d/added"),
+    ("echo x >>a", "rm a; mkdir a; echo y >a/y"),
+    ("echo x >>a", "echo y >y; mv y a"),
+    ("chmod 700 a", "echo y >>a"),
+    ("rm a; ln -s b a", "echo y >>a"),
+], ids=lambda w: w)
+def test_conflicts(operator, workspace, agent, host):
+    """What the operator did meanwhile is not lost without a word."""
+    id = operator.change(workspace, agent)
+    operator.host(host, cwd=workspace)
+    before = tree(workspace)
+    done = operator.cloister("apply", id)
+    assert tree(workspace) == before, done
+    done.sentence()
+    operator.cloister("apply", "--force", id).ok()
+    assert operator.names(operator.state) == []
+
+
+@pytest.mark.parametrize("agent, host", [
+    ("echo x >new", "echo x >new"),
+    ("rm a", "rm a"),
+    ("rm -rf d", "rm -rf d"),
+    ("echo x >>a", "echo x >>a"),
+    ("echo x >>a", "echo y >unrelated; echo y >>d/b"),
+    ("mkdir -p n; echo x >n/x", "mkdir -p n; echo y >n/y"),
+], ids=lambda w: w)
+def test_no_conflicts(operator, workspace, agent, host):
+    id = operator.change(workspace, agent)
+    operator.host(host, cwd=workspace)
+    done = operator.cloister("apply", id)
+    assert done.status == 0, done
+    assert operator.names(operator.state) == []
+
+
+# ---- interruptions ------------------------------------------------------------------------------------
+
+MANY = ("rm -rf d; for i in $(seq 40); do mkdir n$i; for j in $(seq 25); do echo $i.$j >n$i/$j; done;"
+        " ln -s $i n$i/l; done; echo more >>a; seq 200000 >big")
+
+
+def test_killed_and_repeated(operator, workspace):
+    """At random moments: every file is old or new, and a repetition completes."""
+    id = operator.change(workspace, MANY)
+    twin = operator.folder("twin", FILES)
+    operator.host(MANY, cwd=twin)
+    expected, old = tree(twin), tree(workspace)
+    chance, interrupted = random.Random(7), 0
+    whole = 0.4
+    for _ in range(100):
+        began = time.monotonic()
+        process = operator.spawn(operator.program, "apply", id, stdout=subprocess.DEVNULL,
+                                 stderr=subprocess.PIPE)
+        try:
+            process.wait(chance.random() * whole)
+            assert process.returncode == 0, process.stderr.read()
+            break
+        except subprocess.TimeoutExpired:
+            end(process.pid)
+            process.wait(SECONDS)
+            interrupted += 1
+        whole = max(whole, (time.monotonic() - began) * 1.2)
+        for path, what in tree(workspace).items():
+            assert what in (old.get(path), expected.get(path)) or b".cloister-" in path, path
+    else:
+        operator.cloister("apply", id).ok()
+    assert interrupted > 0
+    assert tree(workspace) == expected
+    assert temporaries(workspace) == [] and operator.names(operator.state) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_gently(operator, workspace, number):
+    id = operator.change(workspace, MANY)
+    process = operator.spawn(operator.program, "apply", id, stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE)
+    time.sleep(0.05)
+    process.send_signal(number)
+    _, err = process.communicate(timeout=SECONDS)
+    if process.returncode not in (0, -number):
+        assert process.returncode == 125 and err.decode().count("\n") == 1, err
+        assert temporaries(workspace) == []
+    if process.returncode != 0:
+        operator.cloister("apply", id).ok()
+    assert len(list(workspace.rglob("*"))) == 40 * 27 + 2
+
+
+def test_killed_and_discarded(operator, workspace):
+    """The operator thinks better of it: no temporary file stays behind."""
+    id = operator.change(workspace, "head -c 100M /dev/zero | tr '\\0' x >big")
+    for _ in range(20):
+        process = operator.spawn(operator.program, "apply", id, stdout=subprocess.DEVNULL)
+        time.sleep(0.02)
+        end(process.pid)
+        process.wait(SECONDS)
+        if process.returncode == 0 or temporaries(workspace):
+            break
+    if process.returncode == 0:
+        return                      # too fast to be caught
+    operator.cloister("discard", id).ok()
+    assert temporaries(workspace) == []
+
+
+def test_two_at_once(operator, workspace):
+    """Both want to write: one does, the other finds it done or is refused."""
+    id = operator.change(workspace, MANY)
+    both = [operator.spawn(operator.program, "apply", id, stdout=subprocess.DEVNULL,
+                           stderr=subprocess.PIPE) for _ in range(2)]
+    results = [(p.communicate(timeout=SECONDS)[1], p.returncode) for p in both]
+    assert 0 in [status for _, status in results], results
+    twin = operator.folder("twin", FILES)
+    operator.host(MANY, cwd=twin)
+    assert tree(workspace) == tree(twin) and temporaries(workspace) == []
+
+
+def test_full_disk_or_unwritable(operator, workspace):
+    """An error in the middle: said in a sentence, and it can be repeated."""
+    if operator.is_root:
+        pytest.skip("root may write anywhere")
+    id = operator.change(workspace, "echo x >>a; echo x >d/new; echo x >z")
+    (workspace / "d").chmod(0o500)
+    said = operator.cloister("apply", id)
+    assert said.status == 125 and re.search(r"^cloister: .*d/new", said.err, re.M), said
+    (workspace / "d").chmod(0o700)
+    operator.cloister("apply", id).ok()
+    assert (workspace / "z").exists() and (workspace / "d/new").exists()

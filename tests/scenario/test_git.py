@@ -1,0 +1,179 @@
+"""Git in a workspace: commits, worktrees, and what a hostile repository cannot reach."""
+import os
+import shutil
+
+import pytest
+
+from trees import tree
+
+pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="no git")
+
+WHO = "git config user.name A; git config user.email a@example.com;"
+AGENT = ("export GIT_AUTHOR_NAME=agent GIT_AUTHOR_EMAIL=agent@example.com"
+         " GIT_COMMITTER_NAME=agent GIT_COMMITTER_EMAIL=agent@example.com;")
+
+
+@pytest.fixture
+def repo(operator):
+    path = operator.folder("repo", {"a": "one\n", "d/b": "two\n", ".gitignore": "build/\n"})
+    operator.host(f"git init -q -b main .; {WHO} git add .; git commit -q -m first", cwd=path)
+    return path
+
+
+def git(operator, folder, words):
+    return operator.host(f"git {words}", cwd=folder)
+
+
+def test_nothing_looks_changed(operator, repo):
+    """No ghost files, no files that git thinks are new: owners, times and modes agree."""
+    for mode in ("", ":rw", ":ro"):
+        said = operator.sh("git status --porcelain --ignored; git diff --stat; git log --format=%s;"
+                           "git fsck", "-q", "-w", f"{repo}{mode}")
+        assert said.ok() == "first\n" and "dubious" not in said.err, mode
+    operator.kept.update(c["cell"] for c in operator.cells("-a"))
+
+
+def test_add_everything_and_commit(operator, repo):
+    id = operator.change(repo, f"{AGENT} echo more >>a; echo new >new; rm d/b; git add .;"
+                         "git commit -q -m second; git branch topic; git tag v1;"
+                         "test -z \"$(git status --porcelain)\"")
+    assert git(operator, repo, "log --format=%s") == "first\n"
+    done = operator.cloister("apply", id)
+    assert done.status == 0 and done.err == "", done
+    assert git(operator, repo, "log --format=%s%an") == "secondagent\nfirstA\n"
+    assert git(operator, repo, "status --porcelain") == ""
+    assert git(operator, repo, "ls-files") == ".gitignore\na\nnew\n"
+    assert git(operator, repo, "rev-parse v1 topic main").count("\n") == 3
+    git(operator, repo, "fsck --strict")
+    assert operator.names(operator.state) == []
+
+
+def test_branches_merges_and_packing(operator, repo):
+    id = operator.change(repo, f"{AGENT} git checkout -q -b topic; for i in $(seq 30); do echo $i >f$i;"
+                         "git add f$i; git commit -q -m $i; done; git checkout -q main;"
+                         "git merge -q --no-ff -m merge topic; git gc -q; git branch -d topic")
+    operator.cloister("apply", id).ok()
+    git(operator, repo, "fsck --strict")
+    assert git(operator, repo, "log --oneline").count("\n") == 32
+    assert git(operator, repo, "status --porcelain") == ""
+
+
+def test_clone_and_new_repository(operator, repo):
+    id = operator.change(repo, f"{AGENT} git clone -q . ../sub 2>/dev/null || git clone -q . sub; mkdir n;"
+                         "cd n; git init -q; echo x >f; git add .; git commit -q -m x; git fsck")
+    operator.cloister("apply", id)
+    # What would run on the host is held; the files are there.
+    assert (repo / "n/f").exists() and (repo / "sub/a").exists()
+
+
+def test_hooks_and_config_are_held(operator, repo):
+    before = (repo / ".git/config").read_text()
+    id = operator.change(repo, f"{AGENT} printf '#!/bin/sh\\ntouch /tmp/evil\\n' >.git/hooks/pre-commit;"
+                         "chmod +x .git/hooks/pre-commit; git config core.fsmonitor 'touch /tmp/evil';"
+                         "git config alias.status '!touch /tmp/evil'; echo x >f; git add f;"
+                         "git commit -q --no-verify -m second")
+    done = operator.cloister("apply", id)
+    assert done.status == 0 and "held back" in done.err
+    assert (repo / ".git/config").read_text() == before
+    assert not (repo / ".git/hooks/pre-commit").exists()
+    assert git(operator, repo, "log --format=%s") == "second\nfirst\n"
+    git(operator, repo, "fsck --strict")
+
+
+# ---- linked worktrees -----------------------------------------------------------------------------
+
+@pytest.fixture
+def worktree(operator, repo):
+    git(operator, repo, "worktree add -q ../linked -b topic")
+    return operator.base / "linked"
+
+
+def test_worktree(operator, repo, worktree):
+    assert (worktree / ".git").is_file()
+    id = operator.change(worktree, f"{AGENT} git status --porcelain; git log --format=%s; echo more >>a;"
+                         "git add .; git commit -q -m second")
+    assert git(operator, worktree, "log --format=%s") == "first\n"
+    done = operator.cloister("apply", id)
+    assert done.status == 0, done
+    assert git(operator, worktree, "log --format=%s") == "second\nfirst\n"
+    assert git(operator, worktree, "status --porcelain") == ""
+    assert git(operator, repo, "log --format=%s main") == "first\n"
+    assert git(operator, repo, "status --porcelain") == ""
+    git(operator, repo, "fsck --strict")
+    assert operator.names(operator.state) == []
+
+
+def test_worktree_config_and_hooks_are_held(operator, repo, worktree):
+    before = (repo / ".git/config").read_text()
+    id = operator.change(worktree, f"{AGENT} git config core.pager 'touch /tmp/evil';"
+                         f"echo evil >{repo}/.git/hooks/post-commit; echo x >f; git add f;"
+                         "git commit -q --no-verify -m second")
+    done = operator.cloister("apply", id)
+    assert done.status == 0 and "held back" in done.err
+    assert (repo / ".git/config").read_text() == before
+    assert not (repo / ".git/hooks/post-commit").exists()
+    assert git(operator, worktree, "log --format=%s") == "second\nfirst\n"
+
+
+@pytest.mark.parametrize("mode", ["rw", "ro"])
+def test_worktree_other_modes(operator, repo, worktree, mode):
+    said = operator.sh(f"{AGENT} git log --format=%s; echo x >f && git add f && git commit -q -m second;"
+                       "git log --format=%s", "-w", f"{worktree}:{mode}")
+    assert said.out == ("first\nsecond\nfirst\n" if mode == "rw" else "first\nfirst\n")
+    assert git(operator, worktree, "log --format=%s").startswith(
+        "second" if mode == "rw" else "first")
+    git(operator, repo, "fsck --strict")
+
+
+def test_only_the_git_folder_of_a_worktree_is_granted(operator, repo, worktree):
+    said = operator.sh(f"ls -A {repo}; cat {repo}/a", "-w", worktree)
+    assert said.out == ".git\n"
+
+
+# ---- a hostile repository -----------------------------------------------------------------------------
+
+@pytest.mark.parametrize("pretence", ["bare", "worktree", "relative", "link"])
+def test_git_file_that_points_elsewhere(operator, pretence):
+    """A checked-out `.git` file says that its folder is elsewhere: that grants nothing."""
+    secret = operator.folder("secret", {"HEAD": "ref: refs/heads/main\n", "objects/x": "",
+                                        "refs/x": "", "key": "top secret\n",
+                                        "worktrees/w/gitdir": "/elsewhere/.git\n"})
+    workspace = operator.folder("workspace")
+    where = {"bare": str(secret), "worktree": f"{secret}/worktrees/w",
+             "relative": "../secret/worktrees/w", "link": f"{secret}/worktrees/w"}[pretence]
+    if pretence == "link":
+        operator.file("target", f"gitdir: {where}\n")
+        (workspace / ".git").symlink_to("../target")
+    else:
+        operator.file("workspace/.git", f"gitdir: {where}\n")
+    before = tree(secret)
+    done = operator.sh(f"cat {secret}/key; ls {secret}; echo x >{secret}/config; exit 0",
+                       "-w", f"{workspace}:rw")
+    assert done.status == 0 and done.out == "", done
+    assert tree(secret) == before
+
+
+def test_git_file_made_by_the_agent(operator, repo):
+    """One cell forges it, it is applied, and the next cell is granted no more for it."""
+    workspace = operator.folder("workspace", {"f": "x"})
+    id = operator.change(workspace, f"echo 'gitdir: {repo}/.git/worktrees/w' >.git")
+    operator.cloister("apply", "--force", id)
+    operator.cloister("apply", "--force", id, ".git")
+    done = operator.sh(f"cat {repo}/.git/config; ls {repo}", "-w", f"{workspace}:rw")
+    assert done.out == ""
+
+
+def test_git_folder_that_is_a_link(operator, repo):
+    workspace = operator.folder("workspace", {"f": "x"})
+    (workspace / ".git").symlink_to(repo / ".git")
+    before = tree(repo)
+    done = operator.sh("cat .git/config; echo evil >>.git/config; exit 0", "-w", f"{workspace}:rw")
+    assert done.out == "" and tree(repo) == before
+
+
+def test_not_a_repository(operator):
+    for text in ("", "gitdir: ", "gitdir: /no/such\n", "x" * 10000, "gitdir: \0\n"):
+        workspace = operator.folder("workspace")
+        operator.file("workspace/.git", text)
+        assert operator.sh("echo works", "-w", workspace).ok() == "works\n"
+        os.unlink(workspace / ".git")

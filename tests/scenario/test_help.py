@@ -1,0 +1,100 @@
+"""Help and version: every command, from the tables that the options are read from."""
+import os
+import re
+
+import pytest
+
+from operators import CLOISTER, only_root
+
+COMMANDS = ["run", "ps", "exec", "logs", "wait", "stop", "kill", "diff", "apply", "discard",
+            "doctor", "help", "version"]
+
+
+def test_overview(operator):
+    said = operator.cloister("help").ok()
+    assert said.startswith("cloister runs AI agents in throwaway cells.\n")
+    assert re.findall(r"^  ([a-z]+) ", said, re.M) == COMMANDS
+    for word in ("--help", "-h"):
+        assert operator.cloister(word).ok() == said
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_each_command(operator, command):
+    said = operator.cloister("help", command).ok()
+    assert said.startswith(f"usage: cloister {command}")
+    for word in ("--help", "-h"):
+        assert operator.cloister(command, word).ok() == said
+    for line in said.splitlines():
+        assert len(line) <= 100 and line == line.rstrip(), line
+
+
+def test_every_option_is_one(operator):
+    """What the help of a command lists, the command knows."""
+    for command in COMMANDS:
+        said = operator.cloister("help", command).ok()
+        for option in re.findall(r"^  (?:-\w,|   ) (--[a-z-]+)", said, re.M):
+            done = operator.cloister(command, f"{option}=x", "nosuch", "nosuch")
+            assert "there is no option" not in done.err, (command, option)
+
+
+def test_run_options(operator):
+    said = operator.cloister("help", "run").ok()
+    for option in ("-w, --workspace", "-v, --volume", "-e, --env", "-d, --detach", "-t, --tty",
+                   "-T, --no-tty", "-q, --quiet", "--name", "--memory", "--cpus", "--pids",
+                   "--time", "--disk", "--io", "--ttl", "--rootfs", "--root", "--hostname",
+                   "--profile"):
+        assert option in said
+
+
+def test_help_of_nothing(operator):
+    operator.cloister("help", "nosuch").sentence("'nosuch'")
+    operator.cloister("help", "rnu").sentence("'rnu'", "did you mean 'run'")
+
+
+def test_version(operator):
+    said = operator.cloister("version").ok()
+    assert re.fullmatch(r"cloister \d+\.\d+\.\d+\n", said)
+    assert operator.cloister("--version").ok() == said
+
+
+@only_root
+def test_runs_in_place(operator):
+    """Where it was built, by any path, and through a link."""
+    assert operator.do(CLOISTER, "run", "--", "echo", "x").ok() == "x\n"
+    assert operator.do(f"./{CLOISTER.name}", "run", "--", "echo", "x", cwd=CLOISTER.parent).ok() == "x\n"
+    link = operator.base / "linked"
+    link.symlink_to(CLOISTER)
+    assert operator.do(link, "run", "--", "echo", "x").ok() == "x\n"
+
+
+def test_found_by_path(operator):
+    env = {"PATH": f"{operator.program.parent}:/usr/bin:/bin"}
+    said = operator.do("sh", "-c", f"{operator.program.name} run -- echo x", env=env)
+    assert said.ok() == "x\n"
+
+
+def test_installed(operator, ground):
+    """In PREFIX/bin, with the helpers in PREFIX/libexec/cloister."""
+    libexec = operator.program.parent / "libexec"
+    if not libexec.is_dir():
+        pytest.skip("it is an installed one")
+    operator.folder("prefix/bin"), operator.folder("prefix/libexec/cloister")
+    operator.host(f"cp {operator.program} {operator.base}/prefix/bin/cloister;"
+                  f"cp {libexec}/* {operator.base}/prefix/libexec/cloister/")
+    assert operator.do(operator.base / "prefix/bin/cloister", "run", "--", "echo", "x").ok() == "x\n"
+
+
+def test_helpers_are_not_for_people(operator):
+    libexec = operator.program.parent / "libexec"
+    if not libexec.is_dir():
+        pytest.skip("it is an installed one")
+    for name in sorted(os.listdir(libexec)):
+        done = operator.do(libexec / name)
+        assert done.status != 0 and len((done.out + done.err).splitlines()) <= 1, (name, done)
+
+
+def test_output_that_cannot_be_written(operator):
+    """`cloister help | head -1` and a full disk: no crash, no hang."""
+    assert operator.host(f"{operator.program} help | head -1").startswith("cloister runs")
+    with open("/dev/full", "w") as full:
+        assert operator.cloister("help", stdout=full).status in (0, 125)
