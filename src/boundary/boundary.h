@@ -30,6 +30,9 @@ struct boundary_cell {
 	pid_t init;                     /* as the host sees it */
 	int pidfd, channel;             /* init's; see ipc/init_channel.h */
 	int userns;                     /* for the collector; -1 if there is no overlay */
+	/* Held so that taking them down is the supervisor's last work and not the dying
+	 * agent's: of many cells that are killed at once, all are dead sooner. */
+	int mntns, netns;
 	int scratch;                    /* where all that is limited by --disk is */
 	int uppers[CELL_GRANTS_MAX];    /* changed files of each overlay grant, or -1 */
 };

@@ -1,5 +1,6 @@
 /* ending.c - `cloister stop`, `kill` and `wait`: all of them see cells to their end. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,13 +77,30 @@ end_each(char **words, int n, const struct ending *how, bool kill)
 	for (int i = 0; i < n; i++) {
 		/* However the supervisor went, the cell is gone. */
 		if (fds[i] >= 0) {
-			if (kill)
-				(void)cli_await_dead(fds[i], NULL);
+			if (kill && cli_await_dead(fds[i], NULL) == 0)
+				(void)cli_ask(fds[i], CONTROL_WAIT, NULL);
 			(void)cli_await_end(fds[i], &status, cause, &err);
 			close(fds[i]);
 		}
 	}
 	return failed;
+}
+
+/* Hanging up lets each supervisor go on: not before all are dead, and not while the
+ * operator waits.  So a process of its own does it, once this one has gone. */
+static void
+hang_up_later(void)
+{
+	int ends[2];
+	char byte;
+
+	if (pipe2(ends, O_CLOEXEC) < 0 || fork() != 0)
+		return;
+	for (int fd = 0; fd <= STDERR_FILENO; fd++)
+		close(fd);
+	close(ends[1]);
+	(void)!read(ends[0], &byte, 1);
+	_exit(0);
 }
 
 /* The emergency stop is over when nothing runs; the supervisors tidy up after that. */
@@ -105,12 +123,10 @@ kill_all(void)
 		if (fds[i] >= 0)
 			(void)cli_ask(fds[i], CONTROL_KILL, NULL);
 	}
-	for (size_t i = 0; i < n; i++) {
-		if (fds[i] < 0)
-			continue;
-		(void)cli_await_dead(fds[i], NULL);
-		close(fds[i]);
-	}
+	for (size_t i = 0; i < n; i++)
+		if (fds[i] >= 0)
+			(void)cli_await_dead(fds[i], NULL);
+	hang_up_later();
 	return 0;
 }
 

@@ -15,9 +15,11 @@ enum control_message {
 	CONTROL_WAIT,
 	/* u32 grace in ms: SIGTERM, then SIGKILL; answered as CONTROL_WAIT */
 	CONTROL_STOP,
-	/* everything dies now; answered with CONTROL_DEAD, then as CONTROL_WAIT */
+	/* everything dies now; answered with CONTROL_DEAD.  Whoever asked may then ask to
+	 * wait; until it does or hangs up (a second at most), the supervisor does not
+	 * begin to tidy: of many cells that are killed at once, all are dead sooner. */
 	CONTROL_KILL,
-	/* nothing of the cell runs any more; what is kept of it is still being written */
+	/* nothing of the cell runs any more */
 	CONTROL_DEAD,
 	/* u32 status, str cause */
 	CONTROL_ENDED,

@@ -52,8 +52,7 @@ def test_one_cell_makes_the_link_another_writes_through_it(operator, place, firs
     one = operator.change(workspace, first.format(outside=outside))
     two = operator.change(workspace, second.format(outside=outside))
     apply_all(operator, one)
-    assert os.path.islink(workspace / ("l" if " l" in first else "d")) or \
-        os.path.islink(workspace / "d/e")
+    assert any(os.path.islink(workspace / name) for name in ("d", "l", "d/e"))
     for words in ([two], ["--force", two], ["--force", two, "d"], ["--force", two, "d/f"],
                   ["--force", two, "d/e/g"], ["--force", two, "l/f"]):
         operator.cloister("apply", *words)

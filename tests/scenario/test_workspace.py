@@ -100,9 +100,8 @@ def test_two_workspaces(operator, workspace):
                        "-w", workspace, "-w", other)
     where, id = done.ok().split()
     operator.kept.add(id)
-    assert where == str(other)
-    shown = changes(operator, id)
-    assert sorted(shown) in (sorted(["M a", f"M {other}/f"]), sorted([f"M {workspace}/a", "M f"]))
+    assert where == str(workspace)
+    assert sorted(changes(operator, id)) == sorted(["M a", f"M {other}/f"])
     operator.cloister("apply", id, workspace / "a").ok()
     assert (workspace / "a").read_text() == "1\n" and (other / "f").read_text() == "x"
     operator.cloister("apply", id).ok()
@@ -134,7 +133,7 @@ def test_somebody_elses_workspace(operator, workspace):
 # ---- what is kept ----------------------------------------------------------------------------
 
 def test_nothing_is_kept_of_no_change(operator, workspace):
-    done = operator.sh("cat a >/dev/null; touch -a a; ls", "-w", workspace)
+    done = operator.sh("cat a d/b >/dev/null; find . | wc -l", "-w", workspace)
     assert done.status == 0 and operator.names(operator.state) == []
     assert "cloister diff" not in done.err
 
@@ -265,7 +264,7 @@ def test_colours_only_on_a_terminal(operator, workspace):
     id = operator.change(workspace, "printf 'more \\033[31m\\n' >>a")
     t = Terminal(operator, operator.program, "diff", id)
     assert t.end() == 0
-    assert "\x1b[32m" in t.text and "\x1b[31m" not in t.text
+    assert "\x1b[32m+more " in t.text and "more \x1b[31m" not in t.text
     t.close()
     t = Terminal(operator, operator.program, "diff", id, env={"NO_COLOR": "1"})
     assert t.end() == 0 and "\x1b" not in t.text
@@ -327,13 +326,13 @@ def test_deep_tree(operator, workspace):
 
 
 def test_many_files(operator, workspace):
-    id = operator.change(workspace, "for i in $(seq 3000); do echo $i >$i; done")
-    assert len(changes(operator, id)) == 3000
+    id = operator.change(workspace, "for i in $(seq 1000); do echo $i >$i; done")
+    assert len(changes(operator, id)) == 1000
     operator.cloister("apply", id).ok()
-    assert len(os.listdir(workspace)) == 3003 and (workspace / "2999").read_text() == "2999\n"
+    assert len(os.listdir(workspace)) == 1003 and (workspace / "999").read_text() == "999\n"
 
 
 def test_large_file(operator, workspace):
-    id = operator.change(workspace, "head -c 200M /dev/urandom >big; sha256sum big >sum")
+    id = operator.change(workspace, "head -c 64M /dev/urandom >big; sha256sum big >sum")
     operator.cloister("apply", id).ok()
     assert operator.host(f"cd {workspace}; sha256sum -c --quiet sum") == ""

@@ -432,7 +432,7 @@ static const struct filter_row filter_supervisor[] = {
 	  "getpeername shutdown socketpair splice tee", .verdict = ALLOW },
 	{ "ioctl", .cases = filter_terminal },
 	/* The cell's end: its processes, its cgroup, its files. */
-	{ "kill pidfd_open pidfd_send_signal waitid wait4 setpriority", .verdict = ALLOW },
+	{ "kill pidfd_open pidfd_send_signal waitid wait4", .verdict = ALLOW },
 	{ "mkdir rmdir unlink rename readlink access faccessat faccessat2 flock getdents "
 	  "stat lstat open", .verdict = ALLOW },
 	/* Starting the collector. */

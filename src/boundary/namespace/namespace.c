@@ -131,12 +131,18 @@ has_overlay(const struct cell_spec *spec)
 }
 
 static int
-open_userns(struct boundary_cell *cell, struct err *err)
+open_namespace(const struct boundary_cell *cell, const char *kind)
 {
 	char path[40];
 
-	snprintf(path, sizeof(path), "/proc/%d/ns/user", cell->init);
-	cell->userns = open(path, O_RDONLY | O_CLOEXEC);
+	snprintf(path, sizeof(path), "/proc/%d/ns/%s", cell->init, kind);
+	return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+static int
+open_userns(struct boundary_cell *cell, struct err *err)
+{
+	cell->userns = open_namespace(cell, "user");
 	if (cell->userns < 0)
 		return err_errno(err, "cannot open the cell's user namespace");
 	return 0;
@@ -153,6 +159,8 @@ abandon(struct boundary_cell *cell)
 	closep(&cell->channel);
 	closep(&cell->userns);
 	closep(&cell->scratch);
+	closep(&cell->mntns);
+	closep(&cell->netns);
 	for (size_t i = 0; i < CELL_GRANTS_MAX; i++)
 		closep(&cell->uppers[i]);
 }
@@ -181,14 +189,19 @@ start_plan(struct ns_plan *plan, struct boundary_cell *cell, struct err *err)
 		r = open_userns(cell, err);
 	if (r == 0)
 		r = let_go(plan, cell, err);
-	return r < 0 ? r : await_ready(plan->spec, cell, err);
+	if (r < 0)
+		return r;
+	cell->mntns = open_namespace(cell, "mnt");
+	cell->netns = open_namespace(cell, "net");
+	return await_ready(plan->spec, cell, err);
 }
 
 static int
 namespace_start(const struct cell_spec *spec, const struct boundary_ground *ground,
                 struct boundary_cell *ret_cell, struct err *err)
 {
-	struct boundary_cell cell = { .pidfd = -1, .channel = -1, .userns = -1, .scratch = -1 };
+	struct boundary_cell cell = { .pidfd = -1, .channel = -1, .userns = -1, .scratch = -1,
+	                              .mntns = -1, .netns = -1 };
 	struct ns_plan plan = { .spec = spec, .ground = ground, .channel = -1, .init_exe = -1 };
 	int r;
 

@@ -511,7 +511,8 @@ main(void)
 {
 	static struct supervisor sv = {
 		.libexec = -1, .state = -1, .changes = -1, .log = -1,
-		.cell = { .pidfd = -1, .channel = -1, .userns = -1, .scratch = -1 },
+		.cell = { .pidfd = -1, .channel = -1, .userns = -1, .scratch = -1,
+		          .mntns = -1, .netns = -1 },
 	};
 	struct err err = {0};
 	int r, status;

@@ -40,7 +40,7 @@ struct supervisor {
 	bool has_inner_root;            /* root's cells: who fills the folder of changes */
 	struct loop *loop;
 	struct loop_source channel, exited, listener;
-	struct loop_timer time, ttl, grace;
+	struct loop_timer time, ttl, grace, patience;
 	struct client *clients;
 	size_t n_clients;
 	uint32_t next_handle;
@@ -70,6 +70,8 @@ void supervisor_spawned(struct supervisor *sv, uint32_t handle, uint32_t error, 
 void supervisor_exited(struct supervisor *sv, uint32_t handle, uint32_t status);
 /* Whoever had it killed is told that it is dead. */
 void supervisor_tell_dead(struct supervisor *sv);
+/* Whether one of them is still to answer to that. */
+bool supervisor_is_awaited(const struct supervisor *sv);
 void supervisor_tell_ended(struct supervisor *sv, uint32_t status);
 
 /* supervisor_init.c: the channel to init. */

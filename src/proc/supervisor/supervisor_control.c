@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -90,6 +89,7 @@ static int
 answer_wait(struct client *client, struct ipc_message *message)
 {
 	client->state = CLIENT_WAITS;
+	supervisor_check_end(client->sv);
 	return buf_left(&message->body) == 0 ? 0 : -EBADMSG;
 }
 
@@ -189,6 +189,7 @@ static const struct route {
 } client_may_ask[] = {
 	{ CONTROL_INFO, CLIENT_NEW, answer_info },
 	{ CONTROL_WAIT, CLIENT_NEW, answer_wait },
+	{ CONTROL_WAIT, CLIENT_KILLS, answer_wait },
 	{ CONTROL_STOP, CLIENT_NEW, answer_stop },
 	{ CONTROL_KILL, CLIENT_NEW, answer_kill },
 	{ CONTROL_EXEC, CLIENT_NEW, answer_exec },
@@ -202,6 +203,7 @@ client_ready(void *arg, uint32_t events)
 	OWN(ipc_message_free) struct ipc_message message = {0};
 	int r = ipc_receive(client->source.fd, &message, NULL);
 	const struct route *route = NULL;
+	struct supervisor *sv;
 
 	(void)events;
 	if (r == -EAGAIN)
@@ -216,7 +218,9 @@ client_ready(void *arg, uint32_t events)
 	/* Whoever started a process and went away has hung up. */
 	if (client->state == CLIENT_EXEC && client->started)
 		supervisor_signal(client->sv, client->handle, SIGHUP);
+	sv = client->sv;
 	client_drop(client);
+	supervisor_check_end(sv);
 }
 
 static bool
@@ -313,6 +317,12 @@ supervisor_exited(struct supervisor *sv, uint32_t handle, uint32_t status)
 	client_drop(client);
 }
 
+static void
+patience_over(void *arg)
+{
+	supervisor_check_end(arg);
+}
+
 void
 supervisor_tell_dead(struct supervisor *sv)
 {
@@ -320,11 +330,20 @@ supervisor_tell_dead(struct supervisor *sv)
 
 	ipc_begin(&message, CONTROL_DEAD);
 	for (struct client *c = sv->clients; c != NULL; c = c->next)
-		if (c->state == CLIENT_KILLS) {
+		if (c->state == CLIENT_KILLS)
 			client_send(c, &message, NULL, 0);
-			/* Of many that are killed at once, the dying go before the tidying. */
-			(void)setpriority(PRIO_PROCESS, 0, 19);
-		}
+	sv->patience = (struct loop_timer){ .due = patience_over, .arg = sv };
+	loop_set_timer(sv->loop, &sv->patience, 1000);
+}
+
+bool
+supervisor_is_awaited(const struct supervisor *sv)
+{
+	const struct client *c = sv->clients;
+
+	while (c != NULL && c->state != CLIENT_KILLS)
+		c = c->next;
+	return c != NULL && sv->patience.at_ms != 0;
 }
 
 void

@@ -80,7 +80,7 @@ supervisor_stop(struct supervisor *sv, uint64_t grace_ms, enum supervisor_reason
 void
 supervisor_check_end(struct supervisor *sv)
 {
-	if (sv->dead && (stdio_finish(&sv->stdio) || sv->ending))
+	if (sv->dead && !supervisor_is_awaited(sv) && (stdio_finish(&sv->stdio) || sv->ending))
 		loop_quit(sv->loop);
 }
 

@@ -1,0 +1,42 @@
+"""Profiles: what may make namespaces of its own, and what may not."""
+import shutil
+
+import pytest
+
+NESTED = ("--profile", "nested")
+
+
+def test_default_makes_no_namespaces(operator):
+    for flag in ("-U", "-Ur", "-m", "-n", "-p", "-i", "-u", "-C"):
+        assert operator.run("--", "unshare", flag, "true").status != 0, flag
+        assert operator.run("--root", "--", "unshare", flag, "true").status != 0, flag
+
+
+def test_nested_makes_its_own(operator):
+    said = operator.run(*NESTED, "--", "unshare", "-Urmpfn", "--mount-proc", "sh", "-c",
+                        "id -u; echo $$; mount -t tmpfs none /mnt && touch /mnt/x && ls /mnt;"
+                        "ls /sys/class/net 2>/dev/null; cat /proc/net/dev | wc -l")
+    assert said.out.startswith("0\n1\n"), said
+
+
+def test_nested_sandbox(operator):
+    if shutil.which("bwrap") is None:
+        pytest.skip("no bwrap (package bubblewrap)")
+    said = operator.run(*NESTED, "--", "bwrap", "--unshare-all", "--ro-bind", "/", "/", "--dev", "/dev",
+                        "--proc", "/proc", "--tmpfs", "/tmp", "sh", "-c", "id -u; touch /tmp/x; ls /tmp")
+    assert said.ok() == "1000\nx\n"
+
+
+def test_nested_is_still_a_cell(operator):
+    """Root of a namespace inside has no more than the agent outside of it."""
+    folder = operator.folder("granted", {"f": "x"})
+    done = operator.run(*NESTED, "-v", f"{folder}:/data:ro", "--", "unshare", "-Urm", "sh", "-c",
+                        "mount -o remount,rw,bind /data; echo evil >/data/f; mount -o remount,rw /;"
+                        "echo evil >/etc/passwd; hostname evil; mknod /tmp/d b 254 0; echo tried")
+    assert "tried\n" in done.out
+    assert (folder / "f").read_text() == "x"
+
+
+def test_the_profiles_differ_in_nothing_else(operator):
+    look = "id; env | grep -v CELL | sort; ls /; ls -A /dev /sys; cat /etc/passwd; hostname; umask"
+    assert operator.sh(look).ok() == operator.sh(look, *NESTED).ok()
