@@ -84,7 +84,9 @@ cgroup_describe(const struct cgroup_making *m, unsigned missing, char *found,
 	char names[64], reason[160];
 
 	*reason = *todo = '\0';
-	cgroup_name_limits(missing, names, sizeof(names));
+	/* Processes are limited without a cgroup too, by the user namespace's own count. */
+	cgroup_name_limits(missing == CGROUP_PIDS ? missing : missing & ~(unsigned)CGROUP_PIDS, names,
+	                   sizeof(names));
 	if (missing == CGROUP_IO && m->disks.unknown) {
 		snprintf(reason, sizeof(reason), "a file system of the cell is on no disk of this "
 		         "machine (overlay, network, FUSE)");

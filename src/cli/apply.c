@@ -150,9 +150,8 @@ cmd_apply(int argc, char **argv)
 	if (r < 0)
 		return cli_fail(&err);
 	if (apply.held > 0)
-		fprintf(stderr, "cloister: %zu held back, because it would run on this machine: look "
-		        "at it with `cloister diff %s`, and name it to apply it\n", apply.held,
-		        changes.entry.id);
+		fprintf(stderr, "cloister: %zu held back that would run on this machine: look with "
+		        "`cloister diff %s`, and name what is to be applied\n", apply.held, argv[rest]);
 	else if (apply.applied == 0)
 		fprintf(stderr, "cloister: there is nothing to apply\n");
 	return 0;

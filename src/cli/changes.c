@@ -115,7 +115,7 @@ changes_check_paths(const struct changes *changes, char *const *paths, struct er
 	for (; *paths != NULL; paths++) {
 		bool found = false;
 
-		for (size_t i = 0; i < changes->n_parts; i++)
+		for (size_t i = 0; i < changes->n_parts && **paths != '\0'; i++)
 			found = found || path_in(&changes->parts[i], *paths) != NULL;
 		if (!found)
 			return err_set(err, ENOENT, "'%s' is in no workspace of cell %s: give paths as "

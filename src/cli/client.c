@@ -117,6 +117,9 @@ cli_open_record(const char *word, struct cell_entry *ret_entry, int *ret_dir,
 	if (r == -ENOENT && cell_state_is_live(dir))
 		return err_set(err, EBUSY, "cell %s is still running: `cloister stop %s` first",
 		               ret_entry->id, ret_entry->id);
+	if (r == -ENOENT)
+		return err_set(err, ENOENT, "cell %s was cut off when its supervisor was killed, and what "
+		               "it did is lost", ret_entry->id);
 	if (r < 0)
 		return r;
 	*ret_dir = TAKE_FD(dir);

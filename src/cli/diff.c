@@ -209,7 +209,10 @@ cmd_diff(int argc, char **argv)
 		putchar('\n');
 	}
 	fflush(stdout);
-	if (r == 0 && diff.shown == 0 && !diff.json)
+	if (r == 0 && diff.shown == 0 && argv[rest + 1] != NULL)
+		r = err_set(&err, ENOENT, "cell %s changed nothing at '%s'", changes.entry.id,
+		            argv[rest + 1]);
+	else if (r == 0 && diff.shown == 0 && !diff.json)
 		fprintf(stderr, "cloister: cell %s changed nothing\n", changes.entry.id);
 	return r < 0 ? cli_fail(&err) : 0;
 }

@@ -1,4 +1,5 @@
 /* main.c - cloister: the table of commands. */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -75,7 +76,8 @@ help_one(const struct cli_command *c)
 {
 	char option[64];
 
-	printf("usage: cloister %s %s\n%s\n", c->name, c->args, c->help);
+	printf("usage: cloister %s%s%s\n%s\n", c->name, *c->args != '\0' ? " " : "", c->args,
+	       c->help);
 	if (c->options->name != NULL)
 		puts("");
 	for (const struct cli_option *o = c->options; o->name != NULL; o++) {
@@ -106,6 +108,7 @@ int
 main(int argc, char **argv)
 {
 	const struct cli_command *c;
+	int status;
 
 	stdio_fill_closed();
 	if (argc < 2) {
@@ -123,5 +126,9 @@ main(int argc, char **argv)
 		help_one(c);
 		return 0;
 	}
-	return c->run(argc - 1, argv + 1);
+	status = c->run(argc - 1, argv + 1);
+	/* On a full disk, half a diff must not pass for the whole. */
+	if (fflush(stdout) != 0 || ferror(stdout))
+		return cli_failf("cannot write all of the output: %s", strerrordesc_np(errno));
+	return status;
 }

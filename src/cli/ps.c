@@ -139,7 +139,7 @@ show_running(struct ps *ps, const struct info *info)
 	if (info->pids > 0)
 		snprintf(pids, sizeof(pids), "%llu", (unsigned long long)info->pids);
 	num_format_duration(age, (ps->now_ns - info->started_ns) / 1000000);
-	printf("%-9s %-12s %-9s %-7s %-7s %-5s ", info->spec.id,
+	printf("%-9s %-12s %-11s %-7s %-7s %-5s ", info->spec.id,
 	       info->spec.name[0] != '\0' ? info->spec.name : "-", "running", age, memory, pids);
 	print_command(info->spec.argv);
 }
@@ -164,7 +164,7 @@ show_ended(struct ps *ps, const struct cell_record *record)
 	num_format_duration(age, (ps->now_ns - record->ended_ns) / 1000000);
 	snprintf(state, sizeof(state), "ended %u%s", record->status,
 	         record->n_changes > 0 ? "*" : "");
-	printf("%-9s %-12s %-9s %-7s %-7s %-5s ", record->spec.id,
+	printf("%-9s %-12s %-11s %-7s %-7s %-5s ", record->spec.id,
 	       record->spec.name[0] != '\0' ? record->spec.name : "-", state, age, "-", "-");
 	print_command(record->spec.argv);
 }
@@ -254,7 +254,7 @@ cmd_ps(int argc, char **argv)
 	if (ps.json)
 		json_open(&ps.out, NULL, '[');
 	else
-		printf("%-9s %-12s %-9s %-7s %-7s %-5s %s\n", "CELL", "NAME", "STATE", "AGE", "MEMORY",
+		printf("%-9s %-12s %-11s %-7s %-7s %-5s %s\n", "CELL", "NAME", "STATE", "AGE", "MEMORY",
 		       "PIDS", "COMMAND");
 	if (list_running(&ps, &err) < 0)
 		return cli_fail(&err);

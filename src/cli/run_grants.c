@@ -145,6 +145,8 @@ run_add_workspace(struct run *run, const char *text, struct err *err)
 		return err_errno(err, "cannot use '%s' as a workspace", dir);
 	if (!S_ISDIR(st.st_mode))
 		return err_set(err, ENOTDIR, "cannot use '%s' as a workspace: it is no folder", dir);
+	if (faccessat(AT_FDCWD, dir, R_OK | X_OK, AT_EACCESS) < 0)
+		return err_errno(err, "cannot use '%s' as a workspace", dir);
 	r = add_grant(run, dir, NULL, access, &grant, err);
 	if (r < 0)
 		return r;

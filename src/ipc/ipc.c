@@ -78,15 +78,18 @@ ipc_receive(int socket, struct ipc_message *ret_message, struct err *err)
 	} control = {0};
 	OWN(ipc_message_free) struct ipc_message message = { .fds = { -1, -1, -1 } };
 	OWN(freep) void *data = NULL;
+	int reset = 0;
 	struct iovec iov;
 	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1,
 	                      .msg_control = control.bytes,
 	                      .msg_controllen = sizeof(control.bytes) };
 	ssize_t n;
 
+	/* A peer that went away with something unread resets the connection, but what it
+	 * said before is still there. */
 	do
 		n = recv(socket, NULL, 0, MSG_PEEK | MSG_TRUNC);
-	while (n < 0 && errno == EINTR);
+	while (n < 0 && (errno == EINTR || (errno == ECONNRESET && !reset++)));
 	if (n < 0)
 		return err_errno(err, "cannot hear from another process of the cell");
 	if (n == 0)

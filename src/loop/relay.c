@@ -109,6 +109,7 @@ relay_step(struct relay *relay, bool *ret_over)
 			relay->len -= (size_t)n;
 			moved = true;
 		} else if (n == 0 || !relay_would_block()) {
+			relay->error = n < 0 && errno != EPIPE ? errno : 0;
 			*ret_over = true;
 			return false;
 		}

@@ -21,6 +21,7 @@ struct relay {
 	size_t start, len;
 	bool from_ended;
 	bool always_from, always_to;    /* regular files are always ready */
+	int error;                      /* why TO took no more, if it was not EPIPE */
 	bool may_block;                 /* TO has no O_NONBLOCK of ours */
 	struct loop_timer again;        /* steps a relay that nothing can wake */
 	/* Called once, at the end of FROM (all of it carried) or when TO takes no

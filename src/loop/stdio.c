@@ -103,6 +103,8 @@ output_done(void *arg, struct relay *relay)
 
 	/* When nobody takes the output any more, the process is told by EPIPE. */
 	close_own(relay == &s->errors ? &s->err_fd : &s->out_fd);
+	if (relay->error != 0)
+		s->write_error = relay->error;
 	s->ended(s->arg);
 }
 

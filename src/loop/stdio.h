@@ -22,6 +22,7 @@ struct stdio {
 	bool peeking;
 	struct termios saved;
 	bool raw;
+	int write_error;                        /* output that could not be written */
 	/* Called whenever one of the outputs has come to its end. */
 	void (*ended)(void *arg);
 	void *arg;

@@ -68,7 +68,7 @@ struct workspace_apply {
 	char *const *paths;             /* only these (and what is beneath); NULL: all */
 	bool force;                     /* overwrite what changed here since SINCE */
 	bool dry_run;
-	int64_t since_ns;               /* when the cell started, CLOCK_REALTIME_COARSE, in ns */
+	int64_t since_ns;               /* when the cell started, CLOCK_REALTIME, in ns */
 	void (*told)(void *arg, const struct workspace_change *change, bool applied);
 	void *arg;
 	const volatile sig_atomic_t *stop; /* set by a signal handler: end between two

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -197,18 +198,26 @@ run_pass(const struct workspace *ws, const struct walk_hooks *hooks, struct appl
 	return walk_run(&walk, err);
 }
 
+/* On the changes while they are being applied: a run that finds it goes on with one that
+ * was interrupted. */
+#define APPLYING "user.cloister.applying"
+
 static int
 apply_locked(const struct workspace *ws, struct apply *a, const struct choices *choices,
              struct err *err)
 {
-	int r = run_pass(ws, &apply_look, a, choices, err);
+	int r;
 
+	a->again = fgetxattr(ws->changes, APPLYING, NULL, 0) >= 0;
+	r = run_pass(ws, &apply_look, a, choices, err);
 	if (r == 0)
 		r = choices_check(choices, err);
 	if (r == 0 && a->conflicts > 0)
 		r = tell_conflicts(a, err);
 	if (r < 0 || a->how->dry_run)
 		return r;
+	if (fsetxattr(ws->changes, APPLYING, "", 0, 0) < 0)
+		return err_errno(err, "cannot mark the changes as being applied");
 	r = wtree_remove(ws->real, a->tmp, err);
 	if (r == 0)
 		r = run_pass(ws, &apply_write, a, choices, err);
@@ -217,7 +226,10 @@ apply_locked(const struct workspace *ws, struct apply *a, const struct choices *
 	/* Nothing is forgotten here that is not on the disk there. */
 	if (syncfs(ws->real) < 0)
 		return err_errno(err, "cannot write the workspace to its disk");
-	return run_pass(ws, &apply_clear, a, choices, err);
+	r = run_pass(ws, &apply_clear, a, choices, err);
+	if (r == 0)
+		(void)fremovexattr(ws->changes, APPLYING);
+	return r;
 }
 
 int

@@ -1,6 +1,8 @@
 /* workspace_look.c - applying, first pass: what would be lost is found. */
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -61,6 +63,18 @@ look_into_removed(struct apply *a, int real, const char *name, struct wtree_path
 	return r;
 }
 
+/* A folder that did not exist when the cell began, even if nothing is in it yet. */
+static bool
+is_born_later(const struct apply *a, const struct walk_node *node)
+{
+	struct statx sx;
+
+	return !a->how->force &&
+	       statx(node->real, node->name, AT_SYMLINK_NOFOLLOW, STATX_BTIME, &sx) == 0 &&
+	       (sx.stx_mask & STATX_BTIME) != 0 &&
+	       sx.stx_btime.tv_sec * 1000000000 + sx.stx_btime.tv_nsec > a->how->since_ns;
+}
+
 static int
 look_visit(void *arg, const struct walk_node *node, struct err *err)
 {
@@ -73,7 +87,13 @@ look_visit(void *arg, const struct walk_node *node, struct err *err)
 		return 0;
 	if (a->how->dry_run && node->chosen)
 		apply_tell(a, node);
-	if (node->change.held || old == 0 || node->change.mode_only)
+	if (node->change.held || old == 0)
+		return 0;
+	/* A folder's mode that is not what the cell saw may be the operator's doing; after
+	 * an interruption its ctime is ours. */
+	if (S_ISDIR(old) && node->change.mode_only && !a->again && is_newer(a, &node->old))
+		add_conflict(a, node->path);
+	if (node->change.mode_only)
 		return 0;
 	if (!S_ISDIR(old)) {
 		if (is_newer(a, &node->old))
@@ -81,6 +101,8 @@ look_visit(void *arg, const struct walk_node *node, struct err *err)
 		return 0;
 	}
 	r = wtree_path_push(&path, node->path, err);
+	if (r == 0 && is_born_later(a, node))
+		add_conflict(a, node->path);
 	return r < 0 ? r : look_into_removed(a, node->real, node->name, &path, 0, err);
 }
 

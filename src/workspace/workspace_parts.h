@@ -10,6 +10,7 @@ struct apply {
 	const struct workspace_apply *how;
 	char tmp[NAME_MAX + 1];         /* the name for what is not complete yet */
 	size_t applied, held;
+	bool again;                     /* an earlier run was interrupted */
 	size_t conflicts;
 	char conflict[WORKSPACE_CONFLICTS_TOLD][WTREE_SHOWN_MAX];
 };

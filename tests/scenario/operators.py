@@ -145,7 +145,7 @@ class Operator:
         if "CLOISTER_OFF" in os.environ:        # of the mutants
             self.env["CLOISTER_OFF"] = os.environ["CLOISTER_OFF"]
 
-    # ---- the operator's own files ----------------------------------------------
+    # ---- the operator's own files ------------------------------------------------
     def own(self, path):
         if IS_ROOT:
             os.chown(path, self.uid, self.gid, follow_symlinks=False)
@@ -168,7 +168,7 @@ class Operator:
         path.write_bytes(data.encode() if isinstance(data, str) else data)
         return self.own(path)
 
-    # ---- processes --------------------------------------------------------------
+    # ---- processes ---------------------------------------------------------------
     def spawn(self, *argv, env=None, **how):
         """A process of the operator's; stopped at the test's end if it still runs."""
         how.setdefault("stdin", subprocess.DEVNULL)
@@ -265,7 +265,7 @@ class Operator:
         return [name for name in self.names(self.runtime)
                 if name != "slots" and not name.startswith("told")]
 
-    # ---- the end -------------------------------------------------------------------
+    # ---- the end -----------------------------------------------------------------
     def close(self):
         """End what still runs."""
         for process in self.processes:

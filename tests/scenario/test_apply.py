@@ -142,11 +142,13 @@ def test_a_workspace_that_is_gone(operator, workspace):
     assert (workspace / "a").read_text() == "one\nmore\n"
 
 
-# ---- modes ---------------------------------------------------------------------------------
+# ---- modes -----------------------------------------------------------------------
 
 def test_modes(operator, workspace):
-    id = operator.change(workspace, "chmod 755 a; chmod 700 d; echo x >s; chmod 6755 s 2>/dev/null; mkdir g; chmod 2775 g 2>/dev/null;"
-                         "echo x >r; chmod 0 r; mkdir f; echo x >f/x; chmod 500 f; mkdir -m 0 closed")
+    id = operator.change(workspace, """
+        chmod 755 a; chmod 700 d; echo x >r; chmod 0 r
+        echo x >s; mkdir g; chmod 6755 s 2>/dev/null; chmod 2775 g 2>/dev/null
+        mkdir f; echo x >f/x; chmod 500 f; mkdir -m 0 closed""")
     operator.cloister("apply", id).ok()
 
     def mode(name):
@@ -159,15 +161,16 @@ def test_modes(operator, workspace):
 
 
 def test_strange_files_are_left_out(operator, workspace):
-    id = operator.change(workspace, "mkfifo fifo; mkdir d2; mkfifo d2/fifo; echo x >d2/f; /usr/bin/python3 -Ic"
-                         " \"import socket; socket.socket(socket.AF_UNIX).bind('sock')\"; rm a; mkfifo a")
+    id = operator.change(workspace, """
+        mkfifo fifo; mkdir d2; mkfifo d2/fifo; echo x >d2/f; rm a; mkfifo a
+        /usr/bin/python3 -Ic "import socket; socket.socket(socket.AF_UNIX).bind('sock')" """)
     operator.cloister("apply", id, seconds=SECONDS).ok()
     for path in workspace.rglob("*"):
         assert stat.S_ISREG(path.stat().st_mode) or stat.S_ISDIR(path.stat().st_mode), path
     assert (workspace / "d2/f").read_text() == "x\n"
 
 
-# ---- what would run on the host ---------------------------------------------------------------
+# ---- what would run on the host --------------------------------------------------
 
 HELD = [".git/hooks/pre-commit", ".git/config", ".envrc", ".vscode/tasks.json",
         ".idea/runConfigurations/x.xml", "d/.envrc", ".githooks/pre-push", ".husky/pre-commit",
@@ -217,7 +220,7 @@ def test_held_by_way_of_another_name(operator, workspace):
         assert not os.path.lexists(workspace / name), name
 
 
-# ---- conflicts -----------------------------------------------------------------------------------
+# ---- conflicts -------------------------------------------------------------------
 
 def test_conflict(operator, workspace):
     id = operator.change(workspace, "echo agent >>a; echo agent >>d/b; echo x >new")
@@ -304,10 +307,15 @@ def test_what_was_written_just_after_is_one(operator, workspace):
         operator.cloister("apply", id).sentence("a", "--force")
 
 
-# ---- interruptions ------------------------------------------------------------------------------------
+# ---- interruptions ---------------------------------------------------------------
 
-MANY = ("rm -rf d; for i in $(seq 20); do mkdir n$i; for j in $(seq 25); do echo $i.$j >n$i/$j; done;"
-        " ln -s $i n$i/l; done; echo more >>a; seq 200000 >big")
+MANY = """
+rm -rf d; echo more >>a; seq 200000 >big
+for i in $(seq 20); do
+    mkdir n$i; ln -s $i n$i/l
+    for j in $(seq 25); do echo $i.$j >n$i/$j; done
+done
+"""
 
 
 def test_killed_and_repeated(operator, workspace):

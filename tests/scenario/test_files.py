@@ -158,7 +158,7 @@ def test_mounts_are_quiet(operator):
     assert "ro" in seen["/"] and "ro" in seen["/usr"]
 
 
-# ---- grants ------------------------------------------------------------------------
+# ---- grants ----------------------------------------------------------------------
 
 def test_folder(operator):
     folder = operator.folder("granted", {"there": "from the host\n"})
@@ -332,7 +332,7 @@ def test_folder_that_the_user_may_not_enter(operator):
     operator.run("-v", f"{secret}/f:/data", "--", "cat", "/data").sentence("f")
 
 
-# ---- whose files they are -------------------------------------------------------------
+# ---- whose files they are --------------------------------------------------------
 
 def test_ownership_as_seen_inside(operator):
     folder = operator.folder("granted", {"f": "x"})
@@ -399,7 +399,7 @@ def test_granted_socket(operator):
         server.close()
 
 
-# ---- another root file system ------------------------------------------------------------
+# ---- another root file system ----------------------------------------------------
 
 @pytest.fixture
 def rootfs(operator):

@@ -49,8 +49,9 @@ def test_add_everything_and_commit(operator, repo):
 
 
 def test_branches_merges_and_packing(operator, repo):
-    id = operator.change(repo, f"{AGENT} git checkout -q -b topic; for i in $(seq 30); do echo $i >f$i;"
-                         "git add f$i; git commit -q -m $i; done; git checkout -q main;"
+    id = operator.change(repo, f"{AGENT} git checkout -q -b topic;"
+                         "for i in $(seq 30); do echo $i >f$i; git add f$i; git commit -q -m $i; done;"
+                         "git checkout -q main;"
                          "git merge -q --no-ff -m merge topic; git gc -q; git branch -d topic")
     operator.cloister("apply", id).ok()
     git(operator, repo, "fsck --strict")
@@ -81,7 +82,7 @@ def test_hooks_and_config_are_held(operator, repo):
     git(operator, repo, "fsck --strict")
 
 
-# ---- linked worktrees -----------------------------------------------------------------------------
+# ---- linked worktrees ------------------------------------------------------------
 
 @pytest.fixture
 def worktree(operator, repo):
@@ -108,7 +109,8 @@ def test_worktree(operator, repo, worktree):
 def test_worktree_config_and_hooks_are_held(operator, repo, worktree):
     before = (repo / ".git/config").read_text()
     id = operator.change(worktree, f"{AGENT} echo x >f; git add f; git commit -q -m second;"
-                         f"git config core.pager 'touch /tmp/evil'; echo evil >{repo}/.git/hooks/post-commit")
+                         "git config core.pager 'touch /tmp/evil';"
+                         f"echo evil >{repo}/.git/hooks/post-commit")
     done = operator.cloister("apply", id)
     assert done.status == 0 and "held back" in done.err
     assert (repo / ".git/config").read_text() == before
@@ -131,7 +133,7 @@ def test_only_the_git_folder_of_a_worktree_is_granted(operator, repo, worktree):
     assert said.out == ".git\n"
 
 
-# ---- a hostile repository -----------------------------------------------------------------------------
+# ---- a hostile repository --------------------------------------------------------
 
 @pytest.mark.parametrize("pretence", ["bare", "worktree", "relative", "link"])
 def test_git_file_that_points_elsewhere(operator, pretence):

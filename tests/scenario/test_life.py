@@ -54,10 +54,11 @@ def check_gone(supervisor, *pids):
 
 
 def ended(operator, id):
-    return next((c for c in operator.cells("-a") if c["cell"] == id and c["state"] == "ended"), None)
+    return next((c for c in operator.cells("-a")
+                 if c["cell"] == id and c["state"] == "ended"), None)
 
 
-# ---- detached -------------------------------------------------------------------------------
+# ---- detached --------------------------------------------------------------------
 
 def test_detach_returns_at_once(operator):
     id = operator.detach("--", "sh", "-c", "echo hello; sleep 1000")
@@ -93,7 +94,7 @@ def test_foreground_cell_leaves_nothing(operator):
     assert operator.cells("-a") == []
 
 
-# ---- ps ----------------------------------------------------------------------------------------
+# ---- ps --------------------------------------------------------------------------
 
 def test_ps_tells(operator):
     workspace = operator.folder("workspace")
@@ -139,7 +140,7 @@ def test_ps_shows_foreground_cells_too(operator):
     assert process.wait(SECONDS) == 143
 
 
-# ---- logs ----------------------------------------------------------------------------------------
+# ---- logs ------------------------------------------------------------------------
 
 def test_logs_follow_ends_with_the_cell(operator):
     id = operator.detach("--", "sh", "-c", "echo one; while ! test -e /tmp/go; do sleep 0.01; done;"
@@ -193,12 +194,13 @@ def test_logs_of_a_foreground_cell(operator):
     operator.cloister("logs", id).sentence(id, "log")
 
 
-# ---- exec ------------------------------------------------------------------------------------------
+# ---- exec ------------------------------------------------------------------------
 
 def test_exec(operator):
     workspace = operator.folder("workspace", {"f": "x"})
     id = operator.detach("-w", f"{workspace}:ro", "--hostname", "there", "--", "sleep", "1000")
-    said = operator.cloister("exec", id, "--", "sh", "-c", "pwd; hostname; cat f; echo $0 $CLOISTER_CELL")
+    said = operator.cloister("exec", id, "--", "sh", "-c",
+                             "pwd; hostname; cat f; echo $0 $CLOISTER_CELL")
     assert said.ok() == f"{workspace}\nthere\nxsh {id}\n"
     assert operator.cloister("exec", id, "cat", input="through").ok() == "through"
 
@@ -240,8 +242,8 @@ def test_exec_that_is_interrupted(operator):
     """Signals reach the command; a client that dies takes its command along."""
     id = operator.detach("--", "sleep", "1000")
     for number, status in ((signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGKILL, -9)):
-        process = operator.spawn(operator.program, "exec", id, "sh", "-c", "echo ready; exec sleep 999",
-                                 stdout=PIPE)
+        process = operator.spawn(operator.program, "exec", id, "sh", "-c",
+                                 "echo ready; exec sleep 999", stdout=PIPE)
         read_until(process.stdout.fileno(), b"ready")
         process.send_signal(number)
         assert process.wait(SECONDS) == status
@@ -256,7 +258,7 @@ def test_exec_does_not_outlive_and_does_not_keep(operator):
     assert process.wait(SECONDS) in (125, 137)
 
 
-# ---- stop, kill, wait ----------------------------------------------------------------------------------
+# ---- stop, kill, wait ------------------------------------------------------------
 
 def test_stop(operator):
     id = operator.detach("--", "sh", "-c", "trap 'echo told; exit 5' TERM; echo ready;"
@@ -374,7 +376,7 @@ def test_wait_for_a_killed_one(operator):
     assert process.wait(SECONDS) == 137
 
 
-# ---- names ------------------------------------------------------------------------------------------------
+# ---- names -----------------------------------------------------------------------
 
 def test_names(operator):
     id = operator.detach("--name", "worker-1", "--", "sleep", "1000")
@@ -426,7 +428,7 @@ def test_ended_cells_of_one_name(operator):
         raise AssertionError("the older one was discarded")
 
 
-# ---- discard ------------------------------------------------------------------------------------------------
+# ---- discard ---------------------------------------------------------------------
 
 def test_discard(operator):
     runs = operator.detach("--", "sleep", "1000")
@@ -442,7 +444,7 @@ def test_discard(operator):
     operator.cloister("discard", "--all", runs).sentence("which")
 
 
-# ---- many --------------------------------------------------------------------------------------------------------
+# ---- many ------------------------------------------------------------------------
 
 def test_twenty_at_once(operator):
     processes = [operator.start("-q", "--", "sh", "-c", "echo $CLOISTER_CELL; cat; exit 3",
@@ -460,7 +462,7 @@ def test_one_after_the_other(operator):
         assert operator.sh(f"exit {n}").status == n
 
 
-# ---- signals to `run` -----------------------------------------------------------------------------------------------
+# ---- signals to `run` ------------------------------------------------------------
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT,
                                     signal.SIGUSR1, signal.SIGUSR2])
@@ -489,7 +491,7 @@ def test_stopped_supervisor_does_not_stop_the_cell(operator):
     assert operator.cloister("exec", id, "cat", "/tmp/n").status == 0
 
 
-# ---- crashes -----------------------------------------------------------------------------------------------------------
+# ---- crashes ---------------------------------------------------------------------
 
 def test_supervisor_killed(operator):
     """The cell dies with it, and the next run clears what is left."""

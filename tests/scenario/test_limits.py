@@ -35,7 +35,7 @@ def limited(operator):
     return operator
 
 
-# ---- what is in force when nothing is asked for ---------------------------------------------
+# ---- what is in force when nothing is asked for ----------------------------------
 
 def test_defaults_are_finite(limited):
     id = limited.detach("--", "sleep", "1000")
@@ -91,7 +91,7 @@ def test_what_cannot_be_enforced_is_an_error_if_asked_for(operator, option, valu
     assert re.search(r"as root|systemd-run|Delegate", said)
 
 
-# ---- memory -------------------------------------------------------------------------------------
+# ---- memory ----------------------------------------------------------------------
 
 EAT = "x = []\nwhile True: x.append(b'x' * 1000000)"
 
@@ -118,7 +118,7 @@ def test_scratch_counts_as_memory(limited):
     assert done.status != 0 and "--memory 64M" in done.err, done
 
 
-# ---- processes ---------------------------------------------------------------------------------
+# ---- processes -------------------------------------------------------------------
 
 FORK = """
 import os, sys, time
@@ -172,7 +172,7 @@ def test_each_cell_has_its_own(operator):
     assert not any("unavailable" in operator.cloister("logs", c).out for c in cells)
 
 
-# ---- disk -----------------------------------------------------------------------------------------
+# ---- disk ------------------------------------------------------------------------
 
 def test_disk(operator):
     done = operator.sh("head -c 20M /dev/zero >/tmp/x; stat -c %s /tmp/x; exit 4", "--disk", "10M")
@@ -207,7 +207,8 @@ def test_inodes(operator):
 
 def test_skeleton_cannot_be_filled(operator):
     """What is outside of the scratch space is read-only, or counts as well."""
-    done = operator.sh("df --output=target,avail -B1 -x proc -x devpts | tail -n +2", "--disk", "10M")
+    done = operator.sh("df --output=target,avail -B1 -x proc -x devpts | tail -n +2",
+                       "--disk", "10M")
     for line in done.ok().splitlines():
         target, avail = line.split()
         if target in ("/tmp", "/var/tmp", "/home/agent", "/dev/shm"):
@@ -223,7 +224,7 @@ def test_rw_grants_are_the_hosts(operator):
     assert (folder / "x").stat().st_size == 2 * MIB
 
 
-# ---- time ---------------------------------------------------------------------------------------------
+# ---- time ------------------------------------------------------------------------
 
 def test_time(operator):
     done = operator.sh("trap '' TERM; echo started; sleep 1000", "--time", "300ms")
@@ -232,7 +233,8 @@ def test_time(operator):
 
 
 def test_ttl_is_gentle(operator):
-    done = operator.sh("trap 'echo told; exit 9' TERM; while :; do sleep 0.01; done", "--ttl", "300ms")
+    done = operator.sh("trap 'echo told; exit 9' TERM; while :; do sleep 0.01; done",
+                       "--ttl", "300ms")
     assert (done.status, done.out) == (9, "told\n")
     assert re.fullmatch(r"cloister: cell \w+ ended: .*--ttl 300ms.*\n", done.err), done
 
@@ -253,7 +255,7 @@ def test_longest_times(operator):
     assert operator.run("--time", "10000d", "--ttl", "200000h", "--", "echo", "x").ok() == "x\n"
 
 
-# ---- processors and disks -----------------------------------------------------------------------------
+# ---- processors and disks --------------------------------------------------------
 
 @pytest.mark.parametrize("asked, milli", [("0.5", 500), ("1", 1000), ("1.25", 1250), ("64", 64000)])
 def test_cpus(limited, asked, milli):
@@ -289,7 +291,8 @@ def test_memory_and_processes_as_asked(limited):
 
 
 def test_the_agent_cannot_see_or_change_them(limited):
-    said = limited.sh("cat /proc/self/cgroup; grep -E ' - cgroup2? ' /proc/self/mountinfo; ls -A /sys")
+    said = limited.sh("cat /proc/self/cgroup; grep -E ' - cgroup2? ' /proc/self/mountinfo;"
+                      "ls -A /sys")
     assert all(line.endswith(":/") for line in said.out.splitlines()), said
 
 

@@ -22,8 +22,9 @@ def test_nested_makes_its_own(operator):
 def test_nested_sandbox(operator):
     if shutil.which("bwrap") is None:
         pytest.skip("no bwrap (package bubblewrap)")
-    said = operator.run(*NESTED, "--", "bwrap", "--unshare-all", "--ro-bind", "/", "/", "--dev", "/dev",
-                        "--proc", "/proc", "--tmpfs", "/tmp", "sh", "-c", "id -u; touch /tmp/x; ls /tmp")
+    said = operator.run(*NESTED, "--", "bwrap", "--unshare-all", "--ro-bind", "/", "/",
+                        "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp",
+                        "sh", "-c", "id -u; touch /tmp/x; ls /tmp")
     assert said.ok() == "1000\nx\n"
 
 

@@ -48,7 +48,7 @@ def test_status_of_the_agent_not_of_its_children(operator):
     assert operator.sh("(exit 7) & (exit 8) & wait; setsid sleep 1000 & exit 5").status == 5
 
 
-# ---- 126 and 127, as env(1) has it ---------------------------------------------------
+# ---- 126 and 127, as env(1) has it -----------------------------------------------
 
 @pytest.mark.parametrize("command", ["no-such-command", "/no/such/command", "./x"])
 def test_command_that_is_not_there(operator, command):
@@ -115,7 +115,7 @@ def test_exec_of_a_command_that_is_not_there(operator):
     assert operator.cell(id)
 
 
-# ---- 125 and its sentence ----------------------------------------------------------------
+# ---- 125 and its sentence --------------------------------------------------------
 
 @pytest.mark.parametrize("words, nearest", [
     (["rnu"], "run"), (["exce"], "exec"), (["disscard"], "discard"), (["list"], None),
@@ -228,7 +228,14 @@ def test_messages_cannot_disturb_a_terminal(operator):
         assert all(c == "\n" or c.isprintable() for c in done.err), done
 
 
-# ---- where cloister keeps its own files ------------------------------------------------------
+def test_a_start_that_fails_inside_is_always_explained(operator):
+    """The process that found out is gone at once; what it said must still arrive."""
+    folder = operator.folder("granted")
+    for _ in range(25):
+        operator.run("-v", f"{folder}:/usr/no-such-place/x", "--", "true").sentence("no-such-place")
+
+
+# ---- where cloister keeps its own files ------------------------------------------
 
 def test_runtime_folder_of_somebody_else(operator):
     operator.runtime.chmod(0o777)

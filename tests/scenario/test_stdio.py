@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from operators import SECONDS, read_until
+from operators import SECONDS, read_until, status_of
 
 BIG = 100 << 20
 PIPE = subprocess.PIPE
@@ -35,7 +35,7 @@ def inside(request, operator):
     return [operator.program, "exec", operator.detach("--", "sleep", "1000"), "--"]
 
 
-# ---- pipes ----------------------------------------------------------------------------
+# ---- pipes -----------------------------------------------------------------------
 
 def test_pipes(operator, inside):
     done = operator.do(*inside, "sh", "-c", "cat; echo wrong >&2", input="through\n")
@@ -106,11 +106,9 @@ def test_slow_reader(operator):
     """Nobody reads: the agent waits, and nothing in between fills the memory."""
     process = operator.start("-q", "--", "sh", "-c", "head -c 50000000 /dev/zero; echo done >&2",
                              stdout=PIPE, stderr=PIPE)
-    supervisor = process.pid
     read_until(process.stdout.fileno(), b"\0")
     assert not select.select([process.stderr], [], [], 0.3)[0]
-    rss = int(next(l for l in open(f"/proc/{supervisor}/status") if l.startswith("VmRSS")).split()[1])
-    assert rss < 20000
+    assert int(status_of(process.pid)["VmRSS"].split()[0]) < 20000
     out, err = process.communicate(timeout=SECONDS)
     assert err.endswith(b"done\n") and process.returncode == 0 and len(out) > 49000000
 
@@ -122,14 +120,14 @@ def test_output_is_complete_when_the_agent_ends_at_once(operator, inside):
         assert done.out.count("\n") == 20000
 
 
-# ---- files --------------------------------------------------------------------------------
+# ---- files -----------------------------------------------------------------------
 
 def test_files(operator, inside):
     source, target, errors = operator.file("in", "from a file\n"), operator.file("out"), \
         operator.file("err")
     with open(source) as i, open(target, "w") as o, open(errors, "w") as e:
         operator.do(*inside, "sh", "-c", "cat; echo wrong >&2", stdin=i, stdout=o, stderr=e)
-    assert (target.read_text(), operator.put_aside(errors.read_text())) == ("from a file\n", "wrong\n")
+    assert (target.read_text(), errors.read_text()) == ("from a file\n", "wrong\n")
 
 
 def test_much_through_files(operator, inside, big):
@@ -183,7 +181,8 @@ def test_null(operator, inside):
 
 def test_full_disk_outside(operator):
     with open("/dev/full", "w") as full:
-        process = operator.start("-q", "--", "sh", "-c", "trap '' PIPE; while echo x; do :; done; exit 5",
+        process = operator.start("-q", "--", "sh", "-c",
+                                 "trap '' PIPE; while echo x; do :; done; exit 5",
                                  stdout=full, stderr=subprocess.DEVNULL)
         assert process.wait(SECONDS) == 5
 
@@ -204,7 +203,7 @@ def test_named_pipe(operator):
     assert process.communicate(timeout=SECONDS)[0] == b"by name\n"
 
 
-# ---- sockets --------------------------------------------------------------------------------
+# ---- sockets ---------------------------------------------------------------------
 
 def test_sockets(operator, inside):
     """As an ssh server or inetd starts programs."""
@@ -245,7 +244,7 @@ def test_socket_is_not_passed_inside(operator):
     assert done.out == "False False False\n"
 
 
-# ---- less than three ------------------------------------------------------------------------
+# ---- less than three -------------------------------------------------------------
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&-", ">&- 2>&-", "<&- >&- 2>&-"])
 @pytest.mark.parametrize("command", ["run", "exec"])
@@ -293,12 +292,13 @@ def test_folder_as_input(operator, inside):
 def test_output_that_cannot_be_written(operator):
     """Open, but for reading only: the agent is told by an error, as outside."""
     with open("/dev/zero") as f:
-        process = operator.start("-q", "--", "sh", "-c", "trap '' PIPE; while echo x; do :; done; exit 5",
+        process = operator.start("-q", "--", "sh", "-c",
+                                 "trap '' PIPE; while echo x; do :; done; exit 5",
                                  stdout=f, stderr=subprocess.DEVNULL)
         assert process.wait(SECONDS) == 5
 
 
-# ---- what outlives the agent --------------------------------------------------------------------
+# ---- what outlives the agent -----------------------------------------------------
 
 def test_background_processes_do_not_hold_the_output(operator):
     done = operator.sh("sleep 1000 & echo started")

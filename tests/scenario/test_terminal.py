@@ -34,7 +34,8 @@ def inside(request, operator):
 
 
 def test_it_is_a_terminal(operator, terminal, inside):
-    t = terminal(*inside, "sh", "-c", "for n in 0 1 2; do test -t $n && echo t$n; done; tty; echo $TERM")
+    t = terminal(*inside, "sh", "-c", "for n in 0 1 2; do test -t $n && echo t$n; done;"
+                 "tty; echo $TERM")
     assert t.end() == 0
     assert t.text == "t0\r\nt1\r\nt2\r\n/dev/pts/0\r\nxterm-test\r\n"
 
@@ -205,11 +206,12 @@ def test_hang_up(operator, terminal):
     assert not is_alive(pid)
 
 
-# ---- when there is none, or it is not wanted -----------------------------------------------
+# ---- when there is none, or it is not wanted -------------------------------------
 
 def test_no_tty(operator, terminal, inside):
     t = terminal(*inside[:2], "-T", *inside[2:], "sh", "-c",
-                 "for n in 0 1 2; do test -t $n && echo t$n; done; echo no; echo ${TERM-unset}; ls /dev/pts")
+                 "for n in 0 1 2; do test -t $n && echo t$n; done; echo no; echo ${TERM-unset};"
+                 "ls /dev/pts")
     assert t.end() == 0
     assert t.text == "no\r\nunset\r\nptmx\r\n"
     assert t.settings() == t.before
@@ -269,7 +271,7 @@ def test_term_is_not_set_where_the_operator_has_none(operator, terminal):
     assert t.end() == 0 and t.text == "unset\r\n"
 
 
-# ---- in a shell of the operator's ------------------------------------------------------------
+# ---- in a shell of the operator's ------------------------------------------------
 
 @pytest.fixture
 def shell(operator, terminal):
@@ -314,7 +316,7 @@ def test_in_the_background_and_reading(operator, shell):
 
 def test_in_the_foreground_after_another(operator, shell):
     for n in range(3):
-        shell.type(f"$C run -q sh -c 'read x; echo g''ot $x'\n")
+        shell.type("$C run -q sh -c 'read x; echo g''ot $x'\n")
         wait_until(lambda: operator.running(), "the cell runs")
         shell.type(f"word{n}\n")
         shell.expect(f"got word{n}\r\n")

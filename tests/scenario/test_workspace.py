@@ -1,11 +1,10 @@
 """The workspace: three ways to grant it, and what `diff` shows of the default one."""
 import json
 import os
-import subprocess
 
 import pytest
 
-from operators import SECONDS, only_root
+from operators import only_root
 from terminal import Terminal
 from trees import seen_inside, tree
 
@@ -21,7 +20,7 @@ def changes(operator, id, *words):
     return operator.cloister("diff", "--name-status", id, *words).ok().splitlines()
 
 
-# ---- modes -------------------------------------------------------------------------------
+# ---- modes -----------------------------------------------------------------------
 
 def test_overlay_is_the_default(operator, workspace):
     before = tree(workspace)
@@ -130,7 +129,7 @@ def test_somebody_elses_workspace(operator, workspace):
         assert (st.st_uid, st.st_gid) == (4321, 5432), path
 
 
-# ---- what is kept ----------------------------------------------------------------------------
+# ---- what is kept ----------------------------------------------------------------
 
 def test_nothing_is_kept_of_no_change(operator, workspace):
     done = operator.sh("cat a d/b >/dev/null; find . | wc -l", "-w", workspace)
@@ -171,11 +170,12 @@ def test_discard(operator, workspace):
         operator.cloister(command, id).sentence(id)
 
 
-# ---- diff --------------------------------------------------------------------------------------
+# ---- diff ------------------------------------------------------------------------
 
 def test_text(operator, workspace):
-    id = operator.change(workspace, "echo more >>a; rm d/b; echo x >new; ln -s a link; chmod +x d/e/c")
-    assert operator.cloister("diff", id).ok() == f"""\
+    id = operator.change(workspace, "echo more >>a; rm d/b; echo x >new; ln -s a link;"
+                         "chmod +x d/e/c")
+    assert operator.cloister("diff", id).ok() == """\
 M a
 --- a/a
 +++ b/a
@@ -303,7 +303,7 @@ def test_links_are_not_followed(operator, workspace):
     assert "top secret" not in said and str(secret) in said
 
 
-# ---- sizes ----------------------------------------------------------------------------------------
+# ---- sizes -----------------------------------------------------------------------
 
 def test_sparse_file(operator, workspace):
     id = operator.change(workspace, "truncate -s 1G sparse; printf end | dd of=sparse bs=1 "

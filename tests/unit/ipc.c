@@ -67,6 +67,22 @@ TEST(ipc_end_and_nothing_yet)
 	CHECK_ERR(ipc_receive(p.ends[1], &in, NULL), EPIPE);
 }
 
+/* The last words of a process that did not listen. */
+TEST(ipc_last_words_are_heard)
+{
+	OWN(close_pair) struct pair p = make_pair();
+	OWN(ipc_message_free) struct ipc_message in = {0};
+	OWN(buf_free) struct buf out;
+
+	ipc_begin(&out, 5);
+	CHECK_OK(ipc_send(p.ends[0], &out, NULL, 0, NULL));
+	CHECK_OK(ipc_send(p.ends[1], &out, NULL, 0, NULL));
+	close(p.ends[0]);
+	p.ends[0] = -1;
+	CHECK_OK(ipc_receive(p.ends[1], &in, NULL));
+	CHECK(in.type == 5);
+}
+
 TEST(ipc_refuses_what_is_no_message)
 {
 	OWN(close_pair) struct pair p = make_pair();

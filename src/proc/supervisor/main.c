@@ -123,7 +123,7 @@ judge_missing(struct supervisor *sv, unsigned missing, const char *why, struct e
 		         names[0] == '\0' ? "" : ", ", rows[i].name);
 	}
 	if (names[0] != '\0' && is_first_time(sv, "told-limits"))
-		supervisor_say(sv, "cells have no limit on %s here: %s (this is said once)", names, why);
+		supervisor_say(sv, "%s (this is said once)", why);
 	return 0;
 }
 
@@ -422,8 +422,7 @@ start(struct supervisor *sv, struct err *err)
 	struct timespec ts;
 	int r;
 
-	/* The clock that files are stamped with. */
-	clock_gettime(CLOCK_REALTIME_COARSE, &ts);
+	clock_gettime(CLOCK_REALTIME, &ts);
 	sv->started_ns = (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
 	r = make_cgroup(sv, err);
 	if (r == 0 && (has_overlay(&sv->spec) || sv->spec.detached))

@@ -159,14 +159,24 @@ tell_spawn_error(struct supervisor *sv)
 	return sv->spawn_error == ENOENT ? 127 : 126;
 }
 
+/* What the operator calls the cell. */
+static const char *
+called(const struct supervisor *sv)
+{
+	return sv->spec.name[0] != '\0' ? sv->spec.name : sv->spec.id;
+}
+
 int
 supervisor_status(struct supervisor *sv)
 {
 	tell_cause(sv);
+	if (sv->stdio.write_error != 0)
+		supervisor_say(sv, "cannot write all of the command's output: %s",
+		               strerrordesc_np(sv->stdio.write_error));
 	if (sv->spawn_error != 0)
 		return tell_spawn_error(sv);
 	if (sv->cause[0] != '\0')
-		supervisor_say(sv, "cell %s ended: %s", sv->spec.id, sv->cause);
+		supervisor_say(sv, "cell %s: %s", called(sv), sv->cause);
 	if (sv->agent_exited && WIFEXITED(sv->agent_status))
 		return WEXITSTATUS(sv->agent_status);
 	if (sv->agent_exited && WIFSIGNALED(sv->agent_status))
@@ -340,8 +350,8 @@ keep_state(struct supervisor *sv, int status)
 		supervisor_say(sv, "%s", err.text);
 	if (record.n_changes > 0 && sv->spawn_error == 0)
 		supervisor_say(sv, "the workspace's changes are kept: `cloister diff %s`, then "
-		               "`cloister apply %s` or `cloister discard %s`", sv->spec.id,
-		               sv->spec.id, sv->spec.id);
+		               "`cloister apply %s` or `cloister discard %s`", called(sv), called(sv),
+		               called(sv));
 }
 
 void
