@@ -135,8 +135,8 @@ ns_make_target(int root, const char *path, bool file, struct err *err)
 	if (dir < 0)
 		return dir;
 	if (!is_own(dir, root))
-		return err_set(err, ENOENT, "'%s' does not exist in the cell, and making it would "
-		               "write to what another grant gave: make it there first", path);
+		return err_set(err, ENOENT, "'%s' does not exist in the cell and is not made, because "
+		               "what it would be in is the host's: choose another place", path);
 	if (file ? mknodat(dir, name, S_IFREG | 0644, 0) < 0 : mkdirat(dir, name, 0755) < 0)
 		return err_errno(err, "cannot make '%s' in the cell", path);
 	fd = openat(dir, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
