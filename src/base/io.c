@@ -52,7 +52,8 @@ int
 read_file_at(int dirfd, const char *path, size_t max, char **ret_text,
              size_t *ret_len, struct err *err)
 {
-	OWN(closep) int fd = openat(dirfd, path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	OWN(closep) int fd = openat(dirfd, path, O_RDONLY | O_CLOEXEC | O_NOCTTY |
+	                            O_NONBLOCK);
 	OWN(freep) char *text = NULL;
 	size_t len = 0, cap = 0;
 	ssize_t n = 1;

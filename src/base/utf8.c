@@ -38,7 +38,10 @@ bool
 utf8_is_control(uint32_t code)
 {
 	return code < 0x20 || (code >= 0x7f && code < 0xa0) ||
-	       code == 0x061c || code == 0x200e || code == 0x200f ||
+	       code == 0x00ad || code == 0x061c || code == 0x115f || code == 0x180e ||
+	       code == 0x3164 || (code >= 0x200b && code <= 0x200f) ||
+	       (code >= 0x2060 && code <= 0x2064) || (code >= 0xfe00 && code <= 0xfe0d) ||
+	       (code >= 0xe0100 && code <= 0xe01ef) ||
 	       (code >= 0x2028 && code <= 0x202e) ||
 	       (code >= 0x2066 && code <= 0x2069) ||
 	       code == 0xfeff || (code >= 0xfff9 && code <= 0xfffb) ||

@@ -72,6 +72,7 @@ struct cell_record {
 	uint32_t status;                /* exit status as `run` gives it */
 	char cause[256];                /* "" or the limit that struck */
 	uint32_t n_changes;             /* how many folders under changes/ */
+	char incomplete[256];           /* "" or why not all changes could be kept */
 };
 int cell_record_write(int state_dir, const struct cell_record *record, struct err *err);
 int cell_record_read(int state_dir, struct cell_record *ret_record, struct err *err);

@@ -14,7 +14,7 @@
 #include "base/tree.h"
 #include "cell/cell_dirs.h"
 
-#define RECORD_VERSION 1
+#define RECORD_VERSION 2
 
 int
 cell_state_make(const struct cell_spec *spec, int *ret_dir, struct err *err)
@@ -82,6 +82,7 @@ cell_record_write(int state_dir, const struct cell_record *record, struct err *e
 	buf_put_u32(&b, record->status);
 	buf_put_str(&b, record->cause);
 	buf_put_u32(&b, record->n_changes);
+	buf_put_str(&b, record->incomplete);
 	if (buf_failed(&b))
 		return err_set(err, EFBIG, "the cell's record is too large");
 	fd = openat(state_dir, "record.new", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
@@ -99,7 +100,7 @@ static int
 get_record(struct buf *b, struct cell_record *record, struct err *err)
 {
 	uint32_t version;
-	const char *cause;
+	const char *cause, *incomplete;
 	int r;
 
 	if (buf_get_u32(b, &version) < 0 || version != RECORD_VERSION)
@@ -110,9 +111,11 @@ get_record(struct buf *b, struct cell_record *record, struct err *err)
 	if (buf_get_u64(b, &record->started_ns) < 0 || buf_get_u64(b, &record->ended_ns) < 0 ||
 	    buf_get_u32(b, &record->status) < 0 || buf_get_str(b, &cause) < 0 ||
 	    buf_get_u32(b, &record->n_changes) < 0 ||
-	    record->n_changes > CELL_GRANTS_MAX || buf_left(b) != 0)
+	    record->n_changes > CELL_GRANTS_MAX || buf_get_str(b, &incomplete) < 0 ||
+	    buf_left(b) != 0)
 		return err_set(err, EBADMSG, "it is malformed");
 	snprintf(record->cause, sizeof(record->cause), "%s", cause);
+	snprintf(record->incomplete, sizeof(record->incomplete), "%s", incomplete);
 	return 0;
 }
 

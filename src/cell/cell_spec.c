@@ -199,6 +199,15 @@ cell_spec_free(struct cell_spec *spec)
 	*spec = (struct cell_spec){0};
 }
 
+bool
+cell_spec_has_overlay(const struct cell_spec *spec)
+{
+	for (size_t i = 0; i < spec->n_grants; i++)
+		if (spec->grants[i].access == CELL_OVERLAY)
+			return true;
+	return false;
+}
+
 int
 cell_make_id(char ret_id[CELL_ID_LEN + 1], struct err *err)
 {

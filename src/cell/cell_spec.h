@@ -66,6 +66,7 @@ void cell_spec_put(struct buf *b, const struct cell_spec *spec);
 /* On failure *ret_spec is untouched; on success the caller frees it. */
 int cell_spec_get(struct buf *b, struct cell_spec *ret_spec, struct err *err);
 void cell_spec_free(struct cell_spec *spec);    /* for OWN() too */
+bool cell_spec_has_overlay(const struct cell_spec *spec);
 
 /* A fresh random id. */
 int cell_make_id(char ret_id[CELL_ID_LEN + 1], struct err *err);

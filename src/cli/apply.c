@@ -118,6 +118,10 @@ apply_all(struct apply *apply, struct changes *changes, char *const *paths, stru
 	struct apply look = { .force = apply->force, .dry_run = true, .silent = true };
 	int r;
 
+	/* What is missing could stand for a deletion. */
+	if (changes->record.incomplete[0] != '\0' && !apply->force)
+		return err_set(err, EIO, "not all changes of this cell are there, so nothing is applied "
+		               "(--force does it all the same): %s", changes->record.incomplete);
 	r = changes_check_paths(changes, paths, err);
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);

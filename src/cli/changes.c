@@ -127,7 +127,9 @@ changes_check_paths(const struct changes *changes, char *const *paths, struct er
 void
 changes_print_path(FILE *out, const struct changes_part *part, const char *path)
 {
-	if (!part->main)
-		fprintf(out, "%s/", part->grant->host);
+	if (!part->main) {
+		text_print_safe(out, part->grant->host, strlen(part->grant->host), false);
+		fputc('/', out);
+	}
 	text_print_safe(out, path, strlen(path), false);
 }

@@ -38,7 +38,8 @@ int changes_check_paths(const struct changes *changes, char *const *paths, struc
 void changes_print_path(FILE *out, const struct changes_part *part, const char *path);
 
 /* diff_text.c: a unified diff of two open files (-1: none), by diff(1) in a process
- * that can read and nothing else.  LABELs are what the files are called. */
+ * that can read and nothing else.  LABELs are what the files are called.  -E2BIG if
+ * they are too large for that, or something else is wrong with them. */
 int diff_print_text(int old, int new, const char *old_label, const char *new_label,
                     bool colour, struct err *err);
 #endif

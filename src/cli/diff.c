@@ -25,7 +25,7 @@ const struct cli_option cli_diff_options[] = {
 struct diff {
 	bool names, json, colour;
 	struct json out;
-	size_t shown, held;
+	size_t shown, held, hidden;
 };
 
 static int
@@ -106,6 +106,7 @@ show_text(struct diff *diff, const struct changes_part *part,
 	OWN(closep) int old = -1, new = -1;
 	OWN(freep) char *old_label = str_format("a/%s", change->path);
 	OWN(freep) char *new_label = str_format("b/%s", change->path);
+	int r;
 
 	if (S_ISREG(change->old_mode))
 		old = workspace_open(part->ws.real, change->path, err);
@@ -115,8 +116,15 @@ show_text(struct diff *diff, const struct changes_part *part,
 		return err_errno(err, "cannot show a change");
 	if ((S_ISREG(change->old_mode) && old < 0) || (S_ISREG(change->mode) && new < 0))
 		return -err->code;
-	return diff_print_text(old, new, old < 0 ? "/dev/null" : old_label,
-	                       new < 0 ? "/dev/null" : new_label, diff->colour, err);
+	r = diff_print_text(old, new, old < 0 ? "/dev/null" : old_label,
+	                    new < 0 ? "/dev/null" : new_label, diff->colour, err);
+	if (r != -E2BIG)
+		return r;
+	/* Not shown must not look like nothing there. */
+	printf("  (contents not shown: %llu bytes that diff could not compare)\n",
+	       (unsigned long long)change->size);
+	diff->hidden++;
+	return 0;
 }
 
 static int
@@ -209,6 +217,10 @@ cmd_diff(int argc, char **argv)
 		putchar('\n');
 	}
 	fflush(stdout);
+	if (r == 0 && changes.record.incomplete[0] != '\0')
+		return cli_failf("these are not all changes: %s", changes.record.incomplete);
+	if (r == 0 && diff.hidden > 0)
+		return cli_failf("%zu files could not be shown: look at them in a cell", diff.hidden);
 	if (r == 0 && diff.shown == 0 && argv[rest + 1] != NULL)
 		r = err_set(&err, ENOENT, "cell %s changed nothing at '%s'", changes.entry.id,
 		            argv[rest + 1]);

@@ -94,7 +94,9 @@ diff_print_text(int old, int new, const char *old_label, const char *new_label, 
 		;
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 4)
 		return err_set(err, ENOENT, "there is no /usr/bin/diff: use --name-status");
-	if (!WIFEXITED(status) || WEXITSTATUS(status) > 2)
-		return err_set(err, EIO, "diff could not be run safely here: use --name-status");
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 3)
+		return err_set(err, EPERM, "diff could not be run safely here: use --name-status");
+	if (!WIFEXITED(status) || WEXITSTATUS(status) > 1)
+		return err_set(err, E2BIG, "diff gave up on it");
 	return 0;
 }

@@ -118,9 +118,13 @@ add_git_folder(struct run *run, const char *workspace, enum cell_access access,
 	if (r < 0 || common == NULL || is_beneath(common, workspace))
 		return r;
 	r = add_grant(run, common, NULL, access, &grant, err);
-	if (r == 0)
-		grant->workspace = grant->git_dir = true;
-	return r;
+	if (r < 0)
+		return r;
+	grant->workspace = grant->git_dir = true;
+	/* What was checked is what is granted, also if somebody is at it just now. */
+	if (strcmp(grant->host, common) != 0)
+		return err_set(err, EAGAIN, "the git folder '%s' was moved meanwhile", common);
+	return 0;
 }
 
 int

@@ -10,6 +10,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -34,6 +35,22 @@ relay_is_ready(int fd, short events)
 	return poll(&p, 1, 0) == 1;
 }
 
+ssize_t
+relay_read_pipe(int fd, void *data, size_t len)
+{
+	struct iovec iov = { .iov_base = data, .iov_len = len };
+	ssize_t n = preadv2(fd, &iov, 1, -1, RWF_NOWAIT);
+
+	if (n >= 0 || errno != EOPNOTSUPP)
+		return n;
+	/* Before Linux 6.4: a second reader could still get in between. */
+	if (!relay_is_ready(fd, POLLIN)) {
+		errno = EAGAIN;
+		return -1;
+	}
+	return read(fd, data, len);
+}
+
 /* Neither call may block: sockets are told so, everything else is asked first
  * and written to in pieces that a pipe which says it is writable must take. */
 static ssize_t
@@ -43,6 +60,8 @@ relay_read(struct relay *relay, void *data, size_t len)
 
 	if (n >= 0 || errno != ENOTSOCK)
 		return n;
+	if (relay->from_pipe)
+		return relay_read_pipe(relay->from.fd, data, len);
 	if (!relay->always_from && !relay_is_ready(relay->from.fd, POLLIN)) {
 		errno = EAGAIN;
 		return -1;
@@ -155,6 +174,8 @@ relay_ready(void *arg, uint32_t events)
 int
 relay_start(struct relay *relay, struct loop *loop, int from, int to, struct err *err)
 {
+	struct stat st;
+
 	relay->loop = loop;
 	relay->from = (struct loop_source){ .fd = from, .ready = relay_ready, .arg = relay };
 	relay->to = (struct loop_source){ .fd = to, .ready = relay_ready, .arg = relay };
@@ -167,6 +188,7 @@ relay_start(struct relay *relay, struct loop *loop, int from, int to, struct err
 	relay->always_from = loop_watch(loop, &relay->from, EPOLLIN, NULL) == -EPERM;
 	/* Whether it can be watched at all, without watching it yet. */
 	relay->always_to = to < 0 || loop_watch(loop, &relay->to, EPOLLOUT, NULL) == -EPERM;
+	relay->from_pipe = fstat(from, &st) == 0 && S_ISFIFO(st.st_mode);
 	relay->may_block = !relay->always_to && (fcntl(to, F_GETFL) & O_NONBLOCK) == 0;
 	relay_rewatch(relay);
 	return 0;

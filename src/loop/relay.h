@@ -7,6 +7,7 @@
 #define CLOISTER_RELAY_H
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 #include "loop/loop.h"
 
@@ -23,6 +24,7 @@ struct relay {
 	bool always_from, always_to;    /* regular files are always ready */
 	int error;                      /* why TO took no more, if it was not EPIPE */
 	bool may_block;                 /* TO has no O_NONBLOCK of ours */
+	bool from_pipe;
 	struct loop_timer again;        /* steps a relay that nothing can wake */
 	/* Called once, at the end of FROM (all of it carried) or when TO takes no
 	 * more.  It may free the relay. */
@@ -39,6 +41,10 @@ int relay_start(struct relay *relay, struct loop *loop, int from, int to,
 void relay_flush(struct relay *relay);
 /* Stop; nothing more is called. */
 void relay_drop(struct relay *relay);
+
+/* Read from a pipe that others may read too, without ever waiting; -1 and EAGAIN if
+ * there is nothing. */
+ssize_t relay_read_pipe(int fd, void *data, size_t len);
 
 /* The same open terminal, pipe or device as FD through a description of our own
  * that does not block; a duplicate of FD where that cannot be had. */

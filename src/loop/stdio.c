@@ -33,6 +33,7 @@ stdio_init(struct stdio *s, struct loop *loop, void (*ended)(void *arg), void *a
 {
 	*s = (struct stdio){ .loop = loop, .in_fd = -1, .out_fd = -1, .err_fd = -1,
 	                     .host_in = -1, .host_out = -1, .host_err = -1,
+	                     .in_unread = -1,
 	                     .ended = ended, .arg = arg };
 }
 
@@ -128,7 +129,7 @@ stop_peeking(struct stdio *s)
 	loop_unwatch(s->loop, &s->peek_in);
 	if (s->peeked > 0 && ioctl(s->in_fd, FIONREAD, &unread) == 0 &&
 	    (size_t)unread < s->peeked)
-		(void)!read(s->host_in, taken, s->peeked - (size_t)unread);
+		(void)relay_read_pipe(s->host_in, taken, s->peeked - (size_t)unread);
 	s->peeked = 0;
 }
 
@@ -194,6 +195,10 @@ carry_in(struct stdio *s, int *ret_inside, struct err *err)
 	s->host_in = open_own(STDIN_FILENO, O_RDONLY);
 	s->in.done = input_done;
 	s->in.arg = s;
+	if (S_ISREG(st.st_mode)) {
+		s->in_start = lseek(s->host_in, 0, SEEK_CUR);
+		s->in_unread = fcntl(ends[0], F_DUPFD_CLOEXEC, 3);
+	}
 	if (S_ISFIFO(st.st_mode) && fcntl(s->in_fd, F_SETPIPE_SZ, 4096) == 4096)
 		return start_peeking(s, err);
 	return relay_start(&s->in, s->loop, s->host_in, s->in_fd, err);
@@ -311,15 +316,19 @@ stdio_carry_terminal(struct stdio *s, int master, struct err *err)
 static void
 give_back(struct stdio *s)
 {
-	off_t ahead = (off_t)s->in.len;
+	off_t ahead = (off_t)s->in.len, now = lseek(s->host_in, 0, SEEK_CUR);
 	int left = 0;
 
-	if (s->in.data == NULL || !s->in.always_from)
+	if (s->in_unread < 0 || now < 0)
 		return;
-	if (ioctl(s->in_fd, FIONREAD, &left) == 0)
+	if (ioctl(s->in_unread, FIONREAD, &left) == 0)
 		ahead += left;
+	/* The process can write to its own pipe: never back beyond the beginning. */
+	if (ahead > now - s->in_start)
+		ahead = now - s->in_start;
 	if (ahead > 0)
 		(void)lseek(s->host_in, -ahead, SEEK_CUR);
+	close_own(&s->in_unread);
 }
 
 bool
@@ -346,6 +355,7 @@ stdio_close(struct stdio *s)
 	                     &s->host_err };
 
 	stop_peeking(s);
+	give_back(s);
 	relay_drop(&s->in);
 	relay_drop(&s->out);
 	relay_drop(&s->errors);

@@ -16,6 +16,9 @@ struct stdio {
 	struct relay in, out, errors;
 	int in_fd, out_fd, err_fd;              /* our ends of the cell's */
 	int host_in, host_out, host_err;        /* ours of the operator's, not blocking */
+	/* A file that is read: what the process leaves of it is given back. */
+	int in_unread;                          /* its end of the pipe, to look at only */
+	off_t in_start;
 	/* A pipe that is read: until the process reads, nothing is taken from it. */
 	struct loop_source peek_host, peek_in;
 	size_t peeked;                          /* shown to the process, still in the pipe */

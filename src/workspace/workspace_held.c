@@ -48,6 +48,9 @@ static const char *const held_anywhere[] = {
 	".augment", ".aider.conf.yml",
 
 	/* On starting a debugger or an interpreter here. */
+	".sl/config", "rust-analyzer.toml", ".rust-analyzer.toml", "rust-toolchain.toml",
+	"rust-toolchain", ".iex.exs", ".octaverc", "jupyter_*_config.py", ".pylintrc",
+	".arcconfig", ".ycm_extra_conf.py", ".vimspector.json", ".lazy.lua",
 	".gdbinit", ".lldbinit", ".pdbrc", ".pdbrc.py", ".perldb", ".irbrc", ".pryrc",
 	".rdbgrc", ".Rprofile", ".Renviron", ".RData", ".ghci", ".ocamlinit", ".utop",
 	".psqlrc", ".sqliterc", ".my.cnf", ".lessfilter",

@@ -78,6 +78,7 @@ CASES = [
     Case("core", "core-limit"),
     Case("seccomp-setid", "setuid-planted"),
     Case("seccomp-aio", "exhaust-aio"),
+    Case("seccomp-lease", "readonly-lease"),
     # How much.
     Case("limit-memory", "limit-memory-heap", ROOT),
     Case("limit-pids", "limit-pids", ROOT),

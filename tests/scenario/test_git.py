@@ -93,8 +93,8 @@ def worktree(operator, repo):
 
 def test_worktree(operator, repo, worktree):
     assert (worktree / ".git").is_file()
-    id = operator.change(worktree, f"{AGENT} git status --porcelain; git log --format=%s; echo more >>a;"
-                         "git add .; git commit -q -m second")
+    id = operator.change(worktree, f"{AGENT} git status --porcelain; git log --format=%s;"
+                         "echo more >>a; git add .; git commit -q -m second")
     assert git(operator, worktree, "log --format=%s") == "first\n"
     done = operator.cloister("apply", id)
     assert done.status == 0, done
@@ -120,8 +120,8 @@ def test_worktree_config_and_hooks_are_held(operator, repo, worktree):
 
 @pytest.mark.parametrize("mode", ["rw", "ro"])
 def test_worktree_other_modes(operator, repo, worktree, mode):
-    said = operator.sh(f"{AGENT} git log --format=%s; echo x >f && git add f && git commit -q -m second;"
-                       "git log --format=%s", "-w", f"{worktree}:{mode}")
+    said = operator.sh(f"{AGENT} git log --format=%s;"
+                       "echo x >f && git add f && git commit -q -m second; git log --format=%s", "-w", f"{worktree}:{mode}")
     assert said.out == ("first\nsecond\nfirst\n" if mode == "rw" else "first\nfirst\n")
     assert git(operator, worktree, "log --format=%s").startswith(
         "second" if mode == "rw" else "first")

@@ -110,8 +110,9 @@ def test_job_control(operator, terminal, inside, shell):
     t = terminal(*inside, shell, "-i")
     t.type("PS1='pr''ompt:'\n")
     t.expect("prompt:")
-    t.type("/usr/bin/python3 -Ic 'import os, signal as s; s.signal(s.SIGCONT, lambda *a: os.write(1,"
-           " b\"resumed\\n\")); os.write(1, b\"first\\n\"); [s.pause() for _ in range(9)]'\n")
+    t.type("/usr/bin/python3 -Ic 'import os, signal as s; s.pthread_sigmask(s.SIG_BLOCK, [s.SIGCONT]);"
+           " os.write(1, b\"first\\n\"); s.sigwait([s.SIGCONT]); os.write(1, b\"resumed\\n\");"
+           " s.pause()'\n")
     t.expect("\r\nfirst\r\n")
     t.type("\x1a")
     t.expect("(?i)stopped|suspended")

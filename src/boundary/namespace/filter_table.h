@@ -43,7 +43,7 @@ enum filter_group {
 	GROUP_CLONE, GROUP_SOCKET, GROUP_IOCTL, GROUP_ARCH, GROUP_KEYRING, GROUP_IOURING,
 	GROUP_BPF, GROUP_PERF, GROUP_UFFD, GROUP_MOUNT, GROUP_NOTIFY, GROUP_HANDLE,
 	GROUP_PIDFD, GROUP_PERSONALITY, GROUP_PRCTL, GROUP_MKNOD, GROUP_FANOTIFY, GROUP_CORE,
-	GROUP_SETID, GROUP_AIO,
+	GROUP_SETID, GROUP_AIO, GROUP_LEASE,
 	GROUPS
 };
 
@@ -175,6 +175,13 @@ static const struct filter_case filter_fchmodat[] = {
 	{ ALLOW, { END } },
 };
 
+/* A lease on a file of the host, even one that can only be read, makes whoever opens it
+ * there wait; a notification tells of what others do. */
+static const struct filter_case filter_fcntl[] = {
+	{ DENY,  { IS(1, F_SETLEASE, F_NOTIFY) } },
+	{ ALLOW, { END } },
+};
+
 /* No type at all means a regular file. */
 static const struct filter_case filter_mknod[] = {
 	{ ALLOW, { BITS(1, S_IFMT | SETID, 0, S_IFREG, S_IFIFO, S_IFSOCK) } },
@@ -231,7 +238,8 @@ static const struct filter_row filter_agent[] = {
 	/* Descriptors and bytes. */
 	{ "read readv pread64 preadv preadv2 write writev pwrite64 pwritev pwritev2 lseek "
 	  "sendfile splice tee vmsplice copy_file_range readahead fadvise64", .verdict = ALLOW },
-	{ "close close_range dup dup2 dup3 fcntl flock pipe pipe2", .verdict = ALLOW },
+	{ "fcntl", .cases = filter_fcntl, .group = GROUP_LEASE },
+	{ "close close_range dup dup2 dup3 flock pipe pipe2", .verdict = ALLOW },
 	{ "poll ppoll select pselect6 epoll_create epoll_create1 epoll_ctl epoll_wait "
 	  "epoll_pwait epoll_pwait2 eventfd eventfd2 signalfd signalfd4", .verdict = ALLOW },
 	{ "timerfd_create timerfd_settime timerfd_gettime inotify_init inotify_init1 "
@@ -429,7 +437,7 @@ static const struct filter_row filter_supervisor[] = {
 	{ "epoll_create1 epoll_ctl epoll_wait epoll_pwait epoll_pwait2 poll ppoll eventfd2 "
 	  "timerfd_create timerfd_settime timerfd_gettime signalfd4", .verdict = ALLOW },
 	{ "accept4 recvmsg sendmsg recvfrom sendto getsockopt setsockopt getsockname "
-	  "getpeername shutdown socketpair splice tee", .verdict = ALLOW },
+	  "getpeername shutdown socketpair splice tee preadv2", .verdict = ALLOW },
 	{ "ioctl", .cases = filter_terminal },
 	/* The cell's end: its processes, its cgroup, its files. */
 	{ "kill pidfd_open pidfd_send_signal waitid wait4", .verdict = ALLOW },
@@ -507,7 +515,7 @@ static const char *const filter_groups[GROUPS] = {
 	[GROUP_PRCTL] = "seccomp-prctl",
 	[GROUP_MKNOD] = "seccomp-mknod",
 	[GROUP_FANOTIFY] = "seccomp-fanotify", [GROUP_CORE] = "seccomp-core",
-	[GROUP_SETID] = "seccomp-setid", [GROUP_AIO] = "seccomp-aio",
+	[GROUP_SETID] = "seccomp-setid", [GROUP_AIO] = "seccomp-aio", [GROUP_LEASE] = "seccomp-lease",
 };
 
 /* Numbers of calls younger than some libseccomp that we build with.  Since 5.1 all

@@ -121,15 +121,6 @@ await_ready(const struct cell_spec *spec, struct boundary_cell *cell, struct err
 	}
 }
 
-static bool
-has_overlay(const struct cell_spec *spec)
-{
-	for (size_t i = 0; i < spec->n_grants; i++)
-		if (spec->grants[i].access == CELL_OVERLAY)
-			return true;
-	return false;
-}
-
 static int
 open_namespace(const struct boundary_cell *cell, const char *kind)
 {
@@ -185,7 +176,7 @@ start_plan(struct ns_plan *plan, struct boundary_cell *cell, struct err *err)
 	closep(&plan->channel);
 	plan->channel = -1;
 	/* The namespace is open before an agent runs in it, and can vanish. */
-	if (r == 0 && has_overlay(plan->spec))
+	if (r == 0 && cell_spec_has_overlay(plan->spec))
 		r = open_userns(cell, err);
 	if (r == 0)
 		r = let_go(plan, cell, err);

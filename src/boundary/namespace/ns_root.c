@@ -165,7 +165,8 @@ make_dev(int root, struct err *err)
 /* What /proc tells of the host or could change in it.  Most of it is guarded by
  * the agent being nobody outside; this does not rest on that. */
 static const char *const masked_files[] = {
-	"proc/cmdline", "proc/config.gz", "proc/crypto", "proc/diskstats", "proc/interrupts",
+	"proc/buddyinfo", "proc/cmdline", "proc/config.gz", "proc/consoles", "proc/locks",
+	 "proc/crypto", "proc/diskstats", "proc/interrupts",
 	"proc/iomem", "proc/ioports", "proc/kallsyms", "proc/kcore", "proc/key-users",
 	"proc/keys", "proc/kmsg", "proc/kpagecgroup", "proc/kpagecount", "proc/kpageflags",
 	"proc/latency_stats", "proc/mdstat", "proc/modules", "proc/mtrr", "proc/pagetypeinfo",

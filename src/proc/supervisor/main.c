@@ -151,15 +151,6 @@ make_cgroup(struct supervisor *sv, struct err *err)
 	return r < 0 ? r : judge_missing(sv, missing, why, err);
 }
 
-static bool
-has_overlay(const struct cell_spec *spec)
-{
-	for (size_t i = 0; i < spec->n_grants; i++)
-		if (spec->grants[i].access == CELL_OVERLAY)
-			return true;
-	return false;
-}
-
 /* Folders for the changes, each the inner root's, who will fill it. */
 static int
 make_change_folders(struct supervisor *sv, struct err *err)
@@ -170,7 +161,7 @@ make_change_folders(struct supervisor *sv, struct err *err)
 
 	sv->has_inner_root = owner != geteuid();
 
-	if (!has_overlay(&sv->spec))
+	if (!cell_spec_has_overlay(&sv->spec))
 		return 0;
 	if (mkdirat(sv->state, CELL_CHANGES, 0700) < 0)
 		return err_errno(err, "cannot make room for the workspace's changes");
@@ -425,7 +416,7 @@ start(struct supervisor *sv, struct err *err)
 	clock_gettime(CLOCK_REALTIME, &ts);
 	sv->started_ns = (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
 	r = make_cgroup(sv, err);
-	if (r == 0 && (has_overlay(&sv->spec) || sv->spec.detached))
+	if (r == 0 && (cell_spec_has_overlay(&sv->spec) || sv->spec.detached))
 		r = cell_state_make(&sv->spec, &sv->state, err);
 	if (r == 0)
 		r = make_change_folders(sv, err);

@@ -304,7 +304,7 @@ remove_work_folder(struct supervisor *sv, size_t grant)
 }
 
 static size_t
-collect_all(struct supervisor *sv)
+collect_all(struct supervisor *sv, char incomplete[256])
 {
 	struct err err = {0};
 	size_t kept = 0;
@@ -315,8 +315,10 @@ collect_all(struct supervisor *sv)
 		remove_work_folder(sv, i);
 		if (is_empty(sv->cell.uppers[i]))
 			continue;
-		if (collect(sv, i, &err) < 0)
-			supervisor_say(sv, "%s", err.text);
+		if (collect(sv, i, &err) < 0) {
+			supervisor_complain(err.text);
+			snprintf(incomplete, 256, "%.255s", err.text);
+		}
 		kept++;
 	}
 	return kept;
@@ -336,7 +338,7 @@ keep_state(struct supervisor *sv, int status)
 	if (sv->state < 0)
 		return;
 	record.spec.env = no_env;
-	record.n_changes = (uint32_t)collect_all(sv);
+	record.n_changes = (uint32_t)collect_all(sv, record.incomplete);
 	record.ended_ns = now_ns();
 	memcpy(record.cause, sv->cause, sizeof(record.cause));
 	if (record.n_changes == 0 && (!sv->spec.detached || sv->spawn_error != 0)) {

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <linux/fs.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -465,6 +466,25 @@ probe_plant(int argc, char **argv)
 	return fchmod(fd, (mode_t)strtoul(argv[2], NULL, 8)) < 0 ? report_lost("fchmod") : 0;
 }
 
+/* A lease: whoever opens the file for writing has to wait. */
+static int
+probe_lease(int argc, char **argv)
+{
+	int fd = open(argv[0], O_RDONLY);
+
+	(void)argc;
+	if (fd < 0)
+		return report_lost(argv[0]);
+	report_ready();
+	signal(SIGIO, SIG_IGN);
+	if (fcntl(fd, F_SETLEASE, F_RDLCK) < 0)
+		return report_lost("F_SETLEASE");
+	printf("@made\n");
+	fflush(stdout);
+	for (;;)
+		pause();
+}
+
 const struct probe probes_files[] = {
 	{ "read",     "PATH...",             probe_read,    1 },
 	{ "climb",    "PATH",                probe_climb,   1 },
@@ -478,6 +498,7 @@ const struct probe probes_files[] = {
 	{ "loot",     "PATH",                probe_loot,    1 },
 	{ "handle",   "MOUNTED TYPE HEX",    probe_handle,  3 },
 	{ "suid",     "DIR MODE",            probe_suid,    2 },
+	{ "lease",    "PATH",                probe_lease,   1 },
 	{ "plant",    "REMOVE PATH MODE TEXT", probe_plant, 4 },
 	{ 0 }
 };

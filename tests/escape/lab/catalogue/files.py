@@ -70,6 +70,19 @@ def readonly_remount(w):
     return w.snapshot(folder) != before
 
 
+@probe("makes the host wait for a file that it may only read")
+def readonly_lease(w):
+    folder = granted(w)
+    cell = w.spawn("lease", folder / "file", ro=[folder])
+    cell.watch(lambda: cell.said("made") or cell.ended(), 10)
+    cell.check()
+    try:
+        os.close(os.open(folder / "file", os.O_WRONLY | os.O_NONBLOCK))
+    except BlockingIOError:
+        return True
+    return False
+
+
 @probe("gives a read-only file a second name in a writable grant")
 def hard_link(w):
     folder, writable = granted(w), w.folder("writable")
