@@ -91,7 +91,7 @@ void cgroup_free(struct cgroup *cg);        /* memory only; NULL is fine */
 void cgroup_freep(struct cgroup **cg);
 /* Kill what is left in, and remove, directories that cgroup_paths() named.
  * Only cgroups whose last part is "cloister-<id>" are touched. */
-void cgroup_clear_stale(const char *paths);
+int cgroup_clear_stale(const char *paths);
 
 /* For `cloister doctor`: what is there, as one sentence each. */
 struct cgroup_report {

@@ -349,7 +349,7 @@ adopt_stale(struct cgroup *cg, char *path)
 	p->between = version == 2 && cgroup_v2_has_between(p->path);
 }
 
-void
+int
 cgroup_clear_stale(const char *paths)
 {
 	OWN(freep) char *text = strdup(paths);
@@ -358,5 +358,5 @@ cgroup_clear_stale(const char *paths)
 
 	while (cg != NULL && (line = strsep(&rest, "\n")) != NULL)
 		adopt_stale(cg, line);
-	cgroup_destroy(cg);
+	return cg == NULL ? -ENOMEM : cgroup_destroy(cg);
 }

@@ -47,7 +47,7 @@ int cell_place_take(const struct cell_spec *spec, struct cell_place *ret_place,
 void cell_place_leave(struct cell_place *place, bool cleared);
 /* Remove what supervisors that were killed left in both folders. */
 void cell_clear_stale(const struct cell_place *place,
-                      void (*clear_cgroups)(void *arg, const char *id, const char *paths),
+                      int (*clear_cgroups)(void *arg, const char *id, const char *paths),
                       void *arg);
 
 /* Every entry of a folder, in no order; the caller frees *ret_entries. */

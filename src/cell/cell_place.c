@@ -129,7 +129,7 @@ cell_place_leave(struct cell_place *place, bool cleared)
 
 static void
 clear_runtime_entry(int runtime, const struct cell_entry *entry,
-                    void (*clear_cgroups)(void *, const char *, const char *), void *arg)
+                    int (*clear_cgroups)(void *, const char *, const char *), void *arg)
 {
 	OWN(closep) int dir = openat(runtime, entry->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC |
 	                             O_NOFOLLOW);
@@ -138,8 +138,9 @@ clear_runtime_entry(int runtime, const struct cell_entry *entry,
 	if (dir < 0)
 		return;
 	(void)read_file_at(dir, "cgroups", CGROUPS_FILE_MAX, &paths, NULL, NULL);
-	clear_cgroups(arg, entry->id, paths != NULL ? paths : "");
-	remove_runtime_entry(runtime, dir, entry->dir);
+	/* Something in them may still be dying; then a later run finds the entry again. */
+	if (clear_cgroups(arg, entry->id, paths != NULL ? paths : "") == 0)
+		remove_runtime_entry(runtime, dir, entry->dir);
 }
 
 static bool
@@ -177,7 +178,7 @@ clear_state(void)
 
 void
 cell_clear_stale(const struct cell_place *place,
-                 void (*clear_cgroups)(void *arg, const char *id, const char *paths),
+                 int (*clear_cgroups)(void *arg, const char *id, const char *paths),
                  void *arg)
 {
 	OWN(freep) struct cell_entry *entries = NULL;

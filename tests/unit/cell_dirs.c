@@ -12,11 +12,12 @@
 
 static char cleared[256];
 
-static void
+static int
 remember_cgroups(void *arg, const char *id, const char *paths)
 {
 	CHECK(arg == cleared && strlen(id) == CELL_ID_LEN);
 	snprintf(cleared, sizeof(cleared), "%s", paths);
+	return 0;
 }
 
 static void

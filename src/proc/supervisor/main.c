@@ -431,17 +431,19 @@ start(struct supervisor *sv, struct err *err)
 
 /* Of a supervisor that was killed: the list that it wrote, and in case it did not come
  * to that, its name wherever this cell has one. */
-static void
+static int
 clear_cgroups(void *arg, const char *id, const char *written)
 {
 	const struct supervisor *sv = arg;
 	OWN(freep) char *paths = strdup(cgroup_paths(sv->cgroup));
 
-	cgroup_clear_stale(written);
+	int r = cgroup_clear_stale(written);
+
 	for (char *at = paths; at != NULL && (at = strstr(at, sv->spec.id)) != NULL; at++)
 		memcpy(at, id, CELL_ID_LEN);
-	if (paths != NULL)
-		cgroup_clear_stale(paths);
+	if (paths != NULL && cgroup_clear_stale(paths) < 0)
+		r = -EBUSY;
+	return r;
 }
 
 static int
