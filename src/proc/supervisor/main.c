@@ -299,9 +299,10 @@ init_exited(void *arg, uint32_t events)
 		return;
 	sv->dead = true;
 	loop_unwatch(sv->loop, &sv->exited);
-	/* What it still had to say. */
-	while (sv->channel.events != 0)
+	/* What it still had to say: a bounded number of words, and no waiting for more. */
+	for (int i = 0; i < 4 * INIT_PROCESSES_MAX && sv->channel.events != 0; i++)
 		supervisor_channel_ready(sv, 0);
+	loop_unwatch(sv->loop, &sv->channel);
 	loop_cancel_timer(sv->loop, &sv->grace);
 	supervisor_tell_dead(sv);
 	supervisor_check_end(sv);
