@@ -16,6 +16,8 @@ TREE = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("CLOISTER_BUILD", TREE / "build")).resolve()
 CLOISTER = Path(os.environ.get("CLOISTER", BUILD / "cloister")).resolve()
 
+# The sanitizers' programs want the host's libraries.
+IS_STATIC = not CLOISTER.exists() or b"__asan_init" not in CLOISTER.read_bytes()
 IS_ROOT = os.geteuid() == 0
 # A number that nobody else on the machine is likely to be at the same time.
 USER = 20000 + os.getpid() % 40000 if IS_ROOT else os.geteuid()
