@@ -60,10 +60,12 @@ def find_roles(pid):
         name = comm(p)
         if name.startswith("cloister-superv"):
             roles.setdefault("supervisor", p)
-        elif name.startswith("cloister-init"):
+        elif name.startswith("cloister-init") and parent.startswith("cloister-superv"):
             roles.setdefault("init", p)
-        elif parent.startswith("cloister-init"):
+        elif parent == "cloister-init":
+            # Until it has become something else, it is called as its parent is.
             roles.setdefault("agent", p)
+            name = "agent"
         queue += [(child, name) for child in children(p)]
     return roles
 

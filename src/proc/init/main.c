@@ -313,8 +313,11 @@ main(int argc, char **argv)
 	ipc_begin(&ready, INIT_READY);
 	send_or_exit(&ready, NULL, 0);
 	for (;;) {
-		if (poll(fds, 2, -1) < 0 && errno != EINTR)
-			return 125;
+		if (poll(fds, 2, -1) < 0) {
+			if (errno != EINTR)
+				return 125;
+			continue;
+		}
 		if ((fds[1].revents & POLLIN) != 0) {
 			while (read(fds[1].fd, &info, sizeof(info)) > 0)
 				;
