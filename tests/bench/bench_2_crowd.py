@@ -5,7 +5,7 @@ import select
 import time
 
 from bench import Samples, Unmeasured, group, in_parallel
-from lab import descendants, private_bytes, processes
+from lab import await_quiet, descendants, private_bytes, processes
 
 MIB = 1024 * 1024
 
@@ -108,7 +108,7 @@ def crowd(lab, report):
     n = report.pick(500, 50)
     for who in lab.users:
         ours = who is lab.user
-        times, lingering = Samples(), Samples()
+        times, lingering, noisy = Samples(), Samples(), 0
         for i in range(report.pick(3, 1)):
             before = available()
             cells = populate(lab, who, n)
@@ -116,10 +116,14 @@ def crowd(lab, report):
                 report_memory(report, who, cells, "value <= 1.5" if ours else None)
                 report.row(f"crowd: all memory of each, roughly ({who.name})",
                            (before - available()) / n / MIB, "MiB")
+            noisy += not await_quiet()
             took, supervisors = kill_all(lab, who, cells)
             times.append(took)
             lingering.append(supervisors)
             wait_until_gone(lab, who)
         report.row(f"crowd: kill --all of {n} cells ({who.name})", times.median, "ms",
                    times.spread, bar="value < 200" if ours else None)
+        if noisy:
+            report.note(f"crowd: kill --all ({who.name})",
+                        f"{noisy} of {len(times)} times something else was running beside it")
         report.row(f"crowd: supervisors still ending after it ({who.name})", max(lingering), "")

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -135,6 +136,29 @@ class Lab:
         self.user = Who("user", uid, uid if root else os.getegid(), *places, root)
         self.root = Who("root", 0, 0, *places, False) if root else None
         self.users = [w for w in (self.user, self.root) if w]
+
+
+def busy_share(seconds=0.5):
+    """How much of all CPUs' time was used, from 0 to 1, over the next while."""
+    def read():
+        with open("/proc/stat") as f:
+            times = [int(word) for word in f.readline().split()[1:9]]
+        return sum(times), times[3] + times[4]
+
+    total, idle = read()
+    time.sleep(seconds)
+    total_after, idle_after = read()
+    return 1 - (idle_after - idle) / max(1, total_after - total)
+
+
+def await_quiet(seconds=20, share=0.1):
+    """Until nothing else uses the CPUs: what the kernel still takes down of cells that
+    ended before counts too.  False if that moment did not come."""
+    end = time.monotonic() + seconds
+    while busy_share() > share:
+        if time.monotonic() > end:
+            return False
+    return True
 
 
 def processes():
