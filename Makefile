@@ -20,7 +20,8 @@ AR     ?= ar
 
 # ---- sources: found, not listed ---------------------------------------------
 FILTER_GEN := $(wildcard src/boundary/namespace/filter_gen.c)
-LIB_SRC    := $(filter-out src/cli/% src/proc/% %/filter_gen.c, \
+NET_GEN    := $(wildcard src/boundary/namespace/net_gen.c)
+LIB_SRC    := $(filter-out src/cli/% src/proc/% %_gen.c, \
                 $(wildcard src/*/*.c src/*/*/*.c))
 CLI_SRC    := $(if $(wildcard src/cli/main.c),$(wildcard src/cli/*.c))
 PROC_SRC   := $(wildcard src/proc/*/*.c)
@@ -34,10 +35,13 @@ SCRIPTS    := $(wildcard tools/*.sh .ci/run)
 obj = $(patsubst %.c,$(B)/obj/%.o,$1)
 
 LIB  := $(B)/libcloister.a
+# What processes are made of, but for their main(): for the tests.
+PARTS_SRC := $(filter-out %/main.c,$(wildcard src/proc/gate/*.c src/proc/courier/*.c))
+PARTS := $(B)/libparts.a
 BIN  := $(if $(CLI_SRC),$(B)/cloister)
 EXEC := $(PROCS:%=$(B)/libexec/cloister-%)
 UNIT := $(if $(UNIT_SRC),$(B)/tests/unit)
-GEN  := $(if $(FILTER_GEN),$(B)/gen/filter_bpf.h)
+GEN  := $(if $(FILTER_GEN),$(B)/gen/filter_bpf.h) $(if $(NET_GEN),$(B)/gen/net_nft.h)
 REPLAY := $(FUZZERS:%=$(B)/tests/replay_%)
 
 # ---- flags --------------------------------------------------------------------
@@ -47,9 +51,29 @@ CFLAGS ?= -O2 -g
 WARN   := -Wall -Wextra -Werror
 CFLAGS_ALL = -std=gnu17 $(CFLAGS) $(WARN) $(OPTIONAL) $(VARIANT_FLAGS) \
              -fPIE -ffunction-sections -fdata-sections
-LDFLAGS_ALL = $(VARIANT_LINK) -Wl,-z,relro,-z,now,-z,noexecstack,--gc-sections $(LDFLAGS)
+LDFLAGS_ALL = -Wl,-z,relro,-z,now,-z,noexecstack,--gc-sections,--as-needed $(LDFLAGS)
 
-VARIANT_LINK := -static-pie
+# ---- what each executable links ---------------------------------------------------
+# What starts with every command or cell, or runs inside the wall, is static: it is
+# there at once and needs nothing around it.  What speaks to the world is not, so that
+# the distribution's updates of its libraries reach it.
+DYNAMIC := gate courier inspect unit replay fuzz
+
+LIBS_cloister := -lyaml -lpcre2-8 -ljansson
+# The linker would warn of name services that a static libcrypto could ask for.
+LIBS_mint     := -Wl,--no-warnings \
+                 $(shell pkg-config --static --libs libcrypto 2>/dev/null || echo -lcrypto)
+LIBS_gate     := -lssl -lcrypto -lnghttp2
+LIBS_courier  := -lssl -lcrypto -lnghttp2 -lcares
+LIBS_inspect  := -lcrypto -lpcre2-8 -ljansson -lz -lbrotlidec -lzstd
+LIBS_unit     := -lyaml $(LIBS_courier) $(LIBS_inspect)
+LIBS_replay   := $(LIBS_unit)
+LIBS_fuzz     := $(LIBS_unit)
+
+# link_how NAME: how the executable NAME (a key of the tables above) is put together.
+link_how = $(if $(filter asan fuzz,$(VARIANT))$(filter $1,$(DYNAMIC)),-pie,-static-pie) \
+           $(VARIANT_LINK)
+
 ifeq ($(VARIANT),mutant)
 VARIANT_FLAGS := -DCLOISTER_MUTANT
 else ifneq ($(filter asan fuzz,$(VARIANT)),)
@@ -60,7 +84,7 @@ VARIANT_FLAGS := -fsanitize=address,undefined -fno-sanitize-recover=all \
 ifeq ($(VARIANT),fuzz)
 VARIANT_FLAGS += -fsanitize=fuzzer-no-link
 endif
-VARIANT_LINK := -pie $(filter -fsanitize%,$(VARIANT_FLAGS))
+VARIANT_LINK := $(filter -fsanitize%,$(VARIANT_FLAGS))
 endif
 
 # ---- the build ------------------------------------------------------------------
@@ -90,12 +114,15 @@ tests: $(UNIT) $(REPLAY)
 	@:
 
 # What is compiled again when the compiler or its flags change, and what is put
-# together again when a source file comes or goes.
-STATE_FLAGS := $(CC) $(CFLAGS_ALL) $(CPPFLAGS_ALL) $(LDFLAGS_ALL)
+# together again when a source file comes or goes or a library is added.
+STATE_FLAGS := $(CC) $(CFLAGS_ALL) $(CPPFLAGS_ALL)
 STATE_FILES := $(LIB_SRC) $(CLI_SRC) $(PROC_SRC) $(UNIT_SRC)
+STATE_LINKS := $(LDFLAGS_ALL) $(VARIANT_LINK) $(DYNAMIC) $(foreach n,cloister mint unit \
+               $(PROCS),$n $(LIBS_$n))
 $(B)/.state-flags: STATE = $(STATE_FLAGS)
 $(B)/.state-files: STATE = $(STATE_FILES)
-$(B)/.state-flags $(B)/.state-files: FORCE
+$(B)/.state-links: STATE = $(STATE_LINKS)
+$(B)/.state-flags $(B)/.state-files $(B)/.state-links: FORCE
 	@mkdir -p $(@D)
 	@printf '%s\n' '$(subst ','\'',$(STATE))' | cmp -s - $@ || \
 		printf '%s\n' '$(subst ','\'',$(STATE))' >$@
@@ -113,47 +140,65 @@ $(LIB): $(call obj,$(LIB_SRC)) $(B)/.state-files
 	@mkdir -p $(@D)
 	$(call say,AR,$@)rm -f $@ && $(AR) rcs $@ $(filter %.o,$^)
 
+$(PARTS): $(call obj,$(PARTS_SRC)) $(B)/.state-files
+	@mkdir -p $(@D)
+	$(call say,AR,$@)rm -f $@ && $(AR) rcs $@ $(filter %.o,$^)
+
+# link NAME: NAME is the executable's key in the tables of what is linked.
 define link
 @mkdir -p $(@D)
-$(call say,LD,$@)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) $(filter %.o,$^) $(LIB) -o $@
+$(call say,LD,$@)$(CC) $(CFLAGS_ALL) $(call link_how,$1) $(LDFLAGS_ALL) \
+	$(filter %.o,$^) $(filter $(PARTS),$^) $(LIB) $(LIBS_$1) -o $@
 endef
 
 EXTRA := $(if $(filter asan,$(VARIANT)),tools/asan_options.c)
 
-$(BIN): $(call obj,$(CLI_SRC) $(EXTRA)) $(LIB)
-	$(link)
+$(BIN): $(call obj,$(CLI_SRC) $(EXTRA)) $(LIB) $(B)/.state-links
+	$(call link,cloister)
 
 define proc_rule
-$(B)/libexec/cloister-$1: $(call obj,$(wildcard src/proc/$1/*.c) $(EXTRA)) $(LIB)
-	$$(link)
+$(B)/libexec/cloister-$1: $(call obj,$(wildcard src/proc/$1/*.c) $(EXTRA)) $(LIB) $(B)/.state-links
+	$$(call link,$1)
 endef
 $(foreach p,$(PROCS),$(eval $(call proc_rule,$p)))
 
-# The filters are compiled here and now, so that a cell's start only loads them.
-$(B)/gen/filter_gen: src/boundary/namespace/filter_gen.c $(B)/.state-flags
+# The filters, and the messages that set up a cell's capture of connections, are
+# compiled here and now, so that a cell's start only loads them.
+$(B)/gen/filter_gen: GEN_LIBS = libseccomp
+$(B)/gen/net_gen: GEN_LIBS = libnftnl libmnl
+$(B)/gen/%_gen: src/boundary/namespace/%_gen.c $(B)/.state-flags
 	@mkdir -p $(@D)
 	$(call say,HOSTCC,$<)$(HOSTCC) -std=gnu17 -O1 -g $(WARN) $(CPPFLAGS_ALL) \
 		$(filter -DCLOISTER_%,$(VARIANT_FLAGS)) -MMD -MP -MT $@ -MF $@.d \
-		$$(pkg-config --cflags libseccomp) $< -o $@ $$(pkg-config --libs libseccomp)
+		$$(pkg-config --cflags $(GEN_LIBS)) $< -o $@ $$(pkg-config --libs $(GEN_LIBS))
 $(B)/gen/filter_bpf.h: $(B)/gen/filter_gen
+	$(call say,GEN,$@)$< >$@
+$(B)/gen/net_nft.h: $(B)/gen/net_gen
 	$(call say,GEN,$@)$< >$@
 
 # ---- tests ----------------------------------------------------------------------
-$(UNIT): $(call obj,$(UNIT_SRC)) $(LIB)
-	$(link)
+$(UNIT): $(call obj,$(UNIT_SRC)) $(PARTS) $(LIB) $(B)/.state-links
+	$(call link,unit)
 
 unit: $(B)/.layers $(UNIT)
 	$(UNIT) $(T)
 
-$(B)/tests/replay_%: $(B)/obj/tests/fuzz/fuzz_%.o $(B)/obj/tests/fuzz/replay.o $(LIB)
-	$(link)
+$(B)/tests/replay_%: $(B)/obj/tests/fuzz/fuzz_%.o $(B)/obj/tests/fuzz/replay.o $(PARTS) \
+                     $(LIB) $(B)/.state-links
+	$(call link,replay)
 
 # libFuzzer brings its own main; only VARIANT=fuzz can link these.
-$(B)/fuzz_%: $(B)/obj/tests/fuzz/fuzz_%.o $(LIB)
-	@mkdir -p $(@D)
-	$(call say,LD,$@)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -fsanitize=fuzzer $< $(LIB) -o $@
+$(B)/fuzz_%: LDFLAGS_ALL += -fsanitize=fuzzer
+$(B)/fuzz_%: $(B)/obj/tests/fuzz/fuzz_%.o $(PARTS) $(LIB) $(B)/.state-links
+	$(call link,fuzz)
 
-.PRECIOUS: $(B)/obj/%.o
+$(B)/tests/decide: $(call obj,tests/bench/decide.c) $(LIB) $(B)/.state-links
+	$(call link,unit)
+
+# Taken into the program as it is.
+$(call obj,src/cli/policy.c): share/policy.schema.json
+
+.PRECIOUS: $(B)/obj/%.o $(B)/gen/%_gen
 -include $(wildcard $(B)/obj/src/*/*.d $(B)/obj/src/*/*/*.d $(B)/obj/tests/*/*.d $(B)/obj/tools/*.d $(B)/gen/*.d)
 
 # ---- what people type -------------------------------------------------------------
@@ -193,7 +238,7 @@ escape: deps-test
 	@CLOISTER_BUILD=$(B) CLOISTER=$(B)/cloister $(PYTHON) tests/escape/run.py $(ARGS)
 
 bench: deps-test
-	$(SUB) all
+	$(SUB) all $(B)/tests/decide
 	@CLOISTER_BUILD=$(B) CLOISTER=$(B)/cloister $(PYTHON) tests/bench/run.py $(ARGS)
 
 soak: deps-test
@@ -209,15 +254,16 @@ MAN_DIR := $(DESTDIR)$(PREFIX)/share/man
 
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/libexec/cloister \
-		$(MAN_SECTIONS:%=$(MAN_DIR)/man%)
+		$(DESTDIR)$(PREFIX)/share/cloister $(MAN_SECTIONS:%=$(MAN_DIR)/man%)
 	install -m 755 $(B)/cloister $(DESTDIR)$(PREFIX)/bin/
 	install -m 755 $(EXEC) $(DESTDIR)$(PREFIX)/libexec/cloister/
+	install -m 644 share/policy.schema.json $(DESTDIR)$(PREFIX)/share/cloister/
 	$(foreach s,$(MAN_SECTIONS),install -m 644 $(filter %.$s,$(MAN)) $(MAN_DIR)/man$s/ &&) true
 
 uninstall:
 	rm -f $(DESTDIR)$(PREFIX)/bin/cloister \
 		$(foreach m,$(MAN),$(MAN_DIR)/man$(patsubst .%,%,$(suffix $m))/$(notdir $m))
-	rm -rf $(DESTDIR)$(PREFIX)/libexec/cloister
+	rm -rf $(DESTDIR)$(PREFIX)/libexec/cloister $(DESTDIR)$(PREFIX)/share/cloister
 
 clean:
 	rm -rf $(B)

@@ -22,6 +22,7 @@ wanted() {
 			optional) kind=optional ;;
 			arch=*) [ -z "$arch" ] || [ "$arch" = "${word#arch=}" ] || kind=none ;;
 			not=*) [ "$distribution" != "${word#not=}" ] || kind=none ;;
+			service=*) ;;
 			*) echo "$packages: what is '$word'?" >&2; exit 2 ;;
 			esac
 		done
@@ -45,12 +46,45 @@ missing=$(echo "$list" | sed -n 's/ needed$//p' | tr '\n' ' ')
 wished=$(echo "$list" | sed -n 's/ optional$//p' | tr '\n' ' ')
 [ -n "$missing$wished" ] || exit 0
 
+as_root() {
+	if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi
+}
+
 apt() {
-	if [ "$(id -u)" = 0 ]; then
-		DEBIAN_FRONTEND=noninteractive apt-get "$@"
-	else
-		sudo DEBIAN_FRONTEND=noninteractive apt-get "$@"
-	fi
+	as_root env DEBIAN_FRONTEND=noninteractive apt-get "$@"
+}
+
+# Prints the services that PACKAGE... bring.
+services() {
+	for package; do
+		sed -n "s/^[a-z]* *$package //p" "$packages" | tr ' ' '\n' | sed -n 's/^service=//p'
+	done
+}
+
+# A server that the tests want is theirs to start: it must not run by itself, neither
+# now (policy-rc.d is what package scripts ask) nor after the next boot.
+policy=/usr/sbin/policy-rc.d
+our_policy=
+hold_services() {
+	[ ! -e "$policy" ] || return 0
+	our_policy=$policy
+	printf '#!/bin/sh\nexit 101\n' | as_root tee "$policy" >/dev/null
+	as_root chmod 755 "$policy"
+}
+
+release_services() {
+	[ -z "$our_policy" ] || as_root rm -f "$our_policy"
+	our_policy=
+}
+
+disable_services() {
+	for unit; do
+		if command -v systemctl >/dev/null; then
+			as_root systemctl disable "$unit" || true
+		elif command -v update-rc.d >/dev/null; then
+			as_root update-rc.d "${unit%.*}" disable || true
+		fi
+	done
 }
 
 give_up() {
@@ -66,9 +100,17 @@ give_up() {
 	give_up "There is no sudo here; as root: apt-get install $missing"
 
 log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+trap 'rm -f "$log"; release_services' EXIT
+trap 'exit 1' HUP INT TERM
 install() {
-	apt install -y --no-install-recommends "$@" >>"$log" 2>&1
+	units=$(services "$@")
+	[ -z "$units" ] || hold_services
+	result=0
+	apt install -y --no-install-recommends "$@" >>"$log" 2>&1 || result=$?
+	release_services
+	# shellcheck disable=SC2086  # a list of words
+	[ "$result" != 0 ] || disable_services $units >>"$log" 2>&1
+	return "$result"
 }
 
 if [ -n "$missing" ]; then

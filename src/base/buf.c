@@ -77,6 +77,18 @@ buf_put(struct buf *b, const void *data, size_t len)
 	}
 }
 
+unsigned char *
+buf_add(struct buf *b, size_t len)
+{
+	unsigned char *at;
+
+	if (!buf_reserve(b, len))
+		return NULL;
+	at = b->data + b->len;
+	b->len += len;
+	return at;
+}
+
 static void
 buf_put_le(struct buf *b, uint64_t v, size_t size)
 {

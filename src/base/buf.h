@@ -25,6 +25,8 @@ void buf_reset(struct buf *b);      /* empty again, keeps the memory */
 bool buf_failed(const struct buf *b);
 
 void buf_put(struct buf *b, const void *data, size_t len);
+/* LEN more bytes at the end, for the caller to fill in; NULL if it fails. */
+unsigned char *buf_add(struct buf *b, size_t len);
 void buf_put_u32(struct buf *b, uint32_t v);
 void buf_put_u64(struct buf *b, uint64_t v);
 void buf_put_str(struct buf *b, const char *s);

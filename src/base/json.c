@@ -78,7 +78,7 @@ void
 json_str(struct json *w, const char *key, const char *value)
 {
 	if (value == NULL) {
-		json_null(w, key);
+		json_none(w, key);
 		return;
 	}
 	json_begin(w, key);
@@ -107,7 +107,7 @@ json_bool(struct json *w, const char *key, bool value)
 }
 
 void
-json_null(struct json *w, const char *key)
+json_none(struct json *w, const char *key)
 {
 	json_begin(w, key);
 	fputs("null", w->out);

@@ -21,5 +21,5 @@ void json_str(struct json *w, const char *key, const char *value);
 void json_u64(struct json *w, const char *key, uint64_t value);
 void json_i64(struct json *w, const char *key, int64_t value);
 void json_bool(struct json *w, const char *key, bool value);
-void json_null(struct json *w, const char *key);
+void json_none(struct json *w, const char *key);
 #endif

@@ -11,6 +11,14 @@
 struct err;
 struct cgroup;
 
+/* The cell's own certificate authority, which cloister-mint is still making. */
+struct boundary_trust {
+	int ready;                      /* a pipe with its one line, once the others are there */
+	int certificate;                /* PEM */
+	int keystore;                   /* Java's; -1 where there is no Java */
+	int authorities;                /* the operator's own, PEM; -1 if there are none */
+};
+
 /* What the supervisor has made before the walls go up. */
 struct boundary_ground {
 	unsigned slot;                  /* unique among this user's running cells */
@@ -19,6 +27,7 @@ struct boundary_ground {
 	int changes;                    /* folder for overlays' changes, or -1 */
 	bool pids_limited;              /* by the cgroup */
 	const char *hidden[3];          /* cloister's own folders: shown by no grant */
+	const struct boundary_trust *trust;     /* with a policy; else NULL */
 	/* The first INIT_SPAWN, the agent's: it waits for init in the channel, so
 	 * that the agent starts without init and supervisor asking each other. */
 	const struct buf *spawn;
@@ -26,14 +35,18 @@ struct boundary_ground {
 	size_t n_spawn_fds;
 };
 
+#define BOUNDARY_LISTENERS 4
 struct boundary_cell {
 	pid_t init;                     /* as the host sees it */
 	int pidfd, channel;             /* init's; see ipc/init_channel.h */
-	int userns;                     /* for the collector; -1 if there is no overlay */
+	int userns;                     /* for who has to enter it; -1 if nobody has */
 	/* Held so that taking them down is the supervisor's last work and not the dying
 	 * agent's: of many cells that are killed at once, all are dead sooner. */
 	int mntns, netns;
 	int scratch;                    /* where all that is limited by --disk is */
+	/* The gate's sockets, with a policy: TCP and DNS, each IPv4 and IPv6; -1 where there
+	 * is none. */
+	int listeners[BOUNDARY_LISTENERS];
 	int uppers[CELL_GRANTS_MAX];    /* changed files of each overlay grant, or -1 */
 };
 

@@ -22,7 +22,9 @@ struct err;
 #define CELL_ENTRY_MAX 96               /* a folder entry's name */
 #define CELL_CONTROL "control"          /* the socket in a runtime entry */
 #define CELL_LOG "log"                  /* in a state entry; the older half is log.1 */
+#define CELL_POLICY "policy"            /* in a state entry, beside events: see policy_put() */
 #define CELL_CHANGES "changes"          /* in a state entry: one folder per workspace */
+#define CELL_EVENTS "events.jsonl"      /* in a state entry; the older half is events.jsonl.1 */
 
 /* The folders, made if they are missing (state: only with MAKE; else -ENOENT).
  * Refused if somebody else could write there. */
@@ -64,6 +66,16 @@ int cell_state_make(const struct cell_spec *spec, int *ret_dir, struct err *err)
 bool cell_state_is_live(int dir);
 /* Remove a state entry with all that is in it. */
 int cell_state_remove(int state, const char *entry, struct err *err);
+/* Of ended cells of which there is nothing but a timeline, keep the newest. */
+#define CELL_TIMELINES_MAX 50
+void cell_state_prune(void);
+
+/* Which folders of the host an agent could write, ever: what stands there is not the
+ * operator's word.  Kept in the state folder, in a file of that name. */
+#define CELL_WRITABLE "writable"
+#define CELL_WRITABLE_MAX (1 << 20)     /* from there on, everything is taken for so */
+int cell_writable_note(const struct cell_spec *spec, struct err *err);
+bool cell_writable_covers(const char *path);
 
 /* How a cell ended. */
 struct cell_record {

@@ -10,7 +10,8 @@
 #include "base/err.h"
 #include "base/own.h"
 
-#define CELL_SPEC_VERSION 1
+#define CELL_SPEC_VERSION 2
+#define EGRESS_ENV_MAX 32
 
 void
 cell_limits_default(struct cell_limits *ret_limits)
@@ -57,7 +58,8 @@ get_limits(struct buf *b, struct cell_limits *l)
 	return buf_get_u32(b, &l->asked);
 }
 
-enum { FLAG_ROOT = 1, FLAG_DETACHED = 2, FLAG_TTY = 4, FLAG_QUIET = 8, FLAGS = 15 };
+enum { FLAG_ROOT = 1, FLAG_DETACHED = 2, FLAG_TTY = 4, FLAG_QUIET = 8, FLAG_POLICY = 16,
+       FLAG_AUTHORITIES = 32, FLAG_LEARN = 64, FLAGS = 127 };
 enum { GRANT_WORKSPACE = 1, GRANT_GIT_DIR = 2, GRANT_FLAGS = 3 };
 
 void
@@ -84,7 +86,14 @@ cell_spec_put(struct buf *b, const struct cell_spec *spec)
 	put_limits(b, &spec->limits);
 	buf_put_u32(b, spec->profile);
 	buf_put_u32(b, (spec->root ? FLAG_ROOT : 0) | (spec->detached ? FLAG_DETACHED : 0) |
-	               (spec->tty ? FLAG_TTY : 0) | (spec->quiet ? FLAG_QUIET : 0));
+	               (spec->tty ? FLAG_TTY : 0) | (spec->quiet ? FLAG_QUIET : 0) |
+	               (spec->has_policy ? FLAG_POLICY : 0) |
+	               (spec->has_authorities ? FLAG_AUTHORITIES : 0) |
+	               (spec->learn ? FLAG_LEARN : 0));
+	buf_put_strv(b, spec->egress_env != NULL ? spec->egress_env : (char *[]){ NULL });
+	buf_put_u32(b, (uint32_t)spec->n_ports);
+	for (size_t i = 0; i < spec->n_ports; i++)
+		buf_put_u32(b, (uint32_t)spec->ports[i].cell << 16 | spec->ports[i].host);
 }
 
 static int
@@ -124,6 +133,26 @@ get_grants(struct buf *b, struct cell_spec *spec)
 		r = get_grant(b, &spec->grants[spec->n_grants++]);
 		if (r < 0)
 			return r;
+	}
+	return 0;
+}
+
+static int
+get_egress(struct buf *b, struct cell_spec *spec)
+{
+	uint32_t n, port;
+	int r;
+
+	r = buf_dup_strv(b, EGRESS_ENV_MAX, &spec->egress_env);
+	if (r < 0)
+		return r;
+	if (buf_get_u32(b, &n) < 0 || n > CELL_PORTS_MAX)
+		return -EBADMSG;
+	for (; spec->n_ports < n; spec->n_ports++) {
+		if (buf_get_u32(b, &port) < 0 || port >> 16 == 0)
+			return -EBADMSG;
+		spec->ports[spec->n_ports].cell = (uint16_t)(port >> 16);
+		spec->ports[spec->n_ports].host = (uint16_t)port;
 	}
 	return 0;
 }
@@ -170,6 +199,8 @@ cell_spec_get(struct buf *b, struct cell_spec *ret_spec, struct err *err)
 	if (r == 0 && (buf_get_u32(b, &profile) < 0 || profile > CELL_PROFILE_NESTED ||
 	               buf_get_u32(b, &flags) < 0 || (flags & ~(uint32_t)FLAGS) != 0))
 		r = -EBADMSG;
+	if (r == 0)
+		r = get_egress(b, &spec);
 	if (r < 0)
 		return err_set(err, -r, "the description of the cell is malformed");
 	spec.profile = profile;
@@ -177,6 +208,9 @@ cell_spec_get(struct buf *b, struct cell_spec *ret_spec, struct err *err)
 	spec.detached = (flags & FLAG_DETACHED) != 0;
 	spec.tty = (flags & FLAG_TTY) != 0;
 	spec.quiet = (flags & FLAG_QUIET) != 0;
+	spec.has_policy = (flags & FLAG_POLICY) != 0;
+	spec.has_authorities = (flags & FLAG_AUTHORITIES) != 0;
+	spec.learn = (flags & FLAG_LEARN) != 0;
 	*ret_spec = spec;
 	spec = (struct cell_spec){0};
 	return 0;
@@ -191,6 +225,7 @@ cell_spec_free(struct cell_spec *spec)
 	free(spec->rootfs);
 	strv_free(spec->argv);
 	strv_free(spec->env);
+	strv_free(spec->egress_env);
 	for (size_t i = 0; i < spec->n_grants; i++) {
 		free(spec->grants[i].host);
 		free(spec->grants[i].cell);

@@ -18,6 +18,11 @@ struct err;
 #define CELL_GRANTS_MAX 64
 #define CELL_SPEC_MAX (256 * 1024)      /* encoded */
 #define CELL_AGENT_ID 1000              /* uid and gid of `agent` inside */
+#define CELL_PORTS_MAX 32
+
+/* Where the supervisor finds the memory files besides the description itself. */
+#define CELL_POLICY_FD 5                /* with has_policy; see policy_put() */
+#define CELL_AUTHORITIES_FD 6           /* with has_authorities: certificates, PEM */
 
 enum cell_access { CELL_READ, CELL_WRITE, CELL_OVERLAY };
 
@@ -44,6 +49,10 @@ struct cell_limits {
 	unsigned asked;                 /* the operator's own, as enum cell_limit bits */
 };
 
+struct cell_port {
+	uint16_t cell, host;            /* host 0: the same, or one that is free */
+};
+
 enum cell_profile { CELL_PROFILE_DEFAULT, CELL_PROFILE_NESTED };
 
 struct cell_spec {
@@ -57,6 +66,14 @@ struct cell_spec {
 	struct cell_limits limits;
 	enum cell_profile profile;
 	bool root, detached, tty, quiet;
+	/* Egress.  The policy itself and the operator's own certificate authorities are
+	 * memory files beside this one. */
+	bool has_policy;                /* without one there is no network */
+	bool has_authorities;
+	bool learn;                     /* everything is allowed, and recorded */
+	char **egress_env;              /* the operator's proxies, for the courier */
+	struct cell_port ports[CELL_PORTS_MAX]; /* --publish */
+	size_t n_ports;
 };
 
 /* 4 GiB, every CPU up to 4, 1024 processes, 24 h, 2 GiB, 1 GiB/s. */

@@ -33,11 +33,17 @@ const struct cli_command *cli_find_command(const char *name);
 
 extern const struct cli_option cli_run_options[], cli_ps_options[], cli_logs_options[],
 	cli_exec_options[], cli_stop_options[], cli_kill_options[], cli_diff_options[],
-	cli_apply_options[], cli_discard_options[], cli_doctor_options[], cli_no_options[];
+	cli_apply_options[], cli_discard_options[], cli_policy_options[], cli_doctor_options[],
+	cli_no_options[];
+
+extern const struct cli_option cli_events_options[], cli_learn_options[];
 
 int cmd_run(int argc, char **argv);
 int cmd_ps(int argc, char **argv);
 int cmd_logs(int argc, char **argv);
+int cmd_events(int argc, char **argv);
+int cmd_why(int argc, char **argv);
+int cmd_learn(int argc, char **argv);
 int cmd_exec(int argc, char **argv);
 int cmd_stop(int argc, char **argv);
 int cmd_kill(int argc, char **argv);
@@ -45,6 +51,7 @@ int cmd_wait(int argc, char **argv);
 int cmd_diff(int argc, char **argv);
 int cmd_apply(int argc, char **argv);
 int cmd_discard(int argc, char **argv);
+int cmd_policy(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_version(int argc, char **argv);
 int cmd_help(int argc, char **argv);

@@ -312,12 +312,15 @@ check_nftables(struct doctor *d)
 	struct check *c;
 
 	if (d->probe.nftables == 0) {
-		report(d, "nftables", OK, "a cell's network can be steered");
+		report(d, "nftables", OK, "policies can be enforced: what cells send is captured, %s",
+		       d->probe.ipv6 == 0 ? "IPv4 and IPv6" : "IPv4 (this machine has no IPv6)");
 		return;
 	}
-	c = report(d, "nftables", MISSING, "a cell's network cannot be steered: %s",
-	           d->probe.nftables > 0 ? why(d->probe.nftables) : "not tried");
-	advise(c, "as root: modprobe nf_tables; cells without a network need none");
+	c = report(d, "nftables", MISSING, "policies cannot be enforced, because what cells send "
+	           "cannot be captured: %s", d->probe.nftables > 0 ? why(d->probe.nftables)
+	                                                            : "not tried");
+	advise(c, "as root: modprobe -a nf_tables nft_chain_nat nft_nat nft_reject_ipv4 "
+	          "nft_reject_ipv6; cells without a policy have no network and need none");
 }
 
 static void

@@ -81,7 +81,7 @@ static void
 json_number_or_null(struct json *out, const char *key, uint64_t value)
 {
 	if (value == 0)
-		json_null(out, key);
+		json_none(out, key);
 	else
 		json_u64(out, key, value);
 }
@@ -102,11 +102,25 @@ json_spec(struct json *out, const struct cell_spec *spec, const char *state)
 		if (spec->grants[i].workspace)
 			json_str(out, NULL, spec->grants[i].host);
 	json_close(out, ']');
+	json_bool(out, "policy", spec->has_policy);
+	json_open(out, "ports", '[');
+	for (size_t i = 0; i < spec->n_ports; i++) {
+		json_open(out, NULL, '{');
+		json_u64(out, "cell", spec->ports[i].cell);
+		json_u64(out, "host", spec->ports[i].host);
+		json_close(out, '}');
+	}
+	json_close(out, ']');
 }
 
+/* What it serves, as --publish has it, and the command. */
 static void
-print_command(char *const *argv)
+print_command(const struct cell_spec *spec)
 {
+	char *const *argv = spec->argv;
+
+	for (size_t i = 0; i < spec->n_ports; i++)
+		printf("[%u:%u] ", spec->ports[i].cell, spec->ports[i].host);
 	for (size_t i = 0; argv[i] != NULL; i++) {
 		if (i > 0)
 			putchar(' ');
@@ -141,7 +155,7 @@ show_running(struct ps *ps, const struct info *info)
 	num_format_duration(age, (ps->now_ns - info->started_ns) / 1000000);
 	printf("%-9s %-12s %-11s %-7s %-7s %-5s ", info->spec.id,
 	       info->spec.name[0] != '\0' ? info->spec.name : "-", "running", age, memory, pids);
-	print_command(info->spec.argv);
+	print_command(&info->spec);
 }
 
 static void
@@ -166,7 +180,7 @@ show_ended(struct ps *ps, const struct cell_record *record)
 	         record->n_changes > 0 ? "*" : "");
 	printf("%-9s %-12s %-11s %-7s %-7s %-5s ", record->spec.id,
 	       record->spec.name[0] != '\0' ? record->spec.name : "-", state, age, "-", "-");
-	print_command(record->spec.argv);
+	print_command(&record->spec);
 }
 
 static int

@@ -21,13 +21,22 @@
 
 enum { OPT_WORKSPACE, OPT_VOLUME, OPT_ENV, OPT_ROOTFS, OPT_ROOT, OPT_NAME, OPT_HOSTNAME,
        OPT_PROFILE, OPT_DETACH, OPT_TTY, OPT_NO_TTY, OPT_QUIET, OPT_MEMORY, OPT_CPUS, OPT_PIDS,
-       OPT_TIME, OPT_DISK, OPT_IO, OPT_TTL };
+       OPT_TIME, OPT_DISK, OPT_IO, OPT_TTL, OPT_POLICY, OPT_ALLOW, OPT_NO_POLICY, OPT_CA,
+       OPT_PUBLISH };
 
 const struct cli_option cli_run_options[] = {
 	{ "workspace", 'w', "DIR[:MODE]", "grant a working folder: overlay (default), rw or ro",
 	  OPT_WORKSPACE },
 	{ "volume", 'v', "HOST[:CELL][:ro]", "grant a file or folder", OPT_VOLUME },
 	{ "env", 'e', "NAME[=VALUE]", "set a variable, or pass the operator's own", OPT_ENV },
+	{ "policy", 'p', "FILE", "what the cell may reach (cloister.yaml, if there is one)",
+	  OPT_POLICY },
+	{ "allow", 0, "RULE", "let the cell reach this too: HOST, or \"GET HOST/PATH/**\"",
+	  OPT_ALLOW },
+	{ "no-policy", 0, NULL, "leave a cloister.yaml alone", OPT_NO_POLICY },
+	{ "ca", 0, "FILE", "trust these certificate authorities too", OPT_CA },
+	{ "publish", 0, "CELLPORT[:HOSTPORT]", "let this machine reach a server in the cell",
+	  OPT_PUBLISH },
 	{ "name", 0, "NAME", "call the cell so", OPT_NAME },
 	{ "detach", 'd', NULL, "run in the background and print the cell's id", OPT_DETACH },
 	{ "memory", 0, "SIZE", "limit memory (4G)", OPT_MEMORY },
@@ -151,6 +160,11 @@ take_option(void *arg, const struct cli_option *option, const char *value, struc
 	case OPT_ROOTFS:    return set_rootfs(run, value, err);
 	case OPT_NAME:      return set_name(run, value, err);
 	case OPT_PROFILE:   return set_profile(run, value, err);
+	case OPT_POLICY:    run->policy_file = value; return 0;
+	case OPT_ALLOW:     return run_add_allow(run, value, err);
+	case OPT_NO_POLICY: run->no_policy = true; return 0;
+	case OPT_CA:        return run_add_ca(run, value, err);
+	case OPT_PUBLISH:   return run_add_port(run, value, err);
 	case OPT_HOSTNAME:
 		if (strlen(value) > 63 || !cell_name_ok(value))
 			return err_set(err, EINVAL, "'%s' cannot be a host name", value);
@@ -184,8 +198,8 @@ choose_terminal(struct run *run, struct err *err)
 	return 0;
 }
 
-static int
-describe(int argc, char **argv, struct run *run, struct err *err)
+int
+run_describe(int argc, char **argv, struct run *run, struct err *err)
 {
 	int rest, r;
 
@@ -208,12 +222,14 @@ describe(int argc, char **argv, struct run *run, struct err *err)
 		if (set_text(&run->spec.argv[i - rest], argv[i]) < 0)
 			return err_set(err, ENOMEM, "out of memory");
 	r = choose_terminal(run, err);
+	if (r == 0)
+		r = run_finish_policy(run, err);
 	return r < 0 ? r : run_finish_env(run, err);
 }
 
-/* The description in a memory file, as descriptor 3. */
+/* The description in a memory file. */
 static int
-pack(const struct cell_spec *spec, struct err *err)
+pack_spec(const struct cell_spec *spec, struct err *err)
 {
 	OWN(buf_free) struct buf b;
 	OWN(closep) int fd = -1;
@@ -224,16 +240,32 @@ pack(const struct cell_spec *spec, struct err *err)
 	if (buf_failed(&b))
 		return err_set(err, E2BIG, "the command, environment and grants are over %d KiB",
 		               CELL_SPEC_MAX / 1024);
-	fd = memfd_create("cell", 0);
+	fd = memfd_create("cell", MFD_CLOEXEC);
 	if (fd < 0)
 		return err_errno(err, "cannot describe the cell");
 	r = write_all(fd, b.data, b.len, err);
-	if (r < 0)
-		return r;
-	if (lseek(fd, 0, SEEK_SET) < 0 || (fd != 3 && dup2(fd, 3) < 0))
-		return err_errno(err, "cannot describe the cell");
-	if (fd == 3)
-		(void)TAKE_FD(fd);
+	if (r == 0 && lseek(fd, 0, SEEK_SET) < 0)
+		r = err_errno(err, "cannot describe the cell");
+	return r < 0 ? r : TAKE_FD(fd);
+}
+
+/* Memory files as the descriptors where the supervisor looks for them. */
+static int
+pack(const struct run *run, struct err *err)
+{
+	int fds[] = { pack_spec(&run->spec, err), run->spec.has_policy ? run->policy_fd : -1,
+	              run->spec.has_authorities ? run->cas_fd : -1 };
+	static const int at[] = { 3, CELL_POLICY_FD, CELL_AUTHORITIES_FD };
+
+	if (fds[0] < 0)
+		return fds[0];
+	/* Out of the way first: one may be where another belongs. */
+	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
+		if (fds[i] >= 0 && (fds[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, 10)) < 0)
+			return err_errno(err, "cannot describe the cell");
+	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
+		if (fds[i] >= 0 && dup2(fds[i], at[i]) < 0)
+			return err_errno(err, "cannot describe the cell");
 	return 0;
 }
 
@@ -293,16 +325,24 @@ run_detached(const struct run *run, struct err *err)
 }
 
 int
+run_start(const struct run *run, struct err *err)
+{
+	int r = pack(run, err);
+
+	if (r < 0)
+		return r;
+	return run->spec.detached ? run_detached(run, err) : exec_supervisor(err);
+}
+
+int
 cmd_run(int argc, char **argv)
 {
 	OWN(run_free) struct run run = {0};
 	struct err err = {0};
 	int r;
 
-	r = describe(argc, argv, &run, &err);
+	r = run_describe(argc, argv, &run, &err);
 	if (r == 0)
-		r = pack(&run.spec, &err);
-	if (r == 0)
-		r = run.spec.detached ? run_detached(&run, &err) : exec_supervisor(&err);
+		r = run_start(&run, &err);
 	return r < 0 ? cli_fail(&err) : r;
 }

@@ -5,18 +5,39 @@
 
 struct err;
 
+#define RUN_WORDS_MAX 256               /* --allow, --ca: of each */
+
 struct run {
 	struct cell_spec spec;
 	enum { RUN_TTY_AUTO, RUN_TTY_YES, RUN_TTY_NO } tty;
 	bool has_workspace;
 	char **given;                   /* -e NAME=VALUE, in order */
 	size_t n_given;
+	bool learn;                     /* allow everything, and record it: `cloister learn` */
+	const char *policy_file;        /* -p, or NULL */
+	bool no_policy;                 /* leave a cloister.yaml alone */
+	const char *allows[RUN_WORDS_MAX], *cas[RUN_WORDS_MAX];
+	size_t n_allows, n_cas;
+	/* Memory files, if spec.has_policy and spec.has_authorities. */
+	int policy_fd, cas_fd;
 };
 void run_free(struct run *run);         /* for OWN() too */
+
+/* run.c: what was asked for (set RUN->learn before), and then: become its supervisor,
+ * or start one in the background.  An exit status, or a negative errno. */
+int run_describe(int argc, char **argv, struct run *run, struct err *err);
+int run_start(const struct run *run, struct err *err);
 
 /* run_grants.c */
 int run_add_workspace(struct run *run, const char *text, struct err *err);
 int run_add_volume(struct run *run, const char *text, struct err *err);
+
+/* run_policy.c */
+int run_add_allow(struct run *run, const char *text, struct err *err);
+int run_add_ca(struct run *run, const char *text, struct err *err);
+int run_add_port(struct run *run, const char *text, struct err *err);
+/* Loads the policy, if there is one; all grants are known. */
+int run_finish_policy(struct run *run, struct err *err);
 
 /* run_env.c */
 int run_add_env(struct run *run, const char *text, struct err *err);

@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/own.h"
+#include "cell/cell_net.h"
 #include "cli/run.h"
 
 void
@@ -73,6 +74,26 @@ put_entry(char **env, size_t *n, const char *name, const char *value)
 	return 0;
 }
 
+/* Where programs look for the authorities that they trust, when the gate ends TLS. */
+static int
+put_trust(char **env, size_t *n)
+{
+	static const char *const bundle[] = {
+		"SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO",
+		"PIP_CERT", "CARGO_HTTP_CAINFO", "AWS_CA_BUNDLE", "NIX_SSL_CERT_FILE", "DENO_CERT",
+		"GRPC_DEFAULT_SSL_ROOTS_FILE_PATH",
+	};
+	/* These add to what the program brings itself. */
+	static const char *const extra[] = { "NODE_EXTRA_CA_CERTS", "CODEX_CA_CERTIFICATE" };
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < ARRAY_LEN(bundle); i++)
+		r = put_entry(env, n, bundle[i], CELL_NET_BUNDLE);
+	for (size_t i = 0; r == 0 && i < ARRAY_LEN(extra); i++)
+		r = put_entry(env, n, extra[i], CELL_NET_CA);
+	return r;
+}
+
 int
 run_finish_env(struct run *run, struct err *err)
 {
@@ -98,6 +119,8 @@ run_finish_env(struct run *run, struct err *err)
 		r = put_entry(run->spec.env, &n, few[i].name, few[i].value);
 	if (r == 0 && run->spec.tty && term != NULL)
 		r = put_entry(run->spec.env, &n, "TERM", term);
+	if (r == 0 && run->spec.has_policy)
+		r = put_trust(run->spec.env, &n);
 	for (size_t i = 0; r == 0 && i < run->n_given; i++) {
 		char *equals = strchr(run->given[i], '=');
 

@@ -10,13 +10,21 @@
 #include "base/err.h"
 #include "base/own.h"
 
+#define LOOP_BATCH 128                  /* events taken at once */
+#define LOOP_WAIT_MAX_MS 86400000       /* a day, so that no sum overflows an int */
+
 struct loop {
 	int epoll;
 	bool quit;
-	struct loop_timer *timers;      /* earliest first */
+	struct loop_timer *timers;      /* a pairing heap by key_ms */
+	struct loop_round *rounds, **rounds_end;
+	struct loop_round *later, **later_end;  /* asked for by those that ran already */
+	uint64_t round;                 /* odd while rounds run */
 	struct loop_source signals;
 	void (*caught)(void *arg, const struct signalfd_siginfo *info);
 	void *caught_arg;
+	int batch_at, batch_n;          /* what is still to be dealt with */
+	struct epoll_event batch[LOOP_BATCH];
 };
 
 int
@@ -26,6 +34,9 @@ loop_new(struct loop **ret_loop, struct err *err)
 
 	if (loop == NULL)
 		return err_errno(err, "cannot make an event loop");
+	loop->rounds_end = &loop->rounds;
+	loop->later_end = &loop->later;
+	loop->round = 2;
 	loop->signals.fd = -1;
 	loop->epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (loop->epoll < 0)
@@ -50,6 +61,16 @@ loop_freep(struct loop **loop)
 	loop_free(*loop);
 }
 
+/* ---- sources ---- */
+
+static void
+loop_forget_events(struct loop *loop, const struct loop_source *source)
+{
+	for (int i = loop->batch_at; i < loop->batch_n; i++)
+		if (loop->batch[i].data.ptr == source)
+			loop->batch[i].data.ptr = NULL;
+}
+
 int
 loop_watch(struct loop *loop, struct loop_source *source, uint32_t events,
            struct err *err)
@@ -59,8 +80,10 @@ loop_watch(struct loop *loop, struct loop_source *source, uint32_t events,
 
 	if (events == source->events)
 		return 0;
-	if (events == 0)
+	if (events == 0) {
 		op = EPOLL_CTL_DEL;
+		loop_forget_events(loop, source);
+	}
 	if (epoll_ctl(loop->epoll, op, source->fd, &event) < 0)
 		return err_errno(err, "cannot watch a descriptor");
 	source->events = events;
@@ -73,6 +96,11 @@ loop_unwatch(struct loop *loop, struct loop_source *source)
 	(void)loop_watch(loop, source, 0, NULL);
 }
 
+/* ---- timers ----
+ *
+ * A timer that is moved to a later time stays where it is in the heap, under its old
+ * key, and is put in its place when that key comes up. */
+
 uint64_t
 loop_now_ms(void)
 {
@@ -82,31 +110,188 @@ loop_now_ms(void)
 	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
 }
 
+/* A and B are roots or NULL. */
+static struct loop_timer *
+timers_meld(struct loop_timer *a, struct loop_timer *b)
+{
+	struct loop_timer *first;
+
+	if (a == NULL || b == NULL)
+		return a == NULL ? b : a;
+	if (b->key_ms < a->key_ms) {
+		first = b;
+		b = a;
+		a = first;
+	}
+	b->prev = a;
+	b->next = a->child;
+	if (b->next != NULL)
+		b->next->prev = b;
+	a->child = b;
+	return a;
+}
+
+/* One heap of a list of siblings: in pairs, then all pairs from the last one on. */
+static struct loop_timer *
+timers_meld_all(struct loop_timer *list)
+{
+	struct loop_timer *a, *b, *pairs = NULL, *root = NULL;
+
+	while (list != NULL) {
+		a = list;
+		b = a->next;
+		list = b == NULL ? NULL : b->next;
+		a = timers_meld(a, b);
+		a->next = pairs;
+		pairs = a;
+	}
+	while (pairs != NULL) {
+		a = pairs;
+		pairs = a->next;
+		root = timers_meld(root, a);
+	}
+	if (root != NULL)
+		root->prev = root->next = NULL;
+	return root;
+}
+
+static void
+timers_remove(struct loop *loop, struct loop_timer *timer)
+{
+	struct loop_timer *below = timers_meld_all(timer->child);
+
+	if (loop->timers == timer) {
+		loop->timers = below;
+	} else {
+		if (timer->prev->child == timer)
+			timer->prev->child = timer->next;
+		else
+			timer->prev->next = timer->next;
+		if (timer->next != NULL)
+			timer->next->prev = timer->prev;
+		loop->timers = timers_meld(loop->timers, below);
+	}
+	timer->child = timer->next = timer->prev = NULL;
+}
+
+static void
+timers_add(struct loop *loop, struct loop_timer *timer)
+{
+	timer->key_ms = timer->at_ms;
+	loop->timers = timers_meld(loop->timers, timer);
+}
+
 void
 loop_cancel_timer(struct loop *loop, struct loop_timer *timer)
 {
-	struct loop_timer **at = &loop->timers;
-
-	while (*at != NULL && *at != timer)
-		at = &(*at)->next;
-	if (*at != NULL)
-		*at = timer->next;
-	timer->next = NULL;
+	if (timer->at_ms == 0)
+		return;
+	timers_remove(loop, timer);
 	timer->at_ms = 0;
 }
 
 void
 loop_set_timer(struct loop *loop, struct loop_timer *timer, uint64_t after_ms)
 {
-	struct loop_timer **at = &loop->timers;
+	uint64_t at_ms = loop_now_ms() + after_ms;
 
+	if (timer->at_ms != 0 && at_ms >= timer->key_ms) {
+		timer->at_ms = at_ms;
+		return;
+	}
 	loop_cancel_timer(loop, timer);
-	timer->at_ms = loop_now_ms() + after_ms;
-	while (*at != NULL && (*at)->at_ms <= timer->at_ms)
-		at = &(*at)->next;
-	timer->next = *at;
-	*at = timer;
+	timer->at_ms = at_ms;
+	timers_add(loop, timer);
 }
+
+static void
+loop_run_timers(struct loop *loop)
+{
+	uint64_t now = loop->timers == NULL ? 0 : loop_now_ms();
+	struct loop_timer *timer;
+
+	/* NOW stays as it is, so that timers which set themselves again leave events their
+	 * turn. */
+	while (!loop->quit && (timer = loop->timers) != NULL && timer->key_ms <= now) {
+		timers_remove(loop, timer);
+		if (timer->at_ms > timer->key_ms) {
+			timers_add(loop, timer);
+			continue;
+		}
+		timer->at_ms = 0;
+		timer->due(timer->arg);
+	}
+}
+
+/* How long epoll may wait for the next timer. */
+static int
+loop_wait_ms(const struct loop *loop)
+{
+	uint64_t now, wait;
+
+	if (loop->timers == NULL)
+		return -1;
+	now = loop_now_ms();
+	wait = loop->timers->key_ms <= now ? 0 : loop->timers->key_ms - now;
+	return wait < LOOP_WAIT_MAX_MS ? (int)wait : LOOP_WAIT_MAX_MS;
+}
+
+/* ---- rounds ---- */
+
+void
+loop_at_round_end(struct loop *loop, struct loop_round *round)
+{
+	struct loop_round ***end;
+
+	if (round->at != NULL)
+		return;
+	end = round->ran == loop->round ? &loop->later_end : &loop->rounds_end;
+	round->next = NULL;
+	round->at = *end;
+	**end = round;
+	*end = &round->next;
+}
+
+void
+loop_cancel_round(struct loop *loop, struct loop_round *round)
+{
+	if (round->at == NULL)
+		return;
+	*round->at = round->next;
+	if (round->next != NULL)
+		round->next->at = round->at;
+	else if (loop->rounds_end == &round->next)
+		loop->rounds_end = round->at;
+	else
+		loop->later_end = round->at;
+	round->next = NULL;
+	round->at = NULL;
+}
+
+/* Returns whether some are to run again. */
+static bool
+loop_end_round(struct loop *loop)
+{
+	struct loop_round *round;
+
+	loop->round++;
+	while (!loop->quit && (round = loop->rounds) != NULL) {
+		loop_cancel_round(loop, round);
+		round->ran = loop->round;
+		round->run(round->arg);
+	}
+	loop->round++;
+	if (loop->later == NULL || loop->quit)
+		return false;
+	loop->rounds = loop->later;
+	loop->rounds->at = &loop->rounds;
+	loop->rounds_end = loop->later_end;
+	loop->later = NULL;
+	loop->later_end = &loop->later;
+	return true;
+}
+
+/* ---- signals ---- */
 
 static void
 loop_signals_ready(void *arg, uint32_t events)
@@ -135,43 +320,48 @@ loop_catch(struct loop *loop, const sigset_t *signals,
 	return loop_watch(loop, &loop->signals, EPOLLIN, err);
 }
 
-/* Run what is due; returns how long epoll may wait for the next one. */
-static int
-loop_run_timers(struct loop *loop)
-{
-	struct loop_timer *timer;
-	uint64_t now;
+/* ---- the loop ---- */
 
-	while (!loop->quit && (timer = loop->timers) != NULL) {
-		now = loop_now_ms();
-		if (timer->at_ms > now)
-			/* A day at most, so that the sum never overflows int. */
-			return timer->at_ms - now < 86400000 ? (int)(timer->at_ms - now) : 86400000;
-		loop_cancel_timer(loop, timer);
-		timer->due(timer->arg);
+static void
+loop_run_batch(struct loop *loop)
+{
+	struct loop_source *source;
+	uint32_t events;
+
+	while (!loop->quit && loop->batch_at < loop->batch_n) {
+		source = loop->batch[loop->batch_at].data.ptr;
+		events = loop->batch[loop->batch_at].events;
+		loop->batch_at++;
+		if (source == NULL)
+			continue;
+		/* An earlier one of this batch may have changed what it waits for. */
+		events &= source->events | EPOLLERR | EPOLLHUP;
+		if (events != 0)
+			source->ready(source->arg, events);
 	}
-	return -1;
+	loop->batch_at = loop->batch_n = 0;
 }
 
 int
 loop_run(struct loop *loop, struct err *err)
 {
-	struct epoll_event event;
-	struct loop_source *source;
-	int wait, n;
+	bool again;
+	int wait;
 
 	loop->quit = false;
 	for (;;) {
-		wait = loop_run_timers(loop);
+		loop_run_timers(loop);
+		again = loop_end_round(loop);
 		if (loop->quit)
 			return 0;
-		n = epoll_wait(loop->epoll, &event, 1, wait);
-		if (n < 0 && errno != EINTR)
-			return err_errno(err, "cannot wait for events");
-		if (n == 1) {
-			source = event.data.ptr;
-			source->ready(source->arg, event.events);
+		wait = again ? 0 : loop_wait_ms(loop);
+		loop->batch_n = epoll_wait(loop->epoll, loop->batch, LOOP_BATCH, wait);
+		if (loop->batch_n < 0) {
+			loop->batch_n = 0;
+			if (errno != EINTR)
+				return err_errno(err, "cannot wait for events");
 		}
+		loop_run_batch(loop);
 		if (loop->quit)
 			return 0;
 	}

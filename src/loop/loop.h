@@ -1,7 +1,9 @@
 /* loop.h - an epoll loop: descriptors, timers, signals.
  *
- * Sources and timers live in their owner's structures.  One event is taken at a
- * time, so a callback may remove any source, its own included. */
+ * Sources, timers and rounds live in their owner's structures.  Events are taken in
+ * batches; a callback may still remove any source, its own included, or change what it
+ * waits for: what else the batch holds for it is forgotten.  After loop_unwatch(), and
+ * not before, a source may be freed and its descriptor closed. */
 #ifndef CLOISTER_LOOP_H
 #define CLOISTER_LOOP_H
 #include <signal.h>
@@ -23,7 +25,15 @@ struct loop_timer {
 	uint64_t at_ms;                 /* 0 while not set */
 	void (*due)(void *arg);
 	void *arg;
-	struct loop_timer *next;
+	uint64_t key_ms;                /* private, as is what follows */
+	struct loop_timer *child, *next, *prev;
+};
+
+struct loop_round {
+	void (*run)(void *arg);
+	void *arg;
+	struct loop_round *next, **at;  /* private; AT is NULL while not asked for */
+	uint64_t ran;
 };
 
 int loop_new(struct loop **ret_loop, struct err *err);
@@ -36,16 +46,24 @@ int loop_watch(struct loop *loop, struct loop_source *source, uint32_t events,
                struct err *err);
 void loop_unwatch(struct loop *loop, struct loop_source *source);
 
-/* Due once, AFTER_MS from now; setting it again moves it. */
+/* Due once, AFTER_MS from now; setting it again moves it.  Moving it to a later time,
+ * as every sign of life does with the timer of an idle connection, costs next to
+ * nothing.  Timers that are due at the same time come in any order. */
 void loop_set_timer(struct loop *loop, struct loop_timer *timer, uint64_t after_ms);
 void loop_cancel_timer(struct loop *loop, struct loop_timer *timer);
+
+/* Run once, when the events at hand have been dealt with and before the next ones are
+ * waited for; asking again before that changes nothing.  A round that asks for itself
+ * runs again in the next round, which then waits for nothing. */
+void loop_at_round_end(struct loop *loop, struct loop_round *round);
+void loop_cancel_round(struct loop *loop, struct loop_round *round);
 
 /* Block SIGNALS and call CAUGHT for each; one such set per loop. */
 int loop_catch(struct loop *loop, const sigset_t *signals,
                void (*caught)(void *arg, const struct signalfd_siginfo *info),
                void *arg, struct err *err);
 
-/* Until loop_quit(). */
+/* Until loop_quit(), after which nothing more is called. */
 int loop_run(struct loop *loop, struct err *err);
 void loop_quit(struct loop *loop);
 

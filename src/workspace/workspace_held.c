@@ -47,6 +47,9 @@ static const char *const held_anywhere[] = {
 	"opencode.json", "opencode.jsonc", ".crush.json", "crush.json", ".goose", ".qwen",
 	".augment", ".aider.conf.yml",
 
+	/* On starting the next cell here: what it may reach. */
+	"cloister.yaml",
+
 	/* On starting a debugger or an interpreter here. */
 	".sl/config", "rust-analyzer.toml", ".rust-analyzer.toml", "rust-toolchain.toml",
 	"rust-toolchain", ".iex.exs", ".octaverc", "jupyter_*_config.py", ".pylintrc",

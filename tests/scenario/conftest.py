@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import leftovers
+from egress_lab import lab, online  # noqa: F401  fixtures
 from operators import CLOISTER, IS_ROOT, Operator, copy_programs
 
 PR_SET_CHILD_SUBREAPER = 36

@@ -7,6 +7,7 @@ from pathlib import Path
 from operators import descendants_of, is_alive, wait_until
 
 CGROUPS = Path("/sys/fs/cgroup")
+LABS = []                   # pids of servers that stay for all tests
 
 
 class Witness:
@@ -72,7 +73,8 @@ def _reap(known):
 
 def processes(operator):
     _reap({p.pid for p in operator.processes})
-    return [pid for pid in descendants_of(os.getpid()) if is_alive(pid)]
+    servers = {pid for lab in LABS for pid in (lab, *descendants_of(lab))}
+    return [pid for pid in descendants_of(os.getpid()) if is_alive(pid) and pid not in servers]
 
 
 def _name(pid):

@@ -130,6 +130,7 @@ class Operator:
         self.processes = []
         self.said_once = []
         self.kept = set()           # ids of cells of which something may be left
+        self.lab = None             # the namespaces that everything is run in, if any
         base.mkdir()
         base.chmod(0o711)
         for name in ("home", "runtime", "state", "xdg"):
@@ -171,11 +172,19 @@ class Operator:
         return self.own(path)
 
     # ---- processes ---------------------------------------------------------------
+    def enter(self, lab):
+        """Do everything in the namespaces of LAB from now on."""
+        self.lab = lab
+        self.becoming = [] if not IS_ROOT else [
+            "setpriv", f"--reuid={self.uid}", f"--regid={self.gid}", "--clear-groups", "--"]
+
     def spawn(self, *argv, env=None, **how):
         """A process of the operator's; stopped at the test's end if it still runs."""
         how.setdefault("stdin", subprocess.DEVNULL)
         how.setdefault("cwd", self.home)
-        if IS_ROOT:
+        if self.lab:
+            argv = [*self.lab.enter, f"--wdns={how['cwd']}", "--", *self.becoming, *argv]
+        elif IS_ROOT:
             how = {"user": self.uid, "group": self.gid, "extra_groups": [], **how}
         process = subprocess.Popen([str(a) if isinstance(a, Path) else a for a in argv],
                                    env={**self.env, **(env or {})}, **how)
@@ -257,8 +266,9 @@ class Operator:
         return [supervisor, *descendants_of(supervisor)]
 
     def names(self, folder):
+        """What is in FOLDER, but for the list of what agents could write, which stays."""
         try:
-            return sorted(os.listdir(folder))
+            return sorted(name for name in os.listdir(folder) if name != "writable")
         except FileNotFoundError:
             return []
 

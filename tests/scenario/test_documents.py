@@ -57,7 +57,7 @@ def test_there_are_commands():
 
 def test_every_command_has_a_man_page_and_every_page_a_command():
     assert {page.name for page in PAGES} == \
-        {"cloister.1", *(f"cloister-{command}.1" for command in COMMANDS)}
+        {"cloister.1", "cloister.yaml.5", *(f"cloister-{command}.1" for command in COMMANDS)}
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -181,7 +181,8 @@ def examples():
 
 def test_the_readme_has_examples_of_what_matters():
     said = " ".join(examples())
-    for command in ("run", "diff", "apply", "discard", "ps", "exec", "logs", "stop", "kill"):
+    for command in ("run", "diff", "apply", "discard", "ps", "exec", "logs", "stop", "kill", "events",
+                    "why"):
         assert f"cloister {command} " in said + " ", command
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from operators import CLOISTER, only_root
 
-COMMANDS = ["run", "ps", "exec", "logs", "wait", "stop", "kill", "diff", "apply", "discard",
-            "doctor", "help", "version"]
+COMMANDS = ["run", "learn", "ps", "exec", "events", "why", "logs", "wait", "stop", "kill", "diff",
+            "apply", "discard", "policy", "doctor", "help", "version"]
 
 
 def test_overview(operator):
@@ -42,7 +42,7 @@ def test_run_options(operator):
     for option in ("-w, --workspace", "-v, --volume", "-e, --env", "-d, --detach", "-t, --tty",
                    "-T, --no-tty", "-q, --quiet", "--name", "--memory", "--cpus", "--pids",
                    "--time", "--disk", "--io", "--ttl", "--rootfs", "--root", "--hostname",
-                   "--profile"):
+                   "--profile", "-p, --policy", "--allow", "--no-policy", "--ca", "--publish"):
         assert option in said
 
 

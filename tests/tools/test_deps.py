@@ -12,6 +12,7 @@ test  away       # a comment
 test  wish       optional
 test  elsewhere  arch=no-such-arch
 test  nothere    not=testos
+serve server     service=server.service service=server.socket
 """
 
 
@@ -19,17 +20,21 @@ def deps(tmp_path, *lists, apt=True):
     """Run it with a dpkg that only has `there`, and an apt-get that notes what it is told."""
     (tmp_path / "packages").write_text(PACKAGES)
     script = DEPS.read_text().replace("/etc/os-release", str(tmp_path / "os-release"))
+    script = script.replace("/usr/sbin/policy-rc.d", str(tmp_path / "policy-rc.d"))
     (tmp_path / "deps.sh").write_text(script)
     (tmp_path / "os-release").write_text('ID="testos"\n')
     bin_ = tmp_path / "bin"
     bin_.mkdir()
-    for tool in ("sh", "sed", "tr", "dirname", "mktemp", "rm", "cat"):
+    for tool in ("sh", "sed", "tr", "dirname", "mktemp", "rm", "cat", "env", "tee", "chmod"):
         (bin_ / tool).symlink_to(shutil.which(tool))
     fake(bin_ / "id", "echo 0")
     if apt:
         fake(bin_ / "dpkg", "echo arm64")
         fake(bin_ / "dpkg-query", "echo installed there; echo config-files away")
-        fake(bin_ / "apt-get", f'echo "$@" >>{tmp_path}/asked')
+        fake(bin_ / "apt-get", f'echo "$@" >>{tmp_path}/asked\n'
+             f'[ ! -x {tmp_path}/policy-rc.d ] || {tmp_path}/policy-rc.d || '
+             f'echo "services held: $?" >>{tmp_path}/asked')
+        fake(bin_ / "systemctl", f'echo "systemctl $@" >>{tmp_path}/asked')
         fake(bin_ / "apt-cache", "exit 0")
     done = subprocess.run([bin_ / "sh", tmp_path / "deps.sh", *lists], capture_output=True,
                           text=True, env={"PATH": str(bin_)}, timeout=60)
@@ -53,6 +58,23 @@ def test_installs_what_is_missing(tmp_path):
     assert asked == ["install -y --no-install-recommends away",
                      "install -y --no-install-recommends wish"]
     assert "Installing: away" in done.stdout
+
+
+def test_a_service_is_neither_started_nor_enabled(tmp_path):
+    done, asked = deps(tmp_path, "serve")
+    assert done.returncode == 0, done.stderr
+    assert asked == ["install -y --no-install-recommends server", "services held: 101",
+                     "systemctl disable server.service", "systemctl disable server.socket"]
+    assert not (tmp_path / "policy-rc.d").exists()
+
+
+def test_somebody_elses_word_on_services_stays(tmp_path):
+    (tmp_path / "policy-rc.d").write_text("#!/bin/sh\nexit 7\n")
+    (tmp_path / "policy-rc.d").chmod(0o755)
+    done, asked = deps(tmp_path, "serve")
+    assert done.returncode == 0, done.stderr
+    assert "services held: 7" in asked
+    assert (tmp_path / "policy-rc.d").read_text() == "#!/bin/sh\nexit 7\n"
 
 
 def test_lists_what_is_missing_where_there_is_no_apt(tmp_path):

@@ -77,6 +77,20 @@ TEST(buf_grows_to_its_maximum)
 	}
 }
 
+TEST(buf_add)
+{
+	OWN(buf_free) struct buf b;
+	unsigned char *at;
+
+	buf_init(&b, 10);
+	buf_put(&b, "abc", 3);
+	at = buf_add(&b, 7);
+	CHECK(at == b.data + 3 && b.len == 10);
+	memset(at, 'x', 7);
+	CHECK(buf_add(&b, 1) == NULL && buf_failed(&b) && b.len == 10);
+	CHECK(memcmp(b.data, "abcxxxxxxx", 10) == 0);
+}
+
 TEST(buf_borrowed_is_never_written)
 {
 	struct buf b;

@@ -30,7 +30,7 @@ TEST(json_values_and_commas)
 	json_close(&w, ']');
 	json_open(&w, "none", '[');
 	json_close(&w, ']');
-	json_null(&w, "n");
+	json_none(&w, "n");
 	json_str(&w, "z", NULL);
 	json_close(&w, '}');
 	check_written(&w, "{\"s\":\"x\",\"u\":18446744073709551615,"

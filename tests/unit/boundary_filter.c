@@ -317,6 +317,21 @@ static const struct {
 	{ FILTER_SUPERVISOR, "connect", { 0 }, KILL },
 	{ FILTER_SUPERVISOR, "mount", { 0 }, KILL },
 	{ FILTER_SUPERVISOR, "bpf", { 0 }, KILL },
+	{ FILTER_GATE, "accept4", { 0 }, ALLOW },
+	{ FILTER_GATE, "socket", { AF_INET, SOCK_STREAM, 0 }, KILL },
+	{ FILTER_GATE, "connect", { 0 }, KILL },
+	{ FILTER_GATE, "execve", { 0 }, KILL },
+	{ FILTER_COURIER, "socket", { AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0 }, ALLOW },
+	{ FILTER_COURIER, "socket", { AF_NETLINK, SOCK_RAW, 0 }, NOFAMILY },
+	{ FILTER_COURIER, "accept4", { 0 }, KILL },
+	{ FILTER_COURIER, "execve", { 0 }, KILL },
+	{ FILTER_INSPECT, "recvmsg", { 0 }, ALLOW },
+	{ FILTER_INSPECT, "connect", { 0 }, KILL },
+	{ FILTER_INSPECT, "execve", { 0 }, KILL },
+	{ FILTER_PUBLISH, "connect", { 0 }, ALLOW },
+	{ FILTER_PUBLISH, "socket", { AF_INET, SOCK_DGRAM, 0 }, NOFAMILY },
+	{ FILTER_PUBLISH, "bind", { 0 }, KILL },
+	{ FILTER_PUBLISH, "setns", { 0 }, KILL },
 #ifndef CLOISTER_SANITIZED
 	{ FILTER_COLLECT, "mmap", { 0, 4096, PROT_READ | PROT_WRITE }, ALLOW },
 	{ FILTER_COLLECT, "mmap", { 0, 4096, PROT_READ | PROT_EXEC }, KILL },
@@ -324,6 +339,10 @@ static const struct {
 	{ FILTER_COLLECT, "clone", { 17 }, KILL },
 	{ FILTER_COLLECT, "ptrace", { 0 }, KILL },
 	{ FILTER_SUPERVISOR, "mmap", { 0, 4096, PROT_EXEC }, KILL },
+	{ FILTER_GATE, "openat", { 0 }, KILL },
+	{ FILTER_GATE, "mmap", { 0, 4096, PROT_EXEC }, KILL },
+	{ FILTER_COURIER, "mprotect", { 0, 4096, PROT_EXEC }, KILL },
+	{ FILTER_INSPECT, "openat", { 0 }, KILL },
 	{ FILTER_SUPERVISOR, "clone", { CLONE_VM | CLONE_VFORK | 17 }, ALLOW },
 	{ FILTER_SUPERVISOR, "clone", { CLONE_NEWUSER | 17 }, KILL },
 	{ FILTER_SUPERVISOR, "ioctl", { 0, TIOCSWINSZ }, ALLOW },
@@ -352,8 +371,8 @@ TEST(filter_unknown_calls)
 		for (size_t a = 0; a < ARRAY_LEN(arches); a++) {
 			CHECK(verdict(a, FILTER_DEFAULT, numbers[i], args) == ABSENT);
 			CHECK(verdict(a, FILTER_NESTED, numbers[i], args) == ABSENT);
-			CHECK(verdict(a, FILTER_SUPERVISOR, numbers[i], args) == KILL);
-			CHECK(verdict(a, FILTER_COLLECT, numbers[i], args) == KILL);
+			for (enum filter_profile p = FILTER_SUPERVISOR; p < FILTER_PROFILES; p++)
+				CHECK(verdict(a, p, numbers[i], args) == KILL);
 		}
 }
 

@@ -204,3 +204,66 @@ TEST(cell_folder_of_somebody_else_is_refused)
 	setenv("CLOISTER_RUNTIME_DIR", path, 1);
 	CHECK_ERR(cell_runtime_open(&err), EPERM);
 }
+
+TEST(cell_writable_folders_are_remembered)
+{
+	struct cell_grant grants[] = {
+		{ (char[]){ "/a/b" }, (char[]){ "/x" }, CELL_WRITE, true, false },
+		{ (char[]){ "/c" }, (char[]){ "/y" }, CELL_OVERLAY, true, false },
+	};
+	OWN(spec_done) struct cell_spec spec = spec_called("");
+	OWN(freep) char *list = NULL;
+	OWN(closep) int state = -1;
+	struct stat first, again;
+
+	use_own_folders();
+	CHECK_OK(cell_writable_note(&spec, NULL));
+	CHECK(cell_state_open(false, NULL) == -ENOENT);         /* nothing to note */
+	CHECK(!cell_writable_covers("/a/b/cloister.yaml"));
+	spec.grants = grants;
+	spec.n_grants = 2;
+	CHECK_OK(cell_writable_note(&spec, NULL));
+	CHECK(cell_writable_covers("/a/b/cloister.yaml") && cell_writable_covers("/a/b/c/d"));
+	CHECK(!cell_writable_covers("/a/cloister.yaml") && !cell_writable_covers("/a/bc/x"));
+	CHECK(!cell_writable_covers("/c/cloister.yaml"));
+	state = cell_state_open(false, NULL);
+	CHECK(fstatat(state, CELL_WRITABLE, &first, 0) == 0);
+	CHECK_OK(cell_writable_note(&spec, NULL));
+	CHECK(fstatat(state, CELL_WRITABLE, &again, 0) == 0 && again.st_size == first.st_size);
+	/* One that has grown too large says nothing any more. */
+	list = str_format("%s/state/" CELL_WRITABLE, test_dir());
+	CHECK(truncate(list, CELL_WRITABLE_MAX + 1) == 0);
+	CHECK(cell_writable_covers("/z"));
+}
+
+static void
+leave_timeline(uint64_t ended_ns, uint32_t n_changes, bool logged)
+{
+	OWN(spec_done) struct cell_spec spec = spec_called("");
+	struct cell_record record = { .spec = spec, .ended_ns = ended_ns, .n_changes = n_changes };
+	OWN(closep) int dir = -1;
+
+	CHECK_OK(cell_state_make(&spec, &dir, NULL));
+	CHECK_OK(create_file_at(dir, CELL_EVENTS, 0600, "{}\n", NULL));
+	if (logged)
+		CHECK_OK(create_file_at(dir, CELL_LOG, 0600, "", NULL));
+	CHECK_OK(cell_record_write(dir, &record, NULL));
+}
+
+TEST(cell_old_timelines_go)
+{
+	OWN(closep) int state = -1;
+
+	use_own_folders();
+	for (size_t i = 0; i < CELL_TIMELINES_MAX; i++)
+		leave_timeline(1000 + i, 0, false);
+	leave_timeline(1, 1, false);
+	leave_timeline(2, 0, true);
+	cell_state_prune();
+	state = cell_state_open(false, NULL);
+	CHECK(count_entries(state, false) == CELL_TIMELINES_MAX + 2);
+	leave_timeline(5000, 0, false);
+	leave_timeline(3, 0, false);
+	cell_state_prune();
+	CHECK(count_entries(state, false) == CELL_TIMELINES_MAX + 2);
+}

@@ -22,6 +22,8 @@ sample(void)
 		.cwd = strdup("/w"), .rootfs = strdup(""), .argv = argv_of_sample,
 		.env = env_of_sample, .grants = grants_of_sample, .n_grants = 3,
 		.profile = CELL_PROFILE_NESTED, .root = true, .tty = true,
+		.has_policy = true, .learn = true, .egress_env = env_of_sample,
+		.ports = { { 8080, 0 }, { 80, 65535 } }, .n_ports = 2,
 	};
 
 	cell_limits_default(&spec.limits);
@@ -52,6 +54,10 @@ TEST(cell_spec_round_trip)
 	CHECK(out.n_grants == 3 && out.grants[2].git_dir && !out.grants[0].workspace);
 	CHECK(out.grants[1].access == CELL_OVERLAY);
 	CHECK(out.root && out.tty && !out.detached && !out.quiet);
+	CHECK(out.has_policy && out.learn && !out.has_authorities);
+	CHECK_STR(out.egress_env[0], "A=1");
+	CHECK(out.n_ports == 2 && out.ports[0].cell == 8080 && out.ports[0].host == 0 &&
+	      out.ports[1].cell == 80 && out.ports[1].host == 65535);
 	CHECK(out.limits.asked == CELL_LIMIT_IO && out.limits.pids == 1024);
 	buf_init(&again, CELL_SPEC_MAX);
 	cell_spec_put(&again, &out);

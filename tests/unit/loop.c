@@ -91,6 +91,311 @@ TEST(loop_source_may_remove_another)
 	close(ends[1]);
 }
 
+/* ---- batches ---- */
+
+enum { MANY = 100 };
+
+struct crowd {
+	struct loop *loop;
+	struct member { struct crowd *crowd; struct loop_source source; int ends[2]; } *members[MANY];
+	int called;
+};
+
+static void
+remove_all_but(struct crowd *crowd, const struct member *kept)
+{
+	for (int i = 0; i < MANY; i++) {
+		struct member *m = crowd->members[i];
+
+		if (m == NULL || m == kept)
+			continue;
+		loop_unwatch(crowd->loop, &m->source);
+		close(m->ends[0]);
+		close(m->ends[1]);
+		free(m);
+		crowd->members[i] = NULL;
+	}
+}
+
+static void
+member_ready(void *arg, uint32_t events)
+{
+	struct member *m = arg;
+	struct crowd *crowd = m->crowd;
+
+	(void)events;
+	if (crowd->called++ == 0) {
+		remove_all_but(crowd, m);
+	} else {
+		remove_all_but(crowd, NULL);
+		loop_quit(crowd->loop);
+	}
+}
+
+/* All are ready at once; the first frees the rest of the batch, later itself. */
+TEST(loop_callback_frees_the_batch)
+{
+	OWN(loop_freep) struct loop *loop = NULL;
+	struct crowd crowd = {0};
+
+	CHECK_OK(loop_new(&loop, NULL));
+	crowd.loop = loop;
+	for (int i = 0; i < MANY; i++) {
+		struct member *m = calloc(1, sizeof(*m));
+
+		crowd.members[i] = m;
+		m->crowd = &crowd;
+		CHECK_OK(pipe2(m->ends, O_CLOEXEC));
+		CHECK(write(m->ends[1], "x", 1) == 1);
+		m->source = (struct loop_source){ .fd = m->ends[0], .ready = member_ready, .arg = m };
+		CHECK_OK(loop_watch(loop, &m->source, EPOLLIN, NULL));
+	}
+	CHECK_OK(loop_run(loop, NULL));
+	CHECK(crowd.called == 2);
+}
+
+struct pair {
+	struct loop *loop;
+	struct loop_source sources[2];
+	int called[2];
+};
+
+static void
+hush_the_other(struct pair *pair, int self, uint32_t events)
+{
+	CHECK((events & ~pair->sources[self].events) == 0);
+	pair->called[self]++;
+	/* The other one waits for room only, which it does not have. */
+	CHECK_OK(loop_watch(pair->loop, &pair->sources[!self], EPOLLPRI, NULL));
+	if (pair->called[self] == 3)
+		loop_quit(pair->loop);
+}
+
+static void
+first_ready(void *arg, uint32_t events)
+{
+	hush_the_other(arg, 0, events);
+}
+
+static void
+second_ready(void *arg, uint32_t events)
+{
+	hush_the_other(arg, 1, events);
+}
+
+TEST(loop_change_of_mind_within_a_batch)
+{
+	OWN(loop_freep) struct loop *loop = NULL;
+	struct pair pair = {0};
+	int ends[2][2];
+
+	CHECK_OK(loop_new(&loop, NULL));
+	pair.loop = loop;
+	for (int i = 0; i < 2; i++) {
+		CHECK_OK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends[i]));
+		CHECK(write(ends[i][1], "x", 1) == 1);
+		pair.sources[i] = (struct loop_source){ .fd = ends[i][0], .arg = &pair,
+			.ready = i == 0 ? first_ready : second_ready };
+		CHECK_OK(loop_watch(loop, &pair.sources[i], EPOLLIN, NULL));
+	}
+	CHECK_OK(loop_run(loop, NULL));
+	CHECK(pair.called[0] + pair.called[1] == 3 && pair.called[0] * pair.called[1] == 0);
+	for (int i = 0; i < 4; i++)
+		close(ends[i / 2][i % 2]);
+}
+
+/* ---- rounds ---- */
+
+struct rounds {
+	struct loop *loop;
+	struct loop_source source;
+	struct loop_round a, b, c;
+	struct loop_timer timer;
+	char text[32];
+	size_t n;
+};
+
+static void
+rounds_note(struct rounds *r, char letter)
+{
+	CHECK(r->n + 1 < sizeof(r->text));
+	r->text[r->n++] = letter;
+}
+
+static void
+run_a(void *arg)
+{
+	struct rounds *r = arg;
+
+	rounds_note(r, 'a');
+	/* B is asked for here and runs before the next wait, A itself only after it. */
+	loop_at_round_end(r->loop, &r->b);
+	loop_at_round_end(r->loop, &r->a);
+	loop_at_round_end(r->loop, &r->a);
+}
+
+static void
+run_b(void *arg)
+{
+	rounds_note(arg, 'b');
+}
+
+static void
+run_c(void *arg)
+{
+	(void)arg;
+	CHECK(!"cancelled");
+}
+
+static void
+rounds_ready(void *arg, uint32_t events)
+{
+	struct rounds *r = arg;
+
+	(void)events;
+	rounds_note(r, 'e');
+	loop_at_round_end(r->loop, &r->c);
+	loop_at_round_end(r->loop, &r->a);
+	loop_cancel_round(r->loop, &r->c);
+	if (r->n > 8)
+		loop_quit(r->loop);
+}
+
+TEST(loop_rounds)
+{
+	OWN(loop_freep) struct loop *loop = NULL;
+	struct rounds r = {0};
+	int ends[2];
+
+	CHECK_OK(loop_new(&loop, NULL));
+	CHECK_OK(pipe(ends));
+	r.loop = loop;
+	r.a = (struct loop_round){ .run = run_a, .arg = &r };
+	r.b = (struct loop_round){ .run = run_b, .arg = &r };
+	r.c = (struct loop_round){ .run = run_c, .arg = &r };
+	r.source = (struct loop_source){ .fd = ends[1], .ready = rounds_ready, .arg = &r };
+	CHECK_OK(loop_watch(loop, &r.source, EPOLLOUT, NULL));
+	CHECK_OK(loop_run(loop, NULL));
+	CHECK_STR(r.text, "eabeabeabe");
+	CHECK(r.a.at != NULL && r.b.at == NULL && r.c.at == NULL);
+	loop_cancel_round(loop, &r.a);
+	close(ends[0]);
+	close(ends[1]);
+}
+
+static void
+rounds_quit(void *arg)
+{
+	loop_quit(arg);
+}
+
+static void
+set_timer(void *arg)
+{
+	struct rounds *r = arg;
+
+	loop_set_timer(r->loop, &r->timer, 1);
+}
+
+/* A round that sets a timer must not find the loop asleep for longer. */
+TEST(loop_round_sets_a_timer)
+{
+	OWN(loop_freep) struct loop *loop = NULL;
+	struct rounds r = {0};
+
+	CHECK_OK(loop_new(&loop, NULL));
+	r.loop = loop;
+	r.a = (struct loop_round){ .run = set_timer, .arg = &r };
+	r.timer = (struct loop_timer){ .due = rounds_quit, .arg = loop };
+	loop_at_round_end(loop, &r.a);
+	CHECK_OK(loop_run(loop, NULL));
+}
+
+TEST(loop_cancelled_rounds_leave_the_list_whole)
+{
+	OWN(loop_freep) struct loop *loop = NULL;
+	struct rounds r = {0};
+
+	CHECK_OK(loop_new(&loop, NULL));
+	r.loop = loop;
+	r.a = (struct loop_round){ .run = run_c, .arg = &r };
+	r.b = (struct loop_round){ .run = run_b, .arg = &r };
+	r.c = (struct loop_round){ .run = rounds_quit, .arg = loop };
+	for (int i = 0; i < 3; i++) {
+		loop_at_round_end(loop, &r.a);
+		loop_at_round_end(loop, &r.b);
+		loop_cancel_round(loop, i == 0 ? &r.b : &r.a);
+		loop_cancel_round(loop, &r.a);
+	}
+	loop_at_round_end(loop, &r.c);
+	CHECK_OK(loop_run(loop, NULL));
+	CHECK_STR(r.text, "b");
+}
+
+/* ---- many timers ---- */
+
+enum { TIMERS = 5000 };
+
+struct many {
+	struct loop *loop;
+	uint64_t last;
+	int left;
+	struct tick { struct many *many; struct loop_timer timer; uint64_t want; } ticks[TIMERS];
+};
+
+static void
+tick_due(void *arg)
+{
+	struct tick *tick = arg;
+	struct many *many = tick->many;
+
+	CHECK(tick->timer.at_ms == 0 && tick->want != 0);
+	CHECK(loop_now_ms() >= tick->want);
+	/* Of what is due in one go the earlier still comes first. */
+	CHECK(tick->want >= many->last);
+	many->last = tick->want;
+	tick->want = 0;
+	if (--many->left == 0)
+		loop_quit(many->loop);
+}
+
+static uint32_t
+next_number(uint32_t *state)
+{
+	return *state = *state * 1664525u + 1013904223u;
+}
+
+TEST(loop_many_timers)
+{
+	OWN(loop_freep) struct loop *loop = NULL;
+	OWN(freep) struct many *many = calloc(1, sizeof(*many));
+	uint32_t state = 7;
+
+	CHECK_OK(loop_new(&loop, NULL));
+	many->loop = loop;
+	for (int i = 0; i < TIMERS; i++)
+		many->ticks[i] = (struct tick){ many, { .due = tick_due, .arg = &many->ticks[i] }, 0 };
+	/* Set, moved both ways and cancelled in any order. */
+	for (int i = 0; i < 10 * TIMERS; i++) {
+		struct tick *tick = &many->ticks[(next_number(&state) >> 8) % TIMERS];
+		uint32_t kind = (next_number(&state) >> 16) % 4;
+
+		if (kind == 0) {
+			loop_cancel_timer(loop, &tick->timer);
+			tick->want = 0;
+		} else {
+			loop_set_timer(loop, &tick->timer, (next_number(&state) >> 16) % 50);
+			tick->want = tick->timer.at_ms;
+		}
+	}
+	for (int i = 0; i < TIMERS; i++)
+		many->left += many->ticks[i].want != 0;
+	CHECK(many->left > TIMERS / 2);
+	CHECK_OK(loop_run(loop, NULL));
+	for (int i = 0; i < TIMERS; i++)
+		CHECK(many->ticks[i].want == 0);
+}
+
 static void
 relay_over(void *arg, struct relay *relay)
 {

@@ -67,6 +67,7 @@ static const struct {
 	{ ".devcontainer/devcontainer.json", false, true },
 	{ ".claude/settings.json", false, true },
 	{ ".mcp.json", false, true },
+	{ "a/cloister.yaml", false, true },
 	{ ".cargo/config", false, true },
 	{ ".cargo/config.toml", false, true },
 	{ ".cargo", false, false },

@@ -14,6 +14,10 @@ enum filter_profile {
 	FILTER_NESTED,          /* the agent, allowed namespaces and mounts of its own */
 	FILTER_SUPERVISOR,      /* the supervisor, once the cell runs */
 	FILTER_COLLECT,         /* the collector of workspace changes */
+	FILTER_GATE,            /* parses the agent's bytes */
+	FILTER_COURIER,         /* decides and dials */
+	FILTER_INSPECT,         /* looks into request bodies */
+	FILTER_PUBLISH,         /* carries connections from the host into the cell */
 	FILTER_PROFILES
 };
 

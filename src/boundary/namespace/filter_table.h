@@ -18,6 +18,7 @@
 #include <linux/sched.h>
 #include <linux/seccomp.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/ioctl.h>
@@ -459,6 +460,75 @@ static const struct filter_row filter_supervisor[] = {
 	  "clock_getres gettimeofday time nanosleep sched_yield membarrier", .verdict = ALLOW },
 };
 
+/* What every process of egress does: memory, time, an epoll loop, bytes over sockets
+ * that exist, and dying. */
+static const struct filter_row filter_egress[] = {
+	{ "read write readv writev recvmsg sendmsg recvfrom sendto recvmmsg sendmmsg shutdown "
+	  "close fcntl", .verdict = ALLOW },
+	{ "epoll_create1 epoll_ctl epoll_wait epoll_pwait epoll_pwait2 poll ppoll eventfd2 "
+	  "signalfd4 timerfd_create timerfd_settime", .verdict = ALLOW },
+	{ "brk munmap mremap madvise futex getrandom clock_gettime clock_getres gettimeofday "
+	  "time clock_nanosleep nanosleep sched_yield sysinfo", .verdict = ALLOW },
+	{ "mmap mprotect", .cases = filter_no_exec },
+	{ "rt_sigaction rt_sigprocmask rt_sigreturn sigaltstack restart_syscall getpid gettid "
+	  "tgkill exit exit_group", .verdict = ALLOW },
+};
+
+/* It takes connections and asks where they were going; it makes none.  The table of
+ * names is mapped before. */
+#define ORIGINAL_DST 80                 /* of both netfilters' headers */
+static const struct filter_case filter_gate_getsockopt[] = {
+	{ ALLOW, { IS(1, IPPROTO_IP, IPPROTO_IPV6), IS(2, ORIGINAL_DST) } },
+	{ ALLOW, { IS(1, SOL_SOCKET), IS(2, SO_ERROR) } },
+	{ KILL,  { END } },
+};
+static const struct filter_case filter_gate_setsockopt[] = {
+	{ ALLOW, { IS(1, SOL_SOCKET), IS(2, SO_RCVLOWAT, SO_LINGER) } },
+	{ ALLOW, { IS(1, IPPROTO_TCP), IS(2, TCP_NODELAY) } },
+	{ KILL,  { END } },
+};
+static const struct filter_row filter_gate[] = {
+	{ "accept4 getsockname", .verdict = ALLOW },
+	{ "getsockopt", .cases = filter_gate_getsockopt },
+	{ "setsockopt", .cases = filter_gate_setsockopt },
+};
+
+static const struct filter_case filter_dial[] = {
+	{ ALLOW, { IS(0, AF_INET, AF_INET6), BITS(1, SOCKET_TYPE, SOCK_STREAM, SOCK_DGRAM),
+	           IS(2, 0, IPPROTO_TCP, IPPROTO_UDP) } },
+	{ ERRNO(EAFNOSUPPORT), { END } },
+};
+static const struct filter_case filter_socket_ioctl[] = {
+	{ ALLOW, { IS(1, FIONBIO, FIONREAD) } },
+	{ KILL,  { END } },
+};
+/* It resolves and dials, and reads the certificates that it trusts: what may be read is
+ * for the mounts and Landlock to say. */
+static const struct filter_row filter_courier[] = {
+	{ "socket", .cases = filter_dial },
+	{ "connect getsockopt setsockopt getsockname getpeername bind", .verdict = ALLOW },
+	{ "open openat stat lstat fstat newfstatat statx readlink readlinkat access faccessat "
+	  "faccessat2 getdents64 lseek pread64 getuid geteuid getgid getegid uname",
+	  .verdict = ALLOW },
+	{ "ioctl", .cases = filter_socket_ioctl },
+};
+
+/* The body comes over its one socket, and the answer goes back there. */
+static const struct filter_row filter_inspect[] = {
+	{ "getuid geteuid getgid getegid", .verdict = ALLOW },
+};
+
+/* It connects where its network namespace is: the cell's. */
+static const struct filter_case filter_reach[] = {
+	{ ALLOW, { IS(0, AF_INET, AF_INET6), BITS(1, SOCKET_TYPE, SOCK_STREAM),
+	           IS(2, 0, IPPROTO_TCP) } },
+	{ ERRNO(EAFNOSUPPORT), { END } },
+};
+static const struct filter_row filter_publish[] = {
+	{ "socket", .cases = filter_reach },
+	{ "accept4 connect getsockopt setsockopt fstat newfstatat", .verdict = ALLOW },
+};
+
 #ifdef CLOISTER_SANITIZED
 /* The sanitizers' run-time, a dynamic program's start, and the search for leaks. */
 static const struct filter_row filter_sanitizer[] = {
@@ -489,11 +559,17 @@ static const struct filter_profile_spec {
 	[FILTER_SUPERVISOR] = { "supervisor", KILL, { TABLE(filter_sanitizer),
 		TABLE(filter_supervisor), TABLE(filter_collect) } },
 	[FILTER_COLLECT] = { "collect", KILL, { TABLE(filter_sanitizer), TABLE(filter_collect) } },
+#define EGRESS(name) KILL, { TABLE(filter_sanitizer), TABLE(filter_##name), TABLE(filter_egress) }
 #else
 	[FILTER_SUPERVISOR] = { "supervisor", KILL, { TABLE(filter_supervisor),
 		TABLE(filter_collect) } },
 	[FILTER_COLLECT] = { "collect", KILL, { TABLE(filter_collect) } },
+#define EGRESS(name) KILL, { TABLE(filter_##name), TABLE(filter_egress) }
 #endif
+	[FILTER_GATE] = { "gate", EGRESS(gate) },
+	[FILTER_COURIER] = { "courier", EGRESS(courier) },
+	[FILTER_INSPECT] = { "inspect", EGRESS(inspect) },
+	[FILTER_PUBLISH] = { "publish", EGRESS(publish) },
 };
 
 /* What CLOISTER_OFF calls a group; see control.h. */

@@ -35,12 +35,16 @@ enum {
 	FS_IOCTL_DEV   = 1 << 15,           /* ABI 5 */
 	FS_OF_A_FILE   = FS_EXECUTE | FS_WRITE_FILE | FS_READ_FILE | FS_TRUNCATE | FS_IOCTL_DEV,
 
+	NET_BIND_TCP    = 1 << 0,           /* ABI 4 */
+	NET_CONNECT_TCP = 1 << 1,
+
 	SCOPE_ABSTRACT_SOCKET = 1 << 0,     /* ABI 6 */
 	SCOPE_SIGNAL          = 1 << 1,
 };
 
 #define ABI_REFER    2
 #define ABI_TRUNCATE 3
+#define ABI_NETWORK  4
 #define ABI_IOCTL    5
 #define ABI_SCOPES   6
 
@@ -147,6 +151,32 @@ landlock_make(enum landlock_kind kind, const char *const *writable, int *ret_fd,
 	}
 	*ret_fd = TAKE_FD(fd);
 	return 0;
+}
+
+int
+landlock_make_reader(const char *const *readable, bool dials, int *ret_fd, struct err *err)
+{
+	int abi = CONTROL_ON("landlock") ? landlock_abi() : 0;
+	struct ruleset_attr attr = { .handled_fs = known_rights(abi) };
+	OWN(closep) int fd = -1;
+	int r = 0;
+
+	if (abi == 0) {
+		*ret_fd = -1;
+		return 0;
+	}
+	if (abi >= ABI_NETWORK)
+		attr.handled_net = NET_BIND_TCP | (dials ? 0 : NET_CONNECT_TCP);
+	if (abi >= ABI_SCOPES)
+		attr.scoped = SCOPE_ABSTRACT_SOCKET | SCOPE_SIGNAL;
+	fd = (int)syscall(SYS_landlock_create_ruleset, &attr, sizeof(attr), 0);
+	if (fd < 0)
+		return err_errno(err, "cannot make a Landlock ruleset");
+	for (; r == 0 && readable != NULL && *readable != NULL; readable++)
+		r = allow_beneath(fd, *readable, FS_READ_FILE | FS_READ_DIR, err);
+	if (r == 0)
+		*ret_fd = TAKE_FD(fd);
+	return r;
 }
 
 int

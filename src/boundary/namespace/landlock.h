@@ -9,6 +9,7 @@
  * use, *ret_fd is -1, and that is success. */
 #ifndef CLOISTER_LANDLOCK_H
 #define CLOISTER_LANDLOCK_H
+#include <stdbool.h>
 
 struct err;
 
@@ -25,6 +26,10 @@ int landlock_abi(void);
  * exist are left out.  LANDLOCK_SCOPES_ONLY ignores them.  The caller owns *ret_fd, which is close-on-exec. */
 int landlock_make(enum landlock_kind kind, const char *const *writable, int *ret_fd,
                   struct err *err);
+/* For a helper that only reads: beneath the NULL-terminated READABLE, and no more; NULL:
+ * nothing.  It takes no TCP connections on new ports, and makes none unless it DIALS. */
+int landlock_make_reader(const char *const *readable, bool dials, int *ret_fd,
+                         struct err *err);
 /* Restrict the calling thread; no_new_privs must be set.  FD -1 does nothing. */
 int landlock_enforce(int fd, struct err *err);
 #endif

@@ -78,8 +78,10 @@ let_go(const struct ns_plan *plan, struct boundary_cell *cell, struct err *err)
 		return r;
 	ipc_begin(&message, INIT_GO);
 	r = ipc_send(cell->channel, &message, NULL, 0, err);
-	return r < 0 ? r : ipc_send(cell->channel, ground->spawn, ground->spawn_fds,
-	                            ground->n_spawn_fds, err);
+	if (r == 0)
+		r = ipc_send(cell->channel, ground->spawn, ground->spawn_fds, ground->n_spawn_fds, err);
+	/* Gone already: what it said before tells why. */
+	return r == -EPIPE ? 0 : r;
 }
 
 static int
@@ -91,6 +93,23 @@ take_upper(struct boundary_cell *cell, struct ipc_message *message, size_t n_gra
 	    grant >= n_grants || message->n_fds != 1 || cell->uppers[grant] >= 0)
 		return -EBADMSG;
 	cell->uppers[grant] = ipc_take_fd(message, 0);
+	return 0;
+}
+
+static int
+take_listeners(struct boundary_cell *cell, struct ipc_message *message)
+{
+	uint32_t which;
+	int *at;
+
+	if (buf_get_u32(&message->body, &which) < 0 || buf_left(&message->body) != 0 ||
+	    which > INIT_LISTENS_DNS || message->n_fds < 1 || message->n_fds > 2)
+		return -EBADMSG;
+	at = cell->listeners + (which == INIT_LISTENS_TCP ? 0 : 2);
+	if (at[0] >= 0)
+		return -EBADMSG;
+	at[0] = ipc_take_fd(message, 0);
+	at[1] = ipc_take_fd(message, 1);
 	return 0;
 }
 
@@ -113,6 +132,8 @@ await_ready(const struct cell_spec *spec, struct boundary_cell *cell, struct err
 			continue;
 		}
 		if (message.type == INIT_UPPER && take_upper(cell, &message, spec->n_grants) == 0)
+			continue;
+		if (message.type == INIT_LISTENERS && take_listeners(cell, &message) == 0)
 			continue;
 		if (message.type == INIT_FAILED && buf_get_u32(&message.body, &code) == 0 &&
 		    buf_get_str(&message.body, &text) == 0 && code > 0 && code < 4096)
@@ -154,6 +175,8 @@ abandon(struct boundary_cell *cell)
 	closep(&cell->netns);
 	for (size_t i = 0; i < CELL_GRANTS_MAX; i++)
 		closep(&cell->uppers[i]);
+	for (size_t i = 0; i < BOUNDARY_LISTENERS; i++)
+		closep(&cell->listeners[i]);
 }
 
 static int
@@ -176,7 +199,7 @@ start_plan(struct ns_plan *plan, struct boundary_cell *cell, struct err *err)
 	closep(&plan->channel);
 	plan->channel = -1;
 	/* The namespace is open before an agent runs in it, and can vanish. */
-	if (r == 0 && cell_spec_has_overlay(plan->spec))
+	if (r == 0 && (cell_spec_has_overlay(plan->spec) || plan->spec->n_ports > 0))
 		r = open_userns(cell, err);
 	if (r == 0)
 		r = let_go(plan, cell, err);
@@ -198,6 +221,8 @@ namespace_start(const struct cell_spec *spec, const struct boundary_ground *grou
 
 	for (size_t i = 0; i < CELL_GRANTS_MAX; i++)
 		cell.uppers[i] = -1;
+	for (size_t i = 0; i < BOUNDARY_LISTENERS; i++)
+		cell.listeners[i] = -1;
 	ns_choose_ids(&plan);
 	r = start_plan(&plan, &cell, err);
 	closep(&plan.init_exe);

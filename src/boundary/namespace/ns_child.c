@@ -76,7 +76,7 @@ set_kernel(const struct ns_plan *plan, struct err *err)
 	if (CONTROL_ON("utsns") && sethostname(spec->hostname, strlen(spec->hostname)) < 0)
 		return err_errno(err, "cannot set the host name '%s'", spec->hostname);
 	if (CONTROL_ON("netns")) {
-		r = raise_loopback(err);
+		r = spec->has_policy ? ns_make_net(plan, err) : raise_loopback(err);
 		/* Without capabilities, port 80 would be out of the agent's reach. */
 		if (r == 0)
 			(void)write_file_at(AT_FDCWD, "/proc/sys/net/ipv4/ip_unprivileged_port_start",

@@ -12,12 +12,20 @@
 #include "base/io.h"
 #include "base/own.h"
 #include "boundary/namespace/ns_plan.h"
+#include "cell/cell_net.h"
+
+/* The gate answers at once or never, but it may have to be started first. */
+static const char gate_names[] = CELL_NET_GATE4 "\t" CELL_NET_GATE_NAME "\n"
+                                 CELL_NET_GATE6 "\t" CELL_NET_GATE_NAME "\n";
+static const char gate_resolver[] = "nameserver " CELL_NET_GATE4 "\n"
+                                    "options timeout:2 attempts:3\n";
 
 static int
 write_names(int etc, const struct cell_spec *spec, struct err *err)
 {
-	OWN(freep) char *hosts = str_format("127.0.0.1\tlocalhost %s\n::1\tlocalhost %s\n",
-	                                    spec->hostname, spec->hostname);
+	OWN(freep) char *hosts = str_format("127.0.0.1\tlocalhost %s\n::1\tlocalhost %s\n%s",
+	                                    spec->hostname, spec->hostname,
+	                                    spec->has_policy ? gate_names : "");
 	OWN(freep) char *name = str_format("%s\n", spec->hostname);
 	const struct { const char *file, *text; } files[] = {
 		{ "passwd", "root:x:0:0:root:/home/agent:/bin/sh\n"
@@ -26,7 +34,7 @@ write_names(int etc, const struct cell_spec *spec, struct err *err)
 		{ "group", "root:x:0:\nagent:x:1000:\ntty:x:5:\nnogroup:x:65534:\n" },
 		{ "hosts", hosts },
 		{ "hostname", name },
-		{ "resolv.conf", "" },
+		{ "resolv.conf", spec->has_policy ? gate_resolver : "" },
 		{ "nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n"
 		                   "services: files\nprotocols: files\n" },
 	};
@@ -47,6 +55,15 @@ static const char *const shown[] = {
 	"fonts", "java-11-openjdk", "java-17-openjdk", "java-21-openjdk", "java-25-openjdk",
 	"chromium.d", "maven", "services", "protocols", "mime.types",
 };
+
+static bool
+is_trust(const char *name)
+{
+	for (size_t i = 0; ns_trust_folders[i] != NULL; i++)
+		if (strcmp(name, ns_trust_folders[i]) == 0)
+			return true;
+	return false;
+}
 
 static int
 show_one(int host, int etc, const char *name, struct err *err)
@@ -112,6 +129,8 @@ ns_make_etc(int root, const struct cell_spec *spec, struct err *err)
 		return 0;
 	link_time_zone(host, etc);
 	for (size_t i = 0; r == 0 && i < ARRAY_LEN(shown); i++)
-		r = show_one(host, etc, shown[i], err);
+		/* With a policy these come later, with the cell's own authority in them. */
+		if (!spec->has_policy || !is_trust(shown[i]))
+			r = show_one(host, etc, shown[i], err);
 	return r;
 }

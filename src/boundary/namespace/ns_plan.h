@@ -49,8 +49,18 @@ int ns_build_root(const struct ns_plan *plan, struct err *err);
 int ns_send_folder(const struct ns_plan *plan, uint32_t type, size_t grant, int folder,
                    struct err *err);
 
+/* ns_net.c: capture, with a policy; in the child, which is root of its network namespace.
+ * The gate's sockets are told to the supervisor. */
+int ns_make_net(const struct ns_plan *plan, struct err *err);
+/* The same without a gate, to see whether it can be done: 0 or a negative errno. */
+int ns_try_net(bool *ret_ipv6);
+
 /* ns_etc.c: the generated /etc in the folder ROOT. */
 int ns_make_etc(int root, const struct cell_spec *spec, struct err *err);
+
+/* ns_trust.c: the cell's certificate authority in its /etc; with a policy only. */
+extern const char *const ns_trust_folders[];    /* beneath /etc; ends with NULL */
+int ns_make_trust(int root, const struct ns_plan *plan, struct err *err);
 
 /* ns_mount.c: small steps. */
 #define NS_QUIET (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)

@@ -3,9 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/netfilter/nf_tables.h>
-#include <linux/netfilter/nfnetlink.h>
-#include <linux/netlink.h>
 #include <linux/sched.h>
 #include <sched.h>
 #include <signal.h>
@@ -17,7 +14,6 @@
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -54,38 +50,6 @@ try_pty(void)
 	return 0;
 }
 
-/* The generation id is the cheapest question that only nftables answers. */
-static int
-try_nftables(void)
-{
-	struct {
-		struct nlmsghdr header;
-		struct nfgenmsg body;
-	} ask = {
-		.header = { .nlmsg_len = sizeof(ask), .nlmsg_flags = NLM_F_REQUEST,
-		            .nlmsg_type = NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_GETGEN },
-		.body = { .nfgen_family = AF_UNSPEC, .version = NFNETLINK_V0 },
-	};
-	union {
-		struct nlmsghdr header;
-		char bytes[512];
-	} answer;
-	OWN(closep) int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_NETFILTER);
-	ssize_t n;
-
-	if (fd < 0 || send(fd, &ask, sizeof(ask), 0) < 0)
-		return errno;
-	n = recv(fd, &answer, sizeof(answer), 0);
-	if (n < (ssize_t)sizeof(answer.header))
-		return n < 0 ? errno : EBADMSG;
-	if (answer.header.nlmsg_type == NLMSG_ERROR) {
-		struct nlmsgerr *e = NLMSG_DATA(&answer.header);
-
-		return e->error < 0 ? -e->error : EBADMSG;
-	}
-	return 0;
-}
-
 /* User attributes by the upper folder's own, then the overlay with its marks in
  * them, then something that needs a mark: removing what is below. */
 static void
@@ -117,8 +81,12 @@ child_steps(struct ns_probe *p)
 	p->others = errno_of(unshare(CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS |
 	                             CLONE_NEWCGROUP | CLONE_NEWPID));
 	p->pty = try_pty();
-	if (p->others == 0)
-		p->nftables = try_nftables();
+	if (p->others == 0) {
+		bool ipv6 = false;
+
+		p->nftables = -ns_try_net(&ipv6);
+		p->ipv6 = p->nftables != 0 ? NS_PROBE_NOT_TRIED : ipv6 ? 0 : EAFNOSUPPORT;
+	}
 	try_overlay(p);
 }
 

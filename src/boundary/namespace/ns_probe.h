@@ -15,7 +15,8 @@ struct ns_probe {
 	int tmpfs;              /* mounting in it, which AppArmor refuses last of all */
 	int others;             /* the pid, network, ipc, uts and cgroup namespaces */
 	int pty;                /* a terminal of a new devpts */
-	int nftables;           /* the network namespace's tables */
+	int nftables;           /* capturing what a network namespace sends */
+	int ipv6;               /* likewise, of IPv6 */
 	int user_xattr;         /* user attributes on tmpfs */
 	int overlay;            /* an overlay of tmpfs folders with userxattr */
 	int idmap;              /* an id-mapped mount of /usr; real root only */

@@ -435,7 +435,9 @@ enter_root(int root, struct err *err)
 int
 ns_build_root(const struct ns_plan *plan, struct err *err)
 {
-	const char *const options[] = { "mode", "0755", "size", "4m", "nr_inodes", "8k", NULL };
+	const bool trust = plan->ground->trust != NULL;
+	const char *const options[] = { "mode", "0755", "size", trust ? "32m" : "4m",
+	                                "nr_inodes", "8k", NULL };
 	OWN(closep) int root = -1, scratch = -1;
 	int r;
 
@@ -452,6 +454,8 @@ ns_build_root(const struct ns_plan *plan, struct err *err)
 		r = make_folders(root, err);
 	if (r == 0)
 		r = ns_make_etc(root, plan->spec, err);
+	if (r == 0 && trust && plan->spec->rootfs[0] != '\0')
+		r = ns_make_trust(root, plan, err);
 	if (r == 0)
 		r = plan->spec->rootfs[0] == '\0' ? show_host(root, err)
 		                                  : show_rootfs(plan, root, err);
@@ -463,6 +467,9 @@ ns_build_root(const struct ns_plan *plan, struct err *err)
 		r = make_scratch(plan, root, &scratch, err);
 	if (r == 0)
 		r = ns_send_folder(plan, INIT_SCRATCH, 0, scratch, err);
+	/* Late, because it is waited for. */
+	if (r == 0 && trust && plan->spec->rootfs[0] == '\0')
+		r = ns_make_trust(root, plan, err);
 	if (r == 0)
 		r = attach_grants(plan, root, scratch, err);
 	for (size_t i = 0; r == 0 && i < plan->spec->n_grants; i++)

@@ -31,6 +31,7 @@ static int
 read_spec(struct supervisor *sv, struct err *err)
 {
 	OWN(freep) char *text = NULL;
+	unsigned first = SUPERVISOR_STARTED_FD + 1;
 	struct buf b;
 	size_t len;
 	int r;
@@ -40,7 +41,13 @@ read_spec(struct supervisor *sv, struct err *err)
 		return err_set(err, EINVAL, "cloister-supervisor is started by `cloister run` only");
 	close(SUPERVISOR_SPEC_FD);
 	buf_init_borrowed(&b, text, len);
-	return cell_spec_get(&b, &sv->spec, err);
+	r = cell_spec_get(&b, &sv->spec, err);
+	/* Whatever else the operator's shell had open is none of ours. */
+	if (r == 0 && sv->spec.has_policy)
+		first = sv->spec.has_authorities ? CELL_AUTHORITIES_FD + 1 : CELL_POLICY_FD + 1;
+	if (CONTROL_ON("fds"))
+		syscall(SYS_close_range, first, ~0u, 0u);
+	return r;
 }
 
 static int
@@ -265,6 +272,7 @@ start_cell(struct supervisor *sv, struct err *err)
 		.slot = sv->place.entry.slot, .cgroup = sv->cgroup, .libexec = sv->libexec,
 		.changes = sv->changes, .pids_limited = sv->pids_limited,
 		.hidden = { runtime, state },
+		.trust = sv->spec.has_policy ? &sv->egress.trust : NULL,
 		.spawn = &spawn, .spawn_fds = inside + (tty ? 2 : 0),
 	};
 	int r;
@@ -304,7 +312,10 @@ init_exited(void *arg, uint32_t events)
 		supervisor_channel_ready(sv, 0);
 	loop_unwatch(sv->loop, &sv->channel);
 	loop_cancel_timer(sv->loop, &sv->grace);
-	supervisor_tell_dead(sv);
+	supervisor_unpublish(sv);
+	supervisor_egress_finish(sv);
+	if (supervisor_egress_is_over(sv))
+		supervisor_tell_dead(sv);
 	supervisor_check_end(sv);
 }
 
@@ -371,13 +382,17 @@ watch_cell(struct supervisor *sv, struct err *err)
 static int
 make_landlock(const struct supervisor *sv, int *ret_fd, struct err *err)
 {
-	char paths[CELL_GRANTS_MAX + 2][32];
-	const char *writable[CELL_GRANTS_MAX + 4] = { "/sys/fs/cgroup" };
+	char paths[CELL_GRANTS_MAX + 3][32];
+	const char *writable[CELL_GRANTS_MAX + 5] = { "/sys/fs/cgroup" };
+	/* Where the timeline will be, once there is something to tell. */
+	OWN(closep) int state = sv->spec.has_policy ? cell_state_open(false, NULL) : -1;
 	size_t n = 0;
 
 	snprintf(paths[n++], sizeof(paths[0]), "/proc/self/fd/%d", sv->place.runtime);
 	if (sv->state >= 0)
 		snprintf(paths[n++], sizeof(paths[0]), "/proc/self/fd/%d/..", sv->state);
+	if (state >= 0)
+		snprintf(paths[n++], sizeof(paths[0]), "/proc/self/fd/%d", state);
 	for (size_t i = 0; i < sv->spec.n_grants; i++)
 		if (sv->cell.uppers[i] >= 0)
 			snprintf(paths[n++], sizeof(paths[0]), "/proc/self/fd/%d", sv->cell.uppers[i]);
@@ -408,6 +423,15 @@ lock_down(const struct supervisor *sv, struct err *err)
 	return r < 0 ? r : filter_load(FILTER_SUPERVISOR, err);
 }
 
+/* Where the timeline will be; the entry is made with the first event. */
+static int
+check_state_folder(struct err *err)
+{
+	OWN(closep) int state = cell_state_open(true, err);
+
+	return state < 0 ? state : 0;
+}
+
 static int
 start(struct supervisor *sv, struct err *err)
 {
@@ -419,14 +443,22 @@ start(struct supervisor *sv, struct err *err)
 	r = make_cgroup(sv, err);
 	if (r == 0 && (cell_spec_has_overlay(&sv->spec) || sv->spec.detached))
 		r = cell_state_make(&sv->spec, &sv->state, err);
+	else if (r == 0 && sv->spec.has_policy)
+		r = check_state_folder(err);
 	if (r == 0)
 		r = make_change_folders(sv, err);
+	if (r == 0 && sv->spec.n_ports > 0)
+		r = supervisor_take_ports(sv, err);
 	if (r == 0)
 		r = start_cell(sv, err);
 	if (r == 0) {
 		judge_changes(sv);
 		r = watch_cell(sv, err);
 	}
+	if (r == 0 && sv->spec.has_policy)
+		r = supervisor_egress_start(sv, err);
+	if (r == 0 && sv->spec.n_ports > 0)
+		r = supervisor_publish(sv, err);
 	return r < 0 ? r : supervisor_listen(sv, err);
 }
 
@@ -506,6 +538,9 @@ main(void)
 		.libexec = -1, .state = -1, .changes = -1, .log = -1,
 		.cell = { .pidfd = -1, .channel = -1, .userns = -1, .scratch = -1,
 		          .mntns = -1, .netns = -1 },
+		.egress = { .trust = { -1, -1, -1, -1 }, .key = -1, .policy = -1, .names = -1,
+		            .starter_channel.fd = -1, .gate.fd = -1, .courier.fd = -1 },
+		.events.fd = -1,
 	};
 	struct err err = {0};
 	int r, status;
@@ -514,9 +549,6 @@ main(void)
 		sv.cell.uppers[i] = -1;
 	umask(077);
 	reset_signals();
-	/* Whatever else the operator's shell had open is none of ours. */
-	if (CONTROL_ON("fds"))
-		syscall(SYS_close_range, SUPERVISOR_STARTED_FD + 1u, ~0u, 0u);
 	r = read_spec(&sv, &err);
 	if (r == 0 && !sv.spec.detached)
 		close(SUPERVISOR_STARTED_FD);
@@ -524,6 +556,9 @@ main(void)
 		r = leave_keyring(&err);
 	if (r == 0)
 		r = open_libexec(&sv, &err);
+	/* First, because it takes longest: beside all that follows. */
+	if (r == 0 && sv.spec.has_policy)
+		r = supervisor_egress_prepare(&sv, &err);
 	if (r == 0)
 		r = loop_new(&sv.loop, &err);
 	if (r == 0) {
@@ -533,6 +568,7 @@ main(void)
 	if (r == 0)
 		r = cell_place_take(&sv.spec, &sv.place, &err);
 	if (r < 0) {
+		supervisor_egress_close(&sv);
 		supervisor_complain(err.text);
 		return 125;
 	}

@@ -9,6 +9,7 @@
 #include "boundary/boundary.h"
 #include "boundary/cgroup.h"
 #include "cell/cell_dirs.h"
+#include "cell/cell_refusals.h"
 #include "cell/cell_spec.h"
 #include "ipc/ipc.h"
 #include "loop/loop.h"
@@ -18,6 +19,7 @@
 #define SUPERVISOR_STARTED_FD 4         /* detached: '+' is written once the agent runs */
 #define SUPERVISOR_CLIENTS_MAX 64
 #define SUPERVISOR_LOG_MAX (8u << 20)   /* then the log is turned over; two are kept */
+#define SUPERVISOR_EVENTS_MAX (32u << 20)       /* likewise, of the timeline */
 
 struct supervisor;
 
@@ -28,6 +30,27 @@ struct client {
 	uint32_t handle;                /* of the process, with CLIENT_EXEC */
 	bool started;
 	struct client *next;
+};
+
+/* With a policy: the processes of egress and what they are given. */
+struct egress {
+	struct boundary_trust trust;
+	int key;                        /* of the cell's certificate authority: a memory file */
+	int policy, names;              /* memory files; NAMES is the gate's own */
+	pid_t mint, starter;            /* 0 if there is none */
+	struct loop_source starter_channel, listeners[BOUNDARY_LISTENERS];
+	struct loop_source gate, courier;       /* while they run */
+	struct loop_timer again, patience;
+	uint64_t started_ms;
+	unsigned quick_ends;
+	bool running, stopping, finishing, over;
+};
+
+struct events {
+	int fd;                         /* the timeline, or -1 */
+	uint64_t n, size;
+	bool failed;
+	struct cell_refusals refusals;
 };
 
 struct supervisor {
@@ -44,6 +67,11 @@ struct supervisor {
 	struct client *clients;
 	size_t n_clients;
 	uint32_t next_handle;
+
+	struct egress egress;
+	struct events events;
+	pid_t publish;                  /* 0 if there is none */
+	int ports[2 * CELL_PORTS_MAX];  /* listening on the host, IPv4 and IPv6 of each */
 
 	struct stdio stdio;
 	int log;                        /* a detached cell's, or -1 */
@@ -79,6 +107,49 @@ int supervisor_send_spawn(struct supervisor *sv, uint32_t handle, struct buf *re
                           const int *fds, size_t n_fds, struct err *err);
 void supervisor_signal(struct supervisor *sv, uint32_t handle, int number);
 void supervisor_channel_ready(void *arg, uint32_t events);
+
+/* supervisor_spawn.c */
+#define SPAWN_FDS_MAX (3 + 2 * CELL_PORTS_MAX)
+struct spawn_how {
+	char *const *argv;              /* the first names the executable */
+	const int *fds;                 /* to be 3 and what follows; -1: closed */
+	size_t n_fds;
+	uid_t uid;                      /* who it is to be; 0: who this process is */
+	bool silent;                    /* nothing on standard error */
+};
+/* The caller waits for it; it dies with the caller. */
+pid_t supervisor_spawn(int libexec, const struct spawn_how *how, struct err *err);
+
+/* supervisor_starter.c, and what is said over its channel: */
+enum starter_helper { STARTER_GATE, STARTER_COURIER, STARTER_INSPECT, STARTER_HELPERS };
+enum starter_message {
+	STARTER_START = 1,              /* fds: the gate's and the courier's channel */
+	STARTER_STOP,                   /* kill them */
+	STARTER_ENDED,                  /* back: u32 who (or STARTER_HELPERS), u32 status */
+};
+int supervisor_fork_starter(struct supervisor *sv, int *ret_channel, pid_t *ret_pid,
+                            struct err *err);
+
+/* supervisor_egress.c; all but the first three do nothing without a policy. */
+int supervisor_egress_prepare(struct supervisor *sv, struct err *err);
+int supervisor_egress_start(struct supervisor *sv, struct err *err);
+/* A channel has ended. */
+void supervisor_egress_hung_up(struct supervisor *sv, struct loop_source *channel);
+void supervisor_egress_stop(struct supervisor *sv);
+/* The cell is going: let them say what they have to, and go. */
+void supervisor_egress_finish(struct supervisor *sv);
+bool supervisor_egress_is_over(const struct supervisor *sv);
+void supervisor_egress_close(struct supervisor *sv);
+
+/* supervisor_events.c: one message of the courier's; -EAGAIN if there is none. */
+int supervisor_hear_courier(struct supervisor *sv);
+void supervisor_courier_ready(void *arg, uint32_t events);
+void supervisor_tell_refusals(const struct supervisor *sv, const char *cell);
+
+/* supervisor_publish.c: the host's ports are taken before the cell is made. */
+int supervisor_take_ports(struct supervisor *sv, struct err *err);
+int supervisor_publish(struct supervisor *sv, struct err *err);
+void supervisor_unpublish(struct supervisor *sv);
 
 /* supervisor_end.c */
 void supervisor_kill(struct supervisor *sv, enum supervisor_reason reason);

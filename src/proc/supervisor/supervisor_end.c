@@ -55,6 +55,7 @@ supervisor_kill(struct supervisor *sv, enum supervisor_reason reason)
 	/* pid 1 of the cell: the kernel takes everything else with it, and what is
 	 * being carried to a reader who does not read is let go. */
 	(void)syscall(SYS_pidfd_send_signal, sv->cell.pidfd, SIGKILL, NULL, 0);
+	supervisor_egress_finish(sv);
 	sv->ending = true;
 	supervisor_check_end(sv);
 }
@@ -80,7 +81,7 @@ supervisor_stop(struct supervisor *sv, uint64_t grace_ms, enum supervisor_reason
 void
 supervisor_check_end(struct supervisor *sv)
 {
-	if (sv->dead && !supervisor_is_awaited(sv) && (stdio_finish(&sv->stdio) || sv->ending))
+	if (sv->dead && supervisor_egress_is_over(sv) && !supervisor_is_awaited(sv) && (stdio_finish(&sv->stdio) || sv->ending))
 		loop_quit(sv->loop);
 }
 
@@ -337,11 +338,12 @@ keep_state(struct supervisor *sv, int status)
 
 	if (sv->state < 0)
 		return;
-	record.spec.env = no_env;
+	record.spec.env = record.spec.egress_env = no_env;
 	record.n_changes = (uint32_t)collect_all(sv, record.incomplete);
 	record.ended_ns = now_ns();
 	memcpy(record.cause, sv->cause, sizeof(record.cause));
-	if (record.n_changes == 0 && (!sv->spec.detached || sv->spawn_error != 0)) {
+	if (record.n_changes == 0 && sv->events.fd < 0 &&
+	    (!sv->spec.detached || sv->spawn_error != 0)) {
 		snprintf(entry, sizeof(entry), "%s.%s", sv->spec.id, sv->spec.name);
 		folder = cell_state_open(false, NULL);
 		if (folder >= 0)
@@ -350,6 +352,8 @@ keep_state(struct supervisor *sv, int status)
 	}
 	if (cell_record_write(sv->state, &record, &err) < 0)
 		supervisor_say(sv, "%s", err.text);
+	if (sv->events.fd >= 0)
+		cell_state_prune();
 	if (record.n_changes > 0 && sv->spawn_error == 0)
 		supervisor_say(sv, "the workspace's changes are kept: `cloister diff %s`, then "
 		               "`cloister apply %s` or `cloister discard %s`", called(sv), called(sv),
@@ -360,6 +364,9 @@ void
 supervisor_clean_up(struct supervisor *sv, int status)
 {
 	stdio_close(&sv->stdio);
+	supervisor_unpublish(sv);
+	supervisor_egress_close(sv);
+	supervisor_tell_refusals(sv, called(sv));
 	keep_state(sv, status);
 	/* If something in it would not die, the entry stays, for a later run to clear. */
 	cell_place_leave(&sv->place, cgroup_destroy(sv->cgroup) == 0);

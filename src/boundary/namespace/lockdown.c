@@ -1,0 +1,147 @@
+/* lockdown.c - see lockdown.h. */
+#include "boundary/namespace/lockdown.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/io.h"
+#include "base/own.h"
+#include "boundary/namespace/landlock.h"
+#include "boundary/namespace/ns_plan.h"
+
+/* Each id means itself: nothing in the namespace is anybody else's. */
+static int
+map_self(uid_t uid, gid_t gid, struct err *err)
+{
+	int r = write_file_at(AT_FDCWD, "/proc/self/setgroups", "deny", err);
+
+	if (r == 0)
+		r = write_filef_at(AT_FDCWD, "/proc/self/uid_map", err, "%u %u 1\n", uid, uid);
+	if (r == 0)
+		r = write_filef_at(AT_FDCWD, "/proc/self/gid_map", err, "%u %u 1\n", gid, gid);
+	return r;
+}
+
+/* 1: namespaces of its own; 0: this machine forbids them, and what follows has to do. */
+static int
+leave_namespaces(const struct lockdown *l, struct err *err)
+{
+	const int others = CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS |
+	                   (l->network ? 0 : CLONE_NEWNET);
+	uid_t uid = geteuid();
+	gid_t gid = getegid();
+	int r;
+
+	if (unshare(CLONE_NEWUSER | others) == 0) {
+		r = map_self(uid, gid, err);
+		return r < 0 ? r : 1;
+	}
+	/* Who is root of a user namespace that may have none beneath it can do without. */
+	return unshare(others) == 0 ? 1 : 0;
+}
+
+/* A path as it is seen from here, at the same place in the new root. */
+static int
+show(int root, const char *path, struct err *err)
+{
+	OWN(freep) char *real = realpath(path, NULL);
+	OWN(closep) int mount = -1, target = -1;
+	struct stat st;
+	int r;
+
+	if (real == NULL)
+		return 0;
+	mount = ns_copy_tree(AT_FDCWD, real, err);
+	if (mount < 0)
+		return mount;
+	r = ns_set_attrs(mount, NS_QUIET | MOUNT_ATTR_NOEXEC | MOUNT_ATTR_RDONLY, true, err);
+	if (r < 0)
+		return r;
+	if (fstat(mount, &st) < 0)
+		return err_errno(err, "cannot look at '%s'", path);
+	target = ns_make_target(root, path, !S_ISDIR(st.st_mode), err);
+	return target < 0 ? target : ns_attach(mount, target, "", err);
+}
+
+/* The new root is mounted over "/", which this process does not see until it turns into
+ * it, so that paths can still be opened. */
+static int
+change_root(const char *const *readable, struct err *err)
+{
+	const char *const options[] = { "mode", "0555", "size", "64k", "nr_inodes", "64", NULL };
+	OWN(closep) int root = -1;
+	int r;
+
+	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+		return err_errno(err, "cannot make the mounts private");
+	root = ns_new_fs("tmpfs", options, NS_QUIET | MOUNT_ATTR_NOEXEC, err);
+	r = root < 0 ? root : ns_attach(root, AT_FDCWD, "/", err);
+	/* As ns_make_target() expects of a cell's root. */
+	if (r == 0 && readable != NULL && mkdirat(root, NS_SCRATCH, 0555) < 0)
+		r = err_errno(err, "cannot make the new root");
+	for (; r == 0 && readable != NULL && *readable != NULL; readable++)
+		r = show(root, *readable, err);
+	if (r < 0)
+		return r;
+	if (fchdir(root) < 0 || syscall(SYS_pivot_root, ".", ".") < 0 ||
+	    umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
+		return err_errno(err, "cannot let go of the host's files");
+	return ns_set_attrs(root, NS_QUIET | MOUNT_ATTR_NOEXEC | MOUNT_ATTR_RDONLY, false, err);
+}
+
+static int
+drop_capabilities(struct err *err)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct none[2] = {0};
+
+	/* Without the right to, there is nothing that an exec could bring back either. */
+	for (int cap = 0; cap <= 63 && prctl(PR_CAPBSET_DROP, cap) == 0; cap++)
+		;
+	(void)prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+	if (syscall(SYS_capset, &header, none) < 0)
+		return err_errno(err, "cannot drop capabilities");
+	return 0;
+}
+
+int
+lockdown_enter(const struct lockdown *l, int keep_fds, struct err *err)
+{
+	OWN(closep) int landlock = -1;
+	int r;
+
+	/* The C library would open the zone's file at the first use of a date. */
+	if (setenv("TZ", "UTC0", 1) < 0)
+		return err_errno(err, "cannot set the time zone");
+	tzset();
+	if (syscall(SYS_close_range, (unsigned)keep_fds, ~0u, 0u) < 0)
+		return err_errno(err, "cannot close descriptors");
+	r = leave_namespaces(l, err);
+	if (r > 0)
+		r = change_root(l->readable, err);
+	if (r < 0)
+		return r;
+	/* Not before: whoever is not dumpable cannot write his own maps. */
+	if (prctl(PR_SET_DUMPABLE, 0) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		return err_errno(err, "cannot give up privileges");
+	r = landlock_make_reader(l->readable, l->network, &landlock, err);
+	if (r == 0)
+		r = landlock_enforce(landlock, err);
+	if (r == 0)
+		r = drop_capabilities(err);
+	if (r < 0)
+		return r;
+	closep(&landlock);
+	landlock = -1;
+	return filter_load(l->filter, err);
+}

@@ -1,0 +1,426 @@
+/* net_gen.c - at build time, writes the netlink messages that make a network namespace
+ * a cell's little internet: C on stdout, sent as it is by ns_net.c.
+ *
+ * libnftnl and libmnl know how messages look.  Nothing in them depends on the cell: in a
+ * new namespace the loopback is always interface 1. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <libmnl/libmnl.h>
+#include <libnftnl/chain.h>
+#include <libnftnl/common.h>
+#include <libnftnl/expr.h>
+#include <libnftnl/rule.h>
+#include <libnftnl/table.h>
+#include <linux/if.h>
+#include <linux/if_addr.h>
+#include <linux/netfilter.h>
+#include <linux/netfilter/nf_nat.h>
+#include <linux/netfilter/nf_tables.h>
+#include <linux/netfilter_ipv4.h>
+#include <linux/rtnetlink.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cell/cell_net.h"
+
+#define LOOPBACK 1                      /* its interface number */
+#define TABLE "cloister"
+#define NAT_CHAIN "capture"
+#define FILTER_CHAIN "reject"
+#define DNS_PORT 53
+#define PART_MAX 16384
+
+static const struct family {
+	const char *name;
+	int af, nfproto;
+	uint8_t icmp;                   /* protocol */
+	uint8_t unreachable;            /* the code for a port */
+	unsigned size, from, to;        /* of an address; where in a packet's head */
+	const char *gate, *cell, *loopback;
+	unsigned loopback_bits;
+} families[] = {
+	{ "4", AF_INET, NFPROTO_IPV4, IPPROTO_ICMP, 3, 4, 12, 16, CELL_NET_GATE4, CELL_NET_CELL4,
+	  "127.0.0.0", 8 },
+	{ "6", AF_INET6, NFPROTO_IPV6, IPPROTO_ICMPV6, 4, 16, 8, 24, CELL_NET_GATE6,
+	  CELL_NET_CELL6, "::1", 128 },
+};
+
+/* One array of the output: messages one behind the other. */
+static struct part {
+	char bytes[PART_MAX];
+	size_t len;
+} part;
+static uint32_t sequence;
+
+static void __attribute__((noreturn))
+fail(const char *what)
+{
+	fprintf(stderr, "net_gen: %s\n", what);
+	exit(1);
+}
+
+static void *
+not_null(void *p)
+{
+	if (p == NULL)
+		fail("out of memory");
+	return p;
+}
+
+static char *
+room(void)
+{
+	if (part.len > PART_MAX - 4096)
+		fail("a part is too large");
+	memset(part.bytes + part.len, 0, PART_MAX - part.len);
+	return part.bytes + part.len;
+}
+
+static void
+done(const struct nlmsghdr *message)
+{
+	part.len += MNL_ALIGN(message->nlmsg_len);
+}
+
+static void
+print_part(const char *name, const char *suffix)
+{
+	printf("static const unsigned char net_%s%s[%zu] = {", name, suffix, part.len);
+	for (size_t i = 0; i < part.len; i++)
+		printf("%s0x%02x,", i % 12 == 0 ? "\n\t" : " ", (unsigned char)part.bytes[i]);
+	printf("\n};\n");
+	part.len = 0;
+}
+
+static const void *
+address(const struct family *f, const char *text)
+{
+	static unsigned char bytes[16];
+
+	if (inet_pton(f->af, text, bytes) != 1)
+		fail(text);
+	return bytes;
+}
+
+/* ---- addresses and routes ------------------------------------------------------------ */
+
+static struct nlmsghdr *
+route_message(uint16_t type, uint16_t flags)
+{
+	struct nlmsghdr *message = mnl_nlmsg_put_header(room());
+
+	message->nlmsg_type = type;
+	message->nlmsg_flags = NLM_F_REQUEST | flags;
+	message->nlmsg_seq = ++sequence;
+	return message;
+}
+
+static void
+raise_loopback(void)
+{
+	struct nlmsghdr *message = route_message(RTM_NEWLINK, 0);
+	struct ifinfomsg *link = mnl_nlmsg_put_extra_header(message, sizeof(*link));
+
+	link->ifi_index = LOOPBACK;
+	link->ifi_flags = link->ifi_change = IFF_UP;
+	done(message);
+}
+
+static void
+add_address(const struct family *f)
+{
+	struct nlmsghdr *message = route_message(RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL);
+	struct ifaddrmsg *body = mnl_nlmsg_put_extra_header(message, sizeof(*body));
+
+	body->ifa_family = (uint8_t)f->af;
+	body->ifa_prefixlen = (uint8_t)(f->size * 8);
+	body->ifa_flags = f->af == AF_INET6 ? IFA_F_NODAD : 0;
+	body->ifa_scope = RT_SCOPE_UNIVERSE;
+	body->ifa_index = LOOPBACK;
+	mnl_attr_put(message, IFA_LOCAL, f->size, address(f, f->cell));
+	mnl_attr_put(message, IFA_ADDRESS, f->size, address(f, f->cell));
+	done(message);
+}
+
+/* Every address is here. */
+static void
+add_route(const struct family *f)
+{
+	struct nlmsghdr *message = route_message(RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL);
+	struct rtmsg *body = mnl_nlmsg_put_extra_header(message, sizeof(*body));
+
+	body->rtm_family = (uint8_t)f->af;
+	body->rtm_table = RT_TABLE_LOCAL;
+	body->rtm_protocol = RTPROT_STATIC;
+	body->rtm_scope = RT_SCOPE_HOST;
+	body->rtm_type = RTN_LOCAL;
+	mnl_attr_put_u32(message, RTA_OIF, LOOPBACK);
+	mnl_attr_put(message, RTA_PREFSRC, f->size, address(f, f->cell));
+	done(message);
+}
+
+/* ---- rules ------------------------------------------------------------------------------ */
+
+static struct nftnl_rule *rule;
+
+static void
+add(struct nftnl_expr *e)
+{
+	nftnl_rule_add_expr(rule, e);
+}
+
+static struct nftnl_expr *
+expr(const char *name)
+{
+	return not_null(nftnl_expr_alloc(name));
+}
+
+static void
+load_payload(uint32_t base, uint32_t offset, uint32_t len)
+{
+	struct nftnl_expr *e = expr("payload");
+
+	nftnl_expr_set_u32(e, NFTNL_EXPR_PAYLOAD_BASE, base);
+	nftnl_expr_set_u32(e, NFTNL_EXPR_PAYLOAD_OFFSET, offset);
+	nftnl_expr_set_u32(e, NFTNL_EXPR_PAYLOAD_LEN, len);
+	nftnl_expr_set_u32(e, NFTNL_EXPR_PAYLOAD_DREG, NFT_REG_1);
+	add(e);
+}
+
+static void
+compare(enum nft_cmp_ops op, const void *data, uint32_t len)
+{
+	struct nftnl_expr *e = expr("cmp");
+
+	nftnl_expr_set_u32(e, NFTNL_EXPR_CMP_SREG, NFT_REG_1);
+	nftnl_expr_set_u32(e, NFTNL_EXPR_CMP_OP, op);
+	nftnl_expr_set(e, NFTNL_EXPR_CMP_DATA, data, len);
+	add(e);
+}
+
+static void
+address_is(const struct family *f, unsigned offset, const char *text)
+{
+	load_payload(NFT_PAYLOAD_NETWORK_HEADER, offset, f->size);
+	compare(NFT_CMP_EQ, address(f, text), f->size);
+}
+
+/* A prefix of whole bytes needs no mask: fewer bytes are compared. */
+static void
+goes_to_loopback(const struct family *f)
+{
+	load_payload(NFT_PAYLOAD_NETWORK_HEADER, f->to, f->loopback_bits / 8);
+	compare(NFT_CMP_EQ, address(f, f->loopback), f->loopback_bits / 8);
+}
+
+static void
+protocol_is(uint8_t protocol)
+{
+	struct nftnl_expr *e = expr("meta");
+
+	nftnl_expr_set_u32(e, NFTNL_EXPR_META_KEY, NFT_META_L4PROTO);
+	nftnl_expr_set_u32(e, NFTNL_EXPR_META_DREG, NFT_REG_1);
+	add(e);
+	compare(NFT_CMP_EQ, &protocol, sizeof(protocol));
+}
+
+static void
+goes_to_port(uint16_t port)
+{
+	uint16_t wire = htons(port);
+
+	load_payload(NFT_PAYLOAD_TRANSPORT_HEADER, 2, sizeof(wire));
+	compare(NFT_CMP_EQ, &wire, sizeof(wire));
+}
+
+static void
+put_in(uint32_t reg, const void *data, uint32_t len)
+{
+	struct nftnl_expr *e = expr("immediate");
+
+	nftnl_expr_set_u32(e, NFTNL_EXPR_IMM_DREG, reg);
+	nftnl_expr_set(e, NFTNL_EXPR_IMM_DATA, data, len);
+	add(e);
+}
+
+static void
+accept_it(void)
+{
+	struct nftnl_expr *e = expr("immediate");
+
+	nftnl_expr_set_u32(e, NFTNL_EXPR_IMM_DREG, NFT_REG_VERDICT);
+	nftnl_expr_set_u32(e, NFTNL_EXPR_IMM_VERDICT, NF_ACCEPT);
+	add(e);
+}
+
+static void
+send_to_gate(const struct family *f, uint16_t port)
+{
+	uint16_t wire = htons(port);
+	struct nftnl_expr *e;
+
+	put_in(NFT_REG_1, address(f, f->gate), f->size);
+	put_in(NFT_REG_2, &wire, sizeof(wire));
+	e = expr("nat");
+	nftnl_expr_set_u32(e, NFTNL_EXPR_NAT_TYPE, NFT_NAT_DNAT);
+	nftnl_expr_set_u32(e, NFTNL_EXPR_NAT_FAMILY, (uint32_t)f->nfproto);
+	nftnl_expr_set_u32(e, NFTNL_EXPR_NAT_REG_ADDR_MIN, NFT_REG_1);
+	nftnl_expr_set_u32(e, NFTNL_EXPR_NAT_REG_PROTO_MIN, NFT_REG_2);
+	add(e);
+}
+
+static void
+reject_it(const struct family *f)
+{
+	struct nftnl_expr *e = expr("reject");
+
+	nftnl_expr_set_u32(e, NFTNL_EXPR_REJECT_TYPE, NFT_REJECT_ICMP_UNREACH);
+	nftnl_expr_set_u8(e, NFTNL_EXPR_REJECT_CODE, f->unreachable);
+	add(e);
+}
+
+static void
+begin_rule(const struct family *f, const char *chain)
+{
+	rule = not_null(nftnl_rule_alloc());
+	nftnl_rule_set_str(rule, NFTNL_RULE_TABLE, TABLE);
+	nftnl_rule_set_str(rule, NFTNL_RULE_CHAIN, chain);
+	nftnl_rule_set_u32(rule, NFTNL_RULE_FAMILY, (uint32_t)f->nfproto);
+}
+
+static void
+end_rule(const struct family *f)
+{
+	struct nlmsghdr *message = nftnl_nlmsg_build_hdr(room(), NFT_MSG_NEWRULE,
+		(uint16_t)f->nfproto, NLM_F_CREATE | NLM_F_APPEND, ++sequence);
+
+	nftnl_rule_nlmsg_build_payload(message, rule);
+	nftnl_rule_free(rule);
+	done(message);
+}
+
+static void
+add_chain(const struct family *f, const char *name, const char *type, int32_t priority,
+          uint32_t policy)
+{
+	struct nftnl_chain *chain = not_null(nftnl_chain_alloc());
+	struct nlmsghdr *message;
+
+	nftnl_chain_set_str(chain, NFTNL_CHAIN_TABLE, TABLE);
+	nftnl_chain_set_str(chain, NFTNL_CHAIN_NAME, name);
+	nftnl_chain_set_str(chain, NFTNL_CHAIN_TYPE, type);
+	nftnl_chain_set_u32(chain, NFTNL_CHAIN_HOOKNUM, NF_INET_LOCAL_OUT);
+	nftnl_chain_set_s32(chain, NFTNL_CHAIN_PRIO, priority);
+	nftnl_chain_set_u32(chain, NFTNL_CHAIN_POLICY, policy);
+	message = nftnl_nlmsg_build_hdr(room(), NFT_MSG_NEWCHAIN, (uint16_t)f->nfproto,
+	                                NLM_F_CREATE, ++sequence);
+	nftnl_chain_nlmsg_build_payload(message, chain);
+	nftnl_chain_free(chain);
+	done(message);
+}
+
+static void
+add_table(const struct family *f)
+{
+	struct nftnl_table *table = not_null(nftnl_table_alloc());
+	struct nlmsghdr *message;
+
+	nftnl_table_set_str(table, NFTNL_TABLE_NAME, TABLE);
+	message = nftnl_nlmsg_build_hdr(room(), NFT_MSG_NEWTABLE, (uint16_t)f->nfproto,
+	                                NLM_F_CREATE, ++sequence);
+	nftnl_table_nlmsg_build_payload(message, table);
+	nftnl_table_free(table);
+	done(message);
+}
+
+/* TCP goes to the gate, and so do questions for names; what goes to the cell itself is
+ * let alone. */
+static void
+add_capture(const struct family *f)
+{
+	add_chain(f, NAT_CHAIN, "nat", -100, NF_ACCEPT);
+	begin_rule(f, NAT_CHAIN);
+	goes_to_loopback(f);
+	accept_it();
+	end_rule(f);
+	begin_rule(f, NAT_CHAIN);
+	address_is(f, f->to, f->cell);
+	accept_it();
+	end_rule(f);
+	begin_rule(f, NAT_CHAIN);
+	protocol_is(IPPROTO_TCP);
+	send_to_gate(f, CELL_NET_CAPTURE_PORT);
+	end_rule(f);
+	begin_rule(f, NAT_CHAIN);
+	protocol_is(IPPROTO_UDP);
+	goes_to_port(DNS_PORT);
+	send_to_gate(f, DNS_PORT);
+	end_rule(f);
+}
+
+/* The rest is refused aloud, so that clients fall back at once: whoever sends is told by
+ * the call itself, and whoever waits by ICMP. */
+static void
+add_refusal(const struct family *f)
+{
+	add_chain(f, FILTER_CHAIN, "filter", 0, NF_DROP);
+	begin_rule(f, FILTER_CHAIN);
+	goes_to_loopback(f);
+	accept_it();
+	end_rule(f);
+	begin_rule(f, FILTER_CHAIN);
+	protocol_is(IPPROTO_TCP);
+	accept_it();
+	end_rule(f);
+	begin_rule(f, FILTER_CHAIN);
+	address_is(f, f->to, f->cell);
+	/* The gate's answers, and the cell's word with itself. */
+	accept_it();
+	end_rule(f);
+	begin_rule(f, FILTER_CHAIN);
+	address_is(f, f->to, f->gate);
+	protocol_is(IPPROTO_UDP);
+	goes_to_port(DNS_PORT);
+	accept_it();
+	end_rule(f);
+	begin_rule(f, FILTER_CHAIN);
+	address_is(f, f->from, f->gate);
+	accept_it();
+	end_rule(f);
+	begin_rule(f, FILTER_CHAIN);
+	protocol_is(IPPROTO_UDP);
+	reject_it(f);
+	end_rule(f);
+	begin_rule(f, FILTER_CHAIN);
+	protocol_is(f->icmp);
+	accept_it();
+	end_rule(f);
+}
+
+int
+main(void)
+{
+	printf("/* Made by net_gen.c. */\n");
+	for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++) {
+		const struct family *f = &families[i];
+
+		if (f->af == AF_INET)
+			raise_loopback();
+		add_address(f);
+		add_route(f);
+		print_part("routes", f->name);
+		add_table(f);
+		add_capture(f);
+		add_refusal(f);
+		print_part("rules", f->name);
+	}
+	done(nftnl_batch_begin(room(), ++sequence));
+	print_part("batch_begin", "");
+	done(nftnl_batch_end(room(), ++sequence));
+	print_part("batch_end", "");
+	if (fflush(stdout) != 0 || ferror(stdout))
+		fail("cannot write");
+	return 0;
+}

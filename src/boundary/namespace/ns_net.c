@@ -1,0 +1,157 @@
+/* ns_net.c - a network namespace becomes the cell's little internet: every address is
+ * local, and TCP and questions for names go to the gate; see cell/cell_net.h.
+ *
+ * The messages were made at build time, by net_gen.c. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/netlink.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/io.h"
+#include "base/own.h"
+#include "boundary/namespace/ns_plan.h"
+#include "cell/cell_net.h"
+#include "ipc/init_channel.h"
+#include "ipc/ipc.h"
+#include "net_nft.h"
+
+#define BACKLOG 1024
+#define DNS_PORT 53
+
+/* Messages of one family, answered while they are sent: silence is consent. */
+static int
+tell_kernel(int protocol, const struct iovec *parts, size_t n)
+{
+	OWN(closep) int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, protocol);
+	struct msghdr message = { .msg_iov = (struct iovec *)(uintptr_t)parts, .msg_iovlen = n };
+	union {
+		struct nlmsghdr header;
+		char bytes[4096];
+	} answer;
+	struct nlmsgerr *error = NLMSG_DATA(&answer.header);
+	ssize_t len;
+
+	if (fd < 0 || sendmsg(fd, &message, 0) < 0)
+		return -errno;
+	len = recv(fd, &answer, sizeof(answer), MSG_DONTWAIT);
+	if (len < 0)
+		return errno == EAGAIN ? 0 : -errno;
+	if (len < (ssize_t)(NLMSG_HDRLEN + sizeof(*error)) ||
+	    answer.header.nlmsg_type != NLMSG_ERROR || error->error >= 0)
+		return -EBADMSG;
+	return error->error;
+}
+
+#define PART(a) { (void *)(uintptr_t)(a), sizeof(a) }
+
+static int
+route_everything(bool *ret_ipv6, struct err *err)
+{
+	static const struct iovec v4[] = { PART(net_routes4) }, v6[] = { PART(net_routes6) };
+	int r = tell_kernel(NETLINK_ROUTE, v4, 1);
+
+	if (r < 0)
+		return err_set(err, -r, "cannot set up the cell's network: %s", strerrordesc_np(-r));
+	/* The machine may have no IPv6; then the cell has none. */
+	*ret_ipv6 = tell_kernel(NETLINK_ROUTE, v6, 1) == 0;
+	return 0;
+}
+
+static int
+capture(bool *ipv6)
+{
+	static const struct iovec both[] = { PART(net_batch_begin), PART(net_rules4),
+	                                     PART(net_rules6), PART(net_batch_end) };
+	static const struct iovec v4[] = { PART(net_batch_begin), PART(net_rules4),
+	                                   PART(net_batch_end) };
+	int r = *ipv6 ? tell_kernel(NETLINK_NETFILTER, both, ARRAY_LEN(both)) : -ENOENT;
+
+	if (r < 0) {
+		*ipv6 = false;
+		r = tell_kernel(NETLINK_NETFILTER, v4, ARRAY_LEN(v4));
+	}
+	/* Nothing is ever late on a loopback: room for new connections comes back sooner. */
+	(void)write_file_at(AT_FDCWD, "/proc/sys/net/netfilter/nf_conntrack_tcp_timeout_time_wait",
+	                    "1", NULL);
+	return r;
+}
+
+/* Where the gate takes what is captured; -1 where there is no IPv6. */
+static int
+listen_at(int family, int type, struct err *err)
+{
+	const char *text = family == AF_INET ? CELL_NET_GATE4 : CELL_NET_GATE6;
+	uint16_t port = htons(type == SOCK_STREAM ? CELL_NET_CAPTURE_PORT : DNS_PORT);
+	struct sockaddr_in6 v6 = { .sin6_family = AF_INET6, .sin6_port = port };
+	struct sockaddr_in v4 = { .sin_family = AF_INET, .sin_port = port };
+	OWN(closep) int fd = socket(family, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	const int on = 1;
+	int r;
+
+	if (fd < 0)
+		return err_errno(err, "cannot make the gate's sockets");
+	(void)inet_pton(family, text, family == AF_INET ? (void *)&v4.sin_addr : &v6.sin6_addr);
+	/* Whoever is accepted inherits it. */
+	if (type == SOCK_STREAM)
+		(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	if (family == AF_INET6)
+		(void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
+	if (family == AF_INET6)
+		(void)setsockopt(fd, IPPROTO_IPV6, IPV6_FREEBIND, &on, sizeof(on));
+	r = family == AF_INET ? bind(fd, (struct sockaddr *)&v4, sizeof(v4))
+	                      : bind(fd, (struct sockaddr *)&v6, sizeof(v6));
+	if (r < 0 || (type == SOCK_STREAM && listen(fd, BACKLOG) < 0))
+		return err_errno(err, "cannot make the gate's sockets");
+	return TAKE_FD(fd);
+}
+
+static int
+send_listeners(const struct ns_plan *plan, int type, bool ipv6, struct err *err)
+{
+	OWN(buf_free) struct buf message;
+	OWN(closep) int v4 = listen_at(AF_INET, type, err), v6 = -1;
+
+	ipc_begin(&message, INIT_LISTENERS);
+	buf_put_u32(&message, type == SOCK_STREAM ? INIT_LISTENS_TCP : INIT_LISTENS_DNS);
+	if (v4 < 0)
+		return v4;
+	if (ipv6) {
+		v6 = listen_at(AF_INET6, type, err);
+		if (v6 < 0)
+			return v6;
+	}
+	return ipc_send(plan->channel, &message, (int[]){ v4, v6 }, v6 >= 0 ? 2 : 1, err);
+}
+
+int
+ns_make_net(const struct ns_plan *plan, struct err *err)
+{
+	bool ipv6 = false;
+	int r = route_everything(&ipv6, err);
+
+	if (r == 0) {
+		r = capture(&ipv6);
+		if (r < 0)
+			return err_set(err, -r, "a policy cannot be enforced here, because this kernel has "
+			               "no nftables with NAT and reject (see `cloister doctor`): %s",
+			               strerrordesc_np(-r));
+	}
+	if (r == 0)
+		r = send_listeners(plan, SOCK_STREAM, ipv6, err);
+	return r < 0 ? r : send_listeners(plan, SOCK_DGRAM, ipv6, err);
+}
+
+int
+ns_try_net(bool *ret_ipv6)
+{
+	int r = route_everything(ret_ipv6, NULL);
+
+	return r < 0 ? r : capture(ret_ipv6);
+}

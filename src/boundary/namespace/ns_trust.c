@@ -1,0 +1,233 @@
+/* ns_trust.c - the cell's own certificate authority, where programs look for those that
+ * they trust: beside the system's, in its bundle, its folder and Java's store. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/io.h"
+#include "base/own.h"
+#include "boundary/namespace/ns_plan.h"
+#include "cell/cell_net.h"
+#include "cell/cell_trust.h"
+
+#define HASH_LEN 8
+#define PEM_MAX 4096
+#define IN_ETC(path) (&(path)[sizeof("/etc/") - 1])
+#define BUNDLE IN_ETC(CELL_NET_BUNDLE)
+#define CA IN_ETC(CELL_NET_CA)
+
+/* Folders of the host's that are shown with the cell's own files on top. */
+const char *const ns_trust_folders[] = {
+	"ssl/certs", "pki/tls/certs", "pki/ca-trust/extracted", "ca-certificates/extracted", NULL
+};
+
+/* It has been in the making since before the cell was. */
+static int
+await(int pipe, char ret_hash[HASH_LEN + 1], struct err *err)
+{
+	char line[HASH_LEN + 1];
+	size_t len = 0;
+	ssize_t n = 1;
+
+	while (len < sizeof(line) && n > 0) {
+		n = read(pipe, line + len, sizeof(line) - len);
+		if (n < 0 && errno == EINTR)
+			n = 1;
+		else if (n > 0)
+			len += (size_t)n;
+	}
+	if (len != sizeof(line) || line[HASH_LEN] != '\n')
+		return err_set(err, EIO, "cannot make the cell's certificate authority");
+	line[HASH_LEN] = '\0';
+	memcpy(ret_hash, line, sizeof(line));
+	return 0;
+}
+
+static int
+make_parents(int etc, const char *path, struct err *err)
+{
+	char part[128];
+
+	for (const char *slash = path; (slash = strchr(slash, '/')) != NULL; slash++) {
+		snprintf(part, sizeof(part), "%.*s", (int)(slash - path), path);
+		if (mkdirat(etc, part, 0755) < 0 && errno != EEXIST)
+			return err_errno(err, "cannot make /etc/%s", part);
+	}
+	return 0;
+}
+
+static int
+new_file(int etc, const char *path, struct err *err)
+{
+	int r = make_parents(etc, path, err), fd;
+
+	if (r < 0)
+		return r;
+	fd = openat(etc, path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+	return fd >= 0 ? fd : err_errno(err, "cannot make /etc/%s", path);
+}
+
+/* All of FROM behind what is in TO; nothing where there is no FROM. */
+static int
+append(int to, int from, struct err *err)
+{
+	off_t at = 0;
+	ssize_t n = from < 0 ? 0 : 1;
+
+	while (n > 0)
+		n = sendfile(to, from, &at, 1 << 20);
+	return n < 0 ? err_errno(err, "cannot copy the trusted certificates") : 0;
+}
+
+/* The system's bundle, that of a root file system if it has one. */
+static int
+open_bundle(const struct cell_spec *spec)
+{
+	struct open_how how = { .flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK,
+	                        .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS };
+	OWN(closep) int root = -1;
+	int fd = -1;
+
+	if (spec->rootfs[0] != '\0')
+		root = open(spec->rootfs, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	for (size_t i = 0; root >= 0 && fd < 0 && cell_trust_bundles[i] != NULL; i++) {
+		char path[96];
+
+		snprintf(path, sizeof(path), "etc/%s", cell_trust_bundles[i]);
+		fd = (int)syscall(SYS_openat2, root, path, &how, sizeof(how));
+	}
+	return fd >= 0 ? fd : cell_trust_open();
+}
+
+static int
+write_files(int etc, const struct cell_spec *spec, const struct boundary_trust *trust,
+            const char *hash, struct err *err)
+{
+	OWN(closep) int bundle = -1, ca = -1, system = open_bundle(spec), keystore = -1;
+	char link[64];
+	int r;
+
+	ca = new_file(etc, CA, err);
+	bundle = ca < 0 ? ca : new_file(etc, BUNDLE, err);
+	if (bundle < 0)
+		return bundle;
+	r = append(ca, trust->certificate, err);
+	if (r == 0)
+		r = append(bundle, system, err);
+	if (r == 0)
+		r = append(bundle, trust->authorities, err);
+	if (r == 0)
+		r = append(bundle, trust->certificate, err);
+	snprintf(link, sizeof(link), "ssl/certs/%s.0", hash);
+	if (r == 0 && symlinkat(CELL_NET_CA, etc, link) < 0)
+		r = err_errno(err, "cannot make /etc/%s", link);
+	for (size_t i = 0; r == 0 && cell_trust_bundles[i] != NULL; i++) {
+		r = make_parents(etc, cell_trust_bundles[i], err);
+		if (r == 0 && linkat(etc, BUNDLE, etc, cell_trust_bundles[i], 0) < 0 && errno != EEXIST)
+			r = err_errno(err, "cannot make /etc/%s", cell_trust_bundles[i]);
+	}
+	if (r < 0 || trust->keystore < 0)
+		return r;
+	keystore = new_file(etc, cell_trust_java[0], err);
+	r = keystore < 0 ? keystore : append(keystore, trust->keystore, err);
+	for (size_t i = 1; r == 0 && cell_trust_java[i] != NULL; i++) {
+		r = make_parents(etc, cell_trust_java[i], err);
+		if (r == 0 && linkat(etc, cell_trust_java[0], etc, cell_trust_java[i], 0) < 0)
+			r = err_errno(err, "cannot make /etc/%s", cell_trust_java[i]);
+	}
+	return r;
+}
+
+/* What is between the lines of a certificate in PEM form, as one line. */
+static int
+read_base64(int certificate, char ret_text[PEM_MAX], struct err *err)
+{
+	char pem[PEM_MAX];
+	ssize_t n = pread(certificate, pem, sizeof(pem) - 1, 0);
+	char *from, *to, *out = ret_text;
+
+	pem[n < 0 ? 0 : n] = '\0';
+	from = strchr(pem, '\n');
+	to = from == NULL ? NULL : strstr(from, "-----END");
+	if (to == NULL)
+		return err_set(err, EIO, "cannot read the cell's certificate");
+	for (; from < to; from++)
+		if (*from != '\n')
+			*out++ = *from;
+	*out = '\0';
+	return 0;
+}
+
+/* Browsers have a list of authorities of their own, and are told by policy of one more. */
+static int
+tell_browsers(int etc, const struct boundary_trust *trust, struct err *err)
+{
+	static const char *const chromes[] = {
+		"chromium/policies/managed/cloister.json",
+		"opt/chrome/policies/managed/cloister.json",
+		"opt/edge/policies/managed/cloister.json",
+	};
+	static const char firefox[] = "{\"policies\":{\"Certificates\":{\"Install\":[\"" CELL_NET_CA
+	                              "\"]}}}\n";
+	char base64[PEM_MAX], text[PEM_MAX + 64];
+	int r = read_base64(trust->certificate, base64, err);
+
+	snprintf(text, sizeof(text), "{\"CACertificates\":[\"%s\"]}\n", r < 0 ? "" : base64);
+	for (size_t i = 0; r == 0 && i < ARRAY_LEN(chromes); i++) {
+		r = make_parents(etc, chromes[i], err);
+		if (r == 0)
+			r = create_file_at(etc, chromes[i], 0644, text, err);
+	}
+	if (r == 0)
+		r = make_parents(etc, "firefox/policies/policies.json", err);
+	return r < 0 ? r : create_file_at(etc, "firefox/policies/policies.json", 0644, firefox, err);
+}
+
+/* Our files over a folder of the host's.  Where that cannot be mounted (a kernel without
+ * overlays for everybody, or a host that is one itself), ours have to do. */
+static void
+lay_over_host(int root, const char *folder)
+{
+	char ours[64], both[160];
+	const char *const options[] = { "lowerdir", both, NULL };
+	OWN(closep) int mount = -1;
+	struct stat st;
+
+	snprintf(ours, sizeof(ours), "etc/%s", folder);
+	snprintf(both, sizeof(both), "%s:/%s", ours, ours);
+	if (lstat(both + strlen(ours) + 1, &st) < 0 || !S_ISDIR(st.st_mode))
+		return;
+	mount = ns_new_fs("overlay", options, NS_QUIET | MOUNT_ATTR_RDONLY, NULL);
+	if (mount >= 0)
+		(void)ns_attach(mount, root, ours, NULL);
+}
+
+int
+ns_make_trust(int root, const struct ns_plan *plan, struct err *err)
+{
+	const struct boundary_trust *trust = plan->ground->trust;
+	OWN(closep) int etc = openat(root, "etc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	char hash[HASH_LEN + 1];
+	int r;
+
+	if (etc < 0)
+		return err_errno(err, "cannot open the cell's /etc");
+	r = await(trust->ready, hash, err);
+	if (r == 0)
+		r = write_files(etc, plan->spec, trust, hash, err);
+	if (r == 0)
+		r = tell_browsers(etc, trust, err);
+	/* A root file system's own /etc is laid under ours as a whole. */
+	if (r == 0 && plan->spec->rootfs[0] == '\0')
+		for (size_t i = 0; ns_trust_folders[i] != NULL; i++)
+			lay_over_host(root, ns_trust_folders[i]);
+	return r;
+}

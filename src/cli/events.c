@@ -1,0 +1,177 @@
+/* events.c - `cloister events`: what a cell wanted of the network, and what it got. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/num.h"
+#include "base/own.h"
+#include "base/text.h"
+#include "cli/cli.h"
+#include "cli/timeline.h"
+
+#define PAUSE_US 100000                 /* between looks, with -f */
+
+enum { OPT_FOLLOW, OPT_JSON };
+
+const struct cli_option cli_events_options[] = {
+	{ "follow", 'f', NULL, "go on until the cell ends", OPT_FOLLOW },
+	{ "json", 0, NULL, "for programs: one object a line", OPT_JSON },
+	{0}
+};
+
+struct events {
+	bool follow, json, colour;
+};
+
+static int
+take_option(void *arg, const struct cli_option *option, const char *value, struct err *err)
+{
+	struct events *ev = arg;
+
+	(void)value;
+	(void)err;
+	if (option->id == OPT_FOLLOW)
+		ev->follow = true;
+	else
+		ev->json = true;
+	return 0;
+}
+
+/* "2026-11-15T12:03:01.250Z" as the clock on the wall here. */
+static void
+print_time(const char *text)
+{
+	struct tm utc = {0}, here;
+	char shown[16] = "-";
+	time_t t;
+
+	if (strptime(text, "%Y-%m-%dT%H:%M:%S", &utc) != NULL) {
+		t = timegm(&utc);
+		if (localtime_r(&t, &here) != NULL)
+			strftime(shown, sizeof(shown), "%H:%M:%S", &here);
+	}
+	printf("%-8s", shown);
+}
+
+static void
+print_verdict(const struct events *ev, const struct timeline_event *e)
+{
+	static const struct {
+		const char *word, *colour;
+	} verdicts[] = { { "allow", "\033[32m" }, { "deny", "\033[31m" }, { "ask", "\033[33m" } };
+
+	for (size_t i = 0; i < ARRAY_LEN(verdicts); i++) {
+		if (strcmp(verdicts[i].word, e->verdict) == 0) {
+			printf("%s%-7s%s", ev->colour ? verdicts[i].colour : "", verdicts[i].word,
+			       ev->colour ? "\033[0m" : "");
+			return;
+		}
+	}
+	printf("%-7s", "?");
+}
+
+static void
+print_line(const struct events *ev, const struct timeline_event *e)
+{
+	char status[8] = "-", sent[NUM_TEXT_MAX] = "-", received[NUM_TEXT_MAX] = "-";
+	char took[NUM_TEXT_MAX] = "-";
+
+	if (e->status != 0)
+		snprintf(status, sizeof(status), "%u", e->status);
+	if (e->has_sizes) {
+		num_format_size(sent, e->sent);
+		num_format_size(received, e->received);
+		num_format_duration(took, e->ms);
+	}
+	printf("%5llu ", (unsigned long long)e->n);
+	print_time(e->time);
+	putchar(' ');
+	print_verdict(ev, e);
+	printf(" %6s %7s %8s %7s  ", status, sent, received, took);
+	timeline_print_what(stdout, e);
+	if (timeline_is_refusal(e)) {
+		fputs(ev->colour ? "  \033[2m" : "  ", stdout);
+		timeline_print_cause(stdout, e);
+		fputs(ev->colour ? "\033[0m" : "", stdout);
+	} else if (e->note[0] != '\0') {
+		fputs("  ", stdout);
+		text_print_safe(stdout, e->note, strlen(e->note), false);
+	}
+	putchar('\n');
+}
+
+static int
+print_event(const struct events *ev, const struct timeline_event *e, struct err *err)
+{
+	OWN(freep) char *line = NULL;
+
+	if (!ev->json) {
+		print_line(ev, e);
+		return 0;
+	}
+	/* ASCII only: nothing in it can steer a terminal. */
+	line = json_dumps(e->json, JSON_COMPACT | JSON_ENSURE_ASCII);
+	if (line == NULL)
+		return err_set(err, ENOMEM, "out of memory");
+	puts(line);
+	return 0;
+}
+
+static int
+print_rest(const struct events *ev, struct timeline *t, struct err *err)
+{
+	struct timeline_event e;
+	int r;
+
+	while ((r = timeline_next(t, &e, err)) > 0) {
+		r = print_event(ev, &e, err);
+		timeline_event_free(&e);
+		if (r < 0)
+			break;
+	}
+	return r;
+}
+
+static int
+print_all(const struct events *ev, struct timeline *t, struct err *err)
+{
+	bool live;
+	int r;
+
+	do {
+		live = ev->follow && timeline_is_live(t);
+		r = print_rest(ev, t, err);
+		if (fflush(stdout) != 0)
+			break;
+		if (r == 0 && live)
+			usleep(PAUSE_US);
+	} while (r == 0 && live);
+	if (t->left_out > 0)
+		fprintf(stderr, "cloister: %zu lines of the record could not be read\n", t->left_out);
+	return r;
+}
+
+int
+cmd_events(int argc, char **argv)
+{
+	OWN(timeline_close) struct timeline t = { .state = -1, .dir = -1, .fd = -1 };
+	struct events ev = {0};
+	struct err err = {0};
+	int rest;
+
+	if (cli_parse(cli_events_options, argc, argv, true, take_option, &ev, &rest, &err) < 0)
+		return cli_fail(&err);
+	if (argc - rest > 1)
+		return cli_failf("one cell at a time: '%s' is too much", argv[rest + 1]);
+	if (timeline_open(rest < argc ? argv[rest] : NULL, &t, &err) < 0)
+		return cli_fail(&err);
+	ev.colour = !ev.json && text_wants_colour(stdout);
+	/* For eyes only: programs that read the lines want nothing but lines. */
+	if (!ev.json && isatty(STDOUT_FILENO))
+		printf("%5s %-8s %-7s %6s %7s %8s %7s  %s\n", "N", "TIME", "VERDICT", "STATUS", "SENT",
+		       "RECEIVED", "TOOK", "REQUEST");
+	return print_all(&ev, &t, &err) < 0 ? cli_fail(&err) : 0;
+}

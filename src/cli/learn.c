@@ -1,0 +1,351 @@
+/* learn.c - `cloister learn`: runs a command with everything allowed, and writes the
+ * policy that allows what it did. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/io.h"
+#include "base/own.h"
+#include "base/text.h"
+#include "cli/cli.h"
+#include "cli/run.h"
+#include "cli/timeline.h"
+#include "policy/policy_suggest.h"
+
+#define LEARN_FILE "cloister.yaml"
+#define LEARN_TITLE_MAX 160             /* of the command, in the first comment */
+#define LEARN_OPTIONS_MAX 64
+
+enum { OPT_OUTPUT = 1000, OPT_FORCE };
+
+const struct cli_option cli_learn_options[] = {
+	{ "output", 'o', "FILE", "write the policy to FILE (cloister.yaml)", OPT_OUTPUT },
+	{ "force", 0, NULL, "replace FILE if it exists", OPT_FORCE },
+	{0}
+};
+
+struct learn {
+	const char *file;
+	bool force;
+	/* the words of the `run` that is made of it */
+	char **words;
+	size_t n_words, cap_words;
+	/* what was seen */
+	struct timeline_event *events;
+	struct policy_seen *seen;
+	size_t n_seen, cap_seen;
+};
+
+static void
+learn_free(struct learn *learn)
+{
+	for (size_t i = 0; i < learn->n_words; i++)
+		free(learn->words[i]);
+	free(learn->words);
+	for (size_t i = 0; i < learn->n_seen; i++)
+		timeline_event_free(&learn->events[i]);
+	free(learn->events);
+	free(learn->seen);
+}
+
+/* WORD becomes the list's, also on failure. */
+static int
+add_word(struct learn *learn, char *word, struct err *err)
+{
+	if (word != NULL && learn->n_words + 1 >= learn->cap_words) {
+		size_t cap = learn->cap_words == 0 ? 32 : learn->cap_words * 2;
+		char **more = realloc(learn->words, cap * sizeof(*more));
+
+		if (more != NULL) {
+			learn->words = more;
+			learn->cap_words = cap;
+		}
+	}
+	if (word == NULL || learn->n_words + 1 >= learn->cap_words) {
+		free(word);
+		return err_set(err, ENOMEM, "out of memory");
+	}
+	learn->words[learn->n_words++] = word;
+	learn->words[learn->n_words] = NULL;
+	return 0;
+}
+
+static int
+take_option(void *arg, const struct cli_option *option, const char *value, struct err *err)
+{
+	static const char *const senseless[] = { "policy", "allow", "detach" };
+	struct learn *learn = arg;
+
+	if (option->id == OPT_OUTPUT) {
+		learn->file = value;
+		return 0;
+	}
+	if (option->id == OPT_FORCE) {
+		learn->force = true;
+		return 0;
+	}
+	for (size_t i = 0; i < ARRAY_LEN(senseless); i++)
+		if (strcmp(option->name, senseless[i]) == 0)
+			return err_set(err, EINVAL, "`learn` allows everything and waits for the command: "
+			               "leave out --%s", option->name);
+	return add_word(learn, value == NULL ? str_format("--%s", option->name) :
+	                str_format("--%s=%s", option->name, value), err);
+}
+
+/* Options of ours and of `run`, in one walk. */
+static int
+take_words(struct learn *learn, int argc, char **argv, struct err *err)
+{
+	struct cli_option all[LEARN_OPTIONS_MAX + 1] = {{0}};
+	size_t n = 0;
+	int rest, r;
+
+	for (const struct cli_option *o = cli_learn_options; o->name != NULL; o++)
+		all[n++] = *o;
+	for (const struct cli_option *o = cli_run_options; o->name != NULL && n < LEARN_OPTIONS_MAX;
+	     o++)
+		all[n++] = *o;
+	r = add_word(learn, strdup("run"), err);
+	/* A policy that is there is what is about to be written anew. */
+	if (r == 0)
+		r = add_word(learn, strdup("--no-policy"), err);
+	if (r == 0)
+		r = cli_parse(all, argc, argv, false, take_option, learn, &rest, err);
+	if (r == 0)
+		r = add_word(learn, strdup("--"), err);
+	if (r == 0 && rest == argc)
+		r = err_set(err, EINVAL, "there is no command to learn from: cloister learn [OPTION...] "
+		            "-- CMD...");
+	for (; r == 0 && rest < argc; rest++)
+		r = add_word(learn, strdup(argv[rest]), err);
+	return r;
+}
+
+/* Better now than after an hour of work. */
+static int
+check_file(const struct learn *learn, struct err *err)
+{
+	struct stat st;
+
+	if (!learn->force && lstat(learn->file, &st) == 0)
+		return err_set(err, EEXIST, "'%s' exists: name another file with -o, or replace it with "
+		               "--force", learn->file);
+	return 0;
+}
+
+static pid_t cell_pid;
+
+static void
+pass_on(int signal)
+{
+	(void)kill(cell_pid, signal);
+}
+
+/* Signals that are for the command go to the supervisor; those of the terminal reach it
+ * by themselves. */
+static void
+take_signals(void)
+{
+	static const int passed[] = { SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 };
+	struct sigaction ignore = { .sa_handler = SIG_IGN };
+	struct sigaction pass = { .sa_handler = pass_on, .sa_flags = SA_RESTART };
+
+	(void)sigaction(SIGINT, &ignore, NULL);
+	(void)sigaction(SIGQUIT, &ignore, NULL);
+	for (size_t i = 0; i < ARRAY_LEN(passed); i++)
+		(void)sigaction(passed[i], &pass, NULL);
+}
+
+static int
+run_cell(const struct run *run, struct err *err)
+{
+	pid_t parent = getpid();
+	int status;
+
+	fflush(NULL);
+	cell_pid = fork();
+	if (cell_pid < 0)
+		return err_errno(err, "cannot start a supervisor");
+	if (cell_pid == 0) {
+		int r;
+
+		/* As with `run`: when this process is killed, so is the cell. */
+		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (getppid() != parent)
+			_exit(CLI_FAILED);
+		r = run_start(run, err);
+		_exit(r < 0 ? cli_fail(err) : r);
+	}
+	take_signals();
+	while (waitpid(cell_pid, &status, 0) < 0)
+		if (errno != EINTR)
+			return err_errno(err, "cannot wait for the cell");
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+/* The event becomes the list's, also on failure. */
+static int
+add_seen(struct learn *learn, struct timeline_event *e, struct err *err)
+{
+	if (learn->n_seen == learn->cap_seen && learn->cap_seen < POLICY_SEEN_MAX) {
+		size_t cap = learn->cap_seen == 0 ? 256 : learn->cap_seen * 2;
+		struct timeline_event *events = realloc(learn->events, cap * sizeof(*events));
+		struct policy_seen *seen;
+
+		learn->events = events != NULL ? events : learn->events;
+		seen = events == NULL ? NULL : realloc(learn->seen, cap * sizeof(*seen));
+		if (seen != NULL) {
+			learn->seen = seen;
+			learn->cap_seen = cap;
+		}
+	}
+	if (learn->n_seen == learn->cap_seen) {
+		timeline_event_free(e);
+		return err_set(err, ENOMEM, "there are too many requests to learn from");
+	}
+	learn->events[learn->n_seen] = *e;
+	timeline_get_seen(e, &learn->seen[learn->n_seen]);
+	learn->n_seen++;
+	return 0;
+}
+
+static int
+read_events(struct learn *learn, const char *cell, struct err *err)
+{
+	OWN(timeline_close) struct timeline t = { .state = -1, .dir = -1, .fd = -1 };
+	struct timeline_event e;
+	int r = timeline_open(cell, &t, err);
+
+	/* Nothing was recorded, so nothing is kept. */
+	if (r == -ENOENT)
+		return 0;
+	while (r == 0 && (r = timeline_next(&t, &e, err)) > 0) {
+		r = 0;
+		if (!timeline_is_refusal(&e) && strcmp(e.type, "dns") != 0 && e.host[0] != '\0')
+			r = add_seen(learn, &e, err);
+		else
+			timeline_event_free(&e);
+	}
+	return r;
+}
+
+/* The command as one line of a comment. */
+static void
+make_title(const struct learn *learn, char title[LEARN_TITLE_MAX + 64])
+{
+	size_t n = (size_t)snprintf(title, LEARN_TITLE_MAX, "written by `cloister learn");
+	bool command = false;
+
+	for (size_t i = 1; i < learn->n_words && n < LEARN_TITLE_MAX; i++) {
+		command |= strcmp(learn->words[i], "--") == 0;
+		if (command)
+			n += (size_t)snprintf(title + n, LEARN_TITLE_MAX - n, " %s", learn->words[i]);
+	}
+	if (n >= LEARN_TITLE_MAX)
+		snprintf(title + LEARN_TITLE_MAX - 5, 5, " ...");
+	for (char *c = title; *c != '\0'; c++)
+		if ((unsigned char)*c < ' ' || (unsigned char)*c > '~')
+			*c = '?';
+	strcat(title, "`");
+}
+
+/* Whole or not at all, and over nothing that --force did not give up. */
+static int
+write_file(const struct learn *learn, const char *text, struct err *err)
+{
+	OWN(freep) char *aside = str_format("%s.%d", learn->file, (int)getpid());
+	OWN(closep) int fd = -1;
+	int r;
+
+	if (aside == NULL)
+		return err_set(err, ENOMEM, "out of memory");
+	fd = open(aside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
+	if (fd < 0)
+		return err_errno(err, "cannot write '%s'", learn->file);
+	r = write_all(fd, text, strlen(text), err);
+	if (r < 0)
+		(void)err_wrap(err, "'%s'", learn->file);
+	if (r == 0 && (learn->force ? rename(aside, learn->file) : link(aside, learn->file)) < 0)
+		r = err_errno(err, "cannot write '%s'", learn->file);
+	if (r < 0 || !learn->force)
+		(void)unlink(aside);
+	return r;
+}
+
+/* What was written must be what `cloister policy check` takes. */
+static int
+check_policy(const struct learn *learn, struct err *err)
+{
+	OWN(policy_freep) struct policy *policy = NULL;
+	struct policy_limits limits;
+	int r = policy_load_file(AT_FDCWD, learn->file, &policy, &limits, err);
+
+	return r < 0 ? err_wrap(err, "the policy that was learned does not pass its check") : 0;
+}
+
+static int
+write_policy(struct learn *learn, struct err *err)
+{
+	OWN(freep) char *text = NULL;
+	char title[LEARN_TITLE_MAX + 64];
+	int r;
+
+	make_title(learn, title);
+	r = policy_write_for(learn->seen, learn->n_seen, title, &text, err);
+	if (r == 0)
+		r = write_file(learn, text, err);
+	return r < 0 ? r : check_policy(learn, err);
+}
+
+static void
+tell(const struct learn *learn)
+{
+	fprintf(stderr, "cloister: learned from %zu %s; '", learn->n_seen,
+	        learn->n_seen == 1 ? "request" : "requests");
+	text_print_safe(stderr, learn->file, strlen(learn->file), false);
+	fputs("' allows the like of them, and nothing else\n", stderr);
+	fprintf(stderr, "cloister: read it, narrow it, then: cloister run -p ");
+	text_print_safe(stderr, learn->file, strlen(learn->file), false);
+	fputs(" -- CMD\n", stderr);
+}
+
+int
+cmd_learn(int argc, char **argv)
+{
+	OWN(learn_free) struct learn learn = { .file = LEARN_FILE };
+	OWN(run_free) struct run run = { .learn = true };
+	struct err err = {0};
+	int status, r;
+
+	r = take_words(&learn, argc, argv, &err);
+	if (r == 0)
+		r = check_file(&learn, &err);
+	if (r == 0)
+		r = run_describe((int)learn.n_words, learn.words, &run, &err);
+	if (r < 0)
+		return cli_fail(&err);
+	if (!run.spec.quiet)
+		fputs("cloister: learning: everything is allowed, and recorded\n", stderr);
+	status = run_cell(&run, &err);
+	if (status < 0)
+		return cli_fail(&err);
+	if (read_events(&learn, run.spec.id, &err) < 0)
+		return cli_fail(&err);
+	if (learn.n_seen == 0) {
+		if (!run.spec.quiet)
+			fputs("cloister: the command reached nothing, so no policy is written\n", stderr);
+		return status;
+	}
+	if (write_policy(&learn, &err) < 0)
+		return cli_fail(&err);
+	if (!run.spec.quiet)
+		tell(&learn);
+	return status;
+}

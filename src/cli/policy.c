@@ -1,0 +1,245 @@
+/* policy.c - `cloister policy`: check, test, explain, presets, schema. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/json.h"
+#include "base/own.h"
+#include "base/text.h"
+#include "cli/cli.h"
+#include "cli/policy.h"
+#include "policy/policy_preset.h"
+
+enum { OPT_JSON, OPT_CASES, OPT_HEADER, OPT_BODY };
+
+const struct cli_option cli_policy_options[] = {
+	{ "json", 0, NULL, "for programs", OPT_JSON },
+	{ "cases", 0, "FILE", "test: the cases, if not in NAME.test.yaml", OPT_CASES },
+	{ "header", 'H', "NAME:VALUE", "explain: a header of the request", OPT_HEADER },
+	{ "body", 'b', "TEXT|@FILE", "explain: the body of the request", OPT_BODY },
+	{0}
+};
+
+static int
+take_option(void *arg, const struct cli_option *option, const char *value, struct err *err)
+{
+	struct policy_cli *cli = arg;
+
+	switch (option->id) {
+	case OPT_JSON:
+		cli->json = true;
+		break;
+	case OPT_CASES:
+		cli->cases = value;
+		break;
+	case OPT_BODY:
+		cli->body = value;
+		break;
+	default:
+		if (cli->n_headers == HTTP_FIELDS_MAX)
+			return err_set(err, E2BIG, "--header is given over %d times", HTTP_FIELDS_MAX);
+		cli->headers[cli->n_headers++] = value;
+		break;
+	}
+	return 0;
+}
+
+/* ---- check ---- */
+
+/* What the message begins with: "file:line:column: ". */
+static const char *
+split_place(const char *text, uint64_t *ret_line, uint64_t *ret_column)
+{
+	const char *c = text;
+	unsigned long long line, column;
+	int n;
+
+	for (; (c = strchr(c, ':')) != NULL; c++) {
+		n = 0;
+		if (sscanf(c, ":%llu:%llu: %n", &line, &column, &n) == 2 && n > 0) {
+			*ret_line = line;
+			*ret_column = column;
+			return c + n;
+		}
+	}
+	return NULL;
+}
+
+static void
+json_refusal(struct json *out, const char *file, const struct err *err)
+{
+	uint64_t line = 0, column = 0;
+	const char *message = split_place(err->text, &line, &column);
+
+	json_open(out, NULL, '{');
+	json_str(out, "file", file);
+	json_bool(out, "ok", false);
+	if (message != NULL) {
+		OWN(freep) char *at = strndup(err->text, strcspn(err->text, ":"));
+
+		json_str(out, "at", at);
+		json_u64(out, "line", line);
+		json_u64(out, "column", column);
+	}
+	json_str(out, "error", message != NULL ? message : err->text);
+	json_close(out, '}');
+}
+
+int
+policy_cli_refuse(const struct policy_cli *cli, const char *file, const struct err *err)
+{
+	if (cli->json) {
+		struct json out = { .out = stdout };
+
+		json_refusal(&out, file, err);
+		printf("\n");
+	} else {
+		/* As compilers do, so that editors find the place. */
+		text_print_safe(stderr, err->text, strlen(err->text), false);
+		fputc('\n', stderr);
+	}
+	return POLICY_CLI_WRONG;
+}
+
+int
+policy_cli_check(const struct policy_cli *cli, int argc, char **argv)
+{
+	struct json out = { .out = stdout };
+	int status = 0;
+
+	if (argc < 1)
+		return cli_failf("`policy check` takes policies: cloister policy check FILE...");
+	if (cli->json)
+		json_open(&out, NULL, '[');
+	for (int i = 0; i < argc; i++) {
+		OWN(policy_freep) struct policy *p = NULL;
+		struct err err = {0};
+
+		if (policy_load_file(AT_FDCWD, argv[i], &p, NULL, &err) < 0) {
+			status = POLICY_CLI_WRONG;
+			if (cli->json)
+				json_refusal(&out, argv[i], &err);
+			else
+				policy_cli_refuse(cli, argv[i], &err);
+			continue;
+		}
+		if (cli->json) {
+			json_open(&out, NULL, '{');
+			json_str(&out, "file", argv[i]);
+			json_bool(&out, "ok", true);
+			json_u64(&out, "rules", policy_n_rules(p));
+			json_close(&out, '}');
+		} else {
+			printf("%s: %zu rule%s\n", argv[i], policy_n_rules(p),
+			       policy_n_rules(p) == 1 ? "" : "s");
+		}
+	}
+	if (cli->json) {
+		json_close(&out, ']');
+		printf("\n");
+	}
+	return status;
+}
+
+/* ---- presets and schema ---- */
+
+static int
+show_presets(const struct policy_cli *cli, int argc, char **argv)
+{
+	struct json out = { .out = stdout };
+	const struct policy_preset *preset;
+	const char *nearest;
+
+	if (argc > 1)
+		return cli_failf("`policy presets` takes one name at most");
+	if (argc == 1) {
+		preset = policy_find_preset(argv[0]);
+		nearest = policy_nearest_preset(argv[0]);
+		if (preset == NULL)
+			return cli_failf("there is no preset '%.64s'%s%s%s", argv[0],
+			                 nearest != NULL ? ": did you mean '" : "",
+			                 nearest != NULL ? nearest : "", nearest != NULL ? "'?" : "");
+		fputs(preset->text, stdout);
+		return 0;
+	}
+	if (cli->json)
+		json_open(&out, NULL, '[');
+	for (preset = policy_presets; preset->name != NULL; preset++) {
+		if (!cli->json) {
+			printf("%-12s %s\n", preset->name, preset->help);
+			continue;
+		}
+		json_open(&out, NULL, '{');
+		json_str(&out, "name", preset->name);
+		json_str(&out, "help", preset->help);
+		json_str(&out, "text", preset->text);
+		json_close(&out, '}');
+	}
+	if (cli->json) {
+		json_close(&out, ']');
+		printf("\n");
+	}
+	return 0;
+}
+
+/* share/policy.schema.json, taken in when this is built. */
+__asm__(".section .rodata.policy_schema, \"a\"\n"
+        ".globl policy_schema\n"
+        "policy_schema:\n"
+        ".incbin \"share/policy.schema.json\"\n"
+        ".byte 0\n"
+        ".previous\n");
+extern const char policy_schema[];
+
+static int
+show_schema(const struct policy_cli *cli, int argc, char **argv)
+{
+	(void)cli, (void)argv;
+	if (argc > 0)
+		return cli_failf("`policy schema` takes no words");
+	fputs(policy_schema, stdout);
+	return 0;
+}
+
+/* ---- the command ---- */
+
+static const struct {
+	const char *name;
+	int (*run)(const struct policy_cli *cli, int argc, char **argv);
+} verbs[] = {
+	{ "check", policy_cli_check },
+	{ "test", policy_cli_test },
+	{ "explain", policy_cli_explain },
+	{ "presets", show_presets },
+	{ "schema", show_schema },
+};
+
+int
+cmd_policy(int argc, char **argv)
+{
+	const char *names[ARRAY_LEN(verbs) + 1] = { NULL };
+	struct policy_cli cli = {0};
+	struct err err = {0};
+	const char *nearest;
+	int rest;
+
+	if (cli_parse(cli_policy_options, argc, argv, true, take_option, &cli, &rest, &err) < 0)
+		return cli_fail(&err);
+	argc -= rest;
+	argv += rest;
+	if (argc < 1)
+		return cli_failf("what about policies: check, test, explain, presets or schema?");
+	for (size_t i = 0; i < ARRAY_LEN(verbs); i++) {
+		names[i] = verbs[i].name;
+		if (strcmp(argv[0], verbs[i].name) == 0)
+			return verbs[i].run(&cli, argc - 1, argv + 1);
+	}
+	nearest = text_nearest(argv[0], names);
+	if (nearest != NULL)
+		return cli_failf("there is no `policy %.64s`: did you mean '%s'?", argv[0], nearest);
+	return cli_failf("there is no `policy %.64s`: check, test, explain, presets or schema",
+	                 argv[0]);
+}

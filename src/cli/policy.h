@@ -1,0 +1,67 @@
+/* policy.h - what the commands of `cloister policy` share. */
+#ifndef CLOISTER_CLI_POLICY_H
+#define CLOISTER_CLI_POLICY_H
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "http/http_head.h"
+#include "policy/policy.h"
+
+struct err;
+
+#define POLICY_CLI_WRONG 1              /* exit status: a policy or a case is wrong */
+#define POLICY_CLI_BODY_MAX (64 * 1024 * 1024)
+
+struct policy_cli {
+	bool json;
+	const char *cases;              /* --cases */
+	const char *headers[HTTP_FIELDS_MAX];
+	size_t n_headers;
+	const char *body;               /* --body */
+};
+
+int policy_cli_check(const struct policy_cli *cli, int argc, char **argv);
+int policy_cli_test(const struct policy_cli *cli, int argc, char **argv);
+int policy_cli_explain(const struct policy_cli *cli, int argc, char **argv);
+
+/* Tell why a policy does not load: "file:line:column: ..."; returns POLICY_CLI_WRONG. */
+int policy_cli_refuse(const struct policy_cli *cli, const char *file, const struct err *err);
+
+/* ---- policy_request.c: a request as people write it ---- */
+
+struct policy_asked {
+	struct policy_request req;
+	struct http_head head;
+	char host[HTTP_HOST_MAX + 1];
+	char *texts;                    /* what HEAD points into */
+	const char *body;               /* borrowed; NULL: none */
+	size_t n_body;
+};
+
+/* METHOD may be NULL.  URL is http://, https://, ws:// or wss://, or tcp:// or tls:// with
+ * a port; https without any.  HEADERS are "name: value". */
+int policy_asked_init(struct policy_asked *asked, const char *method, const char *url,
+                      const char *const *headers, size_t n_headers, const char *body,
+                      size_t n_body, struct err *err);
+void policy_asked_free(struct policy_asked *asked);
+
+/* ---- policy_judge.c: the answer, bodies included ---- */
+
+struct policy_judge;                    /* opaque: a policy, and cloister-inspect once needed */
+
+struct policy_judgement {
+	struct policy_decision decision;        /* as the courier would act on it */
+	struct policy_logged logged;
+	char why[256];                  /* what else refused it, or "" */
+	unsigned char fits[POLICY_RULES_MAX / 8];
+	size_t n_fits;                  /* 0: the body was not looked into */
+};
+
+/* P is borrowed. */
+int policy_judge_new(const struct policy *p, struct policy_judge **ret_judge, struct err *err);
+void policy_judge_freep(struct policy_judge **judge);
+int policy_judge(struct policy_judge *judge, struct policy_asked *asked,
+                 struct policy_judgement *ret_judgement, struct err *err);
+
+const char *policy_verdict_name(enum policy_verdict verdict);
+#endif

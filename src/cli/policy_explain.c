@@ -1,0 +1,241 @@
+/* policy_explain.c - `cloister policy explain`: a request's way through the rules. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/io.h"
+#include "base/json.h"
+#include "base/own.h"
+#include "base/text.h"
+#include "cli/cli.h"
+#include "cli/policy.h"
+#include "policy/policy_explain.h"
+
+struct explaining {
+	const struct policy_cli *cli;
+	struct policy *p;
+	struct policy_asked asked;
+	struct policy_judgement got;
+	struct policy_step *steps;
+	bool open;                      /* it hangs on a body that was not given */
+};
+
+static const char *
+step_name(enum policy_step_kind kind)
+{
+	static const char *const names[] = { "behind", "host", "port", "protocol", "key", "size",
+		"body", "open", "logs", "decides" };
+
+	return names[kind];
+}
+
+/* What keeps the rule from matching, of this request. */
+static void
+describe_key(const struct explaining *e, const char *key, char text[256])
+{
+	const struct http_head *head = &e->asked.head;
+	struct http_text type = http_head_get(head, "content-type");
+
+	if (strcmp(key, "methods") == 0)
+		snprintf(text, 256, "no: the method is %.*s", (int)head->method.len, head->method.at);
+	else if (strcmp(key, "scheme") == 0)
+		snprintf(text, 256, "no: the scheme is %s", head->scheme == HTTP_TLS ? "https" : "http");
+	else if (strcmp(key, "paths") == 0)
+		snprintf(text, 256, "no: the path is %.*s", head->path.len > 200 ? 200 :
+		         (int)head->path.len, head->path.at);
+	else if (strcmp(key, "content_type") == 0)
+		snprintf(text, 256, "no: the content type is %.*s", type.len > 100 ? 100 :
+		         (int)type.len, type.len > 0 ? type.at : "");
+	else if (strcmp(key, "upgrade") == 0)
+		snprintf(text, 256, head->upgrade.len > 0 ?
+		         "no: it says nothing of WebSockets" : "no: no WebSocket is asked for");
+	else if (strcmp(key, "git") == 0)
+		snprintf(text, 256, "no: this is not what `git` says");
+	else
+		snprintf(text, 256, "no: `%s` does not fit", key);
+}
+
+static void
+describe(const struct explaining *e, const struct policy_step *step, char text[256])
+{
+	static const char *const protocols[] = { "HTTP", "raw TCP", "TLS that is passed through" };
+
+	switch (step->kind) {
+	case POLICY_STEP_KEY:
+		describe_key(e, step->key, text);
+		break;
+	case POLICY_STEP_PORT:
+		snprintf(text, 256, "no: the port is %d", e->asked.req.port);
+		break;
+	case POLICY_STEP_PROTOCOL:
+		snprintf(text, 256, "no: this is %s", protocols[e->asked.req.protocol]);
+		break;
+	case POLICY_STEP_SIZE:
+		snprintf(text, 256, "no: the body is too large");
+		break;
+	case POLICY_STEP_BODY:
+		snprintf(text, 256, "no: the body does not fit");
+		break;
+	case POLICY_STEP_OPEN:
+		snprintf(text, 256, "if the body fits");
+		break;
+	case POLICY_STEP_LOGS:
+		snprintf(text, 256, "yes: noted, and on to the next");
+		break;
+	case POLICY_STEP_DECIDES:
+		snprintf(text, 256, "yes");
+		break;
+	default:
+		snprintf(text, 256, "no: other hosts");
+		break;
+	}
+}
+
+static void
+show_steps(const struct explaining *e)
+{
+	size_t n = policy_n_rules(e->p), others = 0, behind = 0;
+	char text[256];
+
+	for (size_t i = 0; i < n; i++) {
+		const struct policy_step *step = &e->steps[i];
+
+		others += step->kind == POLICY_STEP_HOST;
+		behind += step->kind == POLICY_STEP_BEHIND;
+		if (step->kind == POLICY_STEP_HOST || step->kind == POLICY_STEP_BEHIND)
+			continue;
+		describe(e, step, text);
+		printf("  %s  %s\n      ", policy_rule_place(e->p, (int)i), policy_rule_text(e->p, (int)i));
+		text_print_safe(stdout, text, strlen(text), false);
+		printf("\n");
+	}
+	if (others > 0)
+		printf("  %zu rule%s about other hosts\n", others, others == 1 ? " is" : "s are");
+	if (behind > 0)
+		printf("  %zu rule%s behind it\n", behind, behind == 1 ? " is" : "s are");
+}
+
+static void
+show_verdict(const struct explaining *e)
+{
+	const struct policy_decision *d = &e->got.decision;
+
+	if (e->open) {
+		printf("it hangs on the body: give it with --body\n");
+		return;
+	}
+	printf("%s", policy_verdict_name(d->verdict));
+	if (d->rule >= 0)
+		printf(", by %s", policy_rule_place(e->p, d->rule));
+	else
+		printf(": no rule matches");
+	if (e->got.why[0] != '\0')
+		printf(": %s", e->got.why);
+	else if (d->verdict == POLICY_ASK)
+		printf(" (until there is somebody to ask, that is deny)");
+	printf("\n");
+	if (d->reason != NULL && d->verdict != POLICY_ALLOW)
+		printf("reason: %s\n", d->reason);
+}
+
+static void
+show_json(const struct explaining *e)
+{
+	const struct policy_decision *d = &e->got.decision;
+	struct json out = { .out = stdout };
+
+	json_open(&out, NULL, '{');
+	json_str(&out, "verdict", e->open ? NULL : policy_verdict_name(d->verdict));
+	json_bool(&out, "needs_body", e->open);
+	json_str(&out, "rule", d->rule >= 0 && !e->open ? policy_rule_place(e->p, d->rule) : NULL);
+	json_str(&out, "reason", d->reason);
+	json_str(&out, "why", e->got.why[0] != '\0' ? e->got.why : NULL);
+	json_open(&out, "rules", '[');
+	for (size_t i = 0; i < policy_n_rules(e->p); i++) {
+		json_open(&out, NULL, '{');
+		json_str(&out, "rule", policy_rule_place(e->p, (int)i));
+		json_str(&out, "text", policy_rule_text(e->p, (int)i));
+		json_str(&out, "step", step_name(e->steps[i].kind));
+		json_str(&out, "key", e->steps[i].key);
+		json_close(&out, '}');
+	}
+	json_close(&out, ']');
+	json_close(&out, '}');
+	printf("\n");
+}
+
+/* "@FILE", or the text itself. */
+static int
+take_body(const char *word, char **ret_text, size_t *ret_len, struct err *err)
+{
+	if (word[0] == '@')
+		return read_file_at(AT_FDCWD, word + 1, POLICY_CLI_BODY_MAX, ret_text, ret_len, err);
+	*ret_text = strdup(word);
+	*ret_len = strlen(word);
+	return *ret_text != NULL ? 0 : err_set(err, ENOMEM, "out of memory");
+}
+
+static int
+explain(struct explaining *e, const char *method, const char *url, struct err *err)
+{
+	OWN(policy_judge_freep) struct policy_judge *judge = NULL;
+	OWN(freep) char *body = NULL;
+	size_t n_body = 0;
+	int r = 0;
+
+	if (e->cli->body != NULL)
+		r = take_body(e->cli->body, &body, &n_body, err);
+	r = r == 0 ? policy_asked_init(&e->asked, method, url, e->cli->headers, e->cli->n_headers,
+	                               body, n_body, err) : r;
+	r = r == 0 ? policy_judge_new(e->p, &judge, err) : r;
+	if (r < 0)
+		return r;
+	/* Without a word about the body, one may come. */
+	if (body == NULL && !http_text_is(e->asked.head.method, "GET") &&
+	    !http_text_is(e->asked.head.method, "HEAD")) {
+		e->asked.head.length = HTTP_LENGTH_UNKNOWN;
+		policy_decide(e->p, &e->asked.req, &e->got.decision, &e->got.logged);
+		e->open = e->got.decision.needs_body;
+	} else {
+		r = policy_judge(judge, &e->asked, &e->got, err);
+	}
+	if (r == 0)
+		policy_explain(e->p, &e->asked.req, e->steps);
+	return r;
+}
+
+int
+policy_cli_explain(const struct policy_cli *cli, int argc, char **argv)
+{
+	OWN(policy_freep) struct policy *p = NULL;
+	OWN(freep) struct policy_step *steps = NULL;
+	struct explaining e = { .cli = cli };
+	struct err err = {0};
+	int r;
+
+	if (argc < 2 || argc > 3)
+		return cli_failf("`policy explain` takes a policy and a request: "
+		                 "cloister policy explain FILE [METHOD] URL");
+	if (policy_load_file(AT_FDCWD, argv[0], &p, NULL, &err) < 0)
+		return policy_cli_refuse(cli, argv[0], &err);
+	e.p = p;
+	e.steps = steps = calloc(policy_n_rules(p) + 1, sizeof(*steps));
+	if (steps == NULL)
+		return cli_failf("out of memory");
+	r = explain(&e, argc == 3 ? argv[1] : NULL, argv[argc - 1], &err);
+	if (r < 0) {
+		policy_asked_free(&e.asked);
+		return cli_fail(&err);
+	}
+	if (cli->json) {
+		show_json(&e);
+	} else {
+		show_steps(&e);
+		show_verdict(&e);
+	}
+	policy_asked_free(&e.asked);
+	return 0;
+}

@@ -1,0 +1,280 @@
+/* run_policy.c - what a cell may reach: -p, --allow, a cloister.yaml, --ca, --publish.
+ *
+ * Without any of the first three there is no network at all. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/io.h"
+#include "base/num.h"
+#include "base/own.h"
+#include "cell/cell_dirs.h"
+#include "cli/cli.h"
+#include "cli/run.h"
+#include "policy/policy.h"
+
+#define POLICY_NAME "cloister.yaml"
+#define AUTHORITIES_MAX (1 << 20)
+
+static int
+add_word(const char *words[RUN_WORDS_MAX], size_t *n, const char *word, const char *option,
+         struct err *err)
+{
+	if (*n == RUN_WORDS_MAX)
+		return err_set(err, E2BIG, "%s is given over %d times", option, RUN_WORDS_MAX);
+	words[(*n)++] = word;
+	return 0;
+}
+
+int
+run_add_allow(struct run *run, const char *text, struct err *err)
+{
+	return add_word(run->allows, &run->n_allows, text, "--allow", err);
+}
+
+int
+run_add_ca(struct run *run, const char *text, struct err *err)
+{
+	return add_word(run->cas, &run->n_cas, text, "--ca", err);
+}
+
+int
+run_add_port(struct run *run, const char *text, struct err *err)
+{
+	struct cell_spec *spec = &run->spec;
+	OWN(freep) char *cell = strdup(text);
+	char *colon = cell == NULL ? NULL : strchr(cell, ':');
+	uint64_t inside, outside = 0;
+
+	if (cell == NULL)
+		return err_set(err, ENOMEM, "out of memory");
+	if (spec->n_ports == CELL_PORTS_MAX)
+		return err_set(err, E2BIG, "--publish is given over %d times", CELL_PORTS_MAX);
+	if (colon != NULL)
+		*colon = '\0';
+	if (num_parse_count(cell, 1, 65535, &inside, err) < 0 ||
+	    (colon != NULL && num_parse_count(colon + 1, 0, 65535, &outside, err) < 0))
+		return err_wrap(err, "--publish '%s' is not CELLPORT[:HOSTPORT]", text);
+	for (size_t i = 0; i < spec->n_ports; i++)
+		if (outside != 0 && spec->ports[i].host == outside)
+			return err_set(err, EEXIST, "--publish '%s': the host's port %u is given twice", text,
+			               (unsigned)outside);
+	spec->ports[spec->n_ports++] = (struct cell_port){ (uint16_t)inside, (uint16_t)outside };
+	return 0;
+}
+
+/* A memory file that nobody changes any more. */
+static int
+seal(const char *name, const void *data, size_t len, struct err *err)
+{
+	OWN(closep) int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int r;
+
+	if (fd < 0)
+		return err_errno(err, "cannot make a memory file");
+	r = write_all(fd, data, len, err);
+	if (r < 0)
+		return r;
+	if (fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) < 0)
+		return err_errno(err, "cannot seal a memory file");
+	return TAKE_FD(fd);
+}
+
+/* ---- the policy file -------------------------------------------------------------- */
+
+/* Whose word a file is that nobody named: only the operator's own.  An agent that could
+ * write it once, through an earlier cell's rw grant, would set its successor's rules. */
+static int
+check_found(int folder, const char *where, struct err *err)
+{
+	OWN(freep) char *path = str_format("%s/" POLICY_NAME, where);
+	struct stat st, above;
+
+	if (path == NULL)
+		return err_set(err, ENOMEM, "out of memory");
+	if (fstatat(folder, POLICY_NAME, &st, AT_SYMLINK_NOFOLLOW) < 0 || fstat(folder, &above) < 0)
+		return err_errno(err, "cannot look at '%s'", path);
+	if (!S_ISREG(st.st_mode))
+		return err_set(err, EPERM, "'%s' is not a plain file: give the policy with -p, or "
+		               "--no-policy", path);
+	if ((st.st_uid != 0 && st.st_uid != geteuid() &&
+	     (geteuid() != 0 || st.st_uid != above.st_uid)) || (st.st_mode & 022) != 0)
+		return err_set(err, EPERM, "'%s' belongs to or is writable by somebody else: give the "
+		               "policy with -p, or --no-policy", path);
+	if (cell_writable_covers(path))
+		return err_set(err, EPERM, "an agent can or could write '%s': look at it, and give it "
+		               "with -p; or --no-policy", path);
+	return 0;
+}
+
+/* In the workspace, or else in the current folder; 0 if there is none. */
+static int
+find_policy(const struct run *run, struct policy **ret_policy, struct policy_limits *ret_limits,
+            struct err *err)
+{
+	OWN(freep) char *where = NULL;
+	OWN(closep) int folder = -1;
+	struct stat st;
+	int r;
+
+	for (size_t i = 0; where == NULL && i < run->spec.n_grants; i++)
+		if (run->spec.grants[i].workspace)
+			where = strdup(run->spec.grants[i].host);
+	if (where == NULL)
+		where = realpath(".", NULL);
+	folder = where == NULL ? -1 : open(where, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (folder < 0 || fstatat(folder, POLICY_NAME, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return 0;
+	r = check_found(folder, where, err);
+	if (r == 0)
+		r = policy_load_file(folder, POLICY_NAME, ret_policy, ret_limits, err);
+	if (r == 0 && !run->spec.quiet && isatty(STDERR_FILENO))
+		fprintf(stderr, "cloister: the policy is %s/" POLICY_NAME "\n", where);
+	return r;
+}
+
+static void
+take_limit(uint64_t *limit, uint64_t said, struct cell_limits *limits, unsigned bit)
+{
+	if (said == 0 || (limits->asked & bit) != 0)
+		return;
+	*limit = said;
+	limits->asked |= bit;
+}
+
+/* What the command line says goes before what the file says. */
+static void
+take_limits(struct cell_limits *l, const struct policy_limits *said)
+{
+	bool disk_is_given = (l->asked & CELL_LIMIT_DISK) != 0;
+
+	take_limit(&l->memory, said->memory, l, CELL_LIMIT_MEMORY);
+	take_limit(&l->disk, said->disk, l, CELL_LIMIT_DISK);
+	take_limit(&l->io, said->io, l, CELL_LIMIT_IO);
+	take_limit(&l->cpus_milli, said->cpus_milli, l, CELL_LIMIT_CPUS);
+	take_limit(&l->pids, said->pids, l, CELL_LIMIT_PIDS);
+	take_limit(&l->time_ms, said->time_ms, l, CELL_LIMIT_TIME);
+	if (!disk_is_given && said->disk != 0)
+		l->inodes = said->disk / 4096 + 256;
+}
+
+static int
+load_policy(struct run *run, struct policy **ret_policy, struct err *err)
+{
+	struct policy_limits limits = {0};
+	int r = 0;
+
+	if (run->policy_file != NULL && run->no_policy)
+		return err_set(err, EINVAL, "--no-policy and -p are given: leave one out");
+	if (run->policy_file != NULL)
+		r = policy_load_file(AT_FDCWD, run->policy_file, ret_policy, &limits, err);
+	else if (!run->no_policy)
+		r = find_policy(run, ret_policy, &limits, err);
+	for (size_t i = 0; r == 0 && i < run->n_allows; i++)
+		r = policy_add_short(ret_policy, run->allows[i], err);
+	if (r == 0 && run->learn && *ret_policy == NULL) {
+		*ret_policy = policy_new_empty();
+		if (*ret_policy == NULL)
+			r = err_set(err, ENOMEM, "out of memory");
+	}
+	if (r == 0)
+		take_limits(&run->spec.limits, &limits);
+	return r;
+}
+
+/* ---- certificate authorities ------------------------------------------------------- */
+
+static int
+add_authority(struct buf *all, const char *path, struct err *err)
+{
+	OWN(freep) char *text = NULL;
+	size_t len;
+	int r = read_file_at(AT_FDCWD, path, AUTHORITIES_MAX, &text, &len, err);
+
+	if (r < 0)
+		return err_wrap(err, "--ca '%s'", path);
+	if (strlen(text) != len || strstr(text, "-----BEGIN CERTIFICATE-----") == NULL)
+		return err_set(err, EINVAL, "--ca '%s': it holds no certificates in PEM form", path);
+	if (strstr(text, "PRIVATE KEY-----") != NULL)
+		return err_set(err, EINVAL, "--ca '%s': it holds a private key, which stays outside", path);
+	buf_put(all, text, len);
+	buf_put(all, "\n", 1);
+	return buf_failed(all) ? err_set(err, E2BIG, "all of --ca is over %d MiB",
+	                                 AUTHORITIES_MAX >> 20) : 0;
+}
+
+static int
+pack_authorities(struct run *run, struct err *err)
+{
+	OWN(buf_free) struct buf all;
+	int r = 0;
+
+	buf_init(&all, AUTHORITIES_MAX);
+	for (size_t i = 0; r == 0 && i < run->n_cas; i++)
+		r = add_authority(&all, run->cas[i], err);
+	if (r < 0 || run->n_cas == 0)
+		return r;
+	run->cas_fd = seal("authorities", all.data, all.len, err);
+	run->spec.has_authorities = run->cas_fd >= 0;
+	return run->cas_fd < 0 ? run->cas_fd : 0;
+}
+
+/* How the operator's own machine reaches the world. */
+static int
+take_proxies(struct run *run, struct err *err)
+{
+	static const char *const names[] = {
+		"HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY",
+		"https_proxy", "http_proxy", "all_proxy", "no_proxy",
+		"SSL_CERT_FILE", "SSL_CERT_DIR",
+	};
+	size_t n = 0;
+
+	run->spec.egress_env = calloc(ARRAY_LEN(names) + 1, sizeof(char *));
+	if (run->spec.egress_env == NULL)
+		return err_set(err, ENOMEM, "out of memory");
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		const char *value = getenv(names[i]);
+
+		if (value == NULL || *value == '\0')
+			continue;
+		run->spec.egress_env[n] = str_format("%s=%s", names[i], value);
+		if (run->spec.egress_env[n++] == NULL)
+			return err_set(err, ENOMEM, "out of memory");
+	}
+	return 0;
+}
+
+int
+run_finish_policy(struct run *run, struct err *err)
+{
+	OWN(policy_freep) struct policy *policy = NULL;
+	OWN(buf_free) struct buf b;
+	int r;
+
+	buf_init(&b, POLICY_ENCODED_MAX);
+	/* Before anything is looked for: what this cell may write counts too. */
+	(void)cell_writable_note(&run->spec, NULL);
+	r = load_policy(run, &policy, err);
+	if (r == 0 && policy == NULL && run->n_cas > 0)
+		r = err_set(err, EINVAL, "--ca is of no use without a policy: see -p and --allow");
+	if (r < 0 || policy == NULL)
+		return r;
+	policy_put(&b, policy);
+	if (buf_failed(&b))
+		return err_set(err, E2BIG, "the policy is too large");
+	run->policy_fd = seal("policy", b.data, b.len, err);
+	if (run->policy_fd < 0)
+		return run->policy_fd;
+	run->spec.has_policy = true;
+	run->spec.learn = run->learn;
+	r = pack_authorities(run, err);
+	return r < 0 ? r : take_proxies(run, err);
+}

@@ -1,0 +1,62 @@
+/* timeline.h - reads what was recorded of a cell: its decisions, one event after the
+ * other.
+ *
+ * Names, paths and notes in events were chosen by the agent: they are for
+ * text_print_safe(). */
+#ifndef CLOISTER_CLI_TIMELINE_H
+#define CLOISTER_CLI_TIMELINE_H
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "cell/cell_dirs.h"
+#include "policy/policy_suggest.h"
+
+struct err;
+
+#define TIMELINE_LINE_MAX (64 * 1024)   /* a longer line is left out */
+
+/* Strings are "" where the event does not have them, and belong to it. */
+struct timeline_event {
+	json_t *json;
+	uint64_t n;
+	const char *time, *type, *verdict, *why, *rule, *rule_text, *reason, *method, *scheme,
+		*host, *path, *note;
+	uint16_t port, status;          /* 0: none */
+	bool has_query;
+	bool has_sizes;                 /* an exchange that took place: */
+	uint64_t sent, received, ms;
+};
+void timeline_event_free(struct timeline_event *e);     /* for OWN() too */
+bool timeline_is_refusal(const struct timeline_event *e);
+/* "GET https://api.example/x", "name api.example", "tcp db.example:5432". */
+void timeline_print_what(FILE *out, const struct timeline_event *e);
+/* Why it was refused, in a few words. */
+void timeline_print_cause(FILE *out, const struct timeline_event *e);
+
+/* The request that was recorded; *ret_seen borrows from E. */
+void timeline_get_seen(const struct timeline_event *e, struct policy_seen *ret_seen);
+
+struct timeline {
+	struct cell_entry entry;
+	int state, dir, fd;             /* -1 until there is one */
+	bool from_the_start;
+	char *data;                     /* TIMELINE_LINE_MAX of it */
+	size_t len, at;
+	bool skipping;                  /* the rest of a line that is too long */
+	size_t left_out;                /* lines that could not be read */
+};
+/* Of the cell that WORD means, running or ended; NULL: of the one for which something
+ * was recorded last. */
+int timeline_open(const char *word, struct timeline *ret_timeline, struct err *err);
+void timeline_close(struct timeline *t);                /* for OWN() too */
+/* 1 and the next event, which the caller frees; 0 if there is none as yet. */
+int timeline_next(struct timeline *t, struct timeline_event *ret_event, struct err *err);
+/* Whether the cell still runs.  Ask before reading: then what is read afterwards is
+ * all there will be. */
+bool timeline_is_live(const struct timeline *t);
+
+/* What the cell is called: its name, or its id. */
+const char *timeline_cell(const struct timeline *t);
+#endif

@@ -1,0 +1,87 @@
+/* timeline_text.c - an event in the words of people. */
+#include <string.h>
+
+#include "base/own.h"
+#include "base/text.h"
+#include "cli/timeline.h"
+
+static void
+put(FILE *out, const char *text)
+{
+	text_print_safe(out, text, strlen(text), false);
+}
+
+bool
+timeline_is_refusal(const struct timeline_event *e)
+{
+	return strcmp(e->verdict, "allow") != 0;
+}
+
+static void
+put_port(FILE *out, const struct timeline_event *e)
+{
+	uint16_t usual = strcmp(e->scheme, "https") == 0 ? 443 :
+	                 strcmp(e->scheme, "http") == 0 ? 80 : 0;
+
+	if (e->port != 0 && e->port != usual)
+		fprintf(out, ":%u", e->port);
+}
+
+void
+timeline_print_what(FILE *out, const struct timeline_event *e)
+{
+	if (strcmp(e->type, "dns") == 0) {
+		fputs("name ", out);
+		put(out, e->host);
+	} else if (strcmp(e->type, "http") == 0) {
+		put(out, e->method);
+		fputc(' ', out);
+		put(out, e->scheme);
+		fputs("://", out);
+		put(out, e->host);
+		put_port(out, e);
+		put(out, e->path);
+		if (e->has_query)
+			fputs("?...", out);
+	} else {
+		put(out, e->type);
+		fputc(' ', out);
+		put(out, e->host);
+		put_port(out, e);
+	}
+}
+
+/* In a few words, for a list; `cloister why` has the sentences. */
+static const struct {
+	const char *why, *words;
+} causes[] = {
+	{ "no-rule",         "no rule allows it" },
+	{ "rule",            "a rule denies it" },
+	{ "ask",             "a person would have to be asked" },
+	{ "private-address", "its address is private" },
+	{ "secret",          "it carries what looks like a credential" },
+	{ "mismatch",        "its names do not agree" },
+	{ "unreadable",      "its body cannot be looked into" },
+	{ "too-large",       "its body is too large" },
+	{ "certificate",     "the server's certificate is not good" },
+	{ "unresolved",      "the name does not resolve" },
+	{ "unreachable",     "the server cannot be reached" },
+	{ "protocol",        "it is not the protocol that it should be" },
+	{ "doh",             "names are not to be resolved this way" },
+};
+
+void
+timeline_print_cause(FILE *out, const struct timeline_event *e)
+{
+	const char *words = "it was refused";
+
+	for (size_t i = 0; i < ARRAY_LEN(causes); i++)
+		if (strcmp(causes[i].why, e->why) == 0)
+			words = causes[i].words;
+	fputs(words, out);
+	if (e->rule[0] != '\0') {
+		fputs(" (", out);
+		put(out, e->rule);
+		fputc(')', out);
+	}
+}

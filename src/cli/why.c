@@ -1,0 +1,240 @@
+/* why.c - `cloister why`: a recorded refusal in plain words, and the rule that would
+ * allow it. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/num.h"
+#include "base/own.h"
+#include "base/text.h"
+#include "cli/cli.h"
+#include "cli/timeline.h"
+#include "policy/policy_suggest.h"
+
+/* What is behind each "why" of an event. */
+static const struct cause {
+	const char *why;
+	bool rule_helps;                /* a rule in front of the others would allow it */
+	bool note_helps;                /* what the event notes is more than this text */
+	const char *text;               /* NULL: the rule tells */
+} causes[] = {
+	{ "no-rule", true, false, "No rule matches it, and what no rule allows is refused." },
+	{ "rule", true, false, NULL },
+	{ "ask", true, false, "The rule wants a person to be asked. Nobody can be asked yet, so it is "
+	  "refused." },
+	{ "private-address", true, true, "The name leads to a private, loopback, link-local or metadata "
+	  "address. Those are refused whatever the name is, unless a rule says that it may." },
+	{ "secret", true, true, "It carries something that looks like a credential, and no rule permits "
+	  "that." },
+	{ "too-large", true, false, "Its body is larger than the rule permits." },
+	{ "mismatch", false, true, "The name that was looked up, the one in the TLS handshake and the one "
+	  "in the request do not agree. No rule changes that: the client must ask for the server "
+	  "that it means." },
+	{ "unreadable", false, true, "A rule depends on what is in its body, and the body cannot be read "
+	  "as what it claims to be, or is too large to be held." },
+	{ "certificate", false, true, "The server's certificate is not good for this name. No rule "
+	  "changes that: if the server has a certificate of your own authority, name the "
+	  "authority's file in SSL_CERT_FILE." },
+	{ "unresolved", false, true, "A rule allows it, but the name could not be resolved." },
+	{ "unreachable", false, true, "A rule allows it, but the server could not be reached." },
+	{ "protocol", false, true, "What was sent is not the protocol that the rule is about." },
+	{ "doh", false, false, "It asks a DNS-over-HTTPS service, which would hide the names that are "
+	  "looked up. The cell's own resolver answers for every name that a rule mentions." },
+};
+
+static const struct cause *
+find_cause(const char *why)
+{
+	for (size_t i = 0; i < ARRAY_LEN(causes); i++)
+		if (strcmp(causes[i].why, why) == 0)
+			return &causes[i];
+	return NULL;
+}
+
+static void
+put(const char *text)
+{
+	text_print_safe(stdout, text, strlen(text), false);
+}
+
+static void
+print_time(const char *text)
+{
+	struct tm utc = {0}, here;
+	char shown[64] = "";
+	time_t t;
+
+	if (strptime(text, "%Y-%m-%dT%H:%M:%S", &utc) == NULL)
+		return;
+	t = timegm(&utc);
+	if (localtime_r(&t, &here) != NULL)
+		strftime(shown, sizeof(shown), ", %Y-%m-%d %H:%M:%S", &here);
+	fputs(shown, stdout);
+}
+
+/* One that was given on the command line has no place in a file. */
+static bool
+is_in_file(const char *rule)
+{
+	return rule[0] != '\0' && strncmp(rule, "--", 2) != 0;
+}
+
+static void
+print_line(const char *before, const char *text)
+{
+	fputs(before, stdout);
+	put(text);
+	putchar('\n');
+}
+
+static void
+print_cause(const struct timeline_event *e, const struct cause *cause)
+{
+	if (cause != NULL && cause->text != NULL)
+		puts(cause->text);
+	if (is_in_file(e->rule)) {
+		fputs("The rule at ", stdout);
+		put(e->rule);
+		print_line(cause != NULL && cause->text == NULL ? " refuses it: " : " is: ",
+		           e->rule_text);
+	} else if (e->rule[0] != '\0') {
+		print_line("The rule is that of the command line: ", e->rule);
+	}
+	if (e->reason[0] != '\0')
+		print_line("The reason given: ", e->reason);
+	if (e->note[0] != '\0' && (cause == NULL || cause->note_helps))
+		print_line("What happened: ", e->note);
+}
+
+static void
+print_suggestion(const struct timeline_event *e)
+{
+	OWN(freep) char *text = NULL;
+	struct policy_seen seen;
+	struct err err = {0};
+
+	timeline_get_seen(e, &seen);
+	if (policy_write_rule_for(&seen, &text, &err) < 0) {
+		fputs("\nNo rule would allow it: ", stdout);
+		put(err.text);
+		putchar('\n');
+		return;
+	}
+	if (is_in_file(e->rule)) {
+		fputs("\nThis rule, put in front of the one at ", stdout);
+		put(e->rule);
+		fputs(", would allow it:\n\n", stdout);
+	} else {
+		fputs("\nThis rule under `egress:` would allow it:\n\n", stdout);
+	}
+	text_print_safe(stdout, text, strlen(text), true);
+}
+
+static void
+explain(const struct timeline *t, const struct timeline_event *e)
+{
+	const struct cause *cause = find_cause(e->why);
+
+	fputs(timeline_is_refusal(e) ? "Refused" : e->why[0] != '\0' ? "Failed" : "Allowed", stdout);
+	printf(" in cell %s (event %llu", timeline_cell(t), (unsigned long long)e->n);
+	print_time(e->time);
+	fputs("):\n\n    ", stdout);
+	timeline_print_what(stdout, e);
+	fputs("\n\n", stdout);
+	print_cause(e, cause);
+	if (timeline_is_refusal(e) && (cause == NULL || cause->rule_helps))
+		print_suggestion(e);
+}
+
+static bool
+is_asked_for(const struct timeline_event *e, uint64_t n)
+{
+	return n != 0 ? e->n == n : timeline_is_refusal(e) || e->why[0] != '\0';
+}
+
+/* Number N, or with 0 the last that did not go well. */
+static int
+find_event(struct timeline *t, uint64_t n, struct timeline_event *ret_event, struct err *err)
+{
+	struct timeline_event e;
+	bool found = false;
+	int r;
+
+	while ((r = timeline_next(t, &e, err)) > 0) {
+		if (!is_asked_for(&e, n)) {
+			timeline_event_free(&e);
+			continue;
+		}
+		timeline_event_free(ret_event);
+		*ret_event = e;
+		found = true;
+		if (n != 0)
+			break;
+	}
+	if (r < 0 || found)
+		return r < 0 ? r : 0;
+	if (n != 0)
+		return err_set(err, ENOENT, "cell %s has no event %llu: see `cloister events %s`",
+		               timeline_cell(t), (unsigned long long)n, timeline_cell(t));
+	return err_set(err, ENOENT, "cell %s was refused nothing", timeline_cell(t));
+}
+
+/* Whether WORD is the whole id or name of a cell: then it is no number. */
+static bool
+is_cell(const char *word)
+{
+	OWN(closep) int state = cell_state_open(false, NULL);
+	struct cell_entry entry;
+
+	return state >= 0 && cell_find(state, false, word, &entry, NULL) == 0 &&
+	       (strcmp(entry.id, word) == 0 || strcmp(entry.name, word) == 0);
+}
+
+/* CELL and N, either of which may be left out. */
+static int
+take_words(int argc, char **argv, int rest, const char **ret_cell, uint64_t *ret_n,
+           struct err *err)
+{
+	const char *number = NULL;
+	uint64_t n;
+
+	if (argc - rest > 2)
+		return err_set(err, EINVAL, "'%s' is too much: cloister why [CELL] [N]", argv[rest + 2]);
+	if (argc - rest == 2) {
+		*ret_cell = argv[rest];
+		number = argv[rest + 1];
+	} else if (argc - rest == 1) {
+		if (num_parse_count(argv[rest], 1, INT64_MAX, &n, NULL) == 0 && !is_cell(argv[rest]))
+			*ret_n = n;
+		else
+			*ret_cell = argv[rest];
+	}
+	if (number != NULL && num_parse_count(number, 1, INT64_MAX, ret_n, err) < 0)
+		return err_wrap(err, "'%s' is no number of an event", number);
+	return 0;
+}
+
+int
+cmd_why(int argc, char **argv)
+{
+	OWN(timeline_close) struct timeline t = { .state = -1, .dir = -1, .fd = -1 };
+	OWN(timeline_event_free) struct timeline_event e = {0};
+	const char *cell = NULL;
+	struct err err = {0};
+	uint64_t n = 0;
+	int rest, r;
+
+	r = cli_parse(cli_no_options, argc, argv, false, NULL, NULL, &rest, &err);
+	if (r == 0)
+		r = take_words(argc, argv, rest, &cell, &n, &err);
+	if (r == 0)
+		r = timeline_open(cell, &t, &err);
+	if (r == 0)
+		r = find_event(&t, n, &e, &err);
+	if (r < 0)
+		return cli_fail(&err);
+	explain(&t, &e);
+	return 0;
+}

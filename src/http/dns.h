@@ -1,0 +1,33 @@
+/* dns.h - DNS messages: one question in, one answer out. */
+#ifndef CLOISTER_DNS_H
+#define CLOISTER_DNS_H
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define DNS_MESSAGE_MAX 1232
+#define DNS_NAME_MAX 253
+
+enum dns_type { DNS_A = 1, DNS_PTR = 12, DNS_AAAA = 28, DNS_HTTPS = 65 };
+enum dns_rcode { DNS_OK, DNS_FORMERR, DNS_SERVFAIL, DNS_NXDOMAIN, DNS_NOTIMP, DNS_REFUSED };
+
+struct dns_question {
+	uint16_t id, type, class;
+	bool recursion_desired, has_edns;
+	char name[DNS_NAME_MAX + 1];    /* lower case, no final dot ("" for the root); labels
+	                                 * of any printable ASCII but dots */
+	size_t question_len;            /* bytes of the question section */
+	enum dns_rcode deserves;        /* with -ENOTSUP: what to answer */
+};
+/* 0: a question of class IN; -EBADMSG: not worth an answer (too short, or an answer
+ * itself); -ENOTSUP: a message that deserves NOTIMP or FORMERR (*ret_question is good
+ * for dns_write_answer() then, its name is not). */
+int dns_parse_query(const unsigned char *data, size_t len, struct dns_question *ret_question);
+
+/* Write the answer to QUERY (as it came).  ADDRESS (4 or 16 bytes by the question's
+ * type) is NULL for no data.  Returns its length. */
+size_t dns_write_answer(const unsigned char *query, const struct dns_question *question,
+                        enum dns_rcode code, const void *address, uint32_t ttl,
+                        unsigned char ret_answer[DNS_MESSAGE_MAX]);
+#endif

@@ -1,0 +1,108 @@
+/* http_head.h - a request or response head in its one canonical form.
+ *
+ * What the gate hands to the courier, and what policies decide on.  There is one
+ * way to write each request: the host in lower case without a final dot, the path
+ * with its dot segments resolved, field names in lower case, no field that belongs
+ * to one connection only, no second length.  The courier checks all of it again. */
+#ifndef CLOISTER_HTTP_HEAD_H
+#define CLOISTER_HTTP_HEAD_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+
+struct err;
+
+#define HTTP_FIELDS_MAX 200
+#define HTTP_HEAD_MAX (48 * 1024)       /* all strings of a head together */
+#define HTTP_HOST_MAX 255
+#define HTTP_METHOD_MAX 32
+#define HTTP_LENGTH_UNKNOWN UINT64_MAX  /* streamed: chunks, or HTTP/2 frames */
+#define HTTP_LENGTH_MAX ((uint64_t)INT64_MAX)   /* the longest that is known */
+
+/* Bytes that belong to somebody else; not NUL-terminated. */
+struct http_text {
+	const char *at;
+	size_t len;
+};
+
+struct http_field {
+	struct http_text name, value;   /* name in lower case */
+};
+
+enum http_scheme { HTTP_PLAIN, HTTP_TLS };
+
+struct http_head {
+	/* a request's; not looked at in a response */
+	struct http_text method, host, path;    /* path: with its query, begins with "/"
+	                                         * (or is "*" for OPTIONS) */
+	uint16_t port;
+	enum http_scheme scheme;
+	/* a response's */
+	uint16_t status;                        /* 0 in a request */
+	/* both */
+	uint64_t length;                        /* of the body; 0 if there is none, or
+	                                         * HTTP_LENGTH_UNKNOWN.  In an answer to
+	                                         * HEAD and with 304 no body follows,
+	                                         * whatever this says */
+	struct http_text upgrade;               /* "websocket" or empty: the protocol that is
+	                                         * asked for, or with status 101, agreed on */
+	struct http_field fields[HTTP_FIELDS_MAX];
+	size_t n_fields;
+};
+
+/* The value of the first field NAME (lower case); empty if it is not there. */
+struct http_text http_head_get(const struct http_head *head, const char *name);
+bool http_text_is(struct http_text text, const char *word);       /* same bytes */
+bool http_text_is_nocase(struct http_text text, const char *word); /* ASCII letters */
+
+/* Whether HEAD is canonical and fit to be sent on: every character of every part,
+ * no connection-level field (connection, keep-alive, proxy-*, te but "trailers",
+ * transfer-encoding, upgrade, host, content-length: those are in the members
+ * above), the sum of sizes.  Methods are capitals, digits, "-" and "_"; CONNECT is
+ * nothing to send on.  A request has a host and a port, and at most one of each
+ * field that a decision may hang on (authorization, content-type, content-encoding
+ * and the like).  Values may hold tabs and bytes from 0x80 on, but do not begin or
+ * end with a blank; `expect` is "100-continue".  The message names what is wrong. */
+int http_head_check(const struct http_head *head, struct err *err);
+/* The same for trailers, which may besides say nothing about framing, routing,
+ * authority or how the body is to be read. */
+int http_trailers_check(const struct http_field *fields, size_t n, struct err *err);
+
+/* Whether NAME (lower case) has no place among the fields of a canonical head: what
+ * came under it goes into a member (host, content-length, upgrade, ...) or is
+ * dropped.  `te` is not one of them: keep it only as "trailers". */
+bool http_field_is_hop(struct http_text name);
+/* A Content-Length: plain digits, no sign, no blank, no needless zero, no list. */
+int http_length_parse(struct http_text text, uint64_t *ret_length, struct err *err);
+
+/* For the channel between gate and courier.  http_head_decode() points into B's
+ * data, allocates nothing, and checks as http_head_check() does; what is in
+ * *ret_head after a failure means nothing. */
+void http_head_encode(struct buf *b, const struct http_head *head);
+int http_head_decode(struct buf *b, struct http_head *ret_head, struct err *err);
+/* Trailers alone (http_trailers_check). */
+void http_fields_encode(struct buf *b, const struct http_field *fields, size_t n);
+int http_fields_decode(struct buf *b, struct http_field ret_fields[HTTP_FIELDS_MAX],
+                       size_t *ret_n, struct err *err);
+
+/* A host as written in a URL or a Host field, in its canonical form: lower case, no
+ * final dot, IPv6 in brackets in its shortest form, IPv4 only as four plain decimal
+ * numbers (what inet_aton would take for an address otherwise - octal, hex, fewer
+ * parts - is refused), labels of letters, digits, "-" and "_" (IDNs as xn--).
+ * RET_HOST is NUL-terminated; RET_PORT is 0 where none is given.  Both are untouched
+ * on failure. */
+int http_authority_parse(struct http_text text, char ret_host[HTTP_HOST_MAX + 1],
+                         uint16_t *ret_port, struct err *err);
+
+/* The path and query of a request target, canonical, into OUT (as long as TEXT is
+ * always enough; may be TEXT's own memory): "." and ".." segments resolved (also
+ * "%2e"), never above the root; unreserved characters decoded, other escapes in upper
+ * case.  Raw control characters, spaces, "#", bytes over 0x7e and bad escapes are
+ * errors, and in the path also "\", "%5c" and "%00".  "%2F" stays as it is, because
+ * package registries use it; it does not end a segment, but a dot segment on either
+ * side of it ("..%2f"), or before ";", is an error. */
+int http_path_normalise(struct http_text text, char *out, size_t size, size_t *ret_len,
+                        struct err *err);
+#endif

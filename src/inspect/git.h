@@ -1,0 +1,100 @@
+/* git.h - reads what a push sends: the body of POST .../git-receive-pack.
+ *
+ * git_push reads the commands (gitprotocol-pack), git_pack the objects behind them, and
+ * git_commits keeps the commits among these, to tell whether a ref is moved to a descendant
+ * of where it was.  What cannot be shown to be one is not. */
+#ifndef CLOISTER_GIT_H
+#define CLOISTER_GIT_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "inspect/body.h"
+
+#define GIT_LINE_MAX 65520              /* of a pkt-line, its length included */
+#define GIT_COMMANDS_MAX 1024
+#define GIT_REF_MAX 1024
+#define GIT_CERT_MAX (1024 * 1024)      /* of a signed push */
+#define GIT_OBJECT_MAX (1024 * 1024)    /* of a commit that is kept */
+#define GIT_COMMITS_MAX 200000
+#define GIT_KEPT_MAX (64 * 1024 * 1024) /* of all commits together */
+#define GIT_INFLATED_MAX (UINT64_C(1) << 30)    /* of all objects together */
+
+#define GIT_ID_MAX 32                   /* bytes: SHA-256 */
+
+/* ---- commits: git_commits.c ---- */
+
+struct git_commits;                     /* opaque */
+
+/* N_ID: bytes of an id, 20 or 32. */
+struct git_commits *git_commits_new(size_t n_id);       /* NULL: no memory */
+void git_commits_free(struct git_commits *c);           /* NULL is fine */
+/* CONTENT (malloc'd) is of the commit at OFFSET of the pack, which grows; it is theirs
+ * now.  Without effect beyond the bounds. */
+void git_commits_add(struct git_commits *c, uint64_t offset, unsigned char *content,
+                     size_t len);
+/* A commit's content by its place in the pack or by its id, or NULL. */
+const unsigned char *git_commits_at(const struct git_commits *c, uint64_t offset,
+                                    size_t *ret_len);
+const unsigned char *git_commits_by_id(const struct git_commits *c, const unsigned char *id,
+                                       size_t *ret_len);
+/* Whether OLD is NEW or an ancestor of it, by the commits that are known. */
+bool git_commits_descends(struct git_commits *c, const unsigned char *new,
+                          const unsigned char *old);
+
+/* ---- objects: git_pack.c ---- */
+
+struct git_pack;                        /* opaque */
+
+/* COMMITS is borrowed.  With SECRETS, all objects are scanned for secrets. */
+struct git_pack *git_pack_new(struct git_commits *commits, size_t n_id, bool secrets);
+void git_pack_free(struct git_pack *p);
+/* -EBADMSG: it is broken, or beyond the bounds. */
+int git_pack_feed(struct git_pack *p, const unsigned char *data, size_t len);
+bool git_pack_is_complete(const struct git_pack *p);
+/* Commits come first: whether something else has come. */
+bool git_pack_is_past_commits(const struct git_pack *p);
+const char *git_pack_secret(const struct git_pack *p);  /* its kind, or NULL */
+
+/* What a delta makes of BASE: malloc'd, at most GIT_OBJECT_MAX; NULL if it is broken. */
+unsigned char *git_delta_apply(const unsigned char *base, size_t n_base,
+                               const unsigned char *delta, size_t n_delta, size_t *ret_len);
+
+/* ---- commands: git_push.c ---- */
+
+enum git_kind { GIT_CREATE, GIT_UPDATE, GIT_DELETE };
+
+struct git_command {
+	enum git_kind kind;
+	unsigned char old[GIT_ID_MAX], new[GIT_ID_MAX];
+	char *ref;                      /* NUL-terminated */
+	bool descends;                  /* GIT_UPDATE: to a descendant, as was shown */
+};
+
+struct git_push {
+	struct git_command commands[GIT_COMMANDS_MAX];
+	size_t n_commands;
+	bool has_commands;              /* that is all of them */
+	bool is_over;                   /* nothing that follows can change what is known */
+	const char *secret;             /* the kind of one that was found, or NULL */
+	bool pack_broken;               /* the rest of it could not be read */
+	struct git_reading *reading;    /* private */
+};
+
+int git_push_new(bool secrets, struct git_push **ret_push);
+void git_push_free(struct git_push *p);
+void git_push_freep(struct git_push **p);
+/* -EBADMSG: these are no commands. */
+int git_push_feed(struct git_push *p, const unsigned char *data, size_t len);
+int git_push_finish(struct git_push *p);
+
+/* ---- rules: body_git.c ---- */
+
+/* Whether a request pushes. */
+bool body_git_is_push(struct http_text method, struct http_text path);
+enum body_fit body_git_fits(const struct git_push *p, const struct policy_git *rule,
+                            bool every);
+/* Whether what RULE says hangs on what is not known yet. */
+bool body_git_needs_pack(const struct git_push *p, const struct policy_git *rule,
+                         bool every);
+#endif

@@ -1,0 +1,94 @@
+/* secrets_parts.h - what the files of the secrets scanner share. */
+#ifndef CLOISTER_SECRETS_PARTS_H
+#define CLOISTER_SECRETS_PARTS_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What can be seen around a find.  Its end counts as the end of everything, so that a
+ * key at the very end of a body is found too. */
+struct secrets_view {
+	const unsigned char *at;
+	size_t len;
+};
+
+/* A mark was found at MARK; what follows it begins at BODY.  END is behind what the
+ * shape's tail fits, or BODY without a tail. */
+struct secrets_hit {
+	const struct secrets_view *view;
+	size_t mark, body, end;
+};
+
+enum secrets_shape_flags {
+	SHAPE_EDGE = 1,         /* no letter or digit stands right before the mark */
+	SHAPE_SURE = 2,         /* the check is a checksum: neither chance nor edges count */
+};
+
+/* A kind of credential.
+ *
+ * TAIL says what follows the mark: items with one space between them.  An item is a
+ * class and how many of it ("w36", "d9-13", "u20+"), or else it stands for itself.
+ *   w letters and digits     u also - and _         x base64: also + and /
+ *   h hex in lower case      H hex in either        d digits
+ *   a lower case and digits  A upper case and digits
+ * The last item must not be followed by more of its class. */
+struct secrets_shape {
+	const char *name, *mark, *tail;
+	unsigned flags;
+	bool (*check)(const struct secrets_hit *hit);   /* or NULL */
+};
+
+extern const struct secrets_shape secrets_shapes[];
+extern const size_t secrets_n_shapes;
+
+#define SECRETS_MARK_MAX 32
+#define SECRETS_SEEN_MAX 1024           /* bytes behind a mark that are looked at */
+
+/* ---- secrets_match.c ---- */
+
+bool secrets_match(const struct secrets_shape *shape, const struct secrets_view *view,
+                   size_t mark);
+/* Whether C is of the class that a tail calls by this letter. */
+bool secrets_in_class(char class, unsigned char c);
+/* Whether nothing that could be part of a word stands before POS; an escape such as
+ * "\n" or "%3D" is no word. */
+bool secrets_left_edge(const struct secrets_view *view, size_t pos);
+/* Whether LEN characters look drawn by chance, not typed, counted or made up. */
+bool secrets_looks_random(const unsigned char *text, size_t len);
+/* At most MAX characters of a class from *POS on, which moves behind them; "\/" is "/". */
+size_t secrets_take(const struct secrets_view *view, size_t *pos, char class,
+                    unsigned char *out, size_t max);
+/* The value (0 to 63) of a base64 or base64url character, or -1. */
+int secrets_base64_value(unsigned char c);
+/* Decode from POS on, over line ends and their escapes, at most SIZE bytes; stops at what
+ * is not base64. */
+size_t secrets_base64_decode(const struct secrets_view *view, size_t pos,
+                             unsigned char *out, size_t size);
+/* How many bytes of a line end, or of an escape that stands for one, are at POS. */
+size_t secrets_line_end(const struct secrets_view *view, size_t pos);
+
+/* ---- secrets_check.c ---- */
+
+bool secrets_check_crc62(const struct secrets_hit *hit);
+bool secrets_check_bech32(const struct secrets_hit *hit);
+bool secrets_check_slack(const struct secrets_hit *hit);
+bool secrets_check_openai(const struct secrets_hit *hit);
+bool secrets_check_aws_id(const struct secrets_hit *hit);
+bool secrets_check_aws_pair(const struct secrets_hit *hit);
+bool secrets_check_aws_named(const struct secrets_hit *hit);
+bool secrets_check_azure_key(const struct secrets_hit *hit);
+bool secrets_check_azure_app(const struct secrets_hit *hit);
+bool secrets_check_azure_84(const struct secrets_hit *hit);
+bool secrets_check_telegram(const struct secrets_hit *hit);
+bool secrets_check_terraform(const struct secrets_hit *hit);
+bool secrets_check_mailgun(const struct secrets_hit *hit);
+
+/* ---- secrets_keys.c ---- */
+
+bool secrets_check_pem(const struct secrets_hit *hit);
+bool secrets_check_putty(const struct secrets_hit *hit);
+bool secrets_check_wireguard(const struct secrets_hit *hit);
+bool secrets_check_jwk(const struct secrets_hit *hit);
+bool secrets_check_jwt(const struct secrets_hit *hit);
+bool secrets_check_docker(const struct secrets_hit *hit);
+#endif

@@ -1,0 +1,50 @@
+/* courier_channel.h - what supervisor and courier say to each other: datagrams, see
+ * ipc.h. */
+#ifndef CLOISTER_COURIER_CHANNEL_H
+#define CLOISTER_COURIER_CHANNEL_H
+
+/* Where the helpers of egress find their descriptors. */
+#define EGRESS_SUPERVISOR_FD 3          /* courier, gate: the channel to the supervisor */
+#define EGRESS_MUX_FD 4                 /* courier, gate: the channel between them */
+#define COURIER_INSPECT_FD 5            /* courier: the channel to cloister-inspect */
+#define INSPECT_COURIER_FD 3            /* cloister-inspect: its only descriptor */
+#define GATE_TCP_FD 5                   /* gate: listens on the redirect's port */
+#define GATE_TCP6_FD 6                  /* not open where the host has no IPv6 */
+#define GATE_UDP_FD 7                   /* DNS */
+#define GATE_UDP6_FD 8                  /* likewise */
+#define GATE_NAMES_FD 9                 /* memory file: names and their addresses; it outlives
+                                         * the gate, so that addresses keep their meaning */
+
+/* When the supervisor shuts the channel down (the courier reads its end), the cell has
+ * ended: the courier sends what events it still has and exits, at once.  The others
+ * exit when theirs ends. */
+enum courier_message {
+	/* supervisor -> courier, once, first: u64 flags (COURIER_LEARN), str id, str cell's
+	 * name, strv environment ("NAME=value": HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, NO_PROXY in
+	 * either case, SSL_CERT_FILE and SSL_CERT_DIR, which stand for the system's store, and
+	 * CLOISTER_CA_FILES, paths with ":" between them, which are added to it), then the
+	 * policy (policy_put), or nothing more if it is in a descriptor that rides along: a
+	 * memory file, read from its start.  A second descriptor is a file of CA certificates
+	 * (PEM), for files that the courier itself could not read; they are added too. */
+	COURIER_START = 1,
+	/* courier -> supervisor: u32 n (1 to COURIER_EVENTS_MAX), then n times: u32 refused (1
+	 * if the request was, else 0), str what ("POST api.github.com" or only a name, for the
+	 * summary at the end of `run`; at most COURIER_WHAT_MAX bytes; "" if not refused), str
+	 * event: a JSON object's members without braces ("\"type\":\"http\",..."), in UTF-8
+	 * without a control character: the supervisor puts number, time and cell before
+	 * them. */
+	COURIER_EVENTS,
+	/* supervisor -> courier: the policy is this from now on (policy_put, or in a memory
+	 * file, as above). */
+	COURIER_POLICY,
+};
+enum courier_flags { COURIER_LEARN = 1 };
+#define COURIER_EVENTS_MAX 256          /* in a message, which is at most IPC_MESSAGE_MAX */
+#define COURIER_WHAT_MAX 300
+
+enum gate_message {
+	/* supervisor -> gate, once, first: str CA certificate and str its key (PEM); both ""
+	 * where TLS is not ended: then all of it is refused. */
+	GATE_START = 1,
+};
+#endif

@@ -1,0 +1,69 @@
+/* egress_channel.h - what gate and courier say to each other, over a mux.
+ *
+ * The gate opens streams; the courier answers on them.  The gate is taken for
+ * compromised: the courier believes it only about what the agent wants, never about
+ * what the agent may.
+ *
+ * In all frames a name is canonical (http_authority_parse) and an address is as
+ * inet_ntop() writes it, without brackets; exactly one of the two is "". */
+#ifndef CLOISTER_EGRESS_CHANNEL_H
+#define CLOISTER_EGRESS_CHANNEL_H
+#include "ipc/mux.h"
+
+enum egress_frame {
+	/* gate -> courier: somebody asks for a name.  str name, u32 type.
+	 * Answered with EGRESS_RESOLVED, with which both forget the stream. */
+	EGRESS_RESOLVE = MUX_TYPES,
+	/* courier -> gate: u32 permitted (0: refused and recorded) */
+	EGRESS_RESOLVED,
+
+	/* gate -> courier: a new connection.  u32 how it came (enum egress_via), str name
+	 * (as resolved or as given to the proxy; "" for a bare address), str address ("" if
+	 * there is a name), u32 port, u32 what it looks like (enum egress_looks), str sni.
+	 * Answered with EGRESS_ROUTED. */
+	EGRESS_ROUTE,
+	/* courier -> gate: u32 enum egress_routed; str reason (one sentence, when refused,
+	 * else "").  With EGRESS_TUNNEL the stream stays and carries the connection's bytes,
+	 * from its very first one, until both sides have sent EGRESS_END or one of them
+	 * EGRESS_RESET; with any other answer both forget the stream. */
+	EGRESS_ROUTED,
+
+	/* gate -> courier: str name, str address, u32 port of the connection that it came
+	 * on (as in EGRESS_ROUTE), u32 via, u32 version (10, 11, 20), u32 flags
+	 * (EGRESS_HAS_BODY exactly if head.length is not 0), then the head
+	 * (http/http_head.h).  With EGRESS_HAS_BODY, MUX_DATA follows and EGRESS_END ends the
+	 * request; without it the head was all, and no EGRESS_END is sent.  `expect:
+	 * 100-continue` stays among the fields: the 100 comes from the courier. */
+	EGRESS_REQUEST,
+	/* courier -> gate: u32 flags, then the head.  1xx heads (not 101) may come before the
+	 * last one.  With EGRESS_HAS_BODY, MUX_DATA and EGRESS_END follow; without it the head
+	 * was all, whatever its length says (as to HEAD), and no EGRESS_END is sent.
+	 * After 101 the stream carries raw bytes both ways, as a tunnel. */
+	EGRESS_RESPONSE,
+	/* either way: no more bytes on this side; the trailers (http_fields_encode; always
+	 * there, n = 0 if there are none).  A stream is over when both sides have ended, or
+	 * with EGRESS_RESET. */
+	EGRESS_END,
+	/* either way: u32 enum egress_reset: torn down, nothing follows, both forget the
+	 * stream. */
+	EGRESS_RESET,
+};
+
+enum egress_via { EGRESS_TRANSPARENT, EGRESS_CONNECT, EGRESS_SOCKS };
+/* What the first bytes are.  EGRESS_LOOKS_UNKNOWN: they have not come yet; the courier
+ * says EGRESS_LOOK unless only a raw TCP rule can apply.  A client that stays silent after
+ * that (its server speaks first) is EGRESS_LOOKS_OTHER. */
+enum egress_looks { EGRESS_LOOKS_UNKNOWN, EGRESS_LOOKS_TLS, EGRESS_LOOKS_HTTP,
+                    EGRESS_LOOKS_OTHER };
+enum egress_routed {
+	EGRESS_REFUSED,                 /* TLS alert or reset */
+	EGRESS_LOOK,                    /* read its first bytes and ask again */
+	EGRESS_SPEAK,                   /* end TLS, if it is, and speak HTTP with it */
+	EGRESS_TUNNEL,                  /* raw: the courier has connected to the peer */
+};
+enum egress_flags { EGRESS_HAS_BODY = 1 };
+/* EGRESS_RESET_DONE, from the courier after its whole answer: it stands, but the rest of
+ * the request is not wanted. */
+enum egress_reset { EGRESS_RESET_CANCEL, EGRESS_RESET_UPSTREAM, EGRESS_RESET_POLICY,
+                    EGRESS_RESET_TIMEOUT, EGRESS_RESET_PROTOCOL, EGRESS_RESET_DONE };
+#endif

@@ -1,0 +1,28 @@
+/* inspect_channel.h - what courier and cloister-inspect say to each other, over a mux.
+ *
+ * cloister-inspect looks into request bodies: it undoes their coding, looks for
+ * secrets, and evaluates what rules say about bodies.  It has nothing that would be
+ * worth having, so a memory bug in a decoder or a regular expression yields nothing. */
+#ifndef CLOISTER_INSPECT_CHANNEL_H
+#define CLOISTER_INSPECT_CHANNEL_H
+#include "ipc/mux.h"
+
+enum inspect_frame {
+	/* courier -> inspect, on stream 0: the policy (policy_put), first and whenever it
+	 * changes; may be in pieces: u32 more, bytes. */
+	INSPECT_POLICY = MUX_TYPES,
+	/* courier -> inspect: opens a stream.  str method, str path, str content type, str
+	 * content coding, u32 wanted (enum inspect_wanted).  MUX_DATA follows. */
+	INSPECT_BODY,
+	/* courier -> inspect: that was all of the body. */
+	INSPECT_END,
+	/* inspect -> courier: done, also before the end if no more is needed (then the
+	 * stream is over).  u32 enum inspect_result, str what (the secret's kind, or why it
+	 * cannot be looked into), u32 n, n bytes: bit R is set where the body fits rule R. */
+	INSPECT_RESULT,
+	/* courier -> inspect: nobody waits for this one any more; the stream is over. */
+	INSPECT_DROP,
+};
+enum inspect_wanted { INSPECT_SECRETS = 1, INSPECT_RULES = 2 };
+enum inspect_result { INSPECT_CLEAN, INSPECT_SECRET, INSPECT_UNREADABLE };
+#endif

@@ -1,0 +1,114 @@
+/* policy.h - decides whether a cell may make a request.
+ *
+ * Pure: no I/O but the loader's files, no clock.  A policy is immutable once loaded.
+ * An ordered list of rules, first match wins, what no rule matches is denied. */
+#ifndef CLOISTER_POLICY_H
+#define CLOISTER_POLICY_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "http/http_head.h"
+
+struct err;
+struct policy;                          /* opaque; what is in it: policy_rule.h */
+
+#define POLICY_RULES_MAX 4096
+#define POLICY_FILE_MAX (1024 * 1024)
+#define POLICY_ENCODED_MAX (8 * 1024 * 1024)
+#define POLICY_HELD_MAX (1024 * 1024)   /* of a body, unless the rule says more */
+#define POLICY_UPLOAD_MAX (10 * 1024 * 1024) /* of a body, unless the rule says more */
+
+enum policy_verdict { POLICY_DENY, POLICY_ALLOW, POLICY_ASK };
+
+enum policy_protocol { POLICY_HTTP, POLICY_TCP, POLICY_TLS };   /* TLS: passed through */
+
+/* What a request is, as far as it is known when the question is asked. */
+struct policy_request {
+	enum policy_protocol protocol;
+	const struct http_head *head;   /* POLICY_HTTP: all of it */
+	const char *host;               /* canonical name or address, NUL-terminated */
+	uint16_t port;
+	/* What cloister-inspect found in the body: bit R is set where it fits rule R.  NULL
+	 * while the body has not been looked into. */
+	const unsigned char *body_fits;
+	size_t n_body_fits;             /* bytes of it */
+};
+
+struct policy_decision {
+	enum policy_verdict verdict;
+	/* The answer hangs on the body: have it looked into and ask again.  VERDICT is that
+	 * of the first rule that the body might fit. */
+	bool needs_body;
+	int rule;                       /* its index, or -1: none matched */
+	const char *reason;             /* the rule's `reason`, or NULL; borrowed */
+	bool may_carry_secrets;         /* the rule permits what looks like a credential */
+	bool may_use_private;           /* the rule names the address itself, or the host of
+	                                 * this machine */
+	bool must_look;                 /* bodies are looked into for secrets */
+	uint64_t upload_max;            /* of the request body, in bytes */
+	uint64_t held_max;              /* how much of it is kept to be looked into */
+	/* With POLICY_DENY: RULE would allow it, were the body's known length not over its
+	 * upload_max. */
+	bool too_large;
+};
+
+/* The rules of kind `log` that matched on the way, for the record. */
+#define POLICY_LOGGED_MAX 8
+struct policy_logged { int rules[POLICY_LOGGED_MAX]; size_t n; };
+
+void policy_decide(const struct policy *p, const struct policy_request *req,
+                   struct policy_decision *ret_decision, struct policy_logged *ret_logged);
+
+/* Whether any rule that does not deny could match this host (DNS answers by it). */
+bool policy_mentions_host(const struct policy *p, const char *host);
+/* What may be done with a connection before its first bytes are read. */
+enum policy_route { POLICY_ROUTE_HTTP, POLICY_ROUTE_TCP, POLICY_ROUTE_TLS, POLICY_ROUTE_NONE };
+/* By host and port alone: POLICY_ROUTE_TCP if the first rule that matches is a raw TCP
+ * one, POLICY_ROUTE_TLS if it passes TLS through, HTTP otherwise; NONE if no rule of any
+ * kind could match (HTTP answers that best too, with a 403). */
+enum policy_route policy_route(const struct policy *p, const char *host, uint16_t port);
+
+/* A name that rule BEFORE lets through led to ADDRESS: the rule in front of it that denies
+ * that address or its range, or -1. */
+int policy_denies_address(const struct policy *p, int before, const char *address,
+                          uint16_t port);
+
+/* Where a rule stands, for people: "cloister.yaml:12:5"; and the rule as one line of
+ * text: "allow api.github.com methods [GET]".  "" for -1. */
+const char *policy_rule_place(const struct policy *p, int rule);
+const char *policy_rule_text(const struct policy *p, int rule);
+size_t policy_n_rules(const struct policy *p);
+
+/* ---- loading: policy_load.c ---- */
+
+/* What the file says besides rules. */
+struct policy_limits {
+	uint64_t memory, disk, io;      /* 0: not said */
+	uint64_t cpus_milli, pids, time_ms;
+};
+
+/* Load the file at PATH (relative to DIRFD) with what it extends and includes.  Every
+ * error is one sentence that begins with "file:line:column: ".  On success the caller
+ * owns *ret_policy. */
+int policy_load_file(int dirfd, const char *path, struct policy **ret_policy,
+                     struct policy_limits *ret_limits, struct err *err);
+/* The same from memory, for tests and fuzzing: `extends` and `include` are errors unless
+ * they name a preset. */
+int policy_load_text(const char *name, const char *text, size_t len,
+                     struct policy **ret_policy, struct policy_limits *ret_limits,
+                     struct err *err);
+/* Short forms of the command line: "api.github.com", "GET,POST api.github.com/repos/" and
+ * a glob, "db.internal:5432/tcp", "preset:npm".  The rules go behind those of *BASE, which
+ * is replaced; it may be NULL, and is untouched on failure. */
+int policy_add_short(struct policy **base, const char *text, struct err *err);
+struct policy *policy_new_empty(void);  /* denies everything */
+
+void policy_put(struct buf *b, const struct policy *p);
+/* Strict, as for any message: what it gives is as good as loaded. */
+int policy_get(struct buf *b, struct policy **ret_policy, struct err *err);
+
+void policy_free(struct policy *p);     /* NULL is fine */
+void policy_freep(struct policy **p);   /* for OWN() */
+#endif

@@ -1,0 +1,386 @@
+/* policy_check.c - refuses rules that cannot be meant: impossible, or never reached. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/own.h"
+#include "policy/policy_load.h"
+
+/* ---- keys that exclude each other ---- */
+
+static int
+refuse_keys(const struct policy_draft *d, const enum policy_key *keys, size_t n,
+            const char *why)
+{
+	for (size_t i = 0; i < n; i++)
+		if (d->keys[keys[i]] != NULL)
+			return node_err(d->err, d->keys[keys[i]], "'%s' %s", d->keys[keys[i]]->text, why);
+	return 0;
+}
+
+#define REFUSE_KEYS(d, why, ...)                                               \
+	refuse_keys(d, (const enum policy_key[]){ __VA_ARGS__ },                   \
+	            sizeof((const enum policy_key[]){ __VA_ARGS__ }) /             \
+	            sizeof(enum policy_key), why)
+
+static int
+check_raw(const struct policy_draft *d)
+{
+	const struct policy_rule *rule = &d->rule;
+	bool tcp = rule->protocols == 1u << POLICY_TCP;
+	const struct node *where = d->values[rule->verb];
+	int r = REFUSE_KEYS(d, tcp ? "cannot be seen in raw TCP: leave it or `protocol: tcp` out" :
+	                    "cannot be seen in TLS that is passed through: leave it or "
+	                    "`protocol: tls` out",
+	                    POLICY_KEY_SCHEME, POLICY_KEY_METHODS, POLICY_KEY_PATHS,
+	                    POLICY_KEY_QUERY, POLICY_KEY_HEADERS, POLICY_KEY_CONTENT_TYPE,
+	                    POLICY_KEY_BODY, POLICY_KEY_GRPC, POLICY_KEY_GIT,
+	                    POLICY_KEY_WEBSOCKET, POLICY_KEY_UPGRADE, POLICY_KEY_SECRETS);
+
+	for (size_t i = 0; r == 0 && i < rule->n_hosts; i++) {
+		const struct node *item = where->kind == NODE_LIST ? where->items[i] : where;
+
+		if (tcp && rule->hosts[i].port == 0 && rule->n_ports == 0 &&
+		    rule->verb != POLICY_VERB_DENY && rule->verb != POLICY_VERB_LOG)
+			return node_err(d->err, item, "raw TCP needs a port: write %.64s:PORT", item->text);
+		if (!tcp && rule->hosts[i].kind == POLICY_HOST_NET)
+			return node_err(d->err, item, "TLS is passed through by its server name, which an "
+			                "address has not: use `protocol: tcp`");
+	}
+	return r;
+}
+
+static bool
+only_methods(const struct policy_rule *rule, const char *const *names)
+{
+	for (size_t i = 0; i < rule->methods.n; i++) {
+		size_t k = 0;
+
+		while (names[k] != NULL && strcmp(names[k], rule->methods.at[i]) != 0)
+			k++;
+		if (names[k] == NULL)
+			return false;
+	}
+	return rule->methods.n > 0;
+}
+
+static bool
+has_method(const struct policy_rule *rule, const char *name)
+{
+	for (size_t i = 0; i < rule->methods.n; i++)
+		if (strcmp(rule->methods.at[i], name) == 0)
+			return true;
+	return rule->methods.n == 0;
+}
+
+static int
+check_http(const struct policy_draft *d)
+{
+	static const char *const bodyless[] = { "GET", "HEAD", "OPTIONS", "TRACE", NULL };
+	const struct policy_rule *rule = &d->rule;
+	bool looks = rule->body.n_json > 0 || rule->body.regex.n > 0 || rule->body.jsonrpc;
+	int r = 0;
+
+	if (d->keys[POLICY_KEY_GIT] != NULL)
+		r = REFUSE_KEYS(d, "does not go with `git`, which says all of it",
+		                POLICY_KEY_METHODS, POLICY_KEY_PATHS, POLICY_KEY_QUERY,
+		                POLICY_KEY_CONTENT_TYPE, POLICY_KEY_GRPC, POLICY_KEY_WEBSOCKET,
+		                POLICY_KEY_UPGRADE);
+	if (r == 0 && d->keys[POLICY_KEY_GIT] != NULL && (looks || rule->body.graphql))
+		r = node_err(d->err, d->keys[POLICY_KEY_BODY], "of a body only `max` goes with `git`");
+	if (r == 0 && d->keys[POLICY_KEY_GRPC] != NULL)
+		r = REFUSE_KEYS(d, "does not go with `grpc`, which says all of it",
+		                POLICY_KEY_METHODS, POLICY_KEY_PATHS, POLICY_KEY_QUERY,
+		                POLICY_KEY_CONTENT_TYPE, POLICY_KEY_WEBSOCKET, POLICY_KEY_UPGRADE);
+	if (r == 0 && rule->grpc && (looks || rule->body.graphql))
+		r = node_err(d->err, d->keys[POLICY_KEY_BODY], "of a body only `max` goes with `grpc`");
+	if (r == 0 && looks && only_methods(rule, bodyless))
+		r = node_err(d->err, d->keys[POLICY_KEY_BODY], "requests of these methods have no body");
+	if (r == 0 && d->keys[POLICY_KEY_UPGRADE] != NULL)
+		r = REFUSE_KEYS(d, "does not go with `upgrade: websocket`", POLICY_KEY_WEBSOCKET,
+		                POLICY_KEY_BODY);
+	if (r == 0 && rule->upgrade != POLICY_UPGRADE_NO && !has_method(rule, "GET"))
+		r = node_err(d->err, d->keys[POLICY_KEY_METHODS], "a WebSocket begins with GET");
+	return r;
+}
+
+int
+policy_check_rule(const struct policy_draft *d)
+{
+	const struct policy_rule *rule = &d->rule;
+	int r = 0;
+
+	if (rule->verb == POLICY_VERB_DENY || rule->verb == POLICY_VERB_LOG)
+		r = REFUSE_KEYS(d, "permits something: it belongs to allow or ask",
+		                POLICY_KEY_SECRETS, POLICY_KEY_PRIVATE, POLICY_KEY_WEBSOCKET);
+	if (r < 0)
+		return r;
+	if (rule->protocols == 1u << POLICY_TCP || rule->protocols == 1u << POLICY_TLS)
+		return check_raw(d);
+	return check_http(d);
+}
+
+/* ---- rules that are never reached ----
+ *
+ * "A covers B": whatever B matches, A matches.  Where that is not sure, it is not so. */
+
+static bool
+same_or_none(const struct policy_list *a, const struct policy_list *b)
+{
+	if (a->n == 0)
+		return true;
+	if (a->n != b->n)
+		return false;
+	for (size_t i = 0; i < a->n; i++)
+		if (strcmp(a->at[i], b->at[i]) != 0)
+			return false;
+	return true;
+}
+
+static bool
+glob_covers(const char *a, const char *b, char separator)
+{
+	size_t n = strlen(a);
+
+	if (strcmp(a, b) == 0 || strcmp(a, "**") == 0)
+		return true;
+	if (policy_glob_is_plain(b))
+		return policy_glob(a, b, strlen(b), separator);
+	/* "/x/" and "**", and B begins with "/x/". */
+	return n > 2 && strcmp(a + n - 2, "**") == 0 && memchr(a, '*', n - 2) == NULL &&
+	       strncmp(a, b, n - 2) == 0;
+}
+
+static bool
+globs_cover(const struct policy_list *a, const struct policy_list *b, char separator)
+{
+	size_t i;
+
+	if (a->n == 0)
+		return true;
+	for (size_t k = 0; k < b->n; k++) {
+		for (i = 0; i < a->n && !glob_covers(a->at[i], b->at[k], separator); i++)
+			;
+		if (i == a->n)
+			return false;
+	}
+	return b->n > 0;
+}
+
+static bool
+names_cover(const struct policy_list *a, const struct policy_list *b)
+{
+	size_t i;
+
+	if (a->n == 0)
+		return true;
+	for (size_t k = 0; k < b->n; k++) {
+		for (i = 0; i < a->n && strcmp(a->at[i], b->at[k]) != 0; i++)
+			;
+		if (i == a->n)
+			return false;
+	}
+	return b->n > 0;
+}
+
+static bool
+fields_cover(const struct policy_field *a, size_t n_a, const struct policy_field *b, size_t n_b)
+{
+	size_t k;
+
+	for (size_t i = 0; i < n_a; i++) {
+		for (k = 0; k < n_b; k++)
+			if (strcmp(a[i].name, b[k].name) == 0 && a[i].absent == b[k].absent &&
+			    same_or_none(&a[i].globs, &b[k].globs))
+				break;
+		if (k == n_b)
+			return false;
+	}
+	return true;
+}
+
+static bool
+host_covers(const struct policy_host *a, const struct policy_host *b)
+{
+	size_t n = strlen(a->name), m = strlen(b->name);
+
+	if (b->kind == POLICY_HOST_NET)
+		return a->kind == POLICY_HOST_NET && a->bits <= b->bits && policy_net_has(a, b->address);
+	if (b->kind == POLICY_HOST_NAME)
+		return policy_host_fits(a, b->name);
+	if (a->kind == POLICY_HOST_ANY || (a->kind == b->kind && strcmp(a->name, b->name) == 0))
+		return true;
+	/* **.x holds *.x, *.y.x and **.y.x. */
+	return a->kind == POLICY_HOST_UNDER && b->kind != POLICY_HOST_ANY && m >= n &&
+	       strcmp(a->name, b->name + m - n) == 0 && (m == n || b->name[m - n - 1] == '.');
+}
+
+static bool
+ports_cover(const struct policy_rule *a, const struct policy_host *on,
+            const struct policy_rule *b, const struct policy_host *host)
+{
+	static const struct policy_ports usual[] = { { 80, 80 }, { 443, 443 } };
+	struct policy_ports one = { on->port, on->port }, other = { host->port, host->port };
+	const struct policy_ports *of_a = on->port != 0 ? &one : a->ports;
+	const struct policy_ports *of_b = host->port != 0 ? &other : b->ports;
+	size_t n_a = on->port != 0 ? 1 : a->n_ports, n_b = host->port != 0 ? 1 : b->n_ports, i;
+
+	if (n_a == 0)
+		return true;
+	/* Whoever denies a host without a word about ports thinks of these. */
+	if (n_b == 0) {
+		of_b = usual;
+		n_b = ARRAY_LEN(usual);
+	}
+	for (size_t k = 0; k < n_b; k++) {
+		for (i = 0; i < n_a; i++)
+			if (of_a[i].first <= of_b[k].first && of_a[i].last >= of_b[k].last)
+				break;
+		if (i == n_a)
+			return false;
+	}
+	return n_b > 0;
+}
+
+static bool
+places_cover(const struct policy_rule *a, const struct policy_rule *b,
+             const struct policy_host *host)
+{
+	for (size_t i = 0; i < a->n_hosts; i++)
+		if (host_covers(&a->hosts[i], host) && ports_cover(a, &a->hosts[i], b, host))
+			return true;
+	return false;
+}
+
+static bool
+git_covers(const struct policy_rule *a, const struct policy_rule *b)
+{
+	const struct policy_git *x = &a->git, *y = &b->git;
+
+	if (!x->present)
+		return true;
+	if (!y->present || (y->fetch && !x->fetch))
+		return false;
+	if (y->push.n > 0 && (a->verb != b->verb || x->push.n == 0 || x->force != y->force ||
+	    x->delete != y->delete || !globs_cover(&x->push, &y->push, '/')))
+		return false;
+	return globs_cover(&x->repos, &y->repos, '/');
+}
+
+/* A rule without `max` is taken to allow bodies of any size: the few that are larger are
+ * hardly what a later rule was written for, unless it says so. */
+static bool
+sizes_cover(const struct policy_rule *a, const struct policy_rule *b)
+{
+	if (a->verb != POLICY_VERB_ALLOW)
+		return true;
+	if (b->upload_said && b->upload_max > a->upload_max)
+		return false;
+	return !a->upload_said || b->upload_said;
+}
+
+static bool
+upgrades_cover(const struct policy_rule *a, const struct policy_rule *b)
+{
+	if (a->upgrade == POLICY_UPGRADE_ONLY)
+		return b->upgrade == POLICY_UPGRADE_ONLY;
+	return a->upgrade == POLICY_UPGRADE_ALSO || a->verb != POLICY_VERB_ALLOW ||
+	       b->upgrade == POLICY_UPGRADE_NO;
+}
+
+static bool
+requests_cover(const struct policy_rule *a, const struct policy_rule *b)
+{
+	if (policy_rule_wants_body(a) && !a->git.present)
+		return false;
+	if (a->grpc && !b->grpc)
+		return false;
+	return (a->schemes & b->schemes) == b->schemes && names_cover(&a->methods, &b->methods) &&
+	       globs_cover(&a->paths, &b->paths, '/') &&
+	       (!a->has_query || (b->has_query && same_or_none(&a->query, &b->query))) &&
+	       fields_cover(a->params, a->n_params, b->params, b->n_params) &&
+	       fields_cover(a->headers, a->n_headers, b->headers, b->n_headers) &&
+	       same_or_none(&a->content_types, &b->content_types) && git_covers(a, b) &&
+	       sizes_cover(a, b) && upgrades_cover(a, b);
+}
+
+static bool
+covers(const struct policy_rule *a, const struct policy_rule *b, const struct policy_host *host)
+{
+	unsigned raw = 1u << POLICY_TCP | 1u << POLICY_TLS;
+	unsigned spoken = b->protocols == POLICY_ANY_PROTOCOL ? 1u << POLICY_HTTP : b->protocols;
+
+	if (a->verb == POLICY_VERB_LOG || !places_cover(a, b, host))
+		return false;
+	/* What a connection carries is settled by the first rule for its host and port. */
+	if (a->protocols != spoken && a->protocols != POLICY_ANY_PROTOCOL &&
+	    b->verb != POLICY_VERB_LOG && ((a->protocols | spoken) & raw) != 0)
+		return b->protocols != POLICY_ANY_PROTOCOL;
+	return (a->protocols & spoken) == spoken && requests_cover(a, b);
+}
+
+static size_t
+file_len(const char *place)
+{
+	const char *end = place + strlen(place);
+
+	for (int colons = 0; end > place && colons < 2;)
+		colons += *--end == ':';
+	return (size_t)(end - place);
+}
+
+static bool
+same_file(const struct policy_rule *a, const struct policy_rule *b)
+{
+	size_t n = file_len(b->place);
+
+	return file_len(a->place) == n && strncmp(a->place, b->place, n) == 0;
+}
+
+/* With ONE_FILE, rules of other files do not count: what others wrote may be overruled. */
+static const struct policy_rule *
+who_covers(const struct policy *p, size_t index, bool one_file)
+{
+	const struct policy_rule *b = &p->rules[index], *by = NULL;
+	size_t i;
+
+	for (size_t h = 0; h < b->n_hosts; h++) {
+		for (i = 0; i < index; i++)
+			if ((!one_file || same_file(&p->rules[i], b)) &&
+			    covers(&p->rules[i], b, &b->hosts[h]))
+				break;
+		if (i == index)
+			return NULL;
+		by = by == NULL || &p->rules[i] > by ? &p->rules[i] : by;
+	}
+	return by;
+}
+
+const struct policy_rule *
+policy_who_covers(const struct policy *p, size_t index)
+{
+	return who_covers(p, index, false);
+}
+
+int
+policy_check_reach(const struct policy *p, const char *name, const char *shown,
+                   struct err *err)
+{
+	size_t n = strlen(shown);
+
+	for (size_t i = 0; i < p->n_rules; i++) {
+		const struct policy_rule *rule = &p->rules[i], *by;
+		bool ours = file_len(rule->place) == n && strncmp(rule->place, shown, n) == 0;
+
+		by = who_covers(p, i, !ours);
+		if (by == NULL)
+			continue;
+		return err_set(err, EINVAL, "%s%s: this rule is never reached: the one at %s (%s) %s",
+		               ours ? name : "", rule->place + (ours ? n : 0), by->place, by->text,
+		               (by->protocols & rule->protocols) == 0 ?
+		               "settles what is spoken with this host and port" :
+		               "matches first; put the narrower rule in front");
+	}
+	return 0;
+}

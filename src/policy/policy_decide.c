@@ -1,0 +1,237 @@
+/* policy_decide.c - the first rule that matches; no memory is allocated. */
+#include <string.h>
+
+#include "policy/policy_parts.h"
+
+struct deciding {
+	const struct policy_request *req;
+	struct policy_facts facts;
+	struct policy_decision *out;
+	struct policy_logged *logged;
+	int too_large;                  /* the first rule that only the size keeps away */
+};
+
+static enum policy_verdict
+verdict_of(const struct policy_rule *rule)
+{
+	return rule->verb == POLICY_VERB_ALLOW ? POLICY_ALLOW :
+	       rule->verb == POLICY_VERB_ASK ? POLICY_ASK : POLICY_DENY;
+}
+
+/* Whoever writes 10.0.0.0/8 means it; 0.0.0.0/0 means the internet. */
+static bool
+names_address(const struct policy_host *host)
+{
+	return host->kind == POLICY_HOST_NET && host->bits >= (policy_net_is_ipv4(host) ? 96 + 8 : 7);
+}
+
+static bool
+may_use_private(const struct policy_rule *rule, const struct policy_host *host)
+{
+	return rule->private || names_address(host) ||
+	       (host->kind == POLICY_HOST_NAME && strcmp(host->name, POLICY_HOST_OF_MACHINE) == 0);
+}
+
+static void
+settle(struct deciding *d, const struct policy_rule *rule, const struct policy_host *host,
+       int index)
+{
+	struct policy_decision *out = d->out;
+
+	out->verdict = verdict_of(rule);
+	out->rule = index;
+	out->reason = rule->reason;
+	out->may_carry_secrets = rule->secrets;
+	out->may_use_private = may_use_private(rule, host);
+	out->must_look = out->verdict == POLICY_ALLOW && d->req->protocol == POLICY_HTTP &&
+	                 !rule->secrets;
+	out->upload_max = rule->upload_max;
+}
+
+enum body_fit { BODY_NO, BODY_YES, BODY_ASK };
+
+static enum body_fit
+body_fits(const struct deciding *d, const struct policy_rule *rule, int index)
+{
+	const struct policy_request *req = d->req;
+	size_t i = (size_t)index;
+
+	if (!policy_rule_wants_body(rule))
+		return BODY_YES;
+	if (rule->git.present && d->facts.git != POLICY_GIT_PUSH)
+		return BODY_YES;
+	if (req->body_fits != NULL)
+		return i / 8 < req->n_body_fits && (req->body_fits[i / 8] >> (i % 8) & 1) != 0 ?
+		       BODY_YES : BODY_NO;
+	/* GraphQL may stand in the query; nothing else fits where there is no body. */
+	return req->head->length == 0 && !rule->body.graphql ? BODY_NO : BODY_ASK;
+}
+
+static void
+ask_for_body(struct deciding *d, const struct policy_rule *rule, const struct policy_host *host,
+             int index)
+{
+	struct policy_decision *out = d->out;
+	uint64_t held = rule->upload_said || rule->git.present ? rule->upload_max :
+	                                                         POLICY_HELD_MAX;
+
+	if (rule->verb != POLICY_VERB_LOG && out->rule < 0)
+		settle(d, rule, host, index);
+	out->needs_body = true;
+	if (held > out->held_max)
+		out->held_max = held;
+}
+
+static void
+note_log(struct policy_logged *logged, int index)
+{
+	if (logged == NULL || (logged->n > 0 && logged->rules[logged->n - 1] == index))
+		return;
+	if (logged->n < POLICY_LOGGED_MAX)
+		logged->rules[logged->n++] = index;
+}
+
+/* Whether the question is answered by this rule. */
+static bool
+consider(struct deciding *d, const struct policy_rule *rule, const struct policy_host *host,
+         int index)
+{
+	const struct policy_request *req = d->req;
+
+	if ((rule->protocols >> req->protocol & 1) == 0 ||
+	    !policy_port_fits(rule, host, req->port))
+		return false;
+	if (req->protocol == POLICY_HTTP) {
+		if (policy_head_differs(rule, &d->facts) != NULL)
+			return false;
+		if (rule->verb == POLICY_VERB_ALLOW && req->head->length != HTTP_LENGTH_UNKNOWN &&
+		    req->head->length > rule->upload_max) {
+			if (d->too_large < 0)
+				d->too_large = index;
+			return false;
+		}
+		switch (body_fits(d, rule, index)) {
+		case BODY_NO:
+			return false;
+		case BODY_ASK:
+			ask_for_body(d, rule, host, index);
+			return false;
+		case BODY_YES:
+			break;
+		}
+	}
+	if (rule->verb == POLICY_VERB_LOG) {
+		note_log(d->logged, index);
+		return false;
+	}
+	if (d->out->rule < 0)
+		settle(d, rule, host, index);
+	return true;
+}
+
+static void
+decide(const struct policy *p, struct deciding *d, struct policy_decoded *decoded)
+{
+	const struct policy_request *req = d->req;
+	struct policy_decision *out = d->out;
+	const struct policy_entry *entry;
+	struct policy_walk walk;
+
+	if (req->protocol == POLICY_HTTP)
+		policy_facts_init(&d->facts, req->head, decoded);
+	policy_walk_init(&walk, p, req->host, req->protocol == POLICY_HTTP ? &d->facts : NULL);
+	while ((entry = policy_walk_next(&walk)) != NULL) {
+		const struct policy_rule *rule = &p->rules[entry->rule];
+
+		if (consider(d, rule, &rule->hosts[entry->host], entry->rule))
+			break;
+	}
+	if (out->rule < 0 && d->too_large >= 0) {
+		out->rule = d->too_large;
+		out->too_large = true;
+		out->upload_max = p->rules[d->too_large].upload_max;
+	}
+	if (out->held_max == 0)
+		out->held_max = POLICY_HELD_MAX;
+}
+
+__attribute__((noinline)) static void
+decide_decoding(const struct policy *p, struct deciding *d)
+{
+	struct policy_decoded decoded;
+
+	decide(p, d, &decoded);
+}
+
+void
+policy_decide(const struct policy *p, const struct policy_request *req,
+              struct policy_decision *ret_decision, struct policy_logged *ret_logged)
+{
+	struct deciding d = { .req = req, .out = ret_decision, .logged = ret_logged,
+	                      .too_large = -1 };
+
+	*ret_decision = (struct policy_decision){ .rule = -1, .upload_max = POLICY_UPLOAD_MAX };
+	if (ret_logged != NULL)
+		ret_logged->n = 0;
+	if (req->protocol == POLICY_HTTP && policy_wants_decoded(req->head))
+		decide_decoding(p, &d);
+	else
+		decide(p, &d, NULL);
+}
+
+/* ---- before there is a request ---- */
+
+bool
+policy_mentions_host(const struct policy *p, const char *host)
+{
+	struct policy_walk walk;
+	const struct policy_entry *entry;
+
+	policy_walk_init(&walk, p, host, NULL);
+	while ((entry = policy_walk_next(&walk)) != NULL) {
+		enum policy_verb verb = p->rules[entry->rule].verb;
+
+		if (verb == POLICY_VERB_ALLOW || verb == POLICY_VERB_ASK)
+			return true;
+	}
+	return false;
+}
+
+enum policy_route
+policy_route(const struct policy *p, const char *host, uint16_t port)
+{
+	struct policy_walk walk;
+	const struct policy_entry *entry;
+
+	policy_walk_init(&walk, p, host, NULL);
+	while ((entry = policy_walk_next(&walk)) != NULL) {
+		const struct policy_rule *rule = &p->rules[entry->rule];
+
+		if (rule->verb == POLICY_VERB_LOG ||
+		    !policy_port_fits(rule, &rule->hosts[entry->host], port))
+			continue;
+		return rule->protocols == 1u << POLICY_TCP ? POLICY_ROUTE_TCP :
+		       rule->protocols == 1u << POLICY_TLS ? POLICY_ROUTE_TLS : POLICY_ROUTE_HTTP;
+	}
+	return POLICY_ROUTE_NONE;
+}
+
+int
+policy_denies_address(const struct policy *p, int before, const char *address, uint16_t port)
+{
+	struct policy_walk walk;
+	const struct policy_entry *entry;
+
+	policy_walk_init(&walk, p, address, NULL);
+	while (walk.is_address && (entry = policy_walk_next(&walk)) != NULL) {
+		const struct policy_rule *rule = &p->rules[entry->rule];
+
+		if (before >= 0 && entry->rule >= before)
+			break;
+		/* One that speaks of requests is decided on requests. */
+		if (rule->verb == POLICY_VERB_DENY && rule->protocols == POLICY_ANY_PROTOCOL &&
+		    policy_port_fits(rule, &rule->hosts[entry->host], port))
+			return entry->rule;
+	}
+	return -1;
+}

@@ -1,0 +1,75 @@
+/* policy_explain.c - asks every rule, as policy_decide() would, and keeps the answers.
+ *
+ * It goes its own way through the rules, without the index: the tests hold both against
+ * each other. */
+#include "policy/policy_explain.h"
+
+#include "policy/policy_parts.h"
+
+static enum policy_step_kind
+explain_place(const struct policy_rule *rule, const struct policy_request *req)
+{
+	bool host = false, port = false;
+
+	for (size_t i = 0; i < rule->n_hosts; i++) {
+		if (!policy_host_fits(&rule->hosts[i], req->host))
+			continue;
+		host = true;
+		port |= policy_port_fits(rule, &rule->hosts[i], req->port);
+	}
+	return !host ? POLICY_STEP_HOST : !port ? POLICY_STEP_PORT : POLICY_STEP_DECIDES;
+}
+
+static enum policy_step_kind
+explain_body(const struct policy_rule *rule, const struct policy_request *req,
+             const struct policy_facts *facts, size_t index)
+{
+	if (!policy_rule_wants_body(rule) || (rule->git.present && facts->git != POLICY_GIT_PUSH))
+		return POLICY_STEP_DECIDES;
+	if (req->body_fits != NULL)
+		return index / 8 < req->n_body_fits && (req->body_fits[index / 8] >> index % 8 & 1) ?
+		       POLICY_STEP_DECIDES : POLICY_STEP_BODY;
+	return req->head->length == 0 && !rule->body.graphql ? POLICY_STEP_BODY : POLICY_STEP_OPEN;
+}
+
+static struct policy_step
+explain_rule(const struct policy_rule *rule, const struct policy_request *req,
+             const struct policy_facts *facts, size_t index)
+{
+	struct policy_step step = { explain_place(rule, req), NULL };
+
+	if (step.kind != POLICY_STEP_DECIDES)
+		return step;
+	if ((rule->protocols >> req->protocol & 1) == 0)
+		return (struct policy_step){ POLICY_STEP_PROTOCOL, NULL };
+	if (req->protocol == POLICY_HTTP) {
+		step.key = policy_head_differs(rule, facts);
+		if (step.key != NULL)
+			return (struct policy_step){ POLICY_STEP_KEY, step.key };
+		if (rule->verb == POLICY_VERB_ALLOW && req->head->length != HTTP_LENGTH_UNKNOWN &&
+		    req->head->length > rule->upload_max)
+			return (struct policy_step){ POLICY_STEP_SIZE, NULL };
+		step.kind = explain_body(rule, req, facts, index);
+	}
+	if (step.kind == POLICY_STEP_DECIDES && rule->verb == POLICY_VERB_LOG)
+		step.kind = POLICY_STEP_LOGS;
+	return step;
+}
+
+void
+policy_explain(const struct policy *p, const struct policy_request *req,
+               struct policy_step *ret_steps)
+{
+	struct policy_decoded decoded;
+	struct policy_facts facts;
+	bool decided = false;
+
+	if (req->protocol == POLICY_HTTP)
+		policy_facts_init(&facts, req->head, &decoded);
+	for (size_t i = 0; i < p->n_rules; i++) {
+		ret_steps[i] = (struct policy_step){ POLICY_STEP_BEHIND, NULL };
+		if (!decided)
+			ret_steps[i] = explain_rule(&p->rules[i], req, &facts, i);
+		decided |= ret_steps[i].kind == POLICY_STEP_DECIDES;
+	}
+}

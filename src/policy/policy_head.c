@@ -1,0 +1,373 @@
+/* policy_head.c - whether a rule matches what the head of a request says. */
+#include <string.h>
+
+#include "policy/policy_parts.h"
+
+/* ---- the request ---- */
+
+static int
+hex(char c)
+{
+	return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 :
+	       c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+enum decoding { DECODE_PATH, DECODE_PATH_BUT_SLASH, DECODE_QUERY };
+
+/* Escapes undone; OUT has room for LEN bytes. */
+static size_t
+decode(const char *text, size_t len, enum decoding how, char *out)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < len; i++) {
+		bool escape = text[i] == '%' && len - i > 2 && hex(text[i + 1]) >= 0 &&
+		              hex(text[i + 2]) >= 0;
+		char c = escape ? (char)(hex(text[i + 1]) * 16 + hex(text[i + 2])) : text[i];
+
+		if (escape && !(c == '/' && how == DECODE_PATH_BUT_SLASH)) {
+			out[n++] = c;
+			i += 2;
+		} else {
+			out[n++] = how == DECODE_QUERY && c == '+' ? ' ' : text[i];
+		}
+	}
+	return n;
+}
+
+static bool
+text_is(struct http_text text, const char *word)
+{
+	return text.len == strlen(word) && memcmp(text.at, word, text.len) == 0;
+}
+
+static bool
+ends_with(const struct policy_facts *facts, const char *end)
+{
+	size_t n = strlen(end);
+
+	return facts->path_len > n && memcmp(facts->path + facts->path_len - n, end, n) == 0;
+}
+
+static void
+find_git(struct policy_facts *facts)
+{
+	static const struct {
+		const char *method, *end, *query;
+		enum policy_git_op op;
+	} ops[] = {
+		{ "GET", "/info/refs", "service=git-upload-pack", POLICY_GIT_FETCH },
+		{ "GET", "/info/refs", "service=git-receive-pack", POLICY_GIT_PUSH_REFS },
+		{ "POST", "/git-upload-pack", "", POLICY_GIT_FETCH },
+		{ "POST", "/git-receive-pack", "", POLICY_GIT_PUSH },
+	};
+
+	for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
+		if (!ends_with(facts, ops[i].end) || !text_is(facts->head->method, ops[i].method))
+			continue;
+		/* What a server may take for a push is one, whatever hangs on it. */
+		if (ops[i].op != POLICY_GIT_PUSH && !text_is(facts->query, ops[i].query))
+			continue;
+		facts->git = ops[i].op;
+		facts->repo = facts->path + 1;
+		facts->repo_len = facts->path_len - strlen(ops[i].end);
+		facts->repo_len -= facts->repo_len > 0;
+		if (facts->repo_len > 4 && memcmp(facts->repo + facts->repo_len - 4, ".git", 4) == 0)
+			facts->repo_len -= 4;
+		return;
+	}
+}
+
+static bool
+has_escaped_slash(const char *text, size_t len)
+{
+	for (size_t i = 0; i + 2 < len; i++)
+		if (text[i] == '%' && text[i + 1] == '2' && (text[i + 2] | 0x20) == 'f')
+			return true;
+	return false;
+}
+
+bool
+policy_wants_decoded(const struct http_head *head)
+{
+	return head->path.len > 0 && memchr(head->path.at, '%', head->path.len) != NULL;
+}
+
+static void
+decode_path(struct policy_facts *facts, struct policy_decoded *decoded)
+{
+	const char *raw = facts->path;
+	size_t len = facts->path_len;
+
+	if (len == 0 || len > sizeof(decoded->text[0]) || memchr(raw, '%', len) == NULL)
+		return;
+	facts->path_len = decode(raw, len, DECODE_PATH, decoded->text[0]);
+	facts->path = decoded->text[0];
+	if (!has_escaped_slash(raw, len))
+		return;
+	facts->other_len = decode(raw, len, DECODE_PATH_BUT_SLASH, decoded->text[1]);
+	facts->other = decoded->text[1];
+}
+
+void
+policy_facts_init(struct policy_facts *facts, const struct http_head *head,
+                  struct policy_decoded *decoded)
+{
+	const char *mark;
+	size_t len = head->path.len;
+
+	facts->head = head;
+	facts->path = head->path.at;
+	mark = len > 0 ? memchr(head->path.at, '?', len) : NULL;
+	facts->has_query = mark != NULL;
+	facts->query = (struct http_text){ "", 0 };
+	if (mark != NULL) {
+		facts->query.at = mark + 1;
+		facts->query.len = len - (size_t)(mark + 1 - head->path.at);
+		len = (size_t)(mark - head->path.at);
+	}
+	facts->path_len = len;
+	facts->other = NULL;
+	facts->other_len = 0;
+	if (decoded != NULL)
+		decode_path(facts, decoded);
+	facts->git = POLICY_GIT_NONE;
+	facts->repo = NULL;
+	facts->repo_len = 0;
+	find_git(facts);
+}
+
+/* ---- the matchers, each under the name of its key ---- */
+
+static bool
+list_has(const struct policy_list *list, struct http_text text)
+{
+	for (size_t i = 0; i < list->n; i++)
+		if (text_is(text, list->at[i]))
+			return true;
+	return false;
+}
+
+static bool
+fits_any(const struct policy_list *globs, const char *text, size_t len, char separator)
+{
+	for (size_t i = 0; i < globs->n; i++)
+		if (policy_glob(globs->at[i], text, len, separator))
+			return true;
+	return false;
+}
+
+/* A path that servers may read in two ways is allowed by what fits both, and refused by
+ * what fits one. */
+static bool
+paths_fit(const struct policy_rule *rule, const struct policy_facts *facts)
+{
+	bool one = fits_any(&rule->paths, facts->path, facts->path_len, '/');
+
+	if (facts->other == NULL || one == (rule->verb != POLICY_VERB_ALLOW))
+		return one;
+	return fits_any(&rule->paths, facts->other, facts->other_len, '/');
+}
+
+/* How several values of one name count: all of them, for a rule that allows. */
+struct tally { size_t found, fit; };
+
+static bool
+tally_fits(const struct policy_rule *rule, const struct policy_field *field,
+           const struct tally *tally)
+{
+	if (field->absent)
+		return tally->found == 0;
+	if (rule->verb == POLICY_VERB_ALLOW)
+		return tally->found > 0 && tally->fit == tally->found;
+	return tally->fit > 0;
+}
+
+static bool
+header_fits(const struct policy_rule *rule, const struct policy_field *field,
+            const struct http_head *head)
+{
+	struct tally tally = {0};
+
+	for (size_t i = 0; i < head->n_fields; i++) {
+		struct http_text value = head->fields[i].value;
+
+		if (!text_is(head->fields[i].name, field->name))
+			continue;
+		tally.found++;
+		tally.fit += fits_any(&field->globs, value.at, value.len, '\0');
+	}
+	return tally_fits(rule, field, &tally);
+}
+
+/* Apart from its caller, which mostly does without so much memory. */
+__attribute__((noinline)) static bool
+decoded_fits(const struct policy_list *globs, const char *text, size_t len)
+{
+	char decoded[HTTP_HEAD_MAX];
+
+	return len <= sizeof(decoded) &&
+	       fits_any(globs, decoded, decode(text, len, DECODE_QUERY, decoded), '\0');
+}
+
+static bool
+value_fits(const struct policy_list *globs, const char *text, size_t len)
+{
+	if (memchr(text, '%', len) == NULL && memchr(text, '+', len) == NULL)
+		return fits_any(globs, text, len, '\0');
+	return decoded_fits(globs, text, len);
+}
+
+/* Names are short: a longer one is none of ours. */
+static bool
+name_is(const char *text, size_t len, const char *name)
+{
+	char decoded[3 * POLICY_TEXT_MAX];
+
+	if (len > sizeof(decoded))
+		return false;
+	len = decode(text, len, DECODE_QUERY, decoded);
+	return len == strlen(name) && memcmp(decoded, name, len) == 0;
+}
+
+static bool
+param_fits(const struct policy_rule *rule, const struct policy_field *field,
+           const struct http_text *query)
+{
+	const char *at = query->at, *end = query->at + query->len;
+	struct tally tally = {0};
+
+	while (at < end) {
+		const char *stop = memchr(at, '&', (size_t)(end - at));
+		const char *equals;
+
+		stop = stop != NULL ? stop : end;
+		equals = memchr(at, '=', (size_t)(stop - at));
+		if (name_is(at, (size_t)((equals != NULL ? equals : stop) - at), field->name)) {
+			at = equals != NULL ? equals + 1 : stop;
+			tally.found++;
+			tally.fit += value_fits(&field->globs, at, (size_t)(stop - at));
+		}
+		at = stop + 1;
+	}
+	return tally_fits(rule, field, &tally);
+}
+
+static bool
+params_fit(const struct policy_rule *rule, const struct policy_facts *facts)
+{
+	for (size_t i = 0; i < rule->n_params; i++)
+		if (!param_fits(rule, &rule->params[i], &facts->query))
+			return false;
+	return true;
+}
+
+/* Without its parameters, in lower case: "application/json". */
+static size_t
+media_type(struct http_text value, char ret_type[POLICY_TEXT_MAX])
+{
+	const char *stop = value.len > 0 ? memchr(value.at, ';', value.len) : NULL;
+	size_t n = stop != NULL ? (size_t)(stop - value.at) : value.len;
+
+	if (n > POLICY_TEXT_MAX)
+		n = POLICY_TEXT_MAX;
+	while (n > 0 && (value.at[n - 1] == ' ' || value.at[n - 1] == '\t'))
+		n--;
+	for (size_t i = 0; i < n; i++) {
+		char c = value.at[i];
+
+		ret_type[i] = c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+	}
+	return n;
+}
+
+static bool
+content_type_fits(const struct policy_rule *rule, const struct policy_list *globs,
+                  const struct http_head *head)
+{
+	static const struct policy_field field = { .name = "content-type" };
+	char type[POLICY_TEXT_MAX];
+	struct tally tally = {0};
+
+	for (size_t i = 0; i < head->n_fields; i++) {
+		if (!text_is(head->fields[i].name, field.name))
+			continue;
+		tally.found++;
+		tally.fit += fits_any(globs, type, media_type(head->fields[i].value, type), '\0');
+	}
+	return tally_fits(rule, &field, &tally);
+}
+
+static bool
+grpc_fits(const struct policy_rule *rule, const struct http_head *head)
+{
+	static const char *const types[] = { "application/grpc", "application/grpc+*" };
+	static const struct policy_list list = { types, 2 };
+
+	return text_is(head->method, "POST") && content_type_fits(rule, &list, head);
+}
+
+static bool
+git_fits(const struct policy_rule *rule, const struct policy_facts *facts)
+{
+	const struct policy_git *git = &rule->git;
+
+	if (facts->git == POLICY_GIT_NONE ||
+	    (facts->other != NULL && rule->verb == POLICY_VERB_ALLOW) ||
+	    (git->repos.n > 0 && !fits_any(&git->repos, facts->repo, facts->repo_len, '/')))
+		return false;
+	if (facts->git == POLICY_GIT_FETCH)
+		return git->fetch;
+	/* Asking for the refs comes before a push that nothing is known of yet: to deny
+	 * pushing some refs is not to deny the others. */
+	if (facts->git == POLICY_GIT_PUSH_REFS)
+		return git->push.n > 0 && (rule->verb == POLICY_VERB_ALLOW ||
+		                           rule->verb == POLICY_VERB_ASK);
+	return git->push.n > 0;
+}
+
+static bool
+upgrade_fits(const struct policy_rule *rule, const struct http_head *head)
+{
+	if (head->upgrade.len == 0)
+		return rule->upgrade != POLICY_UPGRADE_ONLY;
+	return rule->verb != POLICY_VERB_ALLOW || rule->upgrade != POLICY_UPGRADE_NO;
+}
+
+static bool
+headers_fit(const struct policy_rule *rule, const struct http_head *head)
+{
+	for (size_t i = 0; i < rule->n_headers; i++)
+		if (!header_fits(rule, &rule->headers[i], head))
+			return false;
+	return true;
+}
+
+const char *
+policy_head_differs(const struct policy_rule *rule, const struct policy_facts *facts)
+{
+	const struct http_head *head = facts->head;
+
+	if ((rule->schemes & (head->scheme == HTTP_TLS ? POLICY_SCHEME_TLS :
+	                      POLICY_SCHEME_PLAIN)) == 0)
+		return "scheme";
+	if (rule->methods.n > 0 && !list_has(&rule->methods, head->method))
+		return "methods";
+	if (rule->paths.n > 0 && !paths_fit(rule, facts))
+		return rule->grpc ? "grpc" : "paths";
+	if (rule->grpc && !grpc_fits(rule, head))
+		return "grpc";
+	if (!upgrade_fits(rule, head))
+		return "upgrade";
+	if (rule->git.present && !git_fits(rule, facts))
+		return "git";
+	if (rule->has_query && !fits_any(&rule->query, facts->query.at, facts->query.len, '&'))
+		return "query";
+	if (!params_fit(rule, facts))
+		return "query";
+	if (!headers_fit(rule, head))
+		return "headers";
+	if (rule->content_types.n > 0 && !content_type_fits(rule, &rule->content_types, head))
+		return "content_type";
+	return NULL;
+}

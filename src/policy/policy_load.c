@@ -1,0 +1,365 @@
+/* policy_load.c - policies from files: what a file says, and the files that it names. */
+#include "policy/policy.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/io.h"
+#include "base/num.h"
+#include "base/own.h"
+#include "policy/policy_load.h"
+
+struct source {
+	const char *name;               /* the path, or "preset:NAME": for errors */
+	const char *shown;              /* what places call it: nothing of the machine's folders */
+	const char *text;
+	size_t len;
+	dev_t dev;
+	ino_t ino;
+	const struct source *from;      /* the one that names it */
+	unsigned depth;
+};
+
+struct loading {
+	struct policy *p;
+	struct policy_limits *limits;
+	int dirfd;                      /* -1: no files */
+	unsigned n_files;
+	struct err *err;
+};
+
+static int load_source(struct loading *l, const struct source *source);
+
+static int
+out_of_memory(struct loading *l)
+{
+	return err_set(l->err, ENOMEM, "the policy is too large");
+}
+
+/* ---- files ---- */
+
+/* Whoever may write the policy may do what it allows. */
+static int
+check_file(const char *name, const struct stat *st, struct err *err)
+{
+	if (!S_ISREG(st->st_mode))
+		return err_set(err, EINVAL, "%s: this is not a file", name);
+	if ((st->st_mode & 022) != 0)
+		return err_set(err, EPERM, "%s: others may write this policy: `chmod go-w` it", name);
+	if (st->st_uid != 0 && st->st_uid != geteuid())
+		return err_set(err, EPERM, "%s: this policy belongs to uid %u, neither you nor root",
+		               name, (unsigned)st->st_uid);
+	if (st->st_size > POLICY_FILE_MAX)
+		return err_set(err, EFBIG, "%s: a policy is at most %dM", name, POLICY_FILE_MAX >> 20);
+	return 0;
+}
+
+static int
+check_circle(struct loading *l, const struct source *source)
+{
+	for (const struct source *s = source->from; s != NULL; s = s->from)
+		if (s->ino == source->ino && s->dev == source->dev && s->ino != 0)
+			return err_set(l->err, ELOOP, "%s: this file names itself%s%s", source->name,
+			               source->from != s ? " by way of " : "",
+			               source->from != s ? source->from->name : "");
+	return 0;
+}
+
+static int
+load_path(struct loading *l, struct source *source)
+{
+	OWN(closep) int fd = -1;
+	OWN(freep) char *text = NULL;
+	struct stat st;
+	int r;
+
+	if (++l->n_files > POLICY_FILES_MAX)
+		return err_set(l->err, E2BIG, "%s: more than %d files", source->name, POLICY_FILES_MAX);
+	/* A pipe must not hold us up. */
+	fd = openat(l->dirfd, source->name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return err_errno(l->err, "%s: cannot open this policy", source->name);
+	r = check_file(source->name, &st, l->err);
+	if (r < 0)
+		return r;
+	source->dev = st.st_dev;
+	source->ino = st.st_ino;
+	r = check_circle(l, source);
+	if (r < 0)
+		return r;
+	text = malloc((size_t)st.st_size + 1);
+	if (text == NULL)
+		return err_errno(l->err, "%s: cannot read this policy", source->name);
+	r = read_exactly(fd, text, (size_t)st.st_size, l->err);
+	if (r < 0)
+		return err_wrap(l->err, "%s: cannot read this policy", source->name);
+	source->text = text;
+	source->len = (size_t)st.st_size;
+	return load_source(l, source);
+}
+
+/* PATH as seen from the folder of FILE. */
+static const char *
+beside(struct loading *l, const char *file, const char *path)
+{
+	const char *slash = strrchr(file, '/');
+	size_t n = slash != NULL ? (size_t)(slash - file) + 1 : 0, len = strlen(path);
+	char *joined;
+
+	if (path[0] == '/')
+		n = 0;
+	joined = policy_alloc(l->p, n + len + 1, 1);
+	if (joined != NULL) {
+		memcpy(joined, file, n);
+		memcpy(joined + n, path, len);
+	}
+	return joined;
+}
+
+static const char *
+last_part(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash != NULL ? slash + 1 : path;
+}
+
+/* ---- what a file names ---- */
+
+static bool
+is_file_name(const char *word)
+{
+	size_t len = strlen(word);
+
+	return strchr(word, '/') != NULL || (len > 5 && strcmp(word + len - 5, ".yaml") == 0) ||
+	       (len > 4 && strcmp(word + len - 4, ".yml") == 0);
+}
+
+static int
+load_preset(struct loading *l, const struct source *from, const struct node *node,
+            const char *word)
+{
+	struct source source = { .from = from, .depth = from->depth + 1 };
+	const struct policy_preset *preset = policy_find_preset(word);
+	char name[64];
+
+	if (preset == NULL)
+		return policy_no_preset(node, word, l->err);
+	snprintf(name, sizeof(name), "preset:%s", preset->name);
+	source.name = source.shown = policy_copy(l->p, name, strlen(name));
+	if (source.name == NULL)
+		return out_of_memory(l);
+	source.text = preset->text;
+	source.len = strlen(preset->text);
+	return load_source(l, &source);
+}
+
+static int
+load_word(struct loading *l, const struct source *from, const struct node *node)
+{
+	struct source source = { .from = from, .depth = from->depth + 1 };
+	const char *word = node->text;
+
+	if (node->kind != NODE_SCALAR || node_is_null(node))
+		return node_err(l->err, node, "here stands the name of a file or a preset");
+	if (from->depth == POLICY_EXTENDS_MAX)
+		return node_err(l->err, node, "files are nested too deeply here");
+	if (strncmp(word, "preset:", 7) == 0)
+		return load_preset(l, from, node, word + 7);
+	if (!is_file_name(word))
+		return load_preset(l, from, node, word);
+	if (l->dirfd == -1)
+		return node_err(l->err, node, "a file cannot be read from here");
+	source.name = beside(l, from->name, word);
+	source.shown = word[0] == '/' ? last_part(word) : beside(l, from->shown, word);
+	if (source.name == NULL || source.shown == NULL)
+		return out_of_memory(l);
+	return load_path(l, &source);
+}
+
+static int
+load_words(struct loading *l, const struct source *from, const struct node *node)
+{
+	int r = 0;
+
+	if (node->kind != NODE_LIST)
+		return load_word(l, from, node);
+	for (size_t i = 0; r == 0 && i < node->n; i++)
+		r = load_word(l, from, node->items[i]);
+	return r;
+}
+
+/* ---- what a file says ---- */
+
+static int
+load_egress(struct loading *l, const struct source *source, const struct node *node)
+{
+	int r = 0;
+
+	if (node_is_null(node))
+		return 0;
+	if (node->kind != NODE_LIST)
+		return node_err(l->err, node, "`egress` is a list of rules: `- allow: api.example.com`");
+	for (size_t i = 0; r == 0 && i < node->n; i++) {
+		const struct node *item = node->items[i], *include = node_get(item, "include");
+
+		if (include == NULL)
+			r = policy_read_rule(l->p, item, source->shown, l->err);
+		else if (item->n > 1)
+			r = node_err(l->err, item, "`include` stands alone: what it names cannot be narrowed");
+		else
+			r = load_words(l, source, include);
+	}
+	return r;
+}
+
+static int
+load_limit(struct loading *l, const struct node *key, const struct node *node)
+{
+	static const char *const names[] = { "memory", "cpus", "pids", "time", "disk", "io", NULL };
+	struct policy_limits *limits = l->limits;
+	uint64_t *at[] = { &limits->memory, &limits->cpus_milli, &limits->pids, &limits->time_ms,
+	                   &limits->disk, &limits->io };
+	struct err err = {0};
+	uint64_t value = 0;
+	size_t k;
+	int r;
+
+	for (k = 0; names[k] != NULL && strcmp(names[k], key->text) != 0; k++)
+		;
+	if (names[k] == NULL)
+		return policy_read_unknown(key, names, "in `limits`", l->err);
+	if (node->kind != NODE_SCALAR)
+		return node_err(l->err, node, "a limit is a number such as 2G, 1h or 4");
+	r = k == 1 ? num_parse_milli(node->text, &value, &err) :
+	    k == 2 ? num_parse_count(node->text, 1, 1000000, &value, &err) :
+	    k == 3 ? num_parse_duration(node->text, &value, &err) :
+	             num_parse_size(node->text, &value, &err);
+	if (r == 0 && value == 0)
+		r = err_set(&err, EINVAL, "a limit of nothing stops everything");
+	if (r < 0)
+		return node_err(l->err, node, "%s", err.text);
+	/* The nearer file has said so first. */
+	if (*at[k] == 0)
+		*at[k] = value;
+	return 0;
+}
+
+static int
+load_limits(struct loading *l, const struct node *node)
+{
+	int r = 0;
+
+	if (node->kind != NODE_MAP)
+		return node_err(l->err, node, "`limits` is a map: {memory: 2G, time: 1h}");
+	for (size_t i = 0; r == 0 && i < node->n; i++)
+		r = load_limit(l, node->items[i], node->values[i]);
+	return r;
+}
+
+static int
+check_top(struct loading *l, const struct node *root)
+{
+	static const char *const names[] = { "version", "egress", "limits", "extends", NULL };
+	const struct node *version;
+	size_t k;
+
+	if (root->kind != NODE_MAP)
+		return node_err(l->err, root, "a policy is a map that begins with `version: 1`");
+	for (size_t i = 0; i < root->n; i++) {
+		const char *key = root->items[i]->text;
+
+		for (k = 0; names[k] != NULL && strcmp(names[k], key) != 0; k++)
+			;
+		if (names[k] != NULL)
+			continue;
+		if (strcmp(key, "include") == 0)
+			return node_err(l->err, root->items[i], "`include` is an item of `egress`; to put "
+			                "rules behind yours write `extends`");
+		return policy_read_unknown(root->items[i], names, "in a policy", l->err);
+	}
+	version = node_get(root, "version");
+	if (version == NULL)
+		return node_err(l->err, root, "a policy says `version: 1`");
+	if (version->kind != NODE_SCALAR || strcmp(version->text, "1") != 0)
+		return node_err(l->err, version, "this is cloister's version 1 of policies: write 1");
+	return 0;
+}
+
+static int
+load_source(struct loading *l, const struct source *source)
+{
+	OWN(node_freep) struct node *root = NULL;
+	const struct node *part;
+	int r = node_parse(source->name, source->text, source->len, &root, l->err);
+
+	r = r == 0 ? check_top(l, root) : r;
+	if (r == 0 && (part = node_get(root, "limits")) != NULL)
+		r = load_limits(l, part);
+	if (r == 0 && (part = node_get(root, "egress")) != NULL)
+		r = load_egress(l, source, part);
+	if (r == 0 && (part = node_get(root, "extends")) != NULL)
+		r = load_words(l, source, part);
+	return r;
+}
+
+/* ---- from outside ---- */
+
+static int
+load(struct loading *l, struct source *source, struct policy **ret_policy,
+     struct policy_limits *ret_limits)
+{
+	OWN(policy_freep) struct policy *p = policy_new_empty();
+	struct policy_limits limits = {0};
+	int r;
+
+	if (p == NULL)
+		return err_set(l->err, ENOMEM, "out of memory");
+	l->p = p;
+	l->limits = &limits;
+	r = source->text != NULL ? load_source(l, source) : load_path(l, source);
+	r = r == 0 ? policy_check_reach(p, source->name, source->shown, l->err) : r;
+	r = r == 0 ? policy_seal(p, l->err) : r;
+	if (r < 0)
+		return r;
+	if (ret_limits != NULL)
+		*ret_limits = limits;
+	*ret_policy = TAKE(p);
+	return 0;
+}
+
+int
+policy_load_file(int dirfd, const char *path, struct policy **ret_policy,
+                 struct policy_limits *ret_limits, struct err *err)
+{
+	struct loading l = { .dirfd = dirfd, .err = err };
+	struct source source = { .name = path, .shown = last_part(path) };
+
+	return load(&l, &source, ret_policy, ret_limits);
+}
+
+int
+policy_load_text(const char *name, const char *text, size_t len, struct policy **ret_policy,
+                 struct policy_limits *ret_limits, struct err *err)
+{
+	struct loading l = { .dirfd = -1, .err = err };
+	struct source source = { .name = name, .shown = name, .text = text, .len = len };
+
+	return load(&l, &source, ret_policy, ret_limits);
+}
+
+int
+policy_load_preset(struct policy *p, const char *name, struct err *err)
+{
+	struct policy_limits limits = {0};
+	struct loading l = { .p = p, .limits = &limits, .dirfd = -1, .err = err };
+	const struct source nowhere = { .name = "", .shown = "" };
+	const struct node node = { .file = "", .line = 1, .column = 1 };
+
+	return load_preset(&l, &nowhere, &node, name);
+}

@@ -1,0 +1,90 @@
+/* policy_load.h - between the files that load policies; for them only. */
+#ifndef CLOISTER_POLICY_LOAD_H
+#define CLOISTER_POLICY_LOAD_H
+#include "policy/policy_parts.h"
+#include "policy/policy_preset.h"
+#include "policy/policy_yaml.h"
+
+#define POLICY_EXTENDS_MAX 8            /* files in files */
+#define POLICY_FILES_MAX 64
+#define POLICY_INSPECTED_MAX (64 * 1024 * 1024) /* of a body that is held to be looked into */
+
+enum policy_key {
+	POLICY_KEY_ALLOW, POLICY_KEY_DENY, POLICY_KEY_ASK, POLICY_KEY_LOG,
+	POLICY_KEY_PROTOCOL, POLICY_KEY_PORTS, POLICY_KEY_SCHEME, POLICY_KEY_METHODS,
+	POLICY_KEY_PATHS, POLICY_KEY_QUERY, POLICY_KEY_HEADERS, POLICY_KEY_CONTENT_TYPE,
+	POLICY_KEY_BODY, POLICY_KEY_GRPC, POLICY_KEY_GIT, POLICY_KEY_WEBSOCKET,
+	POLICY_KEY_UPGRADE, POLICY_KEY_SECRETS, POLICY_KEY_PRIVATE, POLICY_KEY_REASON,
+	POLICY_KEYS
+};
+
+/* A rule that is being read. */
+struct policy_draft {
+	struct policy *p;
+	struct policy_rule rule;
+	const struct node *at;     /* the rule as a whole */
+	const struct node *keys[POLICY_KEYS];      /* the key of each that was said */
+	const struct node *values[POLICY_KEYS];
+	struct err *err;
+};
+
+/* ---- policy_load.c ---- */
+
+/* Add the rules of a preset. */
+int policy_load_preset(struct policy *p, const char *name, struct err *err);
+
+/* ---- policy_read.c ---- */
+
+/* Read the rule at NODE and add it to P.  Places call the file SHOWN. */
+int policy_read_rule(struct policy *p, const struct node *node, const char *shown,
+                     struct err *err);
+
+/* The text of a scalar that is not null; WHAT it is called in the error. */
+int policy_read_text(struct policy_draft *d, const struct node *node, const char *what,
+                     const char **ret_text);
+int policy_read_bool(struct policy_draft *d, const struct node *node, const char *what,
+                     bool *ret_truth);
+/* A scalar or a list of them, each made canonical by FIX (may be NULL). */
+typedef int policy_fix(struct policy_draft *d, const struct node *node, char *text);
+int policy_read_list(struct policy_draft *d, const struct node *node, const char *what,
+                     policy_fix *fix, struct policy_list *ret_list);
+/* Complain about a key that NAMES (NULL-terminated) does not have. */
+int policy_read_unknown(const struct node *key, const char *const *names,
+                        const char *where, struct err *err);
+int policy_read_oom(struct policy_draft *d);
+
+/* ---- policy_read_host.c ---- */
+
+int policy_read_hosts(struct policy_draft *d, const struct node *node);
+int policy_read_ports(struct policy_draft *d, const struct node *node);
+/* TEXT as one host pattern; the message is without its place. */
+int policy_parse_host(struct policy *p, const char *text, struct policy_host *ret_host,
+                      struct err *err);
+
+/* ---- policy_read_body.c, policy_read_git.c ---- */
+
+int policy_read_body(struct policy_draft *d, const struct node *node);
+int policy_read_grpc(struct policy_draft *d, const struct node *node);
+int policy_read_git(struct policy_draft *d, const struct node *node);
+
+/* ---- policy_check.c ---- */
+
+/* Refuse what cannot be meant: keys that exclude each other. */
+int policy_check_rule(const struct policy_draft *d);
+/* Refuse rules that earlier ones leave nothing for: rules of the file NAME, which places
+ * call SHOWN; in other files, only where the earlier one is in the same. */
+int policy_check_reach(const struct policy *p, const char *name, const char *shown,
+                       struct err *err);
+/* The last of the rules that leave nothing of rule INDEX, or NULL. */
+const struct policy_rule *policy_who_covers(const struct policy *p, size_t index);
+
+/* ---- policy_text.c ---- */
+
+/* "allow api.github.com methods [GET]"; in P's memory, NULL if there is none left. */
+const char *policy_text_of(struct policy *p, const struct policy_rule *rule);
+
+/* ---- policy_preset.c ---- */
+
+/* "did you mean 'npm'?", or the list of all of them. */
+int policy_no_preset(const struct node *node, const char *name, struct err *err);
+#endif

@@ -1,0 +1,108 @@
+/* policy_parts.h - a policy's memory and its index; for src/policy only. */
+#ifndef CLOISTER_POLICY_PARTS_H
+#define CLOISTER_POLICY_PARTS_H
+#include "policy/policy_rule.h"
+
+#define POLICY_MEMORY_MAX (32 * 1024 * 1024)    /* of one policy's strings and lists */
+#define POLICY_HOSTS_MAX 65536                  /* of all rules together */
+
+/* That a host of a rule may match.  What follows is a glimpse of the rule that rules it
+ * out for most requests without looking at it. */
+struct policy_entry {
+	uint16_t rule, host;
+	uint16_t methods;               /* bits of policy_method_bit() */
+	uint16_t prefix;                /* how many bytes all its paths begin with alike ... */
+	uint64_t tail;                  /* ... and the last 8 of them, or fewer and zeros */
+};
+
+/* What was said of one name: ENTRIES is in the order of rules. */
+struct policy_bucket {
+	const char *name;               /* NULL: free */
+	uint32_t hash;
+	enum policy_host_kind kind;
+	uint32_t first, n;              /* of struct policy's entries */
+};
+
+struct policy {
+	struct policy_rule *rules;
+	size_t n_rules, cap_rules;
+	struct policy_chunk *chunks;    /* all memory but RULES and the index */
+	size_t used;
+	/* the index, made by policy_seal() */
+	struct policy_entry *entries;
+	struct policy_bucket *buckets;
+	size_t n_buckets;               /* a power of two, or 0 */
+	struct policy_bucket any, nets; /* hosts of kind ANY and NET */
+	bool has_suffixes;
+};
+
+/* Memory that lives as long as P does, all zero; NULL beyond POLICY_MEMORY_MAX. */
+void *policy_alloc(struct policy *p, size_t n, size_t size);
+char *policy_copy(struct policy *p, const char *text, size_t len);
+/* A new rule at the end, all zero; NULL beyond POLICY_RULES_MAX. */
+struct policy_rule *policy_add_rule(struct policy *p);
+/* Make the index: after the last rule, before the first question. */
+int policy_seal(struct policy *p, struct err *err);
+
+/* ---- policy_match.c ---- */
+
+/* The address that TEXT is (an IPv6 one may stand in brackets), IPv4 as ::ffff:a.b.c.d. */
+bool policy_address(const char *text, unsigned char ret_address[16]);
+bool policy_net_is_ipv4(const struct policy_host *net);
+bool policy_net_has(const struct policy_host *net, const unsigned char address[16]);
+bool policy_host_fits(const struct policy_host *pattern, const char *host);
+bool policy_port_fits(const struct policy_rule *rule, const struct policy_host *host,
+                      uint16_t port);
+/* A glob without "*". */
+bool policy_glob_is_plain(const char *glob);
+
+/* What the head of a request says, taken apart once for all rules. */
+struct policy_facts {
+	const struct http_head *head;
+	const char *path;               /* decoded, without the query */
+	size_t path_len;
+	/* The same with "%2F" left alone, if there is one: some servers take it for a slash,
+	 * others do not.  NULL otherwise. */
+	const char *other;
+	size_t other_len;
+	struct http_text query;         /* as sent, without "?" */
+	bool has_query;
+	enum policy_git_op { POLICY_GIT_NONE, POLICY_GIT_FETCH, POLICY_GIT_PUSH_REFS,
+	                     POLICY_GIT_PUSH } git;
+	const char *repo;               /* in PATH, where git is not NONE */
+	size_t repo_len;
+};
+/* Room for PATH and OTHER.  It is large, and most paths do without it. */
+struct policy_decoded { char text[2][HTTP_HEAD_MAX]; };
+bool policy_wants_decoded(const struct http_head *head);
+/* DECODED, if it is wanted, must live as long as FACTS; otherwise it may be NULL. */
+void policy_facts_init(struct policy_facts *facts, const struct http_head *head,
+                       struct policy_decoded *decoded);
+/* The first thing that keeps RULE from matching what the head says: the key's name, or
+ * NULL if it matches.  Bodies and sizes are not looked at. */
+const char *policy_head_differs(const struct policy_rule *rule,
+                                const struct policy_facts *facts);
+
+/* ---- policy_index.c ---- */
+
+/* The hosts of rules that fit HOST, in the order of rules; if FACTS are given, without
+ * some of the rules whose methods or paths do not fit. */
+#define POLICY_WALK_MAX 136             /* labels of the longest name, and more */
+struct policy_walk {
+	const struct policy *p;
+	bool is_address;
+	unsigned char address[16];
+	/* of a request; any path and method otherwise */
+	uint16_t method;
+	const char *path;
+	size_t path_len;
+	uint64_t path_head;             /* its first 8 bytes, or fewer and zeros */
+	size_t n;
+	struct { const struct policy_entry *at, *end; } lists[POLICY_WALK_MAX];
+};
+void policy_walk_init(struct policy_walk *walk, const struct policy *p, const char *host,
+                      const struct policy_facts *facts);
+const struct policy_entry *policy_walk_next(struct policy_walk *walk);
+
+#define POLICY_HOST_OF_MACHINE "host.cloister.internal"
+#endif

@@ -1,0 +1,187 @@
+/* policy_preset.c - policies that come with cloister. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "policy/policy_load.h"
+
+/* A host or list of them that is only read from. */
+#define READ(hosts) "  - allow: " hosts "\n    methods: [GET, HEAD]\n"
+#define BEGIN "version: 1\negress:\n"
+
+const struct policy_preset policy_presets[] = {
+	{ "read-only", "reading anything on the internet, writing nothing",
+	  BEGIN
+	  "  # What is read can also carry something out, in its path and query.\n"
+	  "  - allow: '*'\n"
+	  "    methods: [GET, HEAD, OPTIONS]\n" },
+
+	/* ---- packages: reading only ---- */
+	{ "npm", "packages of npm, yarn and pnpm",
+	  BEGIN
+	  READ("[registry.npmjs.org, registry.yarnpkg.com]")
+	  "  - allow: registry.npmjs.org\n"
+	  "    methods: [POST]\n"
+	  "    paths: [/-/npm/v1/security/**]\n" },
+	{ "pypi", "packages of pip, uv and poetry",
+	  BEGIN READ("[pypi.org, files.pythonhosted.org]") },
+	{ "conda", "packages of conda",
+	  BEGIN READ("[conda.anaconda.org, repo.anaconda.com]") },
+	{ "crates", "packages of cargo, and toolchains of rustup",
+	  BEGIN READ("[index.crates.io, static.crates.io, crates.io, static.rust-lang.org]") },
+	{ "go", "modules and toolchains of go",
+	  BEGIN READ("[proxy.golang.org, sum.golang.org, go.dev, dl.google.com]") },
+	{ "maven", "packages of maven and gradle",
+	  BEGIN READ("[repo.maven.apache.org, repo1.maven.org, plugins.gradle.org,\n"
+	             "      services.gradle.org, downloads.gradle.org]") },
+	{ "rubygems", "packages of gem and bundler",
+	  BEGIN READ("[rubygems.org, index.rubygems.org]") },
+	{ "nuget", "packages of dotnet",
+	  BEGIN READ("[api.nuget.org, globalcdn.nuget.org]") },
+	{ "packagist", "packages of composer",
+	  BEGIN READ("[packagist.org, repo.packagist.org]") },
+	{ "hex", "packages of mix and rebar3",
+	  BEGIN READ("[hex.pm, repo.hex.pm, builds.hex.pm]") },
+	{ "debian", "packages of Debian",
+	  BEGIN READ("[deb.debian.org, security.debian.org, ftp.debian.org, '*.ftp.debian.org']") },
+	{ "ubuntu", "packages of Ubuntu",
+	  BEGIN READ("[archive.ubuntu.com, '*.archive.ubuntu.com', security.ubuntu.com,\n"
+	             "      ports.ubuntu.com]") },
+	{ "alpine", "packages of Alpine", BEGIN READ("dl-cdn.alpinelinux.org") },
+	{ "docker", "images of Docker Hub, GitHub, Quay, Kubernetes and Microsoft",
+	  BEGIN
+	  READ("[registry-1.docker.io, auth.docker.io, production.cloudflare.docker.com]")
+	  READ("'**.r2.cloudflarestorage.com'")
+	  READ("[ghcr.io, pkg-containers.githubusercontent.com]")
+	  READ("[quay.io, '*.quay.io']")
+	  READ("[registry.k8s.io, '*.pkg.dev', '*.mcr.microsoft.com', mcr.microsoft.com]") },
+
+	/* ---- where code is ---- */
+	{ "github", "reading from GitHub: git, files, releases, API queries",
+	  BEGIN
+	  "  - allow: github.com\n"
+	  "    git: fetch\n"
+	  READ("[github.com, api.github.com, codeload.github.com, '*.githubusercontent.com']")
+	  "  - allow: api.github.com\n"
+	  "    methods: [POST]\n"
+	  "    paths: [/graphql]\n"
+	  "    body: {graphql: {operations: [query]}}\n" },
+	{ "gitlab", "reading from gitlab.com: git, files, API queries",
+	  BEGIN
+	  "  - allow: gitlab.com\n"
+	  "    git: fetch\n"
+	  READ("gitlab.com")
+	  "  - allow: gitlab.com\n"
+	  "    methods: [POST]\n"
+	  "    paths: [/api/graphql]\n"
+	  "    body: {graphql: {operations: [query]}}\n" },
+	{ "huggingface", "reading models and data sets",
+	  BEGIN READ("[huggingface.co, '**.huggingface.co', '**.hf.co']") },
+
+	/* ---- models ---- */
+	{ "anthropic", "Anthropic's API",
+	  BEGIN
+	  "  - allow: api.anthropic.com\n"
+	  "    methods: [GET, POST]\n"
+	  "    body: {max: 32M}\n" },
+	{ "openai", "OpenAI's API, and that of codex",
+	  BEGIN
+	  "  - allow: api.openai.com\n"
+	  "    methods: [GET, POST]\n"
+	  "    paths: [/v1/**]\n"
+	  "    websocket: true\n"
+	  "    body: {max: 64M}\n"
+	  "  - allow: chatgpt.com\n"
+	  "    methods: [GET, POST]\n"
+	  "    paths: [/backend-api/codex/**]\n"
+	  "    websocket: true\n"
+	  "    body: {max: 64M}\n" },
+	{ "google", "Google's Gemini and Vertex APIs",
+	  BEGIN
+	  "  - allow: generativelanguage.googleapis.com\n"
+	  "    methods: [GET, POST]\n"
+	  "    websocket: true\n"
+	  "    body: {max: 32M}\n"
+	  "  - allow: aiplatform.googleapis.com\n"
+	  "    methods: [GET, POST]\n"
+	  "    body: {max: 32M}\n" },
+	{ "mistral", "Mistral's API",
+	  BEGIN
+	  "  - allow: [api.mistral.ai, codestral.mistral.ai]\n"
+	  "    methods: [GET, POST]\n"
+	  "    paths: [/v1/**]\n"
+	  "    body: {max: 32M}\n" },
+	{ "openrouter", "OpenRouter's API",
+	  BEGIN
+	  "  - allow: openrouter.ai\n"
+	  "    methods: [GET, POST]\n"
+	  "    paths: [/api/v1/**]\n"
+	  "    body: {max: 32M}\n" },
+	{ "deepseek", "DeepSeek's API",
+	  BEGIN
+	  "  - allow: api.deepseek.com\n"
+	  "    methods: [GET, POST]\n"
+	  "    body: {max: 32M}\n" },
+	{ "groq", "Groq's API",
+	  BEGIN
+	  "  - allow: api.groq.com\n"
+	  "    methods: [GET, POST]\n"
+	  "    paths: [/openai/v1/**]\n"
+	  "    body: {max: 32M}\n" },
+	{ "xai", "xAI's API",
+	  BEGIN
+	  "  - allow: api.x.ai\n"
+	  "    methods: [GET, POST]\n"
+	  "    paths: [/v1/**]\n"
+	  "    body: {max: 32M}\n" },
+	{ "cohere", "Cohere's API",
+	  BEGIN
+	  "  - allow: [api.cohere.com, api.cohere.ai]\n"
+	  "    methods: [GET, POST]\n"
+	  "    body: {max: 32M}\n" },
+	{ "ollama", "models that run on this machine",
+	  BEGIN
+	  "  - allow: host.cloister.internal:11434\n"
+	  "    methods: [GET, HEAD, POST]\n"
+	  "    paths: [/api/**, /v1/**]\n"
+	  "    body: {max: 64M}\n" },
+	{0}
+};
+
+const struct policy_preset *
+policy_find_preset(const char *name)
+{
+	for (const struct policy_preset *p = policy_presets; p->name != NULL; p++)
+		if (strcmp(p->name, name) == 0)
+			return p;
+	return NULL;
+}
+
+const char *
+policy_nearest_preset(const char *name)
+{
+	const char *names[sizeof(policy_presets) / sizeof(policy_presets[0])];
+	size_t n = 0;
+
+	for (; policy_presets[n].name != NULL; n++)
+		names[n] = policy_presets[n].name;
+	names[n] = NULL;
+	return text_nearest(name, names);
+}
+
+int
+policy_no_preset(const struct node *node, const char *name, struct err *err)
+{
+	const char *nearest = policy_nearest_preset(name);
+	char all[512] = "";
+	size_t len = 0;
+
+	if (nearest != NULL)
+		return node_err(err, node, "there is no preset '%.64s': did you mean '%s'? (a file's "
+		                "name ends in .yaml)", name, nearest);
+	for (size_t n = 0; policy_presets[n].name != NULL && len < sizeof(all); n++)
+		len += (size_t)snprintf(all + len, sizeof(all) - len, "%s%s", n > 0 ? ", " : "",
+		                        policy_presets[n].name);
+	return node_err(err, node, "there is no preset '%.64s': there are %s (a file's name ends in "
+	                ".yaml)", name, all);
+}

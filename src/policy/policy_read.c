@@ -1,0 +1,560 @@
+/* policy_read.c - reads one rule: a table of keys, and what is common to them. */
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/own.h"
+#include "base/text.h"
+#include "policy/policy_load.h"
+
+/* ---- scalars and lists ---- */
+
+int
+policy_read_oom(struct policy_draft *d)
+{
+	return err_set(d->err, ENOMEM, "%s: the policy is too large", d->at->file);
+}
+
+static int
+check_text(struct policy_draft *d, const struct node *node, const char *what)
+{
+	if (node->kind != NODE_SCALAR)
+		return node_err(d->err, node, "%s is a word, not a %s", what,
+		                node->kind == NODE_MAP ? "map" : "list");
+	if (node_is_null(node))
+		return node_err(d->err, node, "%s is missing here", what);
+	if (strlen(node->text) > POLICY_TEXT_MAX)
+		return node_err(d->err, node, "%s is longer than %d bytes", what, POLICY_TEXT_MAX);
+	return 0;
+}
+
+int
+policy_read_text(struct policy_draft *d, const struct node *node, const char *what,
+                 const char **ret_text)
+{
+	const char *copy;
+	int r = check_text(d, node, what);
+
+	if (r < 0)
+		return r;
+	copy = policy_copy(d->p, node->text, strlen(node->text));
+	if (copy == NULL)
+		return policy_read_oom(d);
+	*ret_text = copy;
+	return 0;
+}
+
+int
+policy_read_bool(struct policy_draft *d, const struct node *node, const char *what,
+                 bool *ret_truth)
+{
+	if (!node_is_bool(node, ret_truth))
+		return node_err(d->err, node, "'%s' is true or false", what);
+	return 0;
+}
+
+int
+policy_read_list(struct policy_draft *d, const struct node *node, const char *what,
+                 policy_fix *fix, struct policy_list *ret_list)
+{
+	bool is_list = node->kind == NODE_LIST;
+	size_t n = is_list ? node->n : 1;
+	const char **at;
+	char *copy;
+	int r;
+
+	if (n == 0)
+		return node_err(d->err, node, "an empty list matches nothing: leave the key out");
+	if (n > POLICY_LIST_MAX)
+		return node_err(d->err, node, "a rule takes at most %d of these", POLICY_LIST_MAX);
+	at = policy_alloc(d->p, n, sizeof(*at));
+	for (size_t i = 0; at != NULL && i < n; i++) {
+		const struct node *item = is_list ? node->items[i] : node;
+
+		r = check_text(d, item, what);
+		if (r < 0)
+			return r;
+		at[i] = copy = policy_copy(d->p, item->text, strlen(item->text));
+		if (copy == NULL)
+			return policy_read_oom(d);
+		r = fix != NULL ? fix(d, item, copy) : 0;
+		if (r < 0)
+			return r;
+	}
+	if (at == NULL)
+		return policy_read_oom(d);
+	*ret_list = (struct policy_list){ at, n };
+	return 0;
+}
+
+int
+policy_read_unknown(const struct node *key, const char *const *names, const char *where,
+                    struct err *err)
+{
+	const char *nearest = text_nearest(key->text, names);
+	char all[320] = "";
+
+	if (nearest != NULL)
+		return node_err(err, key, "there is no key '%.64s' %s: did you mean '%s'?", key->text,
+		                where, nearest);
+	for (size_t len = 0; *names != NULL; names++)
+		len += (size_t)snprintf(all + len, sizeof(all) - len, "%s%s", len > 0 ? ", " : "",
+		                        *names);
+	return node_err(err, key, "there is no key '%.64s' %s: it takes %s", key->text, where, all);
+}
+
+/* ---- simple keys ---- */
+
+static int
+read_protocol(struct policy_draft *d, const struct node *node)
+{
+	static const char *const names[] = { "http", "tcp", "tls", NULL };
+	const char *text;
+	int r = policy_read_text(d, node, "a protocol", &text);
+
+	if (r < 0)
+		return r;
+	for (unsigned i = 0; names[i] != NULL; i++) {
+		if (strcmp(text, names[i]) == 0) {
+			d->rule.protocols = 1u << i;
+			return 0;
+		}
+	}
+	if (strcmp(text, "https") == 0)
+		return node_err(d->err, node, "write `scheme: https`; a protocol is http, tcp or tls");
+	if (strcmp(text, "udp") == 0)
+		return node_err(d->err, node, "UDP never leaves a cell: a protocol is http, tcp or tls");
+	return node_err(d->err, node, "'%.32s' is not a protocol: http, tcp or tls", text);
+}
+
+static int
+read_scheme(struct policy_draft *d, const struct node *node)
+{
+	struct policy_list list;
+	int r = policy_read_list(d, node, "a scheme", NULL, &list);
+
+	if (r < 0)
+		return r;
+	d->rule.schemes = 0;
+	for (size_t i = 0; i < list.n; i++) {
+		const struct node *item = node->kind == NODE_LIST ? node->items[i] : node;
+
+		if (strcmp(list.at[i], "http") == 0)
+			d->rule.schemes |= POLICY_SCHEME_PLAIN;
+		else if (strcmp(list.at[i], "https") == 0)
+			d->rule.schemes |= POLICY_SCHEME_TLS;
+		else
+			return node_err(d->err, item, "'%.32s' is not a scheme: http or https", list.at[i]);
+	}
+	return 0;
+}
+
+static int
+fix_method(struct policy_draft *d, const struct node *node, char *text)
+{
+	static const char others[] = "!#$%&'*+-.^_`|~0123456789";
+	char upper[33];
+	size_t n = 0;
+
+	for (const char *c = text; *c != '\0'; c++) {
+		if (!isalpha((unsigned char)*c) && strchr(others, *c) == NULL)
+			return node_err(d->err, node, "'%.32s' is not a method such as GET", text);
+		if (n < sizeof(upper) - 1)
+			upper[n++] = (char)toupper((unsigned char)*c);
+	}
+	upper[n] = '\0';
+	if (strcmp(text, "*") == 0)
+		return node_err(d->err, node, "leave `methods` out to match all of them");
+	if (strcmp(upper, "CONNECT") == 0)
+		return node_err(d->err, node, "CONNECT is not a request that leaves a cell");
+	if (strlen(text) > 32 || *text == '\0')
+		return node_err(d->err, node, "'%.32s' is not a method such as GET", text);
+	if (strcmp(upper, text) != 0)
+		return node_err(d->err, node, "methods are in capitals: write %s", upper);
+	return 0;
+}
+
+static int
+read_methods(struct policy_draft *d, const struct node *node)
+{
+	return policy_read_list(d, node, "a method", fix_method, &d->rule.methods);
+}
+
+/* Undo escapes in place; requests are compared decoded. */
+static int
+decode_path(struct policy_draft *d, const struct node *node, char *text)
+{
+	char *out = text;
+	unsigned code;
+
+	for (const char *c = text; *c != '\0'; c++, out++) {
+		*out = *c;
+		if (*c != '%')
+			continue;
+		if (!isxdigit((unsigned char)c[1]) || !isxdigit((unsigned char)c[2]))
+			return node_err(d->err, node, "'%%' begins an escape of two hex digits: write %%25");
+		sscanf(c + 1, "%2x", &code);
+		if (code == 0 || code == '/' || code == '*' || code == '\\')
+			return node_err(d->err, node, "'%.3s' in a path cannot be matched", c);
+		*out = (char)code;
+		c += 2;
+	}
+	*out = '\0';
+	return 0;
+}
+
+static int
+fix_path(struct policy_draft *d, const struct node *node, char *text)
+{
+	if (*text != '/')
+		return node_err(d->err, node, "a path begins with '/': write /%s%.64s",
+		                strstr(text, "://") != NULL ? "..., without its host: " : "", text);
+	if (strchr(text, '?') != NULL)
+		return node_err(d->err, node, "what follows '?' goes under `query:`");
+	if (strchr(text, '#') != NULL)
+		return node_err(d->err, node, "'#' and what follows it is never sent");
+	for (const char *c = text; (c = strchr(c, '/')) != NULL; c++) {
+		size_t n = strcspn(c + 1, "/");
+
+		if ((n == 1 && c[1] == '.') || (n == 2 && c[1] == '.' && c[2] == '.'))
+			return node_err(d->err, node, "'.' and '..' are resolved before rules are asked");
+	}
+	return decode_path(d, node, text);
+}
+
+static int
+read_paths(struct policy_draft *d, const struct node *node)
+{
+	return policy_read_list(d, node, "a path", fix_path, &d->rule.paths);
+}
+
+static int
+fix_content_type(struct policy_draft *d, const struct node *node, char *text)
+{
+	if (strchr(text, ';') != NULL)
+		return node_err(d->err, node, "parameters (what follows ';') are not looked at");
+	if (strchr(text, '/') == NULL && strcmp(text, "*") != 0)
+		return node_err(d->err, node, "'%.64s' is not a type such as application/json", text);
+	for (char *c = text; *c != '\0'; c++)
+		*c = (char)tolower((unsigned char)*c);
+	return 0;
+}
+
+static int
+read_content_type(struct policy_draft *d, const struct node *node)
+{
+	return policy_read_list(d, node, "a content type", fix_content_type,
+	                        &d->rule.content_types);
+}
+
+/* ---- headers, and parameters of the query ---- */
+
+static int
+fix_header_name(struct policy_draft *d, const struct node *node, char *text)
+{
+	static const char *const hidden[] = { "host", "content-length", "connection",
+		"transfer-encoding", "upgrade", "keep-alive", "te", "trailer", "proxy-authorization",
+		"proxy-connection", NULL };
+
+	for (char *c = text; *c != '\0'; c++) {
+		if (!isalnum((unsigned char)*c) && strchr("!#$%&'*+-.^_`|~", *c) == NULL)
+			return node_err(d->err, node, "'%.64s' is not the name of a header", text);
+		*c = (char)tolower((unsigned char)*c);
+	}
+	if (*text == '\0')
+		return node_err(d->err, node, "a header has a name");
+	for (size_t i = 0; hidden[i] != NULL; i++)
+		if (strcmp(text, hidden[i]) == 0)
+			return node_err(d->err, node, "'%s' belongs to the connection and cannot be matched",
+			                text);
+	return 0;
+}
+
+static int
+read_field(struct policy_draft *d, const struct node *key, const struct node *value,
+           policy_fix *fix, struct policy_field *field)
+{
+	struct policy_list name;
+	int r = policy_read_list(d, key, "a name", fix, &name);
+
+	if (r < 0)
+		return r;
+	field->name = name.at[0];
+	field->absent = value->kind == NODE_SCALAR && value->plain &&
+	                strcmp(value->text, "absent") == 0;
+	return field->absent ? 0 : policy_read_list(d, value, "a value", NULL, &field->globs);
+}
+
+static int
+read_fields(struct policy_draft *d, const struct node *node, policy_fix *fix,
+            const struct policy_field **ret_fields, size_t *ret_n)
+{
+	struct policy_field *fields;
+	int r = 0;
+
+	if (node->n == 0)
+		return node_err(d->err, node, "an empty map matches everything: leave the key out");
+	if (node->n > POLICY_LIST_MAX)
+		return node_err(d->err, node, "a rule takes at most %d of these", POLICY_LIST_MAX);
+	fields = policy_alloc(d->p, node->n, sizeof(*fields));
+	if (fields == NULL)
+		return policy_read_oom(d);
+	for (size_t i = 0; r == 0 && i < node->n; i++) {
+		r = read_field(d, node->items[i], node->values[i], fix, &fields[i]);
+		for (size_t j = 0; r == 0 && j < i; j++)
+			if (strcmp(fields[i].name, fields[j].name) == 0)
+				r = node_err(d->err, node->items[i], "'%.64s' is here twice", fields[i].name);
+	}
+	if (r < 0)
+		return r;
+	*ret_fields = fields;
+	*ret_n = node->n;
+	return 0;
+}
+
+static int
+read_headers(struct policy_draft *d, const struct node *node)
+{
+	if (node->kind != NODE_MAP)
+		return node_err(d->err, node, "headers are a map: {x-name: value}");
+	return read_fields(d, node, fix_header_name, &d->rule.headers, &d->rule.n_headers);
+}
+
+static int
+fix_param_name(struct policy_draft *d, const struct node *node, char *text)
+{
+	return *text != '\0' ? 0 : node_err(d->err, node, "a parameter has a name");
+}
+
+static int
+fix_query(struct policy_draft *d, const struct node *node, char *text)
+{
+	return *text != '?' ? 0 : node_err(d->err, node, "leave out the '?'");
+}
+
+/* A glob of the whole, or a map of parameters. */
+static int
+read_query(struct policy_draft *d, const struct node *node)
+{
+	if (node->kind == NODE_MAP)
+		return read_fields(d, node, fix_param_name, &d->rule.params, &d->rule.n_params);
+	d->rule.has_query = true;
+	return policy_read_list(d, node, "a query", fix_query, &d->rule.query);
+}
+
+/* ---- what is permitted besides ---- */
+
+static int
+read_websocket(struct policy_draft *d, const struct node *node)
+{
+	bool truth;
+	int r = policy_read_bool(d, node, "websocket", &truth);
+
+	if (r == 0 && truth)
+		d->rule.upgrade = POLICY_UPGRADE_ALSO;
+	return r;
+}
+
+static int
+read_upgrade(struct policy_draft *d, const struct node *node)
+{
+	const char *text;
+	int r = policy_read_text(d, node, "an upgrade", &text);
+
+	if (r < 0)
+		return r;
+	if (strcmp(text, "websocket") != 0)
+		return node_err(d->err, node, "'%.32s' cannot be passed on: only websocket can", text);
+	d->rule.upgrade = POLICY_UPGRADE_ONLY;
+	return 0;
+}
+
+static int
+read_secrets(struct policy_draft *d, const struct node *node)
+{
+	const char *text;
+	int r = policy_read_text(d, node, "what is done with secrets", &text);
+
+	if (r < 0)
+		return r;
+	d->rule.secrets = strcmp(text, "allow") == 0;
+	if (!d->rule.secrets && strcmp(text, "deny") != 0)
+		return node_err(d->err, node, "'secrets' is allow or deny");
+	return 0;
+}
+
+static int
+read_private(struct policy_draft *d, const struct node *node)
+{
+	return policy_read_bool(d, node, "private", &d->rule.private);
+}
+
+static int
+read_reason(struct policy_draft *d, const struct node *node)
+{
+	char *c;
+	int r = policy_read_text(d, node, "a reason", &d->rule.reason);
+
+	if (r < 0)
+		return r;
+	/* It is shown on one line. */
+	for (c = (char *)(uintptr_t)d->rule.reason; *c != '\0'; c++)
+		if (*c == '\n' || *c == '\t')
+			*c = ' ';
+	while (c > d->rule.reason && c[-1] == ' ')
+		*--c = '\0';
+	return *d->rule.reason != '\0' ? 0 : node_err(d->err, node, "the reason is empty");
+}
+
+/* ---- the rule ---- */
+
+static const struct {
+	const char *name;
+	int (*read)(struct policy_draft *d, const struct node *value);
+} keys[POLICY_KEYS] = {
+	[POLICY_KEY_ALLOW] = { "allow", policy_read_hosts },
+	[POLICY_KEY_DENY] = { "deny", policy_read_hosts },
+	[POLICY_KEY_ASK] = { "ask", policy_read_hosts },
+	[POLICY_KEY_LOG] = { "log", policy_read_hosts },
+	[POLICY_KEY_PROTOCOL] = { "protocol", read_protocol },
+	[POLICY_KEY_PORTS] = { "ports", policy_read_ports },
+	[POLICY_KEY_SCHEME] = { "scheme", read_scheme },
+	[POLICY_KEY_METHODS] = { "methods", read_methods },
+	[POLICY_KEY_PATHS] = { "paths", read_paths },
+	[POLICY_KEY_QUERY] = { "query", read_query },
+	[POLICY_KEY_HEADERS] = { "headers", read_headers },
+	[POLICY_KEY_CONTENT_TYPE] = { "content_type", read_content_type },
+	[POLICY_KEY_BODY] = { "body", policy_read_body },
+	[POLICY_KEY_GRPC] = { "grpc", policy_read_grpc },
+	[POLICY_KEY_GIT] = { "git", policy_read_git },
+	[POLICY_KEY_WEBSOCKET] = { "websocket", read_websocket },
+	[POLICY_KEY_UPGRADE] = { "upgrade", read_upgrade },
+	[POLICY_KEY_SECRETS] = { "secrets", read_secrets },
+	[POLICY_KEY_PRIVATE] = { "private", read_private },
+	[POLICY_KEY_REASON] = { "reason", read_reason },
+};
+
+static int
+unknown_key(const struct node *key, struct err *err)
+{
+	static const char *const in_body[] = { "json", "regex", "graphql", "jsonrpc", "max", NULL };
+	const char *names[POLICY_KEYS + 1];
+
+	for (size_t i = 0; in_body[i] != NULL; i++)
+		if (strcmp(key->text, in_body[i]) == 0)
+			return node_err(err, key, "'%s' belongs under `body:`", key->text);
+	for (size_t i = 0; i < POLICY_KEYS; i++)
+		names[i] = keys[i].name;
+	names[POLICY_KEYS] = NULL;
+	if (strcmp(key->text, "host") == 0 || strcmp(key->text, "hosts") == 0)
+		return node_err(err, key, "hosts stand behind the verb: `allow: api.example.com`");
+	return policy_read_unknown(key, names, "in a rule", err);
+}
+
+static int
+find_keys(struct policy_draft *d)
+{
+	const struct node *node = d->at;
+	size_t k;
+
+	for (size_t i = 0; i < node->n; i++) {
+		for (k = 0; k < POLICY_KEYS && strcmp(keys[k].name, node->items[i]->text) != 0; k++)
+			;
+		if (k == POLICY_KEYS)
+			return unknown_key(node->items[i], d->err);
+		d->keys[k] = node->items[i];
+		d->values[k] = node->values[i];
+	}
+	return 0;
+}
+
+static int
+find_verb(struct policy_draft *d)
+{
+	const struct node *verb = NULL;
+
+	for (unsigned k = POLICY_KEY_ALLOW; k <= POLICY_KEY_LOG; k++) {
+		if (d->keys[k] == NULL)
+			continue;
+		if (verb != NULL)
+			return node_err(d->err, d->keys[k], "a rule has one verb: '%s' is already there",
+			                verb->text);
+		verb = d->keys[k];
+		d->rule.verb = POLICY_VERB_ALLOW + (k - POLICY_KEY_ALLOW);
+	}
+	if (verb == NULL)
+		return node_err(d->err, d->at, "a rule begins with allow, deny, ask or log: "
+		                "`- allow: api.example.com`");
+	return 0;
+}
+
+/* What a rule means where it says nothing. */
+static int
+fill_in(struct policy_draft *d)
+{
+	struct policy_rule *rule = &d->rule;
+	bool refuses = rule->verb == POLICY_VERB_DENY || rule->verb == POLICY_VERB_LOG;
+	struct policy_ports *ports;
+
+	if (rule->protocols == 0) {
+		rule->protocols = 1u << POLICY_HTTP;
+		if (refuses)
+			rule->protocols = POLICY_ANY_PROTOCOL;
+		for (unsigned k = POLICY_KEY_SCHEME; k <= POLICY_KEY_UPGRADE; k++)
+			if (d->keys[k] != NULL)
+				rule->protocols = 1u << POLICY_HTTP;
+	}
+	if (rule->n_ports > 0 || refuses || rule->protocols == 1u << POLICY_TCP)
+		return 0;
+	ports = policy_alloc(d->p, 2, sizeof(*ports));
+	if (ports == NULL)
+		return policy_read_oom(d);
+	rule->ports = ports;
+	if (rule->protocols == 1u << POLICY_HTTP && (rule->schemes & POLICY_SCHEME_PLAIN) != 0)
+		ports[rule->n_ports++] = (struct policy_ports){ 80, 80 };
+	if ((rule->schemes & POLICY_SCHEME_TLS) != 0)
+		ports[rule->n_ports++] = (struct policy_ports){ 443, 443 };
+	return 0;
+}
+
+static int
+finish_rule(struct policy_draft *d, const char *shown)
+{
+	struct policy_rule *rule;
+	char place[POLICY_PLACE_MAX];
+	int n = snprintf(place, sizeof(place), "%s:%zu:%zu", shown, d->at->line, d->at->column);
+
+	d->rule.place = n > 0 && (size_t)n < sizeof(place) ?
+	                policy_copy(d->p, place, (size_t)n) : NULL;
+	d->rule.text = policy_text_of(d->p, &d->rule);
+	if (d->rule.place == NULL || d->rule.text == NULL)
+		return policy_read_oom(d);
+	rule = policy_add_rule(d->p);
+	if (rule == NULL)
+		return node_err(d->err, d->at, "a policy has at most %d rules", POLICY_RULES_MAX);
+	*rule = d->rule;
+	return 0;
+}
+
+int
+policy_read_rule(struct policy *p, const struct node *node, const char *shown,
+                 struct err *err)
+{
+	struct policy_draft d = { .p = p, .at = node, .err = err };
+	int r;
+
+	d.rule.schemes = POLICY_SCHEME_PLAIN | POLICY_SCHEME_TLS;
+	d.rule.upload_max = POLICY_UPLOAD_MAX;
+	if (node->kind != NODE_MAP)
+		return node_err(err, node, "a rule is a map: `- allow: api.example.com`");
+	r = find_keys(&d);
+	r = r == 0 ? find_verb(&d) : r;
+	for (size_t k = 0; r == 0 && k < POLICY_KEYS; k++)
+		if (d.keys[k] != NULL)
+			r = keys[k].read(&d, d.values[k]);
+	r = r == 0 ? policy_check_rule(&d) : r;
+	r = r == 0 ? fill_in(&d) : r;
+	return r == 0 ? finish_rule(&d, shown) : r;
+}

@@ -1,0 +1,191 @@
+/* policy_short.c - rules as they are written on a command line. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/own.h"
+#include "policy/policy_load.h"
+
+struct shortcut {
+	char text[POLICY_TEXT_MAX + 1]; /* taken apart in place */
+	const char *methods, *scheme, *host, *path, *protocol;
+};
+
+static bool
+is_methods(const char *word, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		if ((word[i] < 'A' || word[i] > 'Z') && word[i] != ',' && word[i] != '-')
+			return false;
+	return len > 0;
+}
+
+/* "10.0.0.0/8:443" has a slash that begins no path, and "db:5432/tcp" one before the
+ * protocol. */
+static void
+split_slash(struct shortcut *s, char *host)
+{
+	char *slash = strchr(host, '/');
+
+	s->host = host;
+	if (slash == NULL)
+		return;
+	if (strspn(host, "0123456789.[]:abcdefABCDEF") == (size_t)(slash - host) &&
+	    slash[1] >= '0' && slash[1] <= '9' && strpbrk(host, ".:") != NULL)
+		slash = strchr(slash + 1, '/');
+	if (slash == NULL)
+		return;
+	if (strcmp(slash, "/tcp") == 0 || strcmp(slash, "/tls") == 0)
+		s->protocol = slash + 1;
+	else
+		s->path = slash;
+}
+
+static int
+split(struct shortcut *s, const char *text, struct err *err)
+{
+	char *host = s->text, *space;
+
+	if (strlen(text) > POLICY_TEXT_MAX / 2)
+		return err_set(err, EINVAL, "this is too long");
+	if (*text == '\0')
+		return err_set(err, EINVAL, "there is no host");
+	strcpy(s->text, text);
+	space = strchr(host, ' ');
+	if (space != NULL) {
+		if (!is_methods(host, (size_t)(space - host)))
+			return err_set(err, EINVAL, "methods stand in front of the host, in capitals: "
+			               "'GET,POST api.example.com'");
+		*space = '\0';
+		s->methods = host;
+		host = space + 1 + strspn(space + 1, " ");
+	}
+	if (strchr(host, ' ') != NULL)
+		return err_set(err, EINVAL, "one host at a time: give --allow again for another");
+	if (strncmp(host, "https://", 8) == 0 || strncmp(host, "http://", 7) == 0) {
+		s->scheme = host[4] == 's' ? "https" : "http";
+		host = strchr(host, '/') + 2;
+	}
+	split_slash(s, host);
+	return 0;
+}
+
+/* As YAML, so that there is one reader. */
+static void
+put_quoted(struct buf *b, const char *before, const char *text, size_t len)
+{
+	buf_put(b, before, strlen(before));
+	buf_put(b, "'", 1);
+	for (size_t i = 0; i < len; i++) {
+		if (text[i] == '\'')
+			buf_put(b, "'", 1);
+		buf_put(b, text + i, 1);
+	}
+	buf_put(b, "'", 1);
+}
+
+static void
+write_rule(struct buf *b, const struct shortcut *s)
+{
+	const char *end = s->path != NULL ? s->path : s->protocol != NULL ? s->protocol - 1 :
+	                  s->host + strlen(s->host);
+
+	put_quoted(b, "{allow: ", s->host, (size_t)(end - s->host));
+	if (s->path != NULL && strcmp(s->path, "/") != 0)
+		put_quoted(b, ", paths: ", s->path, strlen(s->path));
+	if (s->protocol != NULL)
+		put_quoted(b, ", protocol: ", s->protocol, strlen(s->protocol));
+	if (s->scheme != NULL)
+		put_quoted(b, ", scheme: ", s->scheme, strlen(s->scheme));
+	if (s->methods != NULL) {
+		buf_put(b, ", methods: [", 12);
+		buf_put(b, s->methods, strlen(s->methods));
+		buf_put(b, "]", 1);
+	}
+	buf_put(b, "}", 1);
+}
+
+static int
+add_rule(struct policy *p, const char *text, struct err *err)
+{
+	OWN(buf_free) struct buf b;
+	OWN(node_freep) struct node *root = NULL;
+	struct shortcut s = {0};
+	struct policy_rule *rule;
+	char place[POLICY_TEXT_MAX + 16];
+	int r;
+
+	buf_init(&b, 4 * POLICY_TEXT_MAX);
+	r = split(&s, text, err);
+	if (r < 0)
+		return r;
+	write_rule(&b, &s);
+	if (buf_failed(&b))
+		return err_set(err, ENOMEM, "out of memory");
+	r = node_parse("", (const char *)b.data, b.len, &root, err);
+	r = r == 0 ? policy_read_rule(p, root, "--allow", err) : r;
+	if (r < 0)
+		return r;
+	rule = &p->rules[p->n_rules - 1];
+	snprintf(place, sizeof(place), "--allow %s", text);
+	rule->place = policy_copy(p, place, strlen(place));
+	return rule->place != NULL ? 0 : err_set(err, ENOMEM, "the policy is too large");
+}
+
+/* To repeat what is allowed does no harm; what is refused before would stay so. */
+static int
+check_reach(const struct policy *p, size_t first, struct err *err)
+{
+	for (size_t i = first; i < p->n_rules; i++) {
+		const struct policy_rule *by = policy_who_covers(p, i);
+
+		if (by != NULL && by->verb != POLICY_VERB_ALLOW)
+			return err_set(err, EINVAL, "the rule at %s (%s) comes first", by->place, by->text);
+	}
+	return 0;
+}
+
+/* The place in the text that was made of it means nothing to anybody. */
+static int
+wrap(struct err *err, const char *text)
+{
+	char *rest = err != NULL ? strstr(err->text, ": ") : NULL;
+	size_t digits = err != NULL ? strspn(err->text, ":0123456789") : 0;
+
+	if (rest != NULL && err->text[0] == ':' && err->text + digits == rest + 1)
+		memmove(err->text, rest + 2, strlen(rest + 2) + 1);
+	return err_wrap(err, "--allow '%.200s'", text);
+}
+
+int
+policy_add_short(struct policy **base, const char *text, struct err *err)
+{
+	OWN(policy_freep) struct policy *fresh = NULL;
+	struct err reason = {0};
+	struct policy *p = *base;
+	size_t first;
+	int r;
+
+	if (p == NULL)
+		p = fresh = policy_new_empty();
+	if (p == NULL)
+		return err_set(err, ENOMEM, "out of memory");
+	first = p->n_rules;
+	if (strncmp(text, "preset:", 7) == 0)
+		r = policy_load_preset(p, text + 7, &reason);
+	else
+		r = add_rule(p, text, &reason);
+	r = r == 0 ? check_reach(p, first, &reason) : r;
+	r = r == 0 ? policy_seal(p, &reason) : r;
+	if (r < 0) {
+		p->n_rules = first;
+		if (fresh == NULL)
+			policy_seal(p, NULL);
+		wrap(&reason, text);
+		return err_set(err, -r, "%s", reason.text);
+	}
+	*base = p;
+	fresh = NULL;
+	return 0;
+}

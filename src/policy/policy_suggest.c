@@ -1,0 +1,275 @@
+/* policy_suggest.c - one rule for one request; policy_learn.c does it for many. */
+#include "policy/policy_suggest.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/num.h"
+#include "base/own.h"
+#include "policy/policy_parts.h"
+#include "policy/policy_suggest_parts.h"
+
+void
+suggest_put(struct buf *b, const char *fmt, ...)
+{
+	char text[2 * POLICY_TEXT_MAX];
+	va_list args;
+	int n;
+
+	va_start(args, fmt);
+	n = vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	if (n < 0 || (size_t)n >= sizeof(text))
+		b->failed = true;
+	else
+		buf_put(b, text, (size_t)n);
+}
+
+/* Plain where nothing could be taken for something else. */
+void
+suggest_put_word(struct buf *b, const char *word)
+{
+	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+		"0123456789-_./~+$*:";
+	size_t len = strlen(word);
+	bool quote = strspn(word, plain) != len || len == 0 || strchr("*-:~", *word) != NULL ||
+	             word[len - 1] == ':';
+
+	if (quote)
+		buf_put(b, "'", 1);
+	for (; *word != '\0'; word++)
+		buf_put(b, *word == '\'' ? "''" : word, *word == '\'' ? 2 : 1);
+	if (quote)
+		buf_put(b, "'", 1);
+}
+
+int
+suggest_take(struct buf *b, char **ret_text, struct err *err)
+{
+	buf_put(b, "", 1);
+	if (buf_failed(b))
+		return err_set(err, E2BIG, "the rules are too long");
+	*ret_text = (char *)TAKE(b->data);
+	b->len = b->cap = 0;
+	return 0;
+}
+
+/* ---- parts of a request ---- */
+
+static bool
+can_say_method(const char *method)
+{
+	size_t len = method != NULL ? strlen(method) : 1;
+
+	return method == NULL || (len > 0 && len <= 32 && strcmp(method, "CONNECT") != 0 &&
+	                          strspn(method, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-") == len);
+}
+
+bool
+suggest_can_say(const struct policy_seen *seen)
+{
+	OWN(policy_freep) struct policy *scratch = policy_new_empty();
+	struct policy_host host;
+	char text[HTTP_HOST_MAX + 16];
+
+	if (seen->host == NULL || seen->port == 0 || strlen(seen->host) > HTTP_HOST_MAX ||
+	    !can_say_method(seen->method))
+		return false;
+	suggest_host(seen, text);
+	return scratch != NULL && strchr(seen->host, '*') == NULL &&
+	       policy_parse_host(scratch, text, &host, NULL) == 0;
+}
+
+/* "api.github.com", "db.x:5432", "[fd00::1]:8443": the port where it is not the usual. */
+void
+suggest_host(const struct policy_seen *seen, char ret_text[HTTP_HOST_MAX + 16])
+{
+	bool usual = seen->protocol == POLICY_HTTP ?
+	             seen->port == (seen->plain ? 80 : 443) :
+	             seen->protocol == POLICY_TLS && seen->port == 443;
+	bool bare = strchr(seen->host, ':') != NULL && seen->host[0] != '[';
+
+	if (usual)
+		snprintf(ret_text, HTTP_HOST_MAX + 16, "%s", seen->host);
+	else
+		snprintf(ret_text, HTTP_HOST_MAX + 16, bare ? "[%s]:%d" : "%s:%d", seen->host,
+		         seen->port);
+}
+
+enum suggest_git
+suggest_git(const struct policy_seen *seen, char ret_repo[POLICY_TEXT_MAX + 1])
+{
+	static const struct {
+		const char *method, *end;
+		enum suggest_git op;
+	} ops[] = {
+		{ "GET", "/info/refs?service=git-receive-pack", SUGGEST_GIT_PUSH },
+		{ "GET", "/info/refs?service=git-upload-pack", SUGGEST_GIT_FETCH },
+		{ "GET", "/info/refs", SUGGEST_GIT_MAYBE },
+		{ "POST", "/git-upload-pack", SUGGEST_GIT_FETCH },
+		{ "POST", "/git-receive-pack", SUGGEST_GIT_PUSH },
+	};
+
+	if (seen->protocol != POLICY_HTTP || seen->path == NULL || seen->method == NULL)
+		return SUGGEST_GIT_NO;
+	for (size_t i = 0; i < ARRAY_LEN(ops); i++) {
+		size_t len = strlen(seen->path), n = strlen(ops[i].end);
+
+		if (len <= n + 1 || len - n > POLICY_TEXT_MAX || seen->path[0] != '/' ||
+		    strcmp(seen->path + len - n, ops[i].end) != 0 ||
+		    strcmp(seen->method, ops[i].method) != 0)
+			continue;
+		len -= n + 1;
+		if (len > 4 && memcmp(seen->path + 1 + len - 4, ".git", 4) == 0)
+			len -= 4;
+		if (memchr(seen->path + 1, '%', len) != NULL || memchr(seen->path + 1, '*', len) != NULL ||
+		    seen->path[1] == '/')
+			return SUGGEST_GIT_NO;
+		memcpy(ret_repo, seen->path + 1, len);
+		ret_repo[len] = '\0';
+		return ops[i].op;
+	}
+	return SUGGEST_GIT_NO;
+}
+
+/* The path as a glob that fits it: what cannot be said becomes a star. */
+bool
+suggest_path(const char *path, char ret_glob[POLICY_TEXT_MAX + 1])
+{
+	size_t n = 0;
+
+	if (path == NULL || path[0] != '/')
+		return false;
+	for (const char *c = path; *c != '\0' && *c != '?' && *c != '#'; c++) {
+		static const char *const unsaid[] = { "%2F", "%2f", "%2A", "%2a", "%5C", "%5c", "%00" };
+		bool star = (unsigned char)*c <= ' ' || (unsigned char)*c >= 0x7f;
+
+		for (size_t i = 0; i < ARRAY_LEN(unsaid); i++) {
+			if (strncmp(c, unsaid[i], 3) == 0) {
+				star = true;
+				c += 2;
+				break;
+			}
+		}
+		if (n + 3 > POLICY_TEXT_MAX) {
+			n = (size_t)((char *)memrchr(ret_glob, '/', n) - ret_glob) + 1;
+			memcpy(ret_glob + n, "**", 2);
+			n += 2;
+			break;
+		}
+		ret_glob[n++] = star ? '*' : *c;
+		/* Either way of reading an escaped slash is meant. */
+		if (star && (c[0] | 0x20) == 'f')
+			ret_glob[n++] = '*';
+	}
+	ret_glob[n] = '\0';
+	return true;
+}
+
+/* The size that a limit for N bytes is rounded up to: 12M. */
+static void
+put_max(struct buf *b, uint64_t n)
+{
+	suggest_put(b, "    body: {max: %lluM}\n", (unsigned long long)((n >> 20) + 1));
+}
+
+void
+suggest_put_extras(struct buf *b, const struct policy_seen *seen)
+{
+	unsigned char address[16];
+
+	if (seen->private_address && !policy_address(seen->host, address) &&
+	    strcmp(seen->host, POLICY_HOST_OF_MACHINE) != 0)
+		suggest_put(b, "    private: true\n");
+	if (seen->protocol == POLICY_HTTP && seen->sent > POLICY_UPLOAD_MAX)
+		put_max(b, seen->sent);
+}
+
+/* ---- one rule ---- */
+
+static void
+put_git(struct buf *b, enum suggest_git op, const char *repo)
+{
+	suggest_put(b, "    git: {");
+	if (op == SUGGEST_GIT_PUSH)
+		suggest_put(b, "push: ['refs/heads/**'], ");
+	suggest_put(b, "repos: [");
+	suggest_put_word(b, repo);
+	suggest_put(b, "]}\n");
+	if (op == SUGGEST_GIT_PUSH)
+		suggest_put(b, "    # better only the branches that it may push: refs/heads/agent/*\n");
+	if (op == SUGGEST_GIT_MAYBE)
+		suggest_put(b, "    # if this was a push, also the branches: push: [refs/heads/agent/*]\n");
+}
+
+static void
+put_http(struct buf *b, const struct policy_seen *seen)
+{
+	char text[POLICY_TEXT_MAX + 1];
+	enum suggest_git op = suggest_git(seen, text);
+
+	if (op != SUGGEST_GIT_NO) {
+		put_git(b, op, text);
+		return;
+	}
+	if (seen->websocket)
+		suggest_put(b, "    upgrade: websocket\n");
+	else if (seen->method != NULL)
+		suggest_put(b, "    methods: [%.32s]\n", seen->method);
+	if (suggest_path(seen->path, text)) {
+		suggest_put(b, "    paths: [");
+		suggest_put_word(b, text);
+		suggest_put(b, "]\n");
+	}
+	if (seen->secret)
+		suggest_put(b, "    secrets: allow\n");
+}
+
+int
+suggest_check(const char *text, bool whole, struct err *err)
+{
+	OWN(policy_freep) struct policy *p = NULL;
+	OWN(buf_free) struct buf b;
+	int r;
+
+	buf_init(&b, POLICY_FILE_MAX * 2);
+	if (!whole)
+		suggest_put(&b, "version: 1\negress:\n");
+	buf_put(&b, text, strlen(text));
+	if (buf_failed(&b))
+		return err_set(err, E2BIG, "the rules are too long");
+	r = policy_load_text("suggested", (const char *)b.data, b.len, &p, NULL, err);
+	return r == 0 ? 0 : err_wrap(err, "no rule can be written for this");
+}
+
+int
+policy_write_rule_for(const struct policy_seen *seen, char **ret_text, struct err *err)
+{
+	OWN(buf_free) struct buf b;
+	OWN(freep) char *text = NULL;
+	char host[HTTP_HOST_MAX + 16];
+	int r;
+
+	if (!suggest_can_say(seen))
+		return err_set(err, EINVAL, "no rule can be written for '%.32s %.100s'",
+		               seen->method != NULL ? seen->method : "",
+		               seen->host != NULL ? seen->host : "");
+	buf_init(&b, 16 * POLICY_TEXT_MAX);
+	suggest_host(seen, host);
+	suggest_put(&b, "  - allow: ");
+	suggest_put_word(&b, host);
+	suggest_put(&b, "\n");
+	if (seen->protocol == POLICY_HTTP)
+		put_http(&b, seen);
+	else
+		suggest_put(&b, "    protocol: %s\n", seen->protocol == POLICY_TCP ? "tcp" : "tls");
+	suggest_put_extras(&b, seen);
+	r = suggest_take(&b, &text, err);
+	r = r == 0 ? suggest_check(text, false, err) : r;
+	if (r == 0)
+		*ret_text = TAKE(text);
+	return r;
+}

@@ -1,0 +1,41 @@
+/* policy_suggest.h - writes rules for requests that were seen: for `why` and `learn`.
+ *
+ * What it writes passes `cloister policy check`. */
+#ifndef CLOISTER_POLICY_SUGGEST_H
+#define CLOISTER_POLICY_SUGGEST_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "policy/policy.h"
+
+struct err;
+
+#define POLICY_SEEN_MAX (1024 * 1024)   /* requests that one policy is written from */
+
+/* One request, as an event tells it.  All strings are borrowed; what is not known is NULL,
+ * 0 or false. */
+struct policy_seen {
+	enum policy_protocol protocol;
+	const char *method, *path;      /* POLICY_HTTP; the path with or without its query */
+	const char *host;               /* canonical name, or address */
+	uint16_t port;
+	bool plain;                     /* http://, not https:// */
+	bool websocket;
+	bool private_address;           /* the name led to a private address */
+	bool secret;                    /* its body looked like a credential */
+	uint64_t sent;                  /* bytes of its body */
+};
+
+/* The rule that allows SEEN and as little else as can be said, as an item of `egress:`
+ * ("  - allow: api.github.com\n    methods: [GET]\n..."), to be put in front of other
+ * rules.  The caller owns *ret_text. */
+int policy_write_rule_for(const struct policy_seen *seen, char **ret_text, struct err *err);
+
+/* A whole policy with comments that allows all N that were SEEN: grouped by host, port and
+ * methods; numbers and hashes in paths, and segments with many siblings, become "*".
+ * TITLE goes into the first comment ("written by `cloister learn -- npm install`").  The
+ * caller owns *ret_text. */
+int policy_write_for(const struct policy_seen *seen, size_t n, const char *title,
+                     char **ret_text, struct err *err);
+#endif

@@ -1,0 +1,23 @@
+/* policy_suggest_parts.h - shared by policy_suggest.c and policy_learn.c only. */
+#ifndef CLOISTER_POLICY_SUGGEST_PARTS_H
+#define CLOISTER_POLICY_SUGGEST_PARTS_H
+#include "policy/policy_load.h"
+#include "policy/policy_suggest.h"
+
+enum suggest_git { SUGGEST_GIT_NO, SUGGEST_GIT_MAYBE, SUGGEST_GIT_FETCH, SUGGEST_GIT_PUSH };
+
+void suggest_put(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void suggest_put_word(struct buf *b, const char *word);         /* quoted where YAML wants it */
+/* B's text, NUL-terminated; the caller owns it. */
+int suggest_take(struct buf *b, char **ret_text, struct err *err);
+/* That it loads: WHOLE, or as items of `egress`. */
+int suggest_check(const char *text, bool whole, struct err *err);
+
+bool suggest_can_say(const struct policy_seen *seen);
+void suggest_host(const struct policy_seen *seen, char ret_text[HTTP_HOST_MAX + 16]);
+enum suggest_git suggest_git(const struct policy_seen *seen,
+                             char ret_repo[POLICY_TEXT_MAX + 1]);
+bool suggest_path(const char *path, char ret_glob[POLICY_TEXT_MAX + 1]);
+/* `private` and `body: {max}`, where SEEN needs them. */
+void suggest_put_extras(struct buf *b, const struct policy_seen *seen);
+#endif

@@ -1,0 +1,162 @@
+/* policy_text.c - a rule as one line for people. */
+#include <arpa/inet.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/num.h"
+#include "policy/policy_load.h"
+
+struct line {
+	char text[POLICY_RULE_TEXT_MAX + 1];
+	size_t len;
+};
+
+__attribute__((format(printf, 2, 3))) static void
+add(struct line *line, const char *fmt, ...)
+{
+	size_t room = sizeof(line->text) - line->len;
+	va_list args;
+	int n;
+
+	va_start(args, fmt);
+	n = vsnprintf(line->text + line->len, room, fmt, args);
+	va_end(args);
+	line->len += n < 0 ? 0 : (size_t)n < room ? (size_t)n : room - 1;
+}
+
+static void
+add_list(struct line *line, const char *name, const struct policy_list *list)
+{
+	if (list->n == 0)
+		return;
+	add(line, "%s%s [", *name != '\0' ? " " : "", name);
+	for (size_t i = 0; i < list->n; i++)
+		add(line, "%s%s", i > 0 ? ", " : "", *list->at[i] != '\0' ? list->at[i] : "\"\"");
+	add(line, "]");
+}
+
+static void
+add_host(struct line *line, const struct policy_host *host)
+{
+	char text[INET6_ADDRSTRLEN];
+	bool v4;
+
+	switch (host->kind) {
+	case POLICY_HOST_NET:
+		v4 = policy_net_is_ipv4(host);
+		inet_ntop(v4 ? AF_INET : AF_INET6, host->address + (v4 ? 12 : 0), text, sizeof(text));
+		add(line, "%s%s", !v4 && host->port != 0 ? "[" : "", text);
+		if (host->bits != 128)
+			add(line, "/%d", host->bits - (v4 ? 96 : 0));
+		add(line, "%s", !v4 && host->port != 0 ? "]" : "");
+		break;
+	case POLICY_HOST_ANY:
+		add(line, "*");
+		break;
+	default:
+		add(line, "%s%s", host->kind == POLICY_HOST_LABEL ? "*." :
+		    host->kind == POLICY_HOST_UNDER ? "**." : "", host->name);
+		break;
+	}
+	if (host->port != 0)
+		add(line, ":%d", host->port);
+}
+
+static void
+add_where(struct line *line, const struct policy_rule *rule)
+{
+	static const char *const verbs[] = { "allow", "deny", "ask", "log" };
+	bool raw = rule->protocols == 1u << POLICY_TCP || rule->protocols == 1u << POLICY_TLS;
+	bool usual = true;
+
+	add(line, "%s", verbs[rule->verb]);
+	for (size_t i = 0; i < rule->n_hosts; i++) {
+		add(line, "%s", i > 0 ? ", " : " ");
+		add_host(line, &rule->hosts[i]);
+	}
+	for (size_t i = 0; i < rule->n_ports; i++)
+		usual &= rule->ports[i].last == (rule->ports[i].first == 80 ? 80 : 443) &&
+		         (rule->ports[i].first == 80 || rule->ports[i].first == 443);
+	if (!usual) {
+		add(line, " ports [");
+		for (size_t i = 0; i < rule->n_ports; i++)
+			add(line, rule->ports[i].first == rule->ports[i].last ? "%s%d" : "%s%d-%d",
+			    i > 0 ? ", " : "", rule->ports[i].first, rule->ports[i].last);
+		add(line, "]");
+	}
+	if (raw)
+		add(line, " protocol %s", rule->protocols == 1u << POLICY_TCP ? "tcp" : "tls");
+	if (rule->schemes == POLICY_SCHEME_PLAIN || rule->schemes == POLICY_SCHEME_TLS)
+		add(line, " scheme %s", rule->schemes == POLICY_SCHEME_PLAIN ? "http" : "https");
+}
+
+static void
+add_fields(struct line *line, const char *name, const struct policy_field *fields, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		add(line, " %s %s", name, fields[i].name);
+		if (fields[i].absent)
+			add(line, " absent");
+		else
+			add_list(line, "", &fields[i].globs);
+	}
+}
+
+static void
+add_git(struct line *line, const struct policy_git *git)
+{
+	if (!git->present)
+		return;
+	add(line, " git%s", git->fetch ? " fetch" : "");
+	add_list(line, "push", &git->push);
+	add(line, "%s%s", git->force ? " force" : "", git->delete ? " delete" : "");
+	add_list(line, "repos", &git->repos);
+}
+
+static void
+add_body(struct line *line, const struct policy_body *body)
+{
+	static const char *const types[] = { "query", "mutation", "subscription" };
+
+	for (size_t i = 0; i < body->n_json; i++)
+		add(line, " json %s", *body->json[i].pointer != '\0' ? body->json[i].pointer : "\"\"");
+	add_list(line, "regex", &body->regex);
+	if (body->graphql)
+		add(line, " graphql");
+	for (size_t i = 0; i < 3; i++)
+		if (body->graphql && (body->graphql_types >> i & 1) != 0)
+			add(line, " %s", types[i]);
+	add_list(line, "names", &body->graphql_names);
+	add_list(line, "jsonrpc", &body->jsonrpc_methods);
+}
+
+const char *
+policy_text_of(struct policy *p, const struct policy_rule *rule)
+{
+	struct line line = {0};
+	char size[NUM_TEXT_MAX];
+
+	add_where(&line, rule);
+	add_list(&line, "methods", &rule->methods);
+	add_list(&line, rule->grpc ? "grpc" : "paths", &rule->paths);
+	add_list(&line, "query", &rule->query);
+	add_fields(&line, "query", rule->params, rule->n_params);
+	add_fields(&line, "header", rule->headers, rule->n_headers);
+	add_list(&line, "content_type", &rule->content_types);
+	add_git(&line, &rule->git);
+	add_body(&line, &rule->body);
+	if (rule->upgrade != POLICY_UPGRADE_NO)
+		add(&line, rule->upgrade == POLICY_UPGRADE_ONLY ? " upgrade websocket" : " websocket");
+	if (rule->upload_said)
+		add(&line, " max %s", num_format_size(size, rule->upload_max));
+	add(&line, "%s%s", rule->secrets ? " secrets" : "", rule->private ? " private" : "");
+	if (line.len == sizeof(line.text) - 1) {
+		line.len -= 3;
+		/* Not in the middle of a character. */
+		while (line.len > 0 && ((unsigned char)line.text[line.len] & 0xc0) == 0x80)
+			line.len--;
+		add(&line, "...");
+	}
+	return policy_copy(p, line.text, line.len);
+}

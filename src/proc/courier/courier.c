@@ -1,0 +1,213 @@
+/* courier.c - see courier.h: what holds its parts together. */
+#include "proc/courier/courier.h"
+
+#include <assert.h>
+#include <malloc.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#include "base/err.h"
+#include "base/own.h"
+
+#define FRAME_MAX (2 * HTTP_HEAD_MAX)   /* a head as HTTP/1.1, or as a frame */
+
+/* ---- policies ---- */
+
+struct courier_policy *
+courier_policy_use(struct courier_policy *p)
+{
+	p->users++;
+	return p;
+}
+
+void
+courier_policy_release(struct courier_policy *p)
+{
+	if (p == NULL || --p->users > 0)
+		return;
+	policy_free(p->policy);
+	free(p);
+}
+
+int
+courier_set_policy(struct courier *c, struct policy *policy, struct err *err)
+{
+	struct courier_policy *p = calloc(1, sizeof(*p));
+
+	if (p == NULL) {
+		policy_free(policy);
+		return err_errno(err, "cannot take the policy");
+	}
+	p->policy = policy;
+	p->number = c->policy == NULL ? 1 : c->policy->number + 1;
+	courier_policy_release(c->policy);
+	c->policy = courier_policy_use(p);
+	c->inspect_knows = false;
+	return 0;
+}
+
+/* ---- queues ---- */
+
+void
+courier_queue(struct buf *b, const void *data, size_t len)
+{
+	/* Moving is cheap as long as what moves is less than what was read. */
+	if (b->pos > 0 && b->pos >= buf_left(b)) {
+		memmove(b->data, b->data + b->pos, buf_left(b));
+		b->len -= b->pos;
+		b->pos = 0;
+	}
+	buf_put(b, data, len);
+	/* A hole in a body would be worse than no courier. */
+	assert(!buf_failed(b));
+}
+
+/* ---- time ---- */
+
+static void
+give_memory_back(struct courier *c)
+{
+	struct exchange *ex;
+
+	while ((ex = c->spare) != NULL) {
+		c->spare = ex->next;
+		exchange_free(ex);
+	}
+	c->n_spare = 0;
+	buf_free(&c->out);
+	malloc_trim(0);
+}
+
+/* The first that is late; those that it takes along are no longer in the list. */
+static bool
+expire_one(struct courier *c)
+{
+	for (struct exchange *ex = c->exchanges; ex != NULL; ex = ex->next) {
+		if (ex->deadline_s != 0 && ex->deadline_s <= c->now_s) {
+			exchange_late(ex);
+			return true;
+		}
+	}
+	return false;
+}
+
+static void
+tick_due(void *arg)
+{
+	struct courier *c = arg;
+	bool busy;
+
+	c->now_s = loop_now_ms() / 1000;
+	while (expire_one(c))
+		;
+	busy = pool_tick(c->pool);
+	if (c->n_exchanges > 0) {
+		c->quiet_since_s = c->now_s;
+	} else if (c->quiet_since_s + COURIER_QUIET_S == c->now_s) {
+		give_memory_back(c);
+		/* Started again, it sees what the machine's resolver is now. */
+		if (resolver_is_stale(c->resolver))
+			loop_quit(c->loop);
+	}
+	if (busy || c->n_exchanges > 0 || c->quiet_since_s + COURIER_QUIET_S >= c->now_s)
+		loop_set_timer(c->loop, &c->tick, 1000);
+}
+
+void
+courier_wake(struct courier *c)
+{
+	if (c->tick.at_ms != 0)
+		return;
+	c->now_s = c->quiet_since_s = loop_now_ms() / 1000;
+	loop_set_timer(c->loop, &c->tick, 1000);
+}
+
+static void
+round_over(void *arg)
+{
+	struct courier *c = arg;
+	struct exchange *ex;
+
+	pool_round_over(c->pool);
+	while ((ex = c->over) != NULL) {
+		c->over = ex->next;
+		exchange_recycle(ex);
+	}
+	events_flush(&c->events, false);
+}
+
+void
+courier_at_round_end(struct courier *c)
+{
+	loop_at_round_end(c->loop, &c->round);
+}
+
+/* ---- beginning and end ---- */
+
+int
+courier_init(struct courier *c, struct policy *policy, bool learn, char *const *environment,
+             const char *pem, size_t pem_len, struct err *err)
+{
+	int r = courier_set_policy(c, policy, err);
+
+	c->learn = learn;
+	buf_init(&c->out, FRAME_MAX);
+	proxies_load(&c->proxies, environment);
+	if (r == 0)
+		r = tls_open(&c->tls, environment, pem, pem_len, pool_keep_session, err);
+	if (r == 0)
+		r = resolver_new(&c->resolver, err);
+	return r < 0 ? r : pool_new(c, &c->pool, err);
+}
+
+int
+courier_start(struct courier *c, struct loop *loop, int supervisor, int gate, int inspect,
+              struct err *err)
+{
+	int r = mux_new(loop, gate, &courier_gate_handler, c, &c->gate, err);
+
+	c->loop = loop;
+	c->round = (struct loop_round){ .run = round_over, .arg = c };
+	c->tick = (struct loop_timer){ .due = tick_due, .arg = c };
+	events_init(&c->events, loop, supervisor);
+	resolver_start(c->resolver, loop);
+	if (r == 0 && inspect >= 0)
+		r = mux_new(loop, inspect, &courier_inspect_handler, c, &c->inspect, err);
+	return r;
+}
+
+void
+courier_close(struct courier *c)
+{
+	struct exchange *ex;
+
+	while (c->exchanges != NULL) {
+		if (c->exchanges->note[0] == '\0')
+			memcpy(c->exchanges->note, "it was cut off", sizeof("it was cut off"));
+		exchange_over(c->exchanges);
+	}
+	if (c->events.loop != NULL)
+		events_flush(&c->events, true);
+	events_free(&c->events);
+	pool_free(c->pool);
+	while ((ex = c->over) != NULL) {
+		c->over = ex->next;
+		exchange_free(ex);
+	}
+	while ((ex = c->spare) != NULL) {
+		c->spare = ex->next;
+		exchange_free(ex);
+	}
+	if (c->loop != NULL) {
+		loop_cancel_round(c->loop, &c->round);
+		loop_cancel_timer(c->loop, &c->tick);
+	}
+	mux_free(c->gate);
+	mux_free(c->inspect);
+	resolver_free(c->resolver);
+	tls_close(&c->tls);
+	proxies_free(&c->proxies);
+	courier_policy_release(c->policy);
+	buf_free(&c->out);
+}

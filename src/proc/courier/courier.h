@@ -1,0 +1,306 @@
+/* courier.h - takes canonical requests from the gate, decides on them, and carries those
+ * that may go to the world: what its files share.
+ *
+ * Each stream of the gate (courier_gate.c) is an exchange (courier_exchange.c): a
+ * request, or a connection that is passed through.  An exchange is decided on (courier_decide.c), perhaps after
+ * its body was looked into (courier_body.c), then refused (courier_refuse.c) or given a
+ * connection (courier_pool.c, courier_upstream.c) that speaks HTTP/1.1 (courier_h1.c),
+ * HTTP/2 (courier_h2.c) or nothing in particular (courier_raw.c).  What became of it is
+ * recorded (courier_event.c).
+ *
+ * Memory that callbacks may still hold - exchanges and connections - is given back when
+ * the loop's round ends; until then it says that it is over. */
+#ifndef CLOISTER_COURIER_H
+#define CLOISTER_COURIER_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "http/http_head.h"
+#include "inspect/inspect.h"
+#include "ipc/egress_channel.h"
+#include "loop/loop.h"
+#include "policy/policy.h"
+#include "proc/courier/courier_event.h"
+#include "proc/courier/courier_proxy.h"
+#include "proc/courier/courier_resolve.h"
+#include "proc/courier/courier_tls.h"
+
+struct origin;
+struct upstream;
+struct pool;
+
+/* In seconds. */
+#define COURIER_ANSWER_S 300            /* to the head of the answer: models think long */
+#define COURIER_IDLE_S 300              /* between two pieces of a body */
+#define COURIER_RAW_IDLE_S 3600
+#define COURIER_QUEUE_S 60              /* to a connection, while there are too many */
+#define COURIER_INSPECT_S 30
+
+#define COURIER_DRAIN_MAX (4 * 1024 * 1024) /* of a request that was answered early */
+#define COURIER_SPARE_MAX 64            /* exchanges kept to be used again */
+#define COURIER_QUIET_S 2               /* without any, their memory is given back */
+#define COURIER_KEPT_FRAME (8 * 1024)   /* and the memory that each of them keeps */
+#define COURIER_PENDING_MAX (4 * 1024 * 1024) /* of an answer, that the gate does not take */
+#define COURIER_NOTE_MAX 384
+#define COURIER_HELD_MAX ((size_t)64 * 1024 * 1024)     /* of one body, whatever rules say */
+#define COURIER_HELD_ALL ((size_t)256 * 1024 * 1024)    /* of all */
+#define COURIER_TAIL_MS 20              /* how long the end of a stream is held back */
+#define COURIER_IN_SIZE (64 * 1024)     /* read from a connection at once */
+
+/* A policy, as long as an exchange goes by it. */
+struct courier_policy {
+	struct policy *policy;
+	uint32_t number;
+	size_t users;
+};
+
+/* Why an allowed request came to nothing.  Strings but NOTE are static. */
+struct courier_failure {
+	uint16_t status;                /* 502, 504; 403 if that is a refusal */
+	const char *why;                /* as in events: "unreachable" */
+	const char *error;              /* "upstream unreachable" */
+	char note[COURIER_NOTE_MAX];    /* one sentence */
+};
+
+enum exchange_kind { EXCHANGE_HTTP, EXCHANGE_TCP, EXCHANGE_TLS };
+enum exchange_step {
+	STEP_HOLD,                      /* its body is looked into; nothing goes out */
+	STEP_WAIT,                      /* for a connection */
+	STEP_SENT,                      /* on a connection */
+	STEP_RAW,                       /* on a connection, bytes both ways */
+	STEP_DRAIN,                     /* answered: what else comes is thrown away */
+	STEP_OVER,
+};
+
+struct exchange {
+	struct courier *courier;
+	struct mux_stream *stream;      /* NULL once it is over */
+	struct exchange *next, **at;    /* of all; then of those to be used again */
+	struct exchange *wait_next;     /* in its origin's queue */
+	struct exchange *up_next;       /* on its HTTP/2 connection */
+	struct origin *origin;          /* STEP_WAIT */
+	struct upstream *upstream;      /* STEP_SENT, STEP_RAW; tunnels also in STEP_WAIT */
+	enum exchange_kind kind;
+	enum exchange_step step;
+	uint64_t deadline_s;            /* on the courier's clock; 0: none */
+	uint64_t began_ms, first_ms;    /* FIRST_MS: of the answer's head; 0: none yet */
+
+	/* What is asked for. */
+	struct buf frame;               /* as it came from the gate */
+	size_t head_at;                 /* where the head is in it */
+	uint16_t port;
+	enum http_scheme scheme;
+	enum egress_via via;
+	uint32_t version;
+	struct http_text method, path;  /* in FRAME; path with its query */
+	uint64_t length;
+	bool has_body, is_head, is_upgrade, is_grpc, expects;
+
+	/* What was decided. */
+	struct courier_policy *policy;
+	struct policy_decision decision;
+	struct policy_logged logged;
+	bool learned;                   /* no rule allows it, but it is only watched */
+	bool recorded, refused;
+	const char *why;                /* as in events, or NULL */
+
+	/* The request's body. */
+	struct buf body;                /* not yet sent on; POS is where */
+	size_t body_free;               /* of it, the gate has its credit back */
+	uint64_t came, sent, drained;   /* bytes from the gate; sent on; thrown away */
+	bool came_all, sent_all;
+	struct buf trailers;            /* encoded; empty if there are none */
+	bool scans;                     /* plain: looked at as it passes */
+	bool holds_back;                /* the last of it, until it is known to be harmless */
+	size_t n_tail;
+	struct loop_timer tail_timer;
+
+	/* The same, held to be looked into. */
+	struct mux_stream *inspect;
+	uint32_t inspect_wanted;
+	uint32_t inspect_policy;        /* the number of the policy that it was given */
+	size_t inspect_at;              /* of BODY */
+	bool inspect_ended;
+	uint32_t inspect_result;
+	unsigned char *fits;            /* what was found */
+	size_t n_fits, n_held;
+
+	/* The answer. */
+	uint16_t status;                /* of the last head; 0: none yet */
+	bool answered, bodiless;        /* that head was a final one; and was all */
+	struct buf pending;             /* of its body, that the gate does not take yet */
+	struct buf end;                 /* EGRESS_END's, if it has to wait for PENDING */
+	uint64_t received;
+	bool ending, ended;             /* the end is known; was sent */
+
+	/* The connection's. */
+	bool retried;                   /* once is enough */
+	bool upstream_ended;            /* raw: the server has half-closed */
+	int32_t h2_id;
+	bool h2_deferred;               /* waits for more of BODY */
+	size_t h2_unconsumed;           /* of PENDING, the server has no credit back for it */
+
+	/* Large, and not cleared for each exchange: */
+	char host[HTTP_HOST_MAX + 1];
+	char note[COURIER_NOTE_MAX];    /* one sentence for people, or "" */
+	char inspect_what[128];
+	struct secrets_scan scan;       /* with SCANS */
+	unsigned char tail[SECRETS_TAIL];
+};
+
+struct courier {
+	struct loop *loop;
+	struct mux *gate, *inspect;
+	struct loop_source supervisor;
+	struct events events;
+	struct courier_policy *policy;
+	bool learn;
+	bool inspect_knows;             /* the policy was sent there */
+	size_t held;                    /* see COURIER_HELD_ALL */
+
+	struct proxies proxies;
+	struct resolver *resolver;
+	struct tls tls;
+	struct pool *pool;
+
+	struct exchange *exchanges;     /* all that are not over */
+	struct exchange *over, *spare;
+	size_t n_exchanges, n_spare;
+	struct loop_round round;        /* when it ends */
+	struct loop_timer tick;         /* once a second, while there is something to watch */
+	uint64_t now_s, quiet_since_s;
+
+	struct http_head head;          /* the request that is being dealt with: */
+	const struct exchange *head_of;
+	struct buf out;                 /* a frame, or what goes to a server */
+	unsigned char in[COURIER_IN_SIZE];
+};
+
+/* ---- courier.c ---- */
+
+/* Everything but what needs the descriptors.  POLICY becomes the courier's. */
+int courier_init(struct courier *c, struct policy *policy, bool learn,
+                 char *const *environment, const char *pem, size_t pem_len, struct err *err);
+/* On the three channels; INSPECT may be -1. */
+int courier_start(struct courier *c, struct loop *loop, int supervisor, int gate, int inspect,
+                  struct err *err);
+void courier_close(struct courier *c);
+/* POLICY, which becomes the courier's, is what new exchanges go by. */
+int courier_set_policy(struct courier *c, struct policy *policy, struct err *err);
+
+/* There is something to watch the time of. */
+void courier_wake(struct courier *c);
+/* Something is to be done when the round ends. */
+void courier_at_round_end(struct courier *c);
+/* Behind what is unread in B; there must be room. */
+void courier_queue(struct buf *b, const void *data, size_t len);
+struct courier_policy *courier_policy_use(struct courier_policy *p);
+void courier_policy_release(struct courier_policy *p);
+
+/* ---- courier_gate.c ---- */
+
+extern const struct mux_handler courier_gate_handler;
+
+/* ---- courier_exchange.c ---- */
+
+/* On the stream ID, which the gate has opened; NULL when there are too many. */
+struct exchange *exchange_new(struct courier *c, uint32_t id, enum exchange_kind kind);
+/* The head of EX's request, until the next one is asked for; it may be changed. */
+struct http_head *exchange_head(struct exchange *ex);
+/* A head from the server, or our own; its fields may be changed.  After a final one without
+ * a body the answer has ended.  False: it was not fit to be sent on, and EX failed. */
+bool exchange_respond(struct exchange *ex, struct http_head *head, bool has_body);
+/* Bytes of the answer's body.  What the gate does not take is kept: the caller pauses
+ * while exchange_is_full(), until it is resumed. */
+void exchange_give(struct exchange *ex, const void *data, size_t len);
+bool exchange_is_full(const struct exchange *ex);
+/* The same without a copy: as mux_reserve() and mux_commit(). */
+unsigned char *exchange_reserve(struct exchange *ex, size_t *ret_room);
+void exchange_commit(struct exchange *ex, size_t len);
+/* The answer (or the server's side of raw bytes) is complete. */
+void exchange_end(struct exchange *ex, const struct http_field *trailers, size_t n);
+/* LEN bytes of ex->body have gone on. */
+void exchange_took(struct exchange *ex, size_t len);
+/* The server is through with it: what is left is between the gate and us. */
+void exchange_detach(struct exchange *ex);
+/* Over, whatever has been said: RESET, unless the answer is complete. */
+void exchange_reset(struct exchange *ex, enum egress_reset why);
+void exchange_over(struct exchange *ex);
+/* Sign of life. */
+void exchange_touch(struct exchange *ex, uint64_t seconds);
+/* Answer the gate's question about a connection; with EGRESS_TUNNEL its bytes follow. */
+void exchange_routed(struct exchange *ex, enum egress_routed routed, const char *reason);
+/* Its time is up. */
+void exchange_late(struct exchange *ex);
+/* The gate takes bytes again. */
+void exchange_writable(struct exchange *ex);
+void exchange_free(struct exchange *ex);
+/* Those that are over are to be used again. */
+void exchange_recycle(struct exchange *ex);
+
+/* ---- courier_decide.c ---- */
+
+/* Answer the gate; NAME is the agent's own, and perhaps no host's. */
+void courier_resolve_name(struct courier *c, uint32_t id, const char *name, bool is_host);
+/* HOST and PORT are those of the connection that it came on. */
+void exchange_decide(struct exchange *ex, const char *host, uint16_t port);
+/* The body was looked into: decide again. */
+void exchange_decide_body(struct exchange *ex, const unsigned char *fits, size_t n);
+/* Refuse, unless it is allowed: then true. */
+bool exchange_settle(struct exchange *ex);
+/* A new connection that looks like LOOKS: what is to be done with it. */
+void exchange_route(struct exchange *ex, enum egress_looks looks, const char *sni);
+/* The rule that lets it go; rules before it may still deny addresses. */
+int exchange_rule(const struct exchange *ex);
+bool courier_is_doh(const char *host, const struct http_head *head);
+
+/* ---- courier_body.c ---- */
+
+extern const struct mux_handler courier_inspect_handler;
+
+/* How the body is to be dealt with, as was decided.  False: EX is refused, or held. */
+bool exchange_prepare_body(struct exchange *ex, const struct http_head *head);
+void exchange_body(struct exchange *ex, const unsigned char *data, size_t len);
+void exchange_body_end(struct exchange *ex);
+void exchange_drop_body(struct exchange *ex);
+/* Nothing of it goes on any more, nor comes back from a server; what still comes is thrown
+ * away. */
+void exchange_drain(struct exchange *ex);
+
+/* ---- courier_refuse.c ---- */
+
+/* 403 (or STATUS) with a body that says why; recorded.  WHY is as in events, REASON for
+ * people (NULL: the rule's, or what WHY means). */
+void exchange_refuse(struct exchange *ex, const char *why, const char *reason);
+void exchange_refuse_with(struct exchange *ex, uint16_t status, const char *why,
+                          const char *reason);
+/* The server's fault, or the network's.  If the answer has begun: a reset. */
+void exchange_fail(struct exchange *ex, const struct courier_failure *failure);
+void courier_failure_set(struct courier_failure *f, uint16_t status, const char *why,
+                         const char *error, const char *format, ...)
+	__attribute__((format(printf, 5, 6)));
+
+/* ---- courier_record.c ---- */
+
+/* EX, as it is now; once only. */
+void exchange_record(struct exchange *ex);
+void courier_record_name(struct courier *c, const char *name, bool permitted);
+
+/* ---- courier_pool.c ---- */
+
+int pool_new(struct courier *c, struct pool **ret_pool, struct err *err);
+void pool_free(struct pool *pool);
+/* What tls_open() is to call. */
+void pool_keep_session(void *origin, SSL_SESSION *session);
+/* Put EX on a connection, or in the queue for one. */
+void pool_send(struct exchange *ex);
+/* EX no longer waits. */
+void pool_forget(struct exchange *ex);
+/* Close what has been idle for long, and let time-outs happen.  Returns whether there is
+ * anything left to watch. */
+bool pool_tick(struct pool *pool);
+void pool_round_over(struct pool *pool);
+/* A connection of EX's own, for raw bytes. */
+void pool_connect(struct exchange *ex);
+#endif

@@ -1,0 +1,465 @@
+/* courier_body.c - request bodies on their way: looked at for secrets as they pass, or
+ * held until cloister-inspect has looked into them. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/own.h"
+#include "ipc/inspect_channel.h"
+#include "proc/courier/courier_upstream.h"
+
+/* ---- on ---- */
+
+/* LEN bytes may go; what the server does not take waits in ex->body.  False: the server
+ * is gone, and EX takes no body any more. */
+static bool
+pass_on(struct exchange *ex, const unsigned char *data, size_t len)
+{
+	size_t taken = 0;
+
+	if ((ex->step == STEP_SENT || ex->step == STEP_RAW) && buf_left(&ex->body) == 0)
+		taken = ex->upstream->kind->send(ex->upstream, ex, data, len);
+	if (ex->step == STEP_OVER || ex->step == STEP_DRAIN)
+		return false;
+	if (taken > 0) {
+		ex->sent += taken;
+		mux_consumed(ex->stream, taken);
+		exchange_touch(ex, ex->step == STEP_RAW ? COURIER_RAW_IDLE_S : COURIER_ANSWER_S);
+	}
+	if (taken == len)
+		return true;
+	courier_queue(&ex->body, data + taken, len - taken);
+	if (ex->step == STEP_SENT || ex->step == STEP_RAW)
+		ex->upstream->kind->more(ex->upstream, ex);
+	return ex->step != STEP_OVER && ex->step != STEP_DRAIN;
+}
+
+static void
+let_tail_go(struct exchange *ex)
+{
+	unsigned char tail[SECRETS_TAIL];
+	size_t n = ex->n_tail;
+
+	memcpy(tail, ex->tail, n);
+	ex->n_tail = 0;
+	if (n > 0)
+		(void)pass_on(ex, tail, n);
+}
+
+static void
+tail_is_due(void *arg)
+{
+	let_tail_go(arg);
+}
+
+/* A secret that lies across two pieces must not be half gone when it is found. */
+static void
+pass_but_tail(struct exchange *ex, const unsigned char *data, size_t len)
+{
+	unsigned char first[SECRETS_TAIL];
+	size_t all = ex->n_tail + len, go = all > SECRETS_TAIL ? all - SECRETS_TAIL : 0;
+	size_t of_tail = go < ex->n_tail ? go : ex->n_tail, of_data = go - of_tail;
+
+	memcpy(first, ex->tail, of_tail);
+	ex->n_tail -= of_tail;
+	memmove(ex->tail, ex->tail + of_tail, ex->n_tail);
+	if ((of_tail > 0 && !pass_on(ex, first, of_tail)) ||
+	    (of_data > 0 && !pass_on(ex, data, of_data)))
+		return;
+	memcpy(ex->tail + ex->n_tail, data + of_data, len - of_data);
+	ex->n_tail += len - of_data;
+	/* Nothing can follow; or who waits for an answer to what it has sent so far must get
+	 * it. */
+	if (ex->came == ex->length)
+		let_tail_go(ex);
+	else if (ex->length == HTTP_LENGTH_UNKNOWN)
+		loop_set_timer(ex->courier->loop, &ex->tail_timer, COURIER_TAIL_MS);
+}
+
+/* False: it was refused. */
+static bool
+scan(struct exchange *ex, const unsigned char *data, size_t len)
+{
+	const char *found = secrets_find(&ex->scan, data, len);
+	char reason[160];
+
+	if (found == NULL)
+		return true;
+	snprintf(reason, sizeof(reason), "the body carries what looks like a credential (%s)", found);
+	if (ex->courier->learn) {
+		snprintf(ex->note, sizeof(ex->note), "%s", reason);
+		ex->learned = true;
+		ex->scans = false;
+		return true;
+	}
+	exchange_refuse(ex, "secret", reason);
+	return false;
+}
+
+static void
+stream(struct exchange *ex, const unsigned char *data, size_t len)
+{
+	if (ex->came > ex->decision.upload_max) {
+		exchange_refuse(ex, "too-large", NULL);
+		return;
+	}
+	if (ex->scans && !scan(ex, data, len))
+		return;
+	if (ex->holds_back)
+		pass_but_tail(ex, data, len);
+	else
+		(void)pass_on(ex, data, len);
+}
+
+/* ---- held ---- */
+
+static void
+feed_inspect(struct exchange *ex)
+{
+	struct courier *c = ex->courier;
+
+	if (ex->inspect == NULL)
+		return;
+	if (ex->inspect_at < ex->body.len)
+		ex->inspect_at += mux_send_data(ex->inspect, ex->body.data + ex->inspect_at,
+		                                ex->body.len - ex->inspect_at);
+	if (ex->came_all && ex->inspect_at == ex->body.len && !ex->inspect_ended) {
+		mux_send(c->inspect, ex->inspect->id, INSPECT_END, NULL);
+		ex->inspect_ended = true;
+	}
+}
+
+static void
+hold(struct exchange *ex, const unsigned char *data, size_t len)
+{
+	struct courier *c = ex->courier;
+
+	if (ex->came > ex->decision.held_max || ex->came > COURIER_HELD_MAX ||
+	    len > COURIER_HELD_ALL - c->held) {
+		exchange_refuse(ex, "too-large", "the body is too large to be looked into");
+		return;
+	}
+	buf_put(&ex->body, data, len);
+	if (buf_failed(&ex->body)) {
+		exchange_refuse(ex, "too-large", "there is no memory to look into the body");
+		return;
+	}
+	ex->body_free += len;
+	ex->n_held += len;
+	c->held += len;
+	mux_consumed(ex->stream, len);
+	exchange_touch(ex, COURIER_IDLE_S);
+	feed_inspect(ex);
+}
+
+static void
+send_policy(struct courier *c)
+{
+	OWN(buf_free) struct buf policy, piece;
+	size_t n;
+
+	buf_init(&policy, POLICY_ENCODED_MAX);
+	buf_init(&piece, MUX_FRAME_MAX);
+	policy_put(&policy, c->policy->policy);
+	while ((n = buf_left(&policy)) > 0) {
+		if (n > MUX_FRAME_MAX - 4)
+			n = MUX_FRAME_MAX - 4;
+		buf_reset(&piece);
+		buf_put_u32(&piece, n < buf_left(&policy));
+		buf_put(&piece, policy.data + policy.pos, n);
+		policy.pos += n;
+		mux_send(c->inspect, 0, INSPECT_POLICY, &piece);
+	}
+	c->inspect_knows = true;
+}
+
+static void
+put_text(struct buf *b, struct http_text text)
+{
+	buf_put_u32(b, (uint32_t)text.len);
+	buf_put(b, text.at, text.len);
+	buf_put(b, "", 1);
+}
+
+/* False: it was refused. */
+static bool
+ask_inspect(struct exchange *ex)
+{
+	struct courier *c = ex->courier;
+	const struct http_head *head = exchange_head(ex);
+
+	ex->inspect = c->inspect == NULL ? NULL : mux_open(c->inspect, ex);
+	if (ex->inspect == NULL) {
+		exchange_refuse(ex, "unreadable", "nobody is there to look into the body");
+		return false;
+	}
+	if (!c->inspect_knows)
+		send_policy(c);
+	ex->inspect_at = 0;
+	ex->inspect_ended = false;
+	ex->inspect_policy = c->policy->number;
+	buf_reset(&c->out);
+	put_text(&c->out, head->method);
+	put_text(&c->out, head->path);
+	put_text(&c->out, http_head_get(head, "content-type"));
+	put_text(&c->out, http_head_get(head, "content-encoding"));
+	buf_put_u32(&c->out, ex->inspect_wanted);
+	mux_send(c->inspect, ex->inspect->id, INSPECT_BODY, &c->out);
+	return true;
+}
+
+/* The client waits for this before it sends the body that we want to see. */
+static void
+send_continue(struct exchange *ex)
+{
+	struct http_head head = { .status = 100 };
+
+	if (ex->expects)
+		(void)exchange_respond(ex, &head, false);
+	ex->status = 0;
+}
+
+static bool
+is_packed(const struct http_head *head)
+{
+	struct http_text coding = http_head_get(head, "content-encoding");
+
+	return coding.len > 0 && !http_text_is_nocase(coding, "identity");
+}
+
+static bool
+is_grpc(const struct http_head *head)
+{
+	struct http_text type = http_head_get(head, "content-type");
+
+	return type.len >= 16 && strncasecmp(type.at, "application/grpc", 16) == 0;
+}
+
+bool
+exchange_prepare_body(struct exchange *ex, const struct http_head *head)
+{
+	const struct policy_decision *d = &ex->decision;
+	bool secrets = d->must_look && !d->may_carry_secrets && ex->has_body;
+	bool learn = ex->courier->learn;
+
+	ex->tail_timer = (struct loop_timer){ .due = tail_is_due, .arg = ex };
+	if (!d->needs_body && !(secrets && is_packed(head) && !learn)) {
+		ex->scans = secrets && !is_packed(head);
+		if (ex->scans)
+			ex->scan = (struct secrets_scan){0};
+		/* Messages of both sides take turns in gRPC: none of it can wait. */
+		ex->holds_back = ex->scans && !learn && !is_grpc(head);
+		return true;
+	}
+	if (ex->length != HTTP_LENGTH_UNKNOWN && ex->length > d->held_max) {
+		exchange_refuse(ex, "too-large", "the body is too large to be looked into");
+		return false;
+	}
+	/* Which rule it will be, and whether that one permits secrets, the body decides. */
+	ex->inspect_wanted = INSPECT_SECRETS | (d->needs_body ? INSPECT_RULES : 0u);
+	ex->body.max = COURIER_HELD_MAX + 4 * MUX_WINDOW;
+	ex->step = STEP_HOLD;
+	exchange_touch(ex, COURIER_IDLE_S);
+	if (!ask_inspect(ex))
+		return false;
+	send_continue(ex);
+	if (ex->came_all || !ex->has_body)
+		feed_inspect(ex);
+	return false;
+}
+
+/* ---- what the gate sends ---- */
+
+/* For everything that has come, wherever it is now. */
+static void
+give_credit(struct exchange *ex)
+{
+	mux_consumed(ex->stream, MUX_WINDOW - ex->stream->may_receive - ex->stream->unreturned);
+}
+
+void
+exchange_body(struct exchange *ex, const unsigned char *data, size_t len)
+{
+	switch (ex->step) {
+	case STEP_HOLD:
+		hold(ex, data, len);
+		break;
+	case STEP_WAIT:
+	case STEP_SENT:
+		stream(ex, data, len);
+		break;
+	case STEP_RAW:
+		(void)pass_on(ex, data, len);
+		break;
+	case STEP_DRAIN:
+		ex->drained += len;
+		if (ex->drained > COURIER_DRAIN_MAX && ex->ended)
+			exchange_reset(ex, EGRESS_RESET_DONE);
+		else
+			give_credit(ex);
+		break;
+	case STEP_OVER:
+		break;
+	}
+}
+
+void
+exchange_body_end(struct exchange *ex)
+{
+	ex->came_all = true;
+	switch (ex->step) {
+	case STEP_HOLD:
+		exchange_touch(ex, COURIER_INSPECT_S);
+		feed_inspect(ex);
+		break;
+	case STEP_WAIT:
+		let_tail_go(ex);
+		break;
+	case STEP_SENT:
+	case STEP_RAW:
+		loop_cancel_timer(ex->courier->loop, &ex->tail_timer);
+		let_tail_go(ex);
+		if (ex->upstream != NULL && ex->upstream->step == UP_READY)
+			ex->upstream->kind->more(ex->upstream, ex);
+		break;
+	case STEP_DRAIN:
+		if (ex->ended)
+			exchange_over(ex);
+		break;
+	case STEP_OVER:
+		break;
+	}
+}
+
+void
+exchange_drop_body(struct exchange *ex)
+{
+	struct courier *c = ex->courier;
+
+	loop_cancel_timer(c->loop, &ex->tail_timer);
+	if (ex->inspect != NULL) {
+		mux_send(c->inspect, ex->inspect->id, INSPECT_DROP, NULL);
+		mux_close(TAKE(ex->inspect));
+	}
+	ex->n_tail = 0;
+	ex->body_free = 0;
+	buf_free(&ex->body);
+	free(TAKE(ex->fits));
+	c->held -= ex->n_held;
+	ex->n_held = 0;
+}
+
+void
+exchange_drain(struct exchange *ex)
+{
+	exchange_detach(ex);
+	exchange_drop_body(ex);
+	ex->step = STEP_DRAIN;
+	exchange_touch(ex, COURIER_IDLE_S);
+	if (ex->has_body && !ex->came_all)
+		give_credit(ex);
+}
+
+/* ---- what was found ---- */
+
+/* The body was looked into: all of it, or nothing of the rest could change anything. */
+static void
+judge(struct exchange *ex)
+{
+	const struct policy_decision *d = &ex->decision;
+	char reason[256];
+	bool looked;
+
+	if (ex->inspect_wanted & INSPECT_RULES) {
+		/* The rules have changed in between, and with them what the bits mean. */
+		if (ex->inspect_policy != ex->policy->number) {
+			exchange_refuse(ex, "unreadable", "the policy changed while the body was looked into");
+			return;
+		}
+		if (ex->n_fits * 8 < policy_n_rules(ex->policy->policy)) {
+			snprintf(reason, sizeof(reason), "the body cannot be looked into: %s",
+			         ex->inspect_what);
+			exchange_refuse(ex, "unreadable", reason);
+			return;
+		}
+		exchange_decide_body(ex, ex->fits, ex->n_fits);
+		if (!exchange_settle(ex))
+			return;
+	}
+	looked = d->must_look && !d->may_carry_secrets;
+	if (looked && ex->inspect_result != INSPECT_CLEAN) {
+		snprintf(reason, sizeof(reason), ex->inspect_result == INSPECT_SECRET
+		         ? "the body carries what looks like a credential (%s)"
+		         : "the body cannot be looked into: %s", ex->inspect_what);
+		exchange_refuse(ex, ex->inspect_result == INSPECT_SECRET ? "secret" : "unreadable",
+		                reason);
+		return;
+	}
+	pool_send(ex);
+}
+
+static int
+take_result(struct exchange *ex, struct buf *body)
+{
+	const char *what;
+	uint32_t n;
+
+	if (buf_get_u32(body, &ex->inspect_result) < 0 || buf_get_str(body, &what) < 0 ||
+	    buf_get_u32(body, &n) < 0 || buf_left(body) != n ||
+	    ex->inspect_result > INSPECT_UNREADABLE || n > POLICY_RULES_MAX / 8)
+		return -EBADMSG;
+	snprintf(ex->inspect_what, sizeof(ex->inspect_what), "%s", what);
+	/* None is not the same as not looked at. */
+	ex->fits = calloc(1, (size_t)n + 1);
+	if (ex->fits == NULL)
+		return -ENOMEM;
+	memcpy(ex->fits, body->data + body->pos, n);
+	ex->n_fits = n;
+	mux_close(TAKE(ex->inspect));
+	judge(ex);
+	return 0;
+}
+
+static int
+inspect_frame(void *arg, uint32_t id, struct mux_stream *stream, uint32_t type,
+              struct buf *body)
+{
+	(void)arg;
+	(void)id;
+	if (type != INSPECT_RESULT)
+		return -EBADMSG;
+	return stream == NULL ? 0 : take_result(stream->arg, body);
+}
+
+static int
+inspect_data(void *arg, struct mux_stream *stream, const unsigned char *data, size_t len)
+{
+	(void)arg;
+	(void)stream;
+	(void)data;
+	(void)len;
+	return -EBADMSG;
+}
+
+static void
+inspect_writable(void *arg, struct mux_stream *stream)
+{
+	(void)arg;
+	feed_inspect(stream->arg);
+}
+
+/* The three of them live and die together. */
+static void
+inspect_ended(void *arg, int error)
+{
+	struct courier *c = arg;
+
+	(void)error;
+	loop_quit(c->loop);
+}
+
+const struct mux_handler courier_inspect_handler = {
+	.frame = inspect_frame, .data = inspect_data, .writable = inspect_writable,
+	.ended = inspect_ended,
+};

@@ -1,0 +1,236 @@
+/* courier_decide.c - decides on exactly what will be sent. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/own.h"
+#include "cell/cell_net.h"
+#include "proc/courier/courier_upstream.h"
+
+/* Resolvers over HTTPS, where names would be asked for that no rule mentions. */
+static const char *const doh_hosts[] = {
+	"1dot1dot1dot1.cloudflare-dns.com", "chrome.cloudflare-dns.com", "cloudflare-dns.com",
+	"dns.adguard-dns.com", "dns.adguard.com", "dns.alidns.com", "dns.cloudflare.com",
+	"dns.google", "dns.google.com", "dns.mullvad.net", "dns.nextdns.io", "dns.quad9.net",
+	"dns.sb", "dns.switch.ch", "dns10.quad9.net", "dns11.quad9.net", "dns64.dns.google",
+	"dns9.quad9.net", "dnsforge.de", "doh.applied-privacy.net", "doh.cleanbrowsing.org",
+	"doh.dns.sb", "doh.familyshield.opendns.com", "doh.libredns.gr", "doh.mullvad.net",
+	"doh.opendns.com", "doh.pub", "doh.sandbox.opendns.com", "doh.tiar.app",
+	"doh.umbrella.com", "doh.xfinity.com", "family.cloudflare-dns.com", "freedns.controld.com",
+	"mozilla.cloudflare-dns.com", "one.one.one.one", "ordns.he.net",
+	"private.canadianshield.cira.ca", "security.cloudflare-dns.com", "unfiltered.adguard-dns.com",
+	"8.8.8.8", "8.8.4.4", "1.1.1.1", "1.0.0.1", "9.9.9.9",
+};
+static const char *const doh_types[] = {
+	"application/dns-message", "application/dns-json", "application/dns-udpwireformat",
+	"application/oblivious-dns-message",
+};
+
+static bool
+has_word(struct http_text text, const char *word)
+{
+	size_t len = strlen(word);
+
+	for (size_t i = 0; i + len <= text.len; i++)
+		if (strncasecmp(text.at + i, word, len) == 0)
+			return true;
+	return false;
+}
+
+bool
+courier_is_doh(const char *host, const struct http_head *head)
+{
+	static const char path[] = "/dns-query";
+	const size_t len = sizeof(path) - 1;
+
+	for (size_t i = 0; i < ARRAY_LEN(doh_hosts); i++)
+		if (strcmp(host, doh_hosts[i]) == 0)
+			return true;
+	for (size_t i = 0; i < ARRAY_LEN(doh_types); i++)
+		if (has_word(http_head_get(head, "content-type"), doh_types[i]) ||
+		    has_word(http_head_get(head, "accept"), doh_types[i]))
+			return true;
+	/* Wherever it is: /dns-query?dns=AAAB... */
+	for (size_t i = 0; i + len < head->path.len; i++)
+		if (memcmp(head->path.at + i, path, len) == 0 && head->path.at[i + len] == '?' &&
+		    has_word((struct http_text){ head->path.at + i + len, head->path.len - i - len },
+		             "dns="))
+			return true;
+	return false;
+}
+
+/* ---- names ---- */
+
+void
+courier_resolve_name(struct courier *c, uint32_t id, const char *name, bool is_host)
+{
+	bool permitted = is_host && (c->learn || policy_mentions_host(c->policy->policy, name));
+
+	courier_record_name(c, name, permitted);
+	buf_reset(&c->out);
+	buf_put_u32(&c->out, permitted);
+	mux_send(c->gate, id, EGRESS_RESOLVED, &c->out);
+}
+
+/* ---- requests ---- */
+
+int
+exchange_rule(const struct exchange *ex)
+{
+	return ex->learned ? 0 : ex->decision.rule;
+}
+
+/* While it is only watched, everything goes; but what is private stays so. */
+static void
+learn(struct exchange *ex)
+{
+	struct policy_decision *d = &ex->decision;
+
+	d->upload_max = UINT64_MAX;
+	if (d->verdict == POLICY_ALLOW && !d->needs_body)
+		return;
+	ex->learned = true;
+	*d = (struct policy_decision){
+		.verdict = POLICY_ALLOW, .rule = -1, .upload_max = UINT64_MAX,
+		.may_use_private = d->may_use_private && d->verdict != POLICY_DENY,
+		.must_look = true,
+	};
+}
+
+static void
+decide(struct exchange *ex, const struct http_head *head, const unsigned char *fits, size_t n)
+{
+	static const enum policy_protocol protocols[] = { POLICY_HTTP, POLICY_TCP, POLICY_TLS };
+	struct policy_request req = { .protocol = protocols[ex->kind], .head = head,
+	                              .host = ex->host, .port = ex->port, .body_fits = fits,
+	                              .n_body_fits = n };
+
+	policy_decide(ex->policy->policy, &req, &ex->decision, &ex->logged);
+	if (ex->courier->learn)
+		learn(ex);
+}
+
+bool
+exchange_settle(struct exchange *ex)
+{
+	const struct policy_decision *d = &ex->decision;
+
+	if (d->verdict == POLICY_ALLOW)
+		return true;
+	if (d->verdict == POLICY_ASK)
+		exchange_refuse(ex, "ask", NULL);
+	else if (d->too_large)
+		exchange_refuse(ex, "too-large", NULL);
+	else
+		exchange_refuse(ex, d->rule >= 0 ? "rule" : "no-rule", NULL);
+	return false;
+}
+
+void
+exchange_decide(struct exchange *ex, const char *host, uint16_t port)
+{
+	const struct http_head *head = exchange_head(ex);
+	char reason[2 * HTTP_HOST_MAX + 128];
+
+	ex->recorded = false;
+	if (strcmp(host, ex->host) != 0 || port != ex->port) {
+		snprintf(reason, sizeof(reason), "the connection was opened to %s:%u, but the request "
+		         "is for %s:%u", host, port, ex->host, ex->port);
+		exchange_refuse_with(ex, ex->version == 20 ? 421 : 403, "mismatch", reason);
+		return;
+	}
+	if (courier_is_doh(ex->host, head)) {
+		exchange_refuse(ex, "doh", NULL);
+		return;
+	}
+	decide(ex, head, NULL, 0);
+	if (!ex->decision.needs_body && !exchange_settle(ex))
+		return;
+	if (exchange_prepare_body(ex, head))
+		pool_send(ex);
+}
+
+void
+exchange_decide_body(struct exchange *ex, const unsigned char *fits, size_t n)
+{
+	decide(ex, exchange_head(ex), fits, n);
+}
+
+/* ---- connections ---- */
+
+static void
+route_answer(struct exchange *ex, enum egress_routed routed)
+{
+	ex->recorded = true;            /* what is decided later is recorded then */
+	exchange_routed(ex, routed, "");
+	exchange_over(ex);
+}
+
+/* Raw bytes, if a rule says so. */
+static void
+route_raw(struct exchange *ex, enum exchange_kind kind)
+{
+	ex->kind = kind;
+	decide(ex, NULL, NULL, 0);
+	if (exchange_settle(ex))
+		pool_connect(ex);
+}
+
+static void
+route_tls(struct exchange *ex, enum policy_route route, const char *sni)
+{
+	char reason[2 * HTTP_HOST_MAX + 128];
+
+	ex->kind = EXCHANGE_TLS;
+	if (sni[0] != '\0' && strcmp(sni, ex->host) != 0) {
+		snprintf(reason, sizeof(reason), "the connection was opened to %s, but its TLS is for %s",
+		         ex->host, sni);
+		exchange_refuse(ex, "mismatch", reason);
+	} else if (route != POLICY_ROUTE_TLS) {
+		route_answer(ex, EGRESS_SPEAK);
+	} else if (sni[0] == '\0' && !ex->courier->learn) {
+		exchange_refuse(ex, "mismatch", "TLS is passed through by the name that it asks for, and "
+		                "this one asks for none");
+	} else {
+		route_raw(ex, EXCHANGE_TLS);
+	}
+}
+
+static void
+route_other(struct exchange *ex, enum policy_route route)
+{
+	struct policy_decision decision;
+	struct policy_request req = { .protocol = POLICY_TCP, .host = ex->host, .port = ex->port };
+
+	policy_decide(ex->policy->policy, &req, &decision, NULL);
+	if (decision.verdict == POLICY_DENY && decision.rule < 0 && !ex->courier->learn &&
+	    route != POLICY_ROUTE_NONE)
+		exchange_refuse(ex, "protocol", "a rule allows HTTP or TLS there, and this is neither");
+	else
+		route_raw(ex, EXCHANGE_TCP);
+}
+
+void
+exchange_route(struct exchange *ex, enum egress_looks looks, const char *sni)
+{
+	enum policy_route route = policy_route(ex->policy->policy, ex->host, ex->port);
+
+	ex->recorded = false;
+	if (route == POLICY_ROUTE_TCP) {
+		route_raw(ex, EXCHANGE_TCP);
+		return;
+	}
+	switch (looks) {
+	case EGRESS_LOOKS_UNKNOWN:
+		route_answer(ex, EGRESS_LOOK);
+		break;
+	case EGRESS_LOOKS_TLS:
+		route_tls(ex, route, sni);
+		break;
+	case EGRESS_LOOKS_HTTP:
+		route_answer(ex, EGRESS_SPEAK);
+		break;
+	case EGRESS_LOOKS_OTHER:
+		route_other(ex, route);
+		break;
+	}
+}

@@ -1,0 +1,44 @@
+/* courier_dial.h - connects to the first of several addresses that answers (happy
+ * eyeballs, RFC 8305). */
+#ifndef CLOISTER_COURIER_DIAL_H
+#define CLOISTER_COURIER_DIAL_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "loop/loop.h"
+#include "proc/courier/courier_address.h"
+
+#define DIAL_ADDRESSES_MAX 16
+#define DIAL_STAGGER_MS 250             /* before the next is tried as well */
+
+struct dial_attempt {
+	struct dial *dial;
+	struct loop_source source;      /* source.fd is its own; -1: none */
+	size_t address;
+};
+
+/* Lives in its owner, and holds no memory. */
+struct dial {
+	struct loop *loop;
+	struct address addresses[DIAL_ADDRESSES_MAX];
+	size_t n, next;
+	uint16_t port;
+	struct dial_attempt attempts[DIAL_ADDRESSES_MAX];
+	size_t n_attempts;              /* under way */
+	struct loop_timer timer;
+	int error;                      /* of the last that failed, a positive errno */
+	/* Called once, never from within dial_start(): FD, the owner's from then on, is
+	 * connected to ADDRESS; or it is -1, and ERROR says why. */
+	void (*done)(void *arg, int fd, const struct address *address, int error);
+	void *arg;
+};
+
+/* The addresses are copied and put into order.  Whoever wants it over in time calls
+ * dial_drop(). */
+void dial_start(struct dial *d, struct loop *loop, const struct address *addresses, size_t n,
+                uint16_t port,
+                void (*done)(void *arg, int fd, const struct address *address, int error),
+                void *arg);
+void dial_drop(struct dial *d);         /* nothing more is called; twice is fine */
+#endif

@@ -1,0 +1,50 @@
+/* courier_event.h - events: JSON members, batched into messages to the supervisor. */
+#ifndef CLOISTER_COURIER_EVENT_H
+#define CLOISTER_COURIER_EVENT_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "loop/loop.h"
+
+struct err;
+
+#define EVENT_MAX (48 * 1024)           /* of one event: what follows, all of it escaped */
+#define EVENT_TEXT_MAX 1024             /* bytes of a text in it; longer ones are cut */
+#define EVENT_ITEM_MAX 200              /* of one in a list */
+#define EVENTS_FLUSH_AT (32 * 1024)
+#define EVENTS_EVERY_MS 10              /* at most so often, but for refusals */
+
+struct events {
+	struct loop *loop;
+	int fd;                         /* borrowed: the supervisor's channel */
+	struct buf line;                /* the event being written */
+	struct buf batch;               /* a message, but for the number of events in it */
+	uint32_t n;
+	bool urgent;
+	uint64_t sent_ms;
+	struct loop_timer timer;
+};
+
+void events_init(struct events *e, struct loop *loop, int fd);
+void events_free(struct events *e);
+
+/* Write one: begin, members, done.  WHAT is for the summary of refusals, or NULL. */
+void event_begin(struct events *e, const char *type);
+void event_text(struct events *e, const char *key, const char *text, size_t len);
+void event_str(struct events *e, const char *key, const char *text);
+void event_u64(struct events *e, const char *key, uint64_t value);
+void event_true(struct events *e, const char *key);
+/* An array of strings. */
+void event_list(struct events *e, const char *key, const char *const *texts, size_t n);
+void event_done(struct events *e, bool refused, const char *what);
+
+/* Send what should not wait any longer; ALL: everything, waiting for the supervisor if
+ * it must be. */
+void events_flush(struct events *e, bool all);
+
+/* TEXT as the inside of a JSON string: at most MAX bytes of it are looked at; what is
+ * not UTF-8 becomes U+FFFD, controls are escaped. */
+void json_escape_into(struct buf *b, const char *text, size_t len, size_t max);
+#endif

@@ -1,0 +1,371 @@
+/* courier_exchange.c - an exchange's life, and what the gate is told of it. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/own.h"
+#include "proc/courier/courier_upstream.h"
+
+/* ---- beginning and end ---- */
+
+void
+exchange_free(struct exchange *ex)
+{
+	buf_free(&ex->frame);
+	buf_free(&ex->body);
+	buf_free(&ex->trailers);
+	buf_free(&ex->pending);
+	buf_free(&ex->end);
+	free(ex);
+}
+
+struct exchange *
+exchange_new(struct courier *c, uint32_t id, enum exchange_kind kind)
+{
+	struct exchange *ex = c->spare;
+	struct buf frame = {0};
+
+	if (ex != NULL) {
+		c->spare = ex->next;
+		c->n_spare--;
+		frame = ex->frame;
+	} else {
+		ex = malloc(sizeof(*ex));
+		if (ex == NULL)
+			return NULL;
+		buf_init(&frame, MUX_FRAME_MAX);
+	}
+	memset(ex, 0, offsetof(struct exchange, host));
+	ex->host[0] = ex->note[0] = '\0';
+	ex->courier = c;
+	ex->kind = kind;
+	ex->frame = frame;
+	ex->decision.rule = -1;
+	/* Until it is known what it is, there is nothing to record. */
+	ex->recorded = true;
+	ex->stream = mux_open_as(c->gate, id, ex);
+	if (ex->stream == NULL) {
+		exchange_free(ex);
+		return NULL;
+	}
+	buf_reset(&ex->frame);
+	buf_init(&ex->body, 4 * MUX_WINDOW);
+	buf_init(&ex->trailers, MUX_FRAME_MAX);
+	buf_init(&ex->pending, COURIER_PENDING_MAX);
+	buf_init(&ex->end, MUX_FRAME_MAX);
+	ex->policy = courier_policy_use(c->policy);
+	ex->began_ms = loop_now_ms();
+	ex->next = c->exchanges;
+	ex->at = &c->exchanges;
+	if (c->exchanges != NULL)
+		c->exchanges->at = &ex->next;
+	c->exchanges = ex;
+	c->n_exchanges++;
+	courier_wake(c);
+	return ex;
+}
+
+void
+exchange_recycle(struct exchange *ex)
+{
+	struct courier *c = ex->courier;
+
+	if (c->n_spare >= COURIER_SPARE_MAX) {
+		exchange_free(ex);
+		return;
+	}
+	buf_free(&ex->body);
+	buf_free(&ex->trailers);
+	buf_free(&ex->pending);
+	buf_free(&ex->end);
+	if (ex->frame.cap > COURIER_KEPT_FRAME)
+		buf_free(&ex->frame);
+	ex->next = c->spare;
+	c->spare = ex;
+	c->n_spare++;
+}
+
+void
+exchange_late(struct exchange *ex)
+{
+	struct courier_failure failure;
+
+	switch (ex->step) {
+	case STEP_HOLD:
+		if (!ex->came_all)
+			courier_failure_set(&failure, 504, "unreadable", "request not complete",
+			                    "the rest of the body did not come within %d s", COURIER_IDLE_S);
+		else
+			courier_failure_set(&failure, 504, "unreadable", "request not looked into",
+			                    "the body could not be looked into within %d s",
+			                    COURIER_INSPECT_S);
+		break;
+	case STEP_WAIT:
+		courier_failure_set(&failure, 504, "unreachable", "upstream unreachable",
+		                    "no connection could be had within %d s", COURIER_QUEUE_S);
+		break;
+	case STEP_DRAIN:
+		exchange_reset(ex, EGRESS_RESET_DONE);
+		return;
+	case STEP_RAW:
+		courier_failure_set(&failure, 504, "unreachable", "upstream silent",
+		                    "neither side said anything for %d s", COURIER_RAW_IDLE_S);
+		break;
+	default:
+		courier_failure_set(&failure, 504, "unreachable", "upstream silent",
+		                    ex->answered ? "the server sent nothing more for %d s"
+		                                 : "the server did not answer within %d s",
+		                    COURIER_ANSWER_S);
+	}
+	exchange_fail(ex, &failure);
+}
+
+void
+exchange_touch(struct exchange *ex, uint64_t seconds)
+{
+	ex->deadline_s = ex->courier->now_s + seconds + 1;
+}
+
+void
+exchange_detach(struct exchange *ex)
+{
+	struct upstream *up = TAKE(ex->upstream);
+
+	pool_forget(ex);
+	if (up == NULL)
+		return;
+	if (up->step == UP_READY)
+		up->kind->cancel(up, ex);
+	else
+		upstream_drop(up, true);
+}
+
+void
+exchange_over(struct exchange *ex)
+{
+	struct courier *c = ex->courier;
+
+	if (ex->step == STEP_OVER)
+		return;
+	ex->step = STEP_OVER;
+	exchange_detach(ex);
+	exchange_drop_body(ex);
+	exchange_record(ex);
+	courier_policy_release(TAKE(ex->policy));
+	if (c->head_of == ex)
+		c->head_of = NULL;
+	mux_close(TAKE(ex->stream));
+	*ex->at = ex->next;
+	if (ex->next != NULL)
+		ex->next->at = ex->at;
+	c->n_exchanges--;
+	ex->next = c->over;
+	c->over = ex;
+	courier_at_round_end(c);
+}
+
+void
+exchange_reset(struct exchange *ex, enum egress_reset why)
+{
+	unsigned char code[4] = { (unsigned char)why };
+	struct buf body;
+
+	if (ex->step == STEP_OVER)
+		return;
+	buf_init_borrowed(&body, code, sizeof(code));
+	mux_send(ex->courier->gate, ex->stream->id, EGRESS_RESET, &body);
+	exchange_over(ex);
+}
+
+struct http_head *
+exchange_head(struct exchange *ex)
+{
+	struct courier *c = ex->courier;
+	struct buf encoded;
+
+	if (c->head_of != ex) {
+		buf_init_borrowed(&encoded, ex->frame.data, ex->frame.len);
+		encoded.pos = ex->head_at;
+		/* It was decoded before. */
+		if (http_head_decode(&encoded, &c->head, NULL) < 0)
+			abort();
+		c->head_of = ex;
+	}
+	return &c->head;
+}
+
+/* ---- what the gate is told ---- */
+
+/* Servers that speak HTTP/3 say so; it goes nowhere from a cell. */
+static void
+leave_out(struct http_head *head, const char *name)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < head->n_fields; i++)
+		if (!http_text_is(head->fields[i].name, name)) {
+			if (kept != i)
+				head->fields[kept] = head->fields[i];
+			kept++;
+		}
+	head->n_fields = kept;
+}
+
+bool
+exchange_respond(struct exchange *ex, struct http_head *head, bool has_body)
+{
+	struct courier *c = ex->courier;
+	struct courier_failure failure;
+	struct err err = {0};
+
+	leave_out(head, "alt-svc");
+	buf_reset(&c->out);
+	buf_put_u32(&c->out, has_body ? EGRESS_HAS_BODY : 0);
+	if (http_head_check(head, &err) == 0)
+		http_head_encode(&c->out, head);
+	if (err.code != 0 || buf_failed(&c->out) || c->out.len > MUX_FRAME_MAX) {
+		courier_failure_set(&failure, 502, "protocol", "upstream answers nonsense",
+		                    "the head of the server's answer cannot be passed on: %s",
+		                    err.code != 0 ? err.text : "it is too large");
+		exchange_detach(ex);
+		exchange_fail(ex, &failure);
+		return false;
+	}
+	mux_send(c->gate, ex->stream->id, EGRESS_RESPONSE, &c->out);
+	ex->status = head->status;
+	exchange_touch(ex, COURIER_IDLE_S);
+	if (head->status >= 200 || head->status == 101) {
+		ex->answered = true;
+		ex->bodiless = !has_body && head->status != 101;
+		if (ex->is_upgrade && head->status != 101)
+			ex->came_all = true;
+		ex->first_ms = loop_now_ms();
+	}
+	return true;
+}
+
+void
+exchange_routed(struct exchange *ex, enum egress_routed routed, const char *reason)
+{
+	struct courier *c = ex->courier;
+
+	buf_reset(&c->out);
+	buf_put_u32(&c->out, routed);
+	buf_put_str(&c->out, reason);
+	mux_send(c->gate, ex->stream->id, EGRESS_ROUTED, &c->out);
+	if (routed == EGRESS_TUNNEL)
+		ex->answered = true;
+}
+
+bool
+exchange_is_full(const struct exchange *ex)
+{
+	return buf_left(&ex->pending) > 0 || mux_is_full(ex->courier->gate);
+}
+
+void
+exchange_give(struct exchange *ex, const void *data, size_t len)
+{
+	size_t taken = 0;
+
+	ex->received += len;
+	if (buf_left(&ex->pending) == 0)
+		taken = mux_send_data(ex->stream, data, len);
+	if (taken < len)
+		courier_queue(&ex->pending, (const char *)data + taken, len - taken);
+	exchange_touch(ex, ex->step == STEP_RAW ? COURIER_RAW_IDLE_S : COURIER_IDLE_S);
+}
+
+unsigned char *
+exchange_reserve(struct exchange *ex, size_t *ret_room)
+{
+	return buf_left(&ex->pending) > 0 ? NULL : mux_reserve(ex->stream, ret_room);
+}
+
+void
+exchange_commit(struct exchange *ex, size_t len)
+{
+	mux_commit(ex->stream, len);
+	if (len == 0)
+		return;
+	ex->received += len;
+	exchange_touch(ex, ex->step == STEP_RAW ? COURIER_RAW_IDLE_S : COURIER_IDLE_S);
+}
+
+/* The answer has ended, or will have when the gate has taken it. */
+static void
+exchange_try_end(struct exchange *ex, const struct buf *end)
+{
+	struct courier *c = ex->courier;
+
+	if (!ex->ending || buf_left(&ex->pending) > 0)
+		return;
+	if (!ex->ended && !ex->bodiless)
+		mux_send(c->gate, ex->stream->id, EGRESS_END, end);
+	ex->ended = true;
+	if (ex->upstream != NULL)       /* raw, and the other way is still open */
+		return;
+	if (ex->came_all) {
+		exchange_over(ex);
+		return;
+	}
+	exchange_drain(ex);
+	exchange_record(ex);
+}
+
+void
+exchange_end(struct exchange *ex, const struct http_field *trailers, size_t n)
+{
+	struct courier *c = ex->courier;
+	struct buf *end = buf_left(&ex->pending) > 0 ? &ex->end : &c->out;
+
+	if (!ex->ending && !ex->bodiless) {
+		/* What a hostile server puts there is left out, not passed on. */
+		if (n > 0 && http_trailers_check(trailers, n, NULL) < 0)
+			n = 0;
+		buf_reset(end);
+		http_fields_encode(end, trailers, n);
+	}
+	ex->ending = true;
+	exchange_try_end(ex, end);
+}
+
+void
+exchange_took(struct exchange *ex, size_t len)
+{
+	size_t free_bytes = len < ex->body_free ? len : ex->body_free;
+
+	ex->body.pos += len;
+	ex->body_free -= free_bytes;
+	ex->sent += len;
+	if (len > free_bytes)
+		mux_consumed(ex->stream, len - free_bytes);
+	if (buf_left(&ex->body) == 0)
+		buf_free(&ex->body);
+	exchange_touch(ex, ex->step == STEP_RAW ? COURIER_RAW_IDLE_S : COURIER_ANSWER_S);
+}
+
+void
+exchange_writable(struct exchange *ex)
+{
+	size_t n = buf_left(&ex->pending);
+
+	if (n > 0) {
+		n = mux_send_data(ex->stream, ex->pending.data + ex->pending.pos, n);
+		ex->pending.pos += n;
+		if (n > 0)
+			exchange_touch(ex, ex->step == STEP_RAW ? COURIER_RAW_IDLE_S : COURIER_IDLE_S);
+		if (ex->upstream != NULL && ex->upstream->kind != NULL &&
+		    ex->upstream->kind->given != NULL)
+			ex->upstream->kind->given(ex->upstream, ex, n);
+		if (buf_left(&ex->pending) > 0)
+			return;
+		buf_free(&ex->pending);
+	}
+	if (ex->ending)
+		exchange_try_end(ex, &ex->end);
+	else if (ex->upstream != NULL && ex->upstream->step == UP_READY)
+		ex->upstream->kind->resume(ex->upstream, ex);
+}

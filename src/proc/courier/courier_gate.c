@@ -1,0 +1,232 @@
+/* courier_gate.c - what the gate says.
+ *
+ * The gate may be an attacker's: whatever does not fit ends the channel, and with it the
+ * courier. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "proc/courier/courier.h"
+
+static int
+take_resolve(struct courier *c, uint32_t id, struct buf *body)
+{
+	char host[HTTP_HOST_MAX + 1];
+	const char *name;
+	uint32_t type;
+	uint16_t port;
+
+	if (buf_get_str(body, &name) < 0 || buf_get_u32(body, &type) < 0 || buf_left(body) != 0 ||
+	    strlen(name) > HTTP_HOST_MAX)
+		return -EBADMSG;
+	/* Programs ask for all kinds of names; one that is no host's is nobody's. */
+	if (http_authority_parse((struct http_text){ name, strlen(name) }, host, &port, NULL) < 0 ||
+	    strcmp(host, name) != 0)
+		host[0] = '\0';
+	courier_resolve_name(c, id, name, host[0] != '\0');
+	return 0;
+}
+
+/* NAME is canonical, or ADDRESS is an address, and not both.  The host is copied out as it
+ * stands in URLs. */
+static int
+take_host(const char *name, const char *address, char ret_host[HTTP_HOST_MAX + 1])
+{
+	struct address a;
+	uint16_t port;
+	char text[ADDRESS_TEXT_MAX];
+
+	if ((name[0] == '\0') == (address[0] == '\0'))
+		return -EBADMSG;
+	if (name[0] != '\0') {
+		if (http_authority_parse((struct http_text){ name, strlen(name) }, ret_host, &port,
+		                         NULL) < 0 || port != 0 || strcmp(ret_host, name) != 0 ||
+		    address_parse(name, &a))
+			return -EBADMSG;
+		return 0;
+	}
+	if (!address_parse(address, &a) || strcmp(address_format(&a, text), address) != 0)
+		return -EBADMSG;
+	snprintf(ret_host, HTTP_HOST_MAX + 1, a.family == AF_INET6 ? "[%s]" : "%s", text);
+	return 0;
+}
+
+static int
+take_route(struct courier *c, uint32_t id, struct buf *body)
+{
+	const char *name, *address, *sni;
+	uint32_t via, port, looks;
+	struct exchange *ex;
+
+	if (buf_get_u32(body, &via) < 0 || buf_get_str(body, &name) < 0 ||
+	    buf_get_str(body, &address) < 0 || buf_get_u32(body, &port) < 0 ||
+	    buf_get_u32(body, &looks) < 0 || buf_get_str(body, &sni) < 0 || buf_left(body) != 0 ||
+	    via > EGRESS_SOCKS || looks > EGRESS_LOOKS_OTHER || port == 0 || port > 65535 ||
+	    strlen(sni) > HTTP_HOST_MAX)
+		return -EBADMSG;
+	ex = exchange_new(c, id, EXCHANGE_TCP);
+	if (ex == NULL)
+		return -ENOMEM;
+	ex->via = via;
+	ex->port = (uint16_t)port;
+	if (take_host(name, address, ex->host) < 0)
+		return -EBADMSG;
+	exchange_route(ex, looks, sni);
+	return 0;
+}
+
+static int
+take_head(struct exchange *ex, uint32_t flags)
+{
+	struct courier *c = ex->courier;
+	struct buf encoded;
+	struct http_head *head = &c->head;
+
+	buf_init_borrowed(&encoded, ex->frame.data, ex->frame.len);
+	encoded.pos = ex->head_at;
+	c->head_of = NULL;
+	if (http_head_decode(&encoded, head, NULL) < 0 || buf_left(&encoded) != 0 ||
+	    head->status != 0 || head->host.len > HTTP_HOST_MAX)
+		return -EBADMSG;
+	c->head_of = ex;
+	ex->method = head->method;
+	ex->path = head->path;
+	ex->scheme = head->scheme;
+	ex->port = head->port;
+	ex->length = head->length;
+	memcpy(ex->host, head->host.at, head->host.len);
+	ex->host[head->host.len] = '\0';
+	ex->has_body = (flags & EGRESS_HAS_BODY) != 0;
+	ex->is_head = http_text_is(head->method, "HEAD");
+	ex->is_upgrade = head->upgrade.len > 0;
+	ex->expects = http_head_get(head, "expect").len > 0;
+	if (flags > EGRESS_HAS_BODY || ex->has_body != (head->length != 0) ||
+	    (ex->has_body && ex->is_upgrade))
+		return -EBADMSG;
+	ex->came_all = !ex->has_body && !ex->is_upgrade;
+	return 0;
+}
+
+static int
+take_request(struct courier *c, uint32_t id, struct buf *body)
+{
+	const char *name, *address;
+	char host[HTTP_HOST_MAX + 1];
+	uint32_t port, via, version, flags;
+	struct exchange *ex = exchange_new(c, id, EXCHANGE_HTTP);
+
+	if (ex == NULL)
+		return -ENOMEM;
+	buf_put(&ex->frame, body->data, body->len);
+	if (buf_failed(&ex->frame))
+		return -ENOMEM;
+	if (buf_get_str(&ex->frame, &name) < 0 || buf_get_str(&ex->frame, &address) < 0 ||
+	    buf_get_u32(&ex->frame, &port) < 0 || buf_get_u32(&ex->frame, &via) < 0 ||
+	    buf_get_u32(&ex->frame, &version) < 0 || buf_get_u32(&ex->frame, &flags) < 0 ||
+	    via > EGRESS_SOCKS || (version != 10 && version != 11 && version != 20) ||
+	    port == 0 || port > 65535 || take_host(name, address, host) < 0)
+		return -EBADMSG;
+	ex->via = via;
+	ex->version = version;
+	ex->head_at = ex->frame.pos;
+	if (take_head(ex, flags) < 0)
+		return -EBADMSG;
+	exchange_decide(ex, host, (uint16_t)port);
+	return 0;
+}
+
+static int
+take_end(struct exchange *ex, struct buf *body)
+{
+	struct http_field fields[HTTP_FIELDS_MAX];
+	size_t n, start = body->pos;
+
+	if (ex->came_all || http_fields_decode(body, fields, &n, NULL) < 0 || buf_left(body) != 0)
+		return -EBADMSG;
+	/* More or less than was announced would be read as another request. */
+	if (ex->kind == EXCHANGE_HTTP && ex->has_body && ex->length != HTTP_LENGTH_UNKNOWN &&
+	    ex->came != ex->length)
+		return -EBADMSG;
+	/* Raw bytes can only follow once they were agreed on. */
+	if ((ex->kind != EXCHANGE_HTTP || !ex->has_body) && ex->step != STEP_RAW &&
+	    ex->step != STEP_DRAIN)
+		return -EBADMSG;
+	if (n > 0)
+		buf_put(&ex->trailers, body->data + start, body->len - start);
+	exchange_body_end(ex);
+	return 0;
+}
+
+static int
+take_reset(struct exchange *ex, struct buf *body)
+{
+	uint32_t why;
+
+	if (buf_get_u32(body, &why) < 0 || buf_left(body) != 0 || why > EGRESS_RESET_DONE)
+		return -EBADMSG;
+	if (!ex->ended && ex->note[0] == '\0')
+		snprintf(ex->note, sizeof(ex->note), "the client went away");
+	exchange_over(ex);
+	return 0;
+}
+
+static int
+gate_frame(void *arg, uint32_t id, struct mux_stream *stream, uint32_t type, struct buf *body)
+{
+	struct courier *c = arg;
+
+	switch (type) {
+	case EGRESS_RESOLVE:
+		return stream != NULL || id == 0 ? -EBADMSG : take_resolve(c, id, body);
+	case EGRESS_ROUTE:
+		return stream != NULL || id == 0 ? -EBADMSG : take_route(c, id, body);
+	case EGRESS_REQUEST:
+		return stream != NULL || id == 0 ? -EBADMSG : take_request(c, id, body);
+	case EGRESS_END:
+		return stream == NULL ? 0 : take_end(stream->arg, body);
+	case EGRESS_RESET:
+		return stream == NULL ? 0 : take_reset(stream->arg, body);
+	default:
+		return -EBADMSG;
+	}
+}
+
+static int
+gate_data(void *arg, struct mux_stream *stream, const unsigned char *data, size_t len)
+{
+	struct exchange *ex = stream->arg;
+
+	(void)arg;
+	if (ex->came_all)
+		return -EBADMSG;
+	if (ex->kind == EXCHANGE_HTTP && ex->has_body) {
+		if (ex->length != HTTP_LENGTH_UNKNOWN && len > ex->length - ex->came)
+			return -EBADMSG;
+	} else if (ex->step != STEP_RAW && ex->step != STEP_DRAIN) {
+		return -EBADMSG;
+	}
+	ex->came += len;
+	exchange_body(ex, data, len);
+	return 0;
+}
+
+static void
+gate_writable(void *arg, struct mux_stream *stream)
+{
+	(void)arg;
+	exchange_writable(stream->arg);
+}
+
+static void
+gate_ended(void *arg, int error)
+{
+	struct courier *c = arg;
+
+	(void)error;
+	loop_quit(c->loop);
+}
+
+const struct mux_handler courier_gate_handler = {
+	.frame = gate_frame, .data = gate_data, .writable = gate_writable, .ended = gate_ended,
+};

@@ -1,0 +1,365 @@
+/* courier_h1.c - HTTP/1.1 towards servers: one exchange at a time on a connection. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/own.h"
+#include "http/h1.h"
+#include "proc/courier/courier_upstream.h"
+
+static void
+h1_fail(struct upstream *up, const char *error, const char *note)
+{
+	struct courier_failure failure;
+
+	courier_failure_set(&failure, 502, "protocol", error, "%s", note);
+	upstream_fail(up, &failure);
+}
+
+/* ---- the request ---- */
+
+/* `expect` goes along only while the body is still to come. */
+static void
+drop_field(struct http_head *head, const char *name)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < head->n_fields; i++)
+		if (!http_text_is(head->fields[i].name, name))
+			head->fields[kept++] = head->fields[i];
+	head->n_fields = kept;
+}
+
+static void
+h1_start(struct upstream *up, struct exchange *ex)
+{
+	struct courier *c = up->courier;
+	struct http_head *head = exchange_head(ex);
+	struct h1_style style = { .keep_alive = true, .absolute_form = up->is_absolute };
+
+	up->exchange = ex;
+	up->h1_chunked = head->length == HTTP_LENGTH_UNKNOWN;
+	if (up->reader == NULL) {
+		up->reader = malloc(sizeof(*up->reader));
+		if (up->reader == NULL) {
+			h1_fail(up, "upstream unreachable", "there is no memory");
+			return;
+		}
+		h1_reader_init(up->reader, H1_RESPONSES);
+	}
+	h1_reader_expect(up->reader, ex->is_head);
+	if (ex->came > 0)
+		drop_field(head, "expect");
+	if (up->is_absolute && up->proxy->authorization[0] != '\0' &&
+	    head->n_fields < HTTP_FIELDS_MAX) {
+		head->fields[head->n_fields++] = (struct http_field){
+			{ "proxy-authorization", 19 },
+			{ up->proxy->authorization, strlen(up->proxy->authorization) } };
+		c->head_of = NULL;
+	}
+	buf_reset(&c->out);
+	h1_write_head(&c->out, head, style);
+	if (buf_failed(&c->out)) {
+		h1_fail(up, "upstream unreachable", "there is no memory");
+		return;
+	}
+	/* The body, or what there is of it, goes into the same packet. */
+	if (ex->has_body)
+		upstream_touch(up);
+	if (!upstream_write(up, c->out.data, c->out.len))
+		return;
+	if (!ex->has_body)
+		ex->sent_all = true;
+	else if (buf_left(&ex->body) > 0 || ex->came_all)
+		upstream_h1.more(up, ex);
+}
+
+static bool
+h1_write_piece(struct upstream *up, const void *data, size_t len)
+{
+	char begin[H1_CHUNK_MAX];
+	bool ok;
+
+	if (!up->h1_chunked)
+		return upstream_write(up, data, len);
+	conn_cork(&up->conn);
+	ok = upstream_write(up, begin, h1_chunk_begin(begin, len)) &&
+	     upstream_write(up, data, len) && upstream_write(up, "\r\n", 2);
+	if (ok && !up->is_touched)
+		conn_uncork(&up->conn);
+	return ok;
+}
+
+static size_t
+h1_send(struct upstream *up, struct exchange *ex, const void *data, size_t len)
+{
+	(void)ex;
+	if (len == 0 || conn_is_full(&up->conn))
+		return 0;
+	return h1_write_piece(up, data, len) ? len : 0;
+}
+
+static void
+h1_finish_request(struct upstream *up, struct exchange *ex)
+{
+	struct courier *c = up->courier;
+	struct http_field trailers[HTTP_FIELDS_MAX];
+	struct buf encoded;
+	size_t n = 0;
+
+	ex->sent_all = true;
+	if (!up->h1_chunked)
+		return;
+	buf_init_borrowed(&encoded, ex->trailers.data, ex->trailers.len);
+	if (ex->trailers.len > 0 && http_fields_decode(&encoded, trailers, &n, NULL) < 0)
+		n = 0;
+	buf_reset(&c->out);
+	h1_write_end(&c->out, trailers, n);
+	(void)upstream_write(up, c->out.data, c->out.len);
+}
+
+static void
+h1_more(struct upstream *up, struct exchange *ex)
+{
+	size_t n;
+
+	while ((n = buf_left(&ex->body)) > 0) {
+		if (conn_is_full(&up->conn))
+			return;
+		if (n > MUX_FRAME_MAX)
+			n = MUX_FRAME_MAX;
+		if (!h1_write_piece(up, ex->body.data + ex->body.pos, n))
+			return;
+		exchange_took(ex, n);
+	}
+	if (ex->came_all && ex->n_tail == 0 && !ex->sent_all)
+		h1_finish_request(up, ex);
+}
+
+/* ---- the answer ---- */
+
+/* EX has all of its answer; REST bytes behind it belong to nobody. */
+static void
+h1_answered(struct upstream *up, const struct http_field *trailers, size_t n, size_t rest)
+{
+	struct exchange *ex = up->exchange;
+	bool keep = up->reader->keep_alive && ex->sent_all && rest == 0;
+
+	up->exchange = NULL;
+	ex->upstream = NULL;
+	exchange_end(ex, trailers, n);
+	if (up->step != UP_READY)
+		return;
+	if (keep)
+		pool_idle(up);
+	else
+		upstream_drop(up, false);
+}
+
+/* After 101 there is no HTTP any more. */
+static void
+h1_upgraded(struct upstream *up, const unsigned char *rest, size_t len)
+{
+	struct exchange *ex = up->exchange;
+
+	up->kind = &upstream_raw;
+	ex->step = STEP_RAW;
+	ex->sent_all = false;
+	exchange_touch(ex, COURIER_RAW_IDLE_S);
+	if (len > 0)
+		exchange_give(ex, rest, len);
+	if (up->step == UP_READY)
+		upstream_raw.readable(up);
+}
+
+/* False: no more is to be read. */
+static bool
+h1_head(struct upstream *up)
+{
+	struct exchange *ex = up->exchange;
+	struct http_head *head = &up->reader->head;
+	bool has_body;
+
+	if (head->status == 101 && !ex->is_upgrade) {
+		h1_fail(up, "upstream answers nonsense", "the server changes protocols unasked");
+		return false;
+	}
+	has_body = head->status >= 200 && !ex->is_head && head->status != 204 &&
+	           head->status != 304 && head->length != 0;
+	if (!exchange_respond(ex, head, has_body)) {
+		upstream_drop(up, true);
+		return false;
+	}
+	return up->step == UP_READY;
+}
+
+/* Feed what was read.  Pieces of the body go to DATA's own beginning, and how many bytes
+ * there are then is *RET_BODY; with NULL they are given to the exchange at once.  False:
+ * the answer is over, or the connection. */
+static bool
+h1_feed(struct upstream *up, unsigned char *data, size_t len, size_t *ret_body)
+{
+	struct exchange *ex = up->exchange;
+	struct http_text piece;
+	struct err err = {0};
+	size_t used;
+
+	for (unsigned char *at = data; ; at += used, len -= used) {
+		switch (h1_read(up->reader, (char *)at, len, &used, &piece, &err)) {
+		case H1_MORE:
+			return true;
+		case H1_HEAD:
+			if (!h1_head(up))
+				return false;
+			break;
+		case H1_BODY:
+			if (ret_body == NULL) {
+				exchange_give(ex, piece.at, piece.len);
+			} else {
+				memmove(data + *ret_body, piece.at, piece.len);
+				*ret_body += piece.len;
+			}
+			break;
+		case H1_END:
+			if (ret_body != NULL)
+				exchange_commit(ex, *ret_body);
+			if (ex->status == 101)
+				h1_upgraded(up, at + used, len - used);
+			else
+				h1_answered(up, up->reader->head.fields, up->reader->head.n_fields,
+				            len - used);
+			return false;
+		case H1_BAD:
+			if (ret_body != NULL)
+				exchange_commit(ex, *ret_body);
+			h1_fail(up, "upstream answers nonsense", err.text);
+			return false;
+		}
+	}
+}
+
+/* The connection has ended, ERROR says how; 0: in order. */
+static void
+h1_ended(struct upstream *up, int error)
+{
+	struct courier_failure failure;
+	struct err err = {0};
+
+	if (up->exchange == NULL) {
+		upstream_drop(up, false);
+		return;
+	}
+	if (error == 0 && h1_read_eof(up->reader, &err) == H1_END) {
+		up->reader->keep_alive = false;
+		h1_answered(up, NULL, 0, 0);
+		return;
+	}
+	upstream_failure(&failure, up, error);
+	upstream_fail(up, &failure);
+}
+
+/* Into the gate's own buffer, once there can be nothing but body. */
+static ssize_t
+h1_read_body(struct upstream *up)
+{
+	struct exchange *ex = up->exchange;
+	size_t room, body = 0;
+	unsigned char *at = exchange_reserve(ex, &room);
+	ssize_t n;
+
+	if (at == NULL) {
+		conn_pause_reading(&up->conn);
+		return -EAGAIN;
+	}
+	n = conn_read(&up->conn, at, room);
+	if (n <= 0) {
+		exchange_commit(ex, 0);
+		return n;
+	}
+	if (!h1_feed(up, at, (size_t)n, &body))
+		return -EAGAIN;
+	exchange_commit(ex, body);
+	return n;
+}
+
+static void
+h1_readable(struct upstream *up)
+{
+	struct courier *c = up->courier;
+	ssize_t n = 1;
+
+	while (n > 0 && up->step == UP_READY && up->kind == &upstream_h1) {
+		if (up->exchange != NULL && up->exchange->answered) {
+			n = h1_read_body(up);
+			continue;
+		}
+		n = conn_read(&up->conn, c->in, sizeof(c->in));
+		if (n <= 0)
+			break;
+		/* Nobody asked for anything. */
+		if (up->exchange == NULL) {
+			upstream_drop(up, true);
+			return;
+		}
+		if (!h1_feed(up, c->in, (size_t)n, NULL))
+			return;
+	}
+	if (n <= 0 && n != -EAGAIN && up->step == UP_READY)
+		h1_ended(up, (int)-n);
+}
+
+static void
+h1_writable(struct upstream *up)
+{
+	if (up->exchange != NULL && up->exchange->has_body && !up->exchange->sent_all)
+		h1_more(up, up->exchange);
+}
+
+static void
+h1_resume(struct upstream *up, struct exchange *ex)
+{
+	(void)ex;
+	conn_resume_reading(&up->conn);
+	h1_readable(up);
+}
+
+static void
+h1_cancel(struct upstream *up, struct exchange *ex)
+{
+	(void)ex;
+	up->exchange = NULL;
+	upstream_drop(up, true);
+}
+
+/* A connection that was kept may have been closed by the server just when the request was
+ * sent.  Nothing was answered; if nothing is lost by it, another one is tried. */
+static void
+h1_broken(struct upstream *up, const struct courier_failure *failure)
+{
+	struct exchange *ex = TAKE(up->exchange);
+
+	if (ex == NULL)
+		return;
+	ex->upstream = NULL;
+	if (up->n_started > 1 && ex->status == 0 && !ex->retried && ex->sent == 0 &&
+	    !http_text_is(ex->method, "POST") && !http_text_is(ex->method, "PATCH"))
+		pool_retry(ex);
+	else
+		exchange_fail(ex, failure);
+}
+
+static void
+h1_rest(struct upstream *up)
+{
+	if (up->reader == NULL)
+		return;
+	h1_reader_free(up->reader);
+	free(TAKE(up->reader));
+}
+
+const struct upstream_kind upstream_h1 = {
+	.start = h1_start, .send = h1_send, .more = h1_more, .resume = h1_resume,
+	.cancel = h1_cancel, .readable = h1_readable, .writable = h1_writable,
+	.broken = h1_broken, .rest = h1_rest, .free = h1_rest,
+};

@@ -1,0 +1,373 @@
+/* courier_h2.c - HTTP/2 towards servers, through nghttp2: many exchanges on a connection.
+ *
+ * A server has credit for as much as the gate will take, so that neither a slow agent nor
+ * a fast server makes us hold more than H2_WINDOW of an answer. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/own.h"
+#include "proc/courier/courier_h2.h"
+
+#define H2_WINDOW (1024 * 1024)         /* of one answer; below COURIER_PENDING_MAX */
+#define H2_WINDOW_ALL (4 * 1024 * 1024) /* of all on a connection */
+#define H2_STREAMS_MAX 200              /* at once, if the server permits as many */
+
+/* ---- which exchange ---- */
+
+struct exchange *
+h2_find(const struct upstream *up, int32_t id)
+{
+	struct exchange *ex = up->exchange;
+
+	while (ex != NULL && ex->h2_id != id)
+		ex = ex->up_next;
+	return ex;
+}
+
+void
+h2_unlink(struct upstream *up, struct exchange *ex)
+{
+	struct h2 *h2 = up->h2;
+	struct exchange **at = &up->exchange;
+
+	while (*at != ex)
+		at = &(*at)->up_next;
+	*at = ex->up_next;
+	ex->upstream = NULL;
+	if (h2->reading == ex)
+		h2->reading = NULL;
+	/* What the gate has not taken yet no longer counts against the connection. */
+	if (ex->h2_unconsumed > 0)
+		(void)nghttp2_session_consume_connection(h2->session, ex->h2_unconsumed);
+	ex->h2_unconsumed = 0;
+	if (--h2->n == 0)
+		up->idle_since_s = up->courier->now_s;
+}
+
+size_t
+h2_room(const struct upstream *up)
+{
+	const struct h2 *h2 = up->h2;
+	uint32_t max = nghttp2_session_get_remote_settings(h2->session,
+	                                                   NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS);
+
+	if (max > H2_STREAMS_MAX)
+		max = H2_STREAMS_MAX;
+	if (h2->goes_away || up->step != UP_READY || h2->n >= max ||
+	    nghttp2_session_check_request_allowed(h2->session) == 0)
+		return 0;
+	return max - h2->n;
+}
+
+/* ---- the request ---- */
+
+static nghttp2_nv
+h2_pair(const char *name, size_t name_len, const char *value, size_t value_len)
+{
+	return (nghttp2_nv){ (uint8_t *)(uintptr_t)name, (uint8_t *)(uintptr_t)value, name_len,
+	                     value_len, NGHTTP2_NV_FLAG_NONE };
+}
+
+static size_t
+h2_put_fields(nghttp2_nv *nva, const struct http_field *fields, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		nva[i] = h2_pair(fields[i].name.at, fields[i].name.len, fields[i].value.at,
+		                 fields[i].value.len);
+	return n;
+}
+
+static int
+h2_submit_trailers(struct upstream *up, struct exchange *ex)
+{
+	struct http_field fields[HTTP_FIELDS_MAX];
+	nghttp2_nv nva[HTTP_FIELDS_MAX];
+	struct buf encoded;
+	size_t n;
+
+	buf_init_borrowed(&encoded, ex->trailers.data, ex->trailers.len);
+	if (http_fields_decode(&encoded, fields, &n, NULL) < 0)
+		return -EBADMSG;
+	return nghttp2_submit_trailer(up->h2->session, ex->h2_id, nva,
+	                              h2_put_fields(nva, fields, n));
+}
+
+static ssize_t
+h2_read_body(nghttp2_session *session, int32_t id, uint8_t *data, size_t len, uint32_t *flags,
+             nghttp2_data_source *source, void *arg)
+{
+	struct upstream *up = arg;
+	struct exchange *ex = h2_find(up, id);
+	size_t n;
+
+	(void)session;
+	(void)source;
+	if (ex == NULL)
+		return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+	n = buf_left(&ex->body) < len ? buf_left(&ex->body) : len;
+	if (n > 0) {
+		memcpy(data, ex->body.data + ex->body.pos, n);
+		exchange_took(ex, n);
+	}
+	if (ex->came_all && ex->n_tail == 0 && buf_left(&ex->body) == 0) {
+		ex->sent_all = true;
+		*flags |= NGHTTP2_DATA_FLAG_EOF;
+		if (ex->trailers.len > 0 && h2_submit_trailers(up, ex) == 0)
+			*flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
+	} else if (n == 0) {
+		ex->h2_deferred = true;
+		return NGHTTP2_ERR_DEFERRED;
+	}
+	return (ssize_t)n;
+}
+
+/* Everything but the fields that are there; returns how many. */
+static size_t
+h2_put_special(nghttp2_nv *nva, const struct exchange *ex, const struct http_head *head,
+               char authority[HTTP_HOST_MAX + 8], char length[24])
+{
+	bool is_default = head->port == (head->scheme == HTTP_TLS ? 443 : 80);
+	size_t n = 0;
+	int len;
+
+	nva[n++] = h2_pair(":method", 7, head->method.at, head->method.len);
+	nva[n++] = h2_pair(":scheme", 7, head->scheme == HTTP_TLS ? "https" : "http",
+	                   head->scheme == HTTP_TLS ? 5 : 4);
+	len = is_default ? snprintf(authority, HTTP_HOST_MAX + 8, "%s", ex->host)
+	                 : snprintf(authority, HTTP_HOST_MAX + 8, "%s:%u", ex->host, ex->port);
+	nva[n++] = h2_pair(":authority", 10, authority, (size_t)len);
+	nva[n++] = h2_pair(":path", 5, head->path.at, head->path.len);
+	if (head->length != HTTP_LENGTH_UNKNOWN &&
+	    (head->length > 0 || http_text_is(head->method, "POST") ||
+	     http_text_is(head->method, "PUT"))) {
+		len = snprintf(length, 24, "%llu", (unsigned long long)head->length);
+		nva[n++] = h2_pair("content-length", 14, length, (size_t)len);
+	}
+	return n;
+}
+
+static void
+h2_start(struct upstream *up, struct exchange *ex)
+{
+	struct http_head *head = exchange_head(ex);
+	nghttp2_data_provider provider = { .read_callback = h2_read_body };
+	nghttp2_nv nva[HTTP_FIELDS_MAX + 5];
+	char authority[HTTP_HOST_MAX + 8], length[24];
+	struct courier_failure failure;
+	size_t n = h2_put_special(nva, ex, head, authority, length);
+
+	for (size_t i = 0; i < head->n_fields; i++)
+		if (ex->came == 0 || !http_text_is(head->fields[i].name, "expect"))
+			n += h2_put_fields(nva + n, &head->fields[i], 1);
+	ex->h2_unconsumed = 0;
+	ex->h2_deferred = false;
+	ex->sent_all = !ex->has_body;
+	ex->h2_id = nghttp2_submit_request(up->h2->session, NULL, nva, n,
+	                                   ex->has_body ? &provider : NULL, NULL);
+	/* It may have been paused for those that were there before. */
+	conn_resume_reading(&up->conn);
+	ex->up_next = up->exchange;
+	up->exchange = ex;
+	up->h2->n++;
+	if (ex->h2_id < 0) {
+		courier_failure_set(&failure, 502, "unreachable", "upstream unreachable",
+		                    "the request cannot be sent: %s", nghttp2_strerror(ex->h2_id));
+		h2_unlink(up, ex);
+		exchange_fail(ex, &failure);
+		return;
+	}
+	upstream_touch(up);
+}
+
+/* nghttp2 asks for the body when it can be sent. */
+static size_t
+h2_send(struct upstream *up, struct exchange *ex, const void *data, size_t len)
+{
+	(void)up;
+	(void)ex;
+	(void)data;
+	(void)len;
+	return 0;
+}
+
+static void
+h2_more(struct upstream *up, struct exchange *ex)
+{
+	if (!ex->h2_deferred)
+		return;
+	ex->h2_deferred = false;
+	(void)nghttp2_session_resume_data(up->h2->session, ex->h2_id);
+	upstream_touch(up);
+}
+
+void
+h2_cancel(struct upstream *up, struct exchange *ex)
+{
+	h2_unlink(up, ex);
+	(void)nghttp2_submit_rst_stream(up->h2->session, NGHTTP2_FLAG_NONE, ex->h2_id,
+	                                NGHTTP2_CANCEL);
+	upstream_touch(up);
+}
+
+/* ---- the connection ---- */
+
+static nghttp2_session_callbacks *
+h2_callbacks(void)
+{
+	static nghttp2_session_callbacks *callbacks;
+
+	if (callbacks == NULL && nghttp2_session_callbacks_new(&callbacks) == 0)
+		h2_set_answer_callbacks(callbacks);
+	return callbacks;
+}
+
+int
+h2_begin(struct upstream *up)
+{
+	static const nghttp2_settings_entry settings[] = {
+		{ NGHTTP2_SETTINGS_ENABLE_PUSH, 0 },
+		{ NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, H2_WINDOW },
+		{ NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, HTTP_HEAD_MAX },
+	};
+	struct h2 *h2 = calloc(1, sizeof(*h2));
+	nghttp2_option *option = NULL;
+	int r = -1;
+
+	up->h2 = h2;
+	if (h2 == NULL || h2_callbacks() == NULL || nghttp2_option_new(&option) != 0)
+		return -ENOMEM;
+	nghttp2_option_set_no_auto_window_update(option, 1);
+	nghttp2_option_set_no_closed_streams(option, 1);
+	r = nghttp2_session_client_new2(&h2->session, h2_callbacks(), up, option);
+	nghttp2_option_del(option);
+	if (r != 0 ||
+	    nghttp2_submit_settings(h2->session, NGHTTP2_FLAG_NONE, settings,
+	                            ARRAY_LEN(settings)) != 0 ||
+	    nghttp2_session_set_local_window_size(h2->session, NGHTTP2_FLAG_NONE, 0,
+	                                          H2_WINDOW_ALL) != 0)
+		return -ENOMEM;
+	conn_resume_reading(&up->conn);
+	upstream_touch(up);
+	return 0;
+}
+
+static void
+h2_fail(struct upstream *up, const char *note)
+{
+	struct courier_failure failure;
+
+	courier_failure_set(&failure, 502, "protocol", "upstream broke off", "%s", note);
+	upstream_fail(up, &failure);
+}
+
+static void
+h2_flush(struct upstream *up)
+{
+	const uint8_t *data;
+	ssize_t n;
+
+	while (up->step == UP_READY && !conn_is_full(&up->conn)) {
+		n = nghttp2_session_mem_send(up->h2->session, &data);
+		if (n < 0) {
+			h2_fail(up, nghttp2_strerror((int)n));
+			return;
+		}
+		if (n == 0)
+			break;
+		if (!upstream_write(up, data, (size_t)n))
+			return;
+	}
+	/* nghttp2 has said goodbye to a server that broke the rules. */
+	if (up->step == UP_READY && !nghttp2_session_want_read(up->h2->session) &&
+	    !nghttp2_session_want_write(up->h2->session)) {
+		conn_uncork(&up->conn);
+		h2_fail(up, "the server does not keep to HTTP/2");
+	}
+}
+
+static void
+h2_readable(struct upstream *up)
+{
+	struct courier *c = up->courier;
+	struct courier_failure failure;
+	struct origin *origin = up->origin;
+	ssize_t n, r;
+
+	while (up->step == UP_READY && (n = conn_read(&up->conn, c->in, sizeof(c->in))) != -EAGAIN) {
+		if (n <= 0) {
+			upstream_failure(&failure, up, (int)-n);
+			upstream_fail(up, &failure);
+			return;
+		}
+		r = nghttp2_session_mem_recv(up->h2->session, c->in, (size_t)n);
+		if (r < 0) {
+			h2_flush(up);
+			h2_fail(up, nghttp2_strerror((int)r));
+			return;
+		}
+		upstream_touch(up);
+		/* The gate is behind: others have their turn first. */
+		if (mux_is_full(c->gate)) {
+			conn_pause_reading(&up->conn);
+			break;
+		}
+	}
+	if (up->step != UP_READY)
+		return;
+	if (up->h2->n == 0 && up->h2->goes_away)
+		upstream_drop(up, false);
+	pool_serve(origin);
+}
+
+static void
+h2_resume(struct upstream *up, struct exchange *ex)
+{
+	(void)ex;
+	conn_resume_reading(&up->conn);
+}
+
+static void
+h2_writable(struct upstream *up)
+{
+	upstream_touch(up);
+}
+
+static void
+h2_broken(struct upstream *up, const struct courier_failure *failure)
+{
+	struct exchange *ex;
+
+	while ((ex = up->exchange) != NULL) {
+		h2_unlink(up, ex);
+		if (up->n_started > 1 && ex->status == 0 && !ex->retried && ex->sent == 0 &&
+		    !http_text_is(ex->method, "POST") && !http_text_is(ex->method, "PATCH"))
+			pool_retry(ex);
+		else
+			exchange_fail(ex, failure);
+	}
+}
+
+static void
+h2_rest(struct upstream *up)
+{
+	if (up->h2->reading == NULL && up->h2->n == 0)
+		free(TAKE(up->h2->block));
+}
+
+static void
+h2_free(struct upstream *up)
+{
+	if (up->h2 == NULL)
+		return;
+	nghttp2_session_del(up->h2->session);
+	free(up->h2->block);
+	free(TAKE(up->h2));
+}
+
+const struct upstream_kind upstream_h2 = {
+	.start = h2_start, .send = h2_send, .more = h2_more, .resume = h2_resume,
+	.given = h2_given, .cancel = h2_cancel, .readable = h2_readable, .writable = h2_writable,
+	.broken = h2_broken, .flush = h2_flush, .rest = h2_rest, .free = h2_free,
+};

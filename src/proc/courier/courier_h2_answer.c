@@ -1,0 +1,233 @@
+/* courier_h2_answer.c - what servers answer over HTTP/2. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "proc/courier/courier_h2.h"
+
+static void
+h2_lost(struct upstream *up, struct exchange *ex, uint32_t code)
+{
+	struct courier_failure failure;
+
+	h2_unlink(up, ex);
+	/* RFC 9113, 8.7: the server has not looked at it. */
+	if (code == NGHTTP2_REFUSED_STREAM && ex->sent == 0 && !ex->retried && ex->status == 0) {
+		pool_retry(ex);
+		return;
+	}
+	courier_failure_set(&failure, 502, "unreachable", "upstream broke off",
+	                    "the server ended the request: %s", nghttp2_http2_strerror(code));
+	exchange_fail(ex, &failure);
+}
+
+static void
+h2_refuse(struct upstream *up, struct exchange *ex, const char *note)
+{
+	struct courier_failure failure;
+
+	courier_failure_set(&failure, 502, "protocol", "upstream answers nonsense", "%s", note);
+	h2_cancel(up, ex);
+	exchange_fail(ex, &failure);
+}
+
+static void
+h2_answered(struct upstream *up, struct exchange *ex, const struct http_field *trailers,
+            size_t n)
+{
+	if (!ex->answered) {
+		h2_refuse(up, ex, "the server's answer has no head");
+		return;
+	}
+	h2_unlink(up, ex);
+	if (!ex->sent_all)
+		(void)nghttp2_submit_rst_stream(up->h2->session, NGHTTP2_FLAG_NONE, ex->h2_id,
+		                                NGHTTP2_NO_ERROR);
+	exchange_end(ex, trailers, n);
+}
+
+static int
+h2_begin_block(nghttp2_session *session, const nghttp2_frame *frame, void *arg)
+{
+	struct upstream *up = arg;
+	struct h2 *h2 = up->h2;
+
+	(void)session;
+	h2->reading = h2_find(up, frame->hd.stream_id);
+	if (h2->block == NULL)
+		h2->block = malloc(sizeof(*h2->block));
+	if (h2->block == NULL)
+		return NGHTTP2_ERR_CALLBACK_FAILURE;
+	memset(&h2->block->head, 0, offsetof(struct http_head, fields));
+	h2->block->head.n_fields = 0;
+	h2->block->head.length = HTTP_LENGTH_UNKNOWN;
+	h2->block->has_status = h2->block->is_bad = false;
+	h2->block->len = 0;
+	return 0;
+}
+
+static struct http_text
+h2_keep(struct h2_block *block, const uint8_t *text, size_t len)
+{
+	struct http_text kept = { block->text + block->len, len };
+
+	memcpy(block->text + block->len, text, len);
+	block->len += len;
+	return kept;
+}
+
+static int
+h2_field(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name,
+         size_t name_len, const uint8_t *value, size_t value_len, uint8_t flags, void *arg)
+{
+	struct h2 *h2 = ((struct upstream *)arg)->h2;
+	struct h2_block *block = h2->block;
+	struct http_head *head = &block->head;
+	struct http_text key = { (const char *)name, name_len };
+	struct http_text text = { (const char *)value, value_len };
+
+	(void)session;
+	(void)frame;
+	(void)flags;
+	if (h2->reading == NULL || block->is_bad)
+		return 0;
+	if (http_text_is(key, ":status")) {
+		/* nghttp2 has checked that it is three digits. */
+		for (size_t i = 0; i < value_len; i++)
+			head->status = (uint16_t)(head->status * 10 + (value[i] - '0'));
+		block->has_status = true;
+	} else if (http_text_is(key, "content-length")) {
+		block->is_bad = http_length_parse(text, &head->length, NULL) < 0;
+	} else if (!http_field_is_hop(key)) {
+		if (head->n_fields == HTTP_FIELDS_MAX ||
+		    name_len + value_len > sizeof(block->text) - block->len) {
+			block->is_bad = true;
+			return 0;
+		}
+		head->fields[head->n_fields].name = h2_keep(block, name, name_len);
+		head->fields[head->n_fields++].value = h2_keep(block, value, value_len);
+	}
+	return 0;
+}
+
+static void
+h2_block_ended(struct upstream *up, bool ends_stream)
+{
+	struct h2_block *block = up->h2->block;
+	struct exchange *ex = up->h2->reading;
+	struct http_head *head = &block->head;
+	bool has_body;
+
+	up->h2->reading = NULL;
+	if (block->is_bad || (block->has_status && head->status == 101)) {
+		h2_refuse(up, ex, head->status == 101 ? "the server changes protocols unasked"
+		                                            : "the head of the server's answer is too large");
+		return;
+	}
+	if (!block->has_status) {
+		h2_answered(up, ex, head->fields, head->n_fields);
+		return;
+	}
+	if (head->status < 200) {
+		head->length = 0;
+		(void)exchange_respond(ex, head, false);
+		return;
+	}
+	has_body = !ends_stream && !ex->is_head && head->status != 204 && head->status != 304 &&
+	           head->length != 0;
+	if (!has_body && !ex->is_head && (head->status != 304 || head->length == HTTP_LENGTH_UNKNOWN))
+		head->length = 0;
+	if (exchange_respond(ex, head, has_body) && ends_stream)
+		h2_answered(up, ex, NULL, 0);
+}
+
+static int
+h2_frame(nghttp2_session *session, const nghttp2_frame *frame, void *arg)
+{
+	struct upstream *up = arg;
+	bool ends_stream = (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0;
+	struct exchange *ex;
+
+	(void)session;
+	switch (frame->hd.type) {
+	case NGHTTP2_HEADERS:
+		if (up->h2->reading != NULL)
+			h2_block_ended(up, ends_stream);
+		break;
+	case NGHTTP2_DATA:
+		ex = h2_find(up, frame->hd.stream_id);
+		if (ex != NULL && ends_stream)
+			h2_answered(up, ex, NULL, 0);
+		break;
+	case NGHTTP2_GOAWAY:
+		up->h2->goes_away = true;
+		break;
+	default:
+		break;
+	}
+	return 0;
+}
+
+/* So much of what EX got has gone on. */
+static void
+h2_give_credit(struct upstream *up, struct exchange *ex, size_t len)
+{
+	if (len > 0)
+		(void)nghttp2_session_consume(up->h2->session, ex->h2_id, len);
+}
+
+static int
+h2_data(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *data, size_t len,
+        void *arg)
+{
+	struct upstream *up = arg;
+	struct exchange *ex = h2_find(up, id);
+	size_t owed;
+
+	(void)flags;
+	if (ex == NULL || ex->bodiless) {
+		(void)nghttp2_session_consume(session, id, len);
+		return 0;
+	}
+	if (!ex->answered) {
+		(void)nghttp2_session_consume(session, id, len);
+		h2_refuse(up, ex, "the server's answer has no head");
+		return 0;
+	}
+	exchange_give(ex, data, len);
+	owed = ex->h2_unconsumed + len;
+	ex->h2_unconsumed = buf_left(&ex->pending);
+	h2_give_credit(up, ex, owed - ex->h2_unconsumed);
+	return 0;
+}
+
+void
+h2_given(struct upstream *up, struct exchange *ex, size_t len)
+{
+	if (len > ex->h2_unconsumed)
+		len = ex->h2_unconsumed;
+	ex->h2_unconsumed -= len;
+	h2_give_credit(up, ex, len);
+	upstream_touch(up);
+}
+
+static int
+h2_stream_closed(nghttp2_session *session, int32_t id, uint32_t code, void *arg)
+{
+	struct upstream *up = arg;
+	struct exchange *ex = h2_find(up, id);
+
+	(void)session;
+	if (ex != NULL)
+		h2_lost(up, ex, code);
+	return 0;
+}
+
+void
+h2_set_answer_callbacks(nghttp2_session_callbacks *callbacks)
+{
+	nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, h2_begin_block);
+	nghttp2_session_callbacks_set_on_header_callback(callbacks, h2_field);
+	nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, h2_frame);
+	nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, h2_data);
+	nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, h2_stream_closed);
+}

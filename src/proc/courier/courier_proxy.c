@@ -1,0 +1,218 @@
+/* courier_proxy.c - see courier_proxy.h. */
+#include "proc/courier/courier_proxy.h"
+
+#include <ctype.h>
+#include <openssl/evp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/own.h"
+#include "cell/cell_net.h"
+#include "proc/courier/courier_address.h"
+
+#define PROXY_PORT 80                   /* where the variable names none */
+
+static int
+hex(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	c = (char)tolower((unsigned char)c);
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* The login with its escapes undone, as Basic authorization. */
+static const char *
+write_authorization(struct http_text login, struct proxy *p)
+{
+	char plain[PROXY_LOGIN_MAX] = "";
+	size_t n = 0;
+
+	for (size_t i = 0; i < login.len; i++) {
+		if (n >= sizeof(plain) - 1)
+			return "its name and password are too long";
+		if (login.at[i] == '%' && i + 2 < login.len && hex(login.at[i + 1]) >= 0 &&
+		    hex(login.at[i + 2]) >= 0) {
+			plain[n++] = (char)(hex(login.at[i + 1]) << 4 | hex(login.at[i + 2]));
+			i += 2;
+		} else {
+			plain[n++] = login.at[i];
+		}
+	}
+	if (memchr(plain, ':', n) == NULL)
+		plain[n++] = ':';
+	memcpy(p->authorization, "Basic ", 6);
+	EVP_EncodeBlock((unsigned char *)p->authorization + 6, (unsigned char *)plain, (int)n);
+	OPENSSL_cleanse(plain, sizeof(plain));
+	return NULL;
+}
+
+static const char *
+parse(const char *text, struct proxy *p)
+{
+	const char *scheme = strstr(text, "://"), *at, *end;
+	const char *problem;
+
+	if (scheme != NULL) {
+		if (strncasecmp(text, "http://", 7) != 0)
+			return "only proxies that begin with http:// can be used";
+		text = scheme + 3;
+	}
+	end = text + strcspn(text, "/?#");
+	at = memrchr(text, '@', (size_t)(end - text));
+	if (at != NULL) {
+		problem = write_authorization((struct http_text){ text, (size_t)(at - text) }, p);
+		if (problem != NULL)
+			return problem;
+		text = at + 1;
+	}
+	if (http_authority_parse((struct http_text){ text, (size_t)(end - text) }, p->host,
+	                         &p->port, NULL) < 0)
+		return "its host cannot be understood";
+	if (p->port == 0)
+		p->port = PROXY_PORT;
+	return NULL;
+}
+
+void
+proxy_parse(const char *text, struct proxy *ret_proxy)
+{
+	*ret_proxy = (struct proxy){ .used = true };
+	ret_proxy->problem = parse(text, ret_proxy);
+}
+
+/* The value of NAME in lower or upper case; NULL if it is not set or empty. */
+static const char *
+look_up(char *const *environment, const char *name)
+{
+	const char *found = NULL;
+	size_t len = strlen(name);
+
+	for (; environment != NULL && *environment != NULL; environment++) {
+		const char *entry = *environment;
+
+		if (strncasecmp(entry, name, len) != 0 || entry[len] != '=')
+			continue;
+		if (found == NULL || islower((unsigned char)entry[0]))
+			found = entry + len + 1;
+	}
+	return found != NULL && *found != '\0' ? found : NULL;
+}
+
+void
+proxies_load(struct proxies *ret_proxies, char *const *environment)
+{
+	const char *all = look_up(environment, "all_proxy");
+	const char *plain = look_up(environment, "http_proxy");
+	const char *tls = look_up(environment, "https_proxy");
+	const char *none = look_up(environment, "no_proxy");
+
+	*ret_proxies = (struct proxies){0};
+	if (plain != NULL || all != NULL)
+		proxy_parse(plain != NULL ? plain : all, &ret_proxies->for_plain);
+	if (tls != NULL || all != NULL)
+		proxy_parse(tls != NULL ? tls : all, &ret_proxies->for_tls);
+	if (none != NULL)
+		ret_proxies->no_proxy = strndup(none, PROXY_NO_MAX);
+}
+
+void
+proxies_free(struct proxies *p)
+{
+	free(TAKE(p->no_proxy));
+}
+
+/* A range of addresses, or one. */
+static bool
+net_has(const char *text, const char *bits_text, const struct address *a)
+{
+	struct address net;
+	unsigned bits, most;
+
+	if (!address_parse(text, &net) || net.family != a->family)
+		return false;
+	most = net.family == AF_INET ? 32 : 128;
+	bits = bits_text != NULL ? (unsigned)strtoul(bits_text, NULL, 10) : most;
+	if (bits > most)
+		return false;
+	for (unsigned i = 0; i < bits; i++)
+		if (((net.bytes[i / 8] ^ a->bytes[i / 8]) >> (7 - i % 8) & 1) != 0)
+			return false;
+	return true;
+}
+
+/* NAME is HOST or ends it, at a dot. */
+static bool
+name_has(const char *name, const char *host)
+{
+	size_t n = strlen(name), h = strlen(host);
+
+	if (n == 0 || n > h || strcasecmp(host + h - n, name) != 0)
+		return false;
+	return n == h || host[h - n - 1] == '.';
+}
+
+static bool
+item_has(char *item, const char *host, uint16_t port)
+{
+	struct address a;
+	bool is_address = address_parse(host, &a);
+	char *slash = strchr(item, '/'), *colon = strrchr(item, ':');
+	struct address ignored;
+
+	if (strcmp(item, "*") == 0)
+		return true;
+	/* A bare IPv6 address has colons of its own. */
+	if (colon != NULL && !address_parse(item, &ignored) &&
+	    (item[0] == '[' || strchr(item, ':') == colon)) {
+		*colon = '\0';
+		if (strtoul(colon + 1, NULL, 10) != port)
+			return false;
+	}
+	if (slash != NULL)
+		*slash++ = '\0';
+	if (is_address)
+		return net_has(item, slash, &a);
+	if (item[0] == '*' && item[1] == '.')
+		item++;
+	while (*item == '.')
+		item++;
+	return slash == NULL && name_has(item, host);
+}
+
+bool
+proxy_list_has(const char *list, const char *host, uint16_t port)
+{
+	static const char separators[] = ", \t\n";
+	char item[HTTP_HOST_MAX + 64];
+
+	while (*(list += strspn(list, separators)) != '\0') {
+		size_t n = strcspn(list, separators);
+
+		if (n < sizeof(item)) {
+			memcpy(item, list, n);
+			item[n] = '\0';
+			if (item_has(item, host, port))
+				return true;
+		}
+		list += n;
+	}
+	return false;
+}
+
+const struct proxy *
+proxies_for(const struct proxies *p, enum http_scheme scheme, const char *host, uint16_t port)
+{
+	const struct proxy *proxy = scheme == HTTP_PLAIN ? &p->for_plain : &p->for_tls;
+	const char *what;
+	struct address a;
+
+	if (!proxy->used || strcmp(host, CELL_NET_HOST_NAME) == 0 ||
+	    strcmp(host, "localhost") == 0)
+		return NULL;
+	if (address_parse(host, &a) && address_judge(&a, &what) != ADDRESS_PUBLIC &&
+	    strcmp(what, "loopback") == 0)
+		return NULL;
+	return p->no_proxy != NULL && proxy_list_has(p->no_proxy, host, port) ? NULL : proxy;
+}

@@ -1,0 +1,145 @@
+/* courier_raw.c - bytes both ways: TCP that a rule allows, TLS that is passed through, and
+ * what follows an upgrade.  Each side may end before the other. */
+#include <errno.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/own.h"
+#include "proc/courier/courier_upstream.h"
+
+/* Both have ended. */
+static void
+raw_check_end(struct upstream *up, struct exchange *ex)
+{
+	if (!ex->upstream_ended || !ex->sent_all)
+		return;
+	up->exchange = NULL;
+	ex->upstream = NULL;
+	upstream_drop(up, false);
+	exchange_end(ex, NULL, 0);
+}
+
+static void
+raw_start(struct upstream *up, struct exchange *ex)
+{
+	ex->step = STEP_RAW;
+	ex->first_ms = loop_now_ms();
+	exchange_touch(ex, COURIER_RAW_IDLE_S);
+	exchange_routed(ex, EGRESS_TUNNEL, "");
+	conn_resume_reading(&up->conn);
+}
+
+static size_t
+raw_send(struct upstream *up, struct exchange *ex, const void *data, size_t len)
+{
+	(void)ex;
+	if (len == 0 || conn_is_full(&up->conn))
+		return 0;
+	return upstream_write(up, data, len) ? len : 0;
+}
+
+static void
+raw_more(struct upstream *up, struct exchange *ex)
+{
+	size_t n;
+
+	while ((n = buf_left(&ex->body)) > 0) {
+		if (conn_is_full(&up->conn))
+			return;
+		if (n > MUX_FRAME_MAX)
+			n = MUX_FRAME_MAX;
+		if (!upstream_write(up, ex->body.data + ex->body.pos, n))
+			return;
+		exchange_took(ex, n);
+	}
+	if (ex->came_all && !ex->sent_all) {
+		ex->sent_all = true;
+		conn_shut(&up->conn);
+		raw_check_end(up, ex);
+	}
+}
+
+static void
+raw_readable(struct upstream *up)
+{
+	struct exchange *ex = up->exchange;
+	struct courier_failure failure;
+	unsigned char *at;
+	size_t room;
+	ssize_t n;
+
+	if (ex->upstream_ended)
+		return;
+	for (;;) {
+		at = exchange_reserve(ex, &room);
+		if (at == NULL) {
+			conn_pause_reading(&up->conn);
+			return;
+		}
+		n = conn_read(&up->conn, at, room);
+		exchange_commit(ex, n > 0 ? (size_t)n : 0);
+		if (n <= 0)
+			break;
+		exchange_touch(ex, COURIER_RAW_IDLE_S);
+	}
+	if (n == -EAGAIN)
+		return;
+	if (n < 0) {
+		upstream_failure(&failure, up, (int)-n);
+		upstream_fail(up, &failure);
+		return;
+	}
+	conn_pause_reading(&up->conn);
+	ex->upstream_ended = true;
+	if (ex->sent_all)
+		raw_check_end(up, ex);
+	else
+		exchange_end(ex, NULL, 0);
+}
+
+static void
+raw_writable(struct upstream *up)
+{
+	if (up->exchange != NULL && !up->exchange->sent_all)
+		raw_more(up, up->exchange);
+}
+
+static void
+raw_resume(struct upstream *up, struct exchange *ex)
+{
+	if (ex->upstream_ended)
+		return;
+	conn_resume_reading(&up->conn);
+	raw_readable(up);
+}
+
+static void
+raw_cancel(struct upstream *up, struct exchange *ex)
+{
+	(void)ex;
+	up->exchange = NULL;
+	upstream_drop(up, true);
+}
+
+static void
+raw_broken(struct upstream *up, const struct courier_failure *failure)
+{
+	struct exchange *ex = TAKE(up->exchange);
+
+	if (ex == NULL)
+		return;
+	ex->upstream = NULL;
+	exchange_fail(ex, failure);
+}
+
+static void
+raw_free(struct upstream *up)
+{
+	(void)up;
+}
+
+const struct upstream_kind upstream_raw = {
+	.start = raw_start, .send = raw_send, .more = raw_more, .resume = raw_resume,
+	.cancel = raw_cancel, .readable = raw_readable, .writable = raw_writable,
+	.broken = raw_broken, .free = raw_free,
+};

@@ -1,0 +1,144 @@
+/* courier_record.c - what is recorded of an exchange: never a body, a header's value or a
+ * query. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/own.h"
+#include "ipc/courier_channel.h"
+#include "proc/courier/courier.h"
+
+#define NAMES_RECENT 32                 /* of which questions are recorded once */
+#define NAMES_RECENT_MS 10000
+
+static const char *const types[] = { "http", "tcp", "tls" };
+static const char *const vias[] = { "transparent", "connect", "socks" };
+
+/* What the rule says, if there is one. */
+static void
+put_rule(struct events *e, const struct exchange *ex)
+{
+	const struct policy *p = ex->policy->policy;
+	const char *places[POLICY_LOGGED_MAX];
+
+	if (!ex->learned) {
+		event_str(e, "rule", policy_rule_place(p, ex->decision.rule));
+		event_str(e, "rule_text", policy_rule_text(p, ex->decision.rule));
+		event_str(e, "reason", ex->decision.reason);
+	}
+	for (size_t i = 0; i < ex->logged.n; i++)
+		places[i] = policy_rule_place(p, ex->logged.rules[i]);
+	if (ex->logged.n > 0)
+		event_list(e, "logged", places, ex->logged.n);
+}
+
+static void
+put_target(struct events *e, const struct exchange *ex)
+{
+	const char *query;
+	size_t len;
+
+	if (ex->kind == EXCHANGE_HTTP) {
+		event_text(e, "method", ex->method.at, ex->method.len);
+		event_str(e, "scheme", ex->scheme == HTTP_TLS ? "https" : "http");
+	}
+	event_str(e, "host", ex->host);
+	event_u64(e, "port", ex->port);
+	if (ex->kind == EXCHANGE_HTTP) {
+		query = memchr(ex->path.at, '?', ex->path.len);
+		len = query == NULL ? ex->path.len : (size_t)(query - ex->path.at);
+		event_text(e, "path", ex->path.at, len);
+		if (query != NULL)
+			event_true(e, "query");
+		if (ex->is_upgrade)
+			event_true(e, "upgrade");
+	}
+	event_str(e, "via", vias[ex->via]);
+	if (ex->kind == EXCHANGE_HTTP)
+		event_str(e, "version", ex->version == 20 ? "2" : ex->version == 10 ? "1.0" : "1.1");
+}
+
+static void
+put_outcome(struct events *e, const struct exchange *ex)
+{
+	uint64_t now = loop_now_ms();
+
+	if (ex->status != 0)
+		event_u64(e, "status", ex->status);
+	if (!ex->refused) {
+		event_u64(e, "sent", ex->sent);
+		event_u64(e, "received", ex->received);
+	}
+	event_u64(e, "ms", now - ex->began_ms);
+	if (ex->first_ms != 0 && !ex->refused)
+		event_u64(e, "upstream_ms", ex->first_ms - ex->began_ms);
+	event_str(e, "note", ex->note);
+}
+
+void
+exchange_record(struct exchange *ex)
+{
+	struct events *e = &ex->courier->events;
+	char what[HTTP_HOST_MAX + 64];
+	const char *verdict = "allow";
+
+	if (ex->recorded)
+		return;
+	ex->recorded = true;
+	if (ex->refused)
+		verdict = ex->decision.verdict == POLICY_ASK ? "ask" : "deny";
+	event_begin(e, types[ex->kind]);
+	event_str(e, "verdict", verdict);
+	event_str(e, "why", ex->why != NULL ? ex->why : ex->learned ? "learn" : NULL);
+	put_rule(e, ex);
+	put_target(e, ex);
+	put_outcome(e, ex);
+	if (ex->kind == EXCHANGE_HTTP)
+		snprintf(what, sizeof(what), "%.*s %s", ex->method.len < 32 ? (int)ex->method.len : 32,
+		         ex->method.at, ex->host);
+	else
+		snprintf(what, sizeof(what), "%s:%u", ex->host, ex->port);
+	event_done(e, ex->refused, what);
+	courier_at_round_end(ex->courier);
+}
+
+/* Programs ask for a name once per family, and again for each connection: one event of a
+ * kind in a while is enough. */
+static bool
+was_just_recorded(const char *name, bool permitted)
+{
+	static struct {
+		char name[HTTP_HOST_MAX + 1];
+		bool permitted;
+		uint64_t ms;
+	} recent[NAMES_RECENT];
+	static size_t next;
+	uint64_t now = loop_now_ms();
+
+	for (size_t i = 0; i < NAMES_RECENT; i++)
+		if (recent[i].ms != 0 && now - recent[i].ms < NAMES_RECENT_MS &&
+		    recent[i].permitted == permitted && strcmp(recent[i].name, name) == 0)
+			return true;
+	snprintf(recent[next].name, sizeof(recent[next].name), "%s", name);
+	recent[next].permitted = permitted;
+	recent[next].ms = now;
+	next = (next + 1) % NAMES_RECENT;
+	return false;
+}
+
+void
+courier_record_name(struct courier *c, const char *name, bool permitted)
+{
+	struct events *e = &c->events;
+
+	if (was_just_recorded(name, permitted))
+		return;
+	event_begin(e, "dns");
+	event_str(e, "verdict", permitted ? "allow" : "deny");
+	if (!permitted)
+		event_str(e, "why", "no-rule");
+	else if (c->learn && !policy_mentions_host(c->policy->policy, name))
+		event_str(e, "why", "learn");
+	event_str(e, "host", name);
+	event_done(e, !permitted, name);
+	courier_at_round_end(c);
+}

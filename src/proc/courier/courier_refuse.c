@@ -1,0 +1,209 @@
+/* courier_refuse.c - answers of our own: a small JSON body that an agent can act on. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/own.h"
+#include "proc/courier/courier_upstream.h"
+
+#define BODY_MAX (32 * 1024)
+#define PATH_SHOWN 1024
+
+/* What a refusal means where the rule has no reason of its own, and what to do. */
+static const struct {
+	const char *why, *reason, *hint;
+} meanings[] = {
+	{ "no-rule", "no rule allows this",
+	  "Do without it, or have the operator add a rule: `cloister why` prints one." },
+	{ "rule", "a rule denies this",
+	  "Do not try again; find another way, or ask the operator." },
+	{ "ask", "a person would have to approve this, and nobody can be asked yet",
+	  "Nobody can be asked yet: do not try again, and tell the operator." },
+	{ "private-address", "the address is not a public one",
+	  "The operator can name the address in a rule, or say `private: true`." },
+	{ "secret", "the body carries what looks like a credential",
+	  "Take it out of the request; the operator can permit it with `secrets: allow`." },
+	{ "mismatch", "the names in the request do not agree",
+	  "Connect to the host that the request is for." },
+	{ "unreadable", "the body cannot be looked into",
+	  "Send it without a content coding." },
+	{ "too-large", "the body is larger than the rule permits",
+	  "Send less, or have the operator raise the rule's limit." },
+	{ "protocol", "this is not the protocol that a rule allows there",
+	  "The operator can allow raw bytes with `protocol: tcp`." },
+	{ "doh", "names are resolved by the machine, not over HTTPS",
+	  "Use the system's resolver; it answers for every name that a rule mentions." },
+	{ "certificate", NULL,
+	  "It cannot be ignored here; the operator can trust another authority with --ca." },
+	{ "unresolved", NULL, "Check the name." },
+	{ "unreachable", NULL, "Try again later." },
+};
+
+static const char *
+reason_for(const struct exchange *ex, const char *why)
+{
+	if ((strcmp(why, "rule") == 0 || strcmp(why, "ask") == 0) && ex->decision.reason != NULL)
+		return ex->decision.reason;
+	for (size_t i = 0; i < ARRAY_LEN(meanings); i++)
+		if (strcmp(meanings[i].why, why) == 0 && meanings[i].reason != NULL)
+			return meanings[i].reason;
+	return "this is not allowed";
+}
+
+static const char *
+hint_for(const char *why, bool refused)
+{
+	if (!refused && strcmp(why, "protocol") == 0)
+		return "The server is at fault; try again later.";
+	for (size_t i = 0; i < ARRAY_LEN(meanings); i++)
+		if (strcmp(meanings[i].why, why) == 0)
+			return meanings[i].hint;
+	return "Do not try again.";
+}
+
+static void
+put(struct buf *b, const char *text)
+{
+	buf_put(b, text, strlen(text));
+}
+
+static void
+put_member(struct buf *b, const char *key, const char *value)
+{
+	put(b, key);
+	if (value == NULL || value[0] == '\0') {
+		put(b, "null");
+		return;
+	}
+	put(b, "\"");
+	json_escape_into(b, value, strlen(value), EVENT_TEXT_MAX);
+	put(b, "\"");
+}
+
+/* "POST https://api.github.com/repos": the agent knows the rest. */
+static void
+put_what(struct buf *b, const struct exchange *ex)
+{
+	const char *query = memchr(ex->path.at, '?', ex->path.len);
+	char port[8] = "";
+
+	if (ex->port != (ex->scheme == HTTP_TLS ? 443 : 80))
+		snprintf(port, sizeof(port), ":%u", ex->port);
+	put(b, ",\"what\":\"");
+	json_escape_into(b, ex->method.at, ex->method.len, 64);
+	put(b, ex->scheme == HTTP_TLS ? " https://" : " http://");
+	put(b, ex->host);
+	put(b, port);
+	json_escape_into(b, ex->path.at, query == NULL ? ex->path.len
+	                                               : (size_t)(query - ex->path.at), PATH_SHOWN);
+	put(b, "\"");
+}
+
+static void
+write_body(struct buf *b, const struct exchange *ex, const char *error, const char *why,
+           const char *reason, bool refused)
+{
+	put_member(b, "{\"error\":", error);
+	put_what(b, ex);
+	put_member(b, ",\"rule\":", policy_rule_place(ex->policy->policy, ex->decision.rule));
+	put_member(b, ",\"reason\":", reason);
+	put_member(b, ",\"hint\":", hint_for(why, refused));
+	put(b, "}\n");
+}
+
+/* The whole answer, whatever has become of the request. */
+static void
+answer(struct exchange *ex, uint16_t status, const char *error, const char *why,
+       const char *reason, bool refused)
+{
+	OWN(buf_free) struct buf body;
+	struct http_head head = {
+		.status = status, .n_fields = 3,
+		.fields = { { { "content-type", 12 }, { "application/json", 16 } },
+		            { { "cache-control", 13 }, { "no-store", 8 } },
+		            { { "x-cloister-verdict", 18 }, { "deny", 4 } } },
+	};
+
+	if (!refused)
+		head.fields[2] = (struct http_field){ { "x-cloister-error", 16 }, { why, strlen(why) } };
+	buf_init(&body, BODY_MAX);
+	write_body(&body, ex, error, why, reason, refused);
+	head.length = body.len;
+	if (!exchange_respond(ex, &head, !ex->is_head))
+		return;
+	if (!ex->is_head)
+		exchange_give(ex, body.data, body.len);
+	ex->received = 0;
+	ex->first_ms = 0;
+	exchange_end(ex, NULL, 0);
+}
+
+void
+exchange_refuse_with(struct exchange *ex, uint16_t status, const char *why, const char *reason)
+{
+	if (reason == NULL)
+		reason = reason_for(ex, why);
+	exchange_drain(ex);
+	ex->refused = true;
+	ex->why = why;
+	if (ex->note[0] == '\0' && (ex->decision.reason == NULL ||
+	                            strcmp(reason, ex->decision.reason) != 0))
+		snprintf(ex->note, sizeof(ex->note), "%s", reason);
+	if (ex->kind != EXCHANGE_HTTP) {
+		exchange_routed(ex, EGRESS_REFUSED, reason);
+		exchange_over(ex);
+		return;
+	}
+	if (ex->answered) {
+		exchange_record(ex);
+		exchange_reset(ex, EGRESS_RESET_POLICY);
+		return;
+	}
+	ex->status = status;
+	exchange_record(ex);
+	answer(ex, status, "refused by cloister", why, reason, true);
+}
+
+void
+exchange_refuse(struct exchange *ex, const char *why, const char *reason)
+{
+	exchange_refuse_with(ex, 403, why, reason);
+}
+
+void
+exchange_fail(struct exchange *ex, const struct courier_failure *failure)
+{
+	bool refused = failure->status == 403 || strcmp(failure->why, "certificate") == 0;
+
+	if (ex->step == STEP_OVER)
+		return;
+	exchange_drain(ex);
+	ex->refused = refused && !ex->answered;
+	ex->why = failure->why;
+	snprintf(ex->note, sizeof(ex->note), "%s", failure->note);
+	if (ex->kind != EXCHANGE_HTTP && !ex->answered) {
+		exchange_routed(ex, EGRESS_REFUSED, failure->note);
+		exchange_over(ex);
+	} else if (ex->answered) {
+		exchange_reset(ex, failure->status == 504 ? EGRESS_RESET_TIMEOUT
+		                                          : EGRESS_RESET_UPSTREAM);
+	} else {
+		ex->status = failure->status;
+		exchange_record(ex);
+		answer(ex, failure->status, failure->error, failure->why, failure->note, refused);
+	}
+}
+
+void
+courier_failure_set(struct courier_failure *f, uint16_t status, const char *why,
+                    const char *error, const char *format, ...)
+{
+	va_list args;
+
+	f->status = status;
+	f->why = why;
+	f->error = error;
+	va_start(args, format);
+	vsnprintf(f->note, sizeof(f->note), format, args);
+	va_end(args);
+}

@@ -1,0 +1,526 @@
+/* courier_upstream.c - see courier_upstream.h: from a name to a connection. */
+#include "proc/courier/courier_upstream.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/own.h"
+#include "cell/cell_net.h"
+#include "http/h1.h"
+
+static void begin_resolve(struct upstream *up);
+
+static void
+set_step(struct upstream *up, enum upstream_step step, uint64_t seconds)
+{
+	up->step = step;
+	up->deadline_s = up->courier->now_s + seconds + 1;
+}
+
+/* ---- ending ---- */
+
+void
+upstream_free(struct upstream *up)
+{
+	if (up->kind != NULL)
+		up->kind->free(up);
+	if (up->reader != NULL)
+		h1_reader_free(up->reader);
+	free(up->reader);
+	free(up->dial);
+	courier_policy_release(up->policy);
+	free(up);
+}
+
+void
+upstream_drop(struct upstream *up, bool abrupt)
+{
+	if (up->step == UP_DEAD)
+		return;
+	up->step = UP_DEAD;
+	resolver_cancel(&up->resolving);
+	if (up->dial != NULL)
+		dial_drop(up->dial);
+	if (up->has_conn)
+		conn_close(&up->conn, abrupt);
+	up->has_conn = false;
+	pool_remove(up);
+	pool_dead(up);
+}
+
+void
+upstream_fail(struct upstream *up, const struct courier_failure *failure)
+{
+	enum upstream_step step = up->step;
+	const struct upstream_kind *kind = up->kind;
+
+	if (step == UP_DEAD)
+		return;
+	/* Out of the way first: whoever is told may look for another one. */
+	upstream_drop(up, true);
+	if (step == UP_READY)
+		kind->broken(up, failure);
+	else
+		pool_failed(up, failure);
+}
+
+static void
+fail(struct upstream *up, uint16_t status, const char *why, const char *error,
+     const char *note)
+{
+	struct courier_failure failure;
+
+	courier_failure_set(&failure, status, why, error, "%s", note);
+	upstream_fail(up, &failure);
+}
+
+void
+upstream_late(struct upstream *up)
+{
+	struct courier_failure failure;
+
+	switch (up->step) {
+	case UP_CHECK:
+		resolver_cancel(&up->resolving);
+		begin_resolve(up);
+		return;
+	case UP_DIAL:
+		courier_failure_set(&failure, 504, "unreachable", "upstream unreachable",
+		                    "%s does not answer on port %u within %d s",
+		                    up->proxy != NULL ? "the proxy" : "the server",
+		                    up->proxy != NULL ? up->proxy->port : up->port,
+		                    UPSTREAM_CONNECT_S);
+		break;
+	case UP_PROXY:
+		courier_failure_set(&failure, 504, "unreachable", "upstream unreachable",
+		                    "the proxy does not answer within %d s", UPSTREAM_PROXY_S);
+		break;
+	case UP_TLS:
+		courier_failure_set(&failure, 504, "unreachable", "upstream unreachable",
+		                    "the server does not finish its TLS handshake within %d s",
+		                    UPSTREAM_TLS_S);
+		break;
+	default:
+		courier_failure_set(&failure, 504, "unresolved", "upstream unresolved",
+		                    "the name servers do not answer");
+	}
+	upstream_fail(up, &failure);
+}
+
+void
+upstream_failure(struct courier_failure *ret_failure, const struct upstream *up, int error)
+{
+	(void)up;
+	courier_failure_set(ret_failure, 502, "unreachable", "upstream broke off",
+	                    "the connection to the server broke: %s",
+	                    error == 0 ? "it was closed" : strerror(error));
+}
+
+/* ---- what the connection tells ---- */
+
+static void
+conn_is_ready(void *arg)
+{
+	struct upstream *up = arg;
+
+	if (up->step != UP_TLS)
+		return;
+	up->step = UP_READY;
+	up->deadline_s = 0;
+	pool_ready(up);
+}
+
+static void proxy_readable(struct upstream *up);
+
+static void
+conn_is_readable(void *arg)
+{
+	struct upstream *up = arg;
+
+	if (up->step == UP_READY)
+		up->kind->readable(up);
+	else if (up->step == UP_PROXY)
+		proxy_readable(up);
+}
+
+static void
+conn_is_writable(void *arg)
+{
+	struct upstream *up = arg;
+
+	if (up->step == UP_READY)
+		up->kind->writable(up);
+}
+
+static void
+conn_is_broken(void *arg, const struct err *error)
+{
+	struct upstream *up = arg;
+	struct courier_failure failure;
+	char text[TLS_TEXT_MAX];
+
+	if (up->step == UP_TLS && tls_explain(up->conn.ssl, text))
+		courier_failure_set(&failure, 502, "certificate", "upstream certificate refused",
+		                    "%s", text);
+	else if (up->step == UP_TLS)
+		courier_failure_set(&failure, 502, "protocol", "upstream speaks no TLS",
+		                    "the TLS handshake failed: %s", error->text);
+	else
+		upstream_failure(&failure, up, error->code);
+	upstream_fail(up, &failure);
+}
+
+static const struct conn_handler handler = {
+	.ready = conn_is_ready, .readable = conn_is_readable,
+	.writable = conn_is_writable, .broken = conn_is_broken,
+};
+
+void
+upstream_touch(struct upstream *up)
+{
+	if (up->is_touched || !up->has_conn)
+		return;
+	up->is_touched = true;
+	conn_cork(&up->conn);
+	pool_touched(up);
+}
+
+void
+upstream_flush(struct upstream *up)
+{
+	up->is_touched = false;
+	if (up->step == UP_READY && up->kind->flush != NULL)
+		up->kind->flush(up);
+	if (up->has_conn)
+		conn_uncork(&up->conn);
+}
+
+bool
+upstream_write(struct upstream *up, const void *data, size_t len)
+{
+	struct courier_failure failure;
+	int r = conn_write(&up->conn, data, len);
+
+	if (r == 0)
+		return true;
+	upstream_failure(&failure, up, -r);
+	upstream_fail(up, &failure);
+	return false;
+}
+
+/* ---- TLS ---- */
+
+static void
+begin_tls(struct upstream *up)
+{
+	struct courier *c = up->courier;
+	SSL *ssl;
+
+	if (c->tls.problem[0] != '\0') {
+		fail(up, 502, "certificate", "upstream certificate refused", c->tls.problem);
+		return;
+	}
+	ssl = tls_client(&c->tls, up->host, up->h1_only, pool_session(up), up->origin);
+	if (ssl == NULL) {
+		fail(up, 502, "protocol", "upstream speaks no TLS", "there is no memory for TLS");
+		return;
+	}
+	set_step(up, UP_TLS, UPSTREAM_TLS_S);
+	conn_start_tls(&up->conn, ssl);
+}
+
+/* The way to the server is open. */
+static void
+reached(struct upstream *up)
+{
+	if (up->scheme == HTTP_TLS && !up->is_raw) {
+		begin_tls(up);
+		return;
+	}
+	up->step = UP_READY;
+	up->deadline_s = 0;
+	pool_ready(up);
+}
+
+/* ---- the operator's proxy ---- */
+
+static void
+begin_proxy(struct upstream *up)
+{
+	struct courier *c = up->courier;
+	struct http_head head = { .method = { "CONNECT", 7 }, .host = { up->host, strlen(up->host) },
+	                          .path = { "", 0 }, .port = up->port };
+
+	up->reader = malloc(sizeof(*up->reader));
+	if (up->reader == NULL) {
+		fail(up, 502, "unreachable", "upstream unreachable", "there is no memory");
+		return;
+	}
+	h1_reader_init(up->reader, H1_RESPONSES);
+	h1_reader_expect(up->reader, true);
+	set_step(up, UP_PROXY, UPSTREAM_PROXY_S);
+	if (up->proxy->authorization[0] != '\0') {
+		head.fields[0] = (struct http_field){
+			{ "proxy-authorization", 19 },
+			{ up->proxy->authorization, strlen(up->proxy->authorization) } };
+		head.n_fields = 1;
+	}
+	buf_reset(&c->out);
+	h1_write_head(&c->out, &head, (struct h1_style){ .keep_alive = true });
+	conn_resume_reading(&up->conn);
+	(void)upstream_write(up, c->out.data, c->out.len);
+}
+
+static void
+proxy_answered(struct upstream *up, const char *rest, size_t n_rest)
+{
+	uint16_t status = up->reader->head.status;
+	struct courier_failure failure;
+
+	h1_reader_free(up->reader);
+	free(TAKE(up->reader));
+	if (status < 200 || status > 299) {
+		courier_failure_set(&failure, 502, "unreachable", "upstream unreachable",
+		                    status == 407 ? "the operator's proxy wants a login (407)"
+		                                  : "the operator's proxy answered %u", status);
+		upstream_fail(up, &failure);
+		return;
+	}
+	/* Of a TLS server nothing can have come yet; of others their first words. */
+	if (n_rest > 0 && !up->is_raw) {
+		fail(up, 502, "protocol", "upstream unreachable", "the proxy said too much");
+		return;
+	}
+	reached(up);
+	if (n_rest > 0 && up->step == UP_READY && up->exchange != NULL)
+		exchange_give(up->exchange, rest, n_rest);
+}
+
+static void
+proxy_readable(struct upstream *up)
+{
+	struct courier *c = up->courier;
+	struct http_text piece;
+	struct err err = {0};
+	size_t used;
+	/* Little, so that nothing behind the head is read that cannot be passed on. */
+	ssize_t n = conn_read(&up->conn, c->in, 2048);
+
+	if (n == -EAGAIN)
+		return;
+	if (n <= 0) {
+		fail(up, 502, "unreachable", "upstream unreachable",
+		     "the operator's proxy closed the connection");
+		return;
+	}
+	for (char *at = (char *)c->in; ; at += used, n -= (ssize_t)used) {
+		switch (h1_read(up->reader, at, (size_t)n, &used, &piece, &err)) {
+		case H1_HEAD:
+			if (up->reader->head.status < 200)
+				continue;
+			proxy_answered(up, at + used, (size_t)n - used);
+			return;
+		case H1_MORE:
+			return;
+		default:
+			fail(up, 502, "protocol", "upstream unreachable",
+			     "the operator's proxy does not speak HTTP");
+			return;
+		}
+	}
+}
+
+/* ---- dialling ---- */
+
+static void
+dialled(void *arg, int fd, const struct address *address, int error)
+{
+	struct upstream *up = arg;
+	struct courier_failure failure;
+
+	free(TAKE(up->dial));
+	if (fd < 0) {
+		courier_failure_set(&failure, 502, "unreachable", "upstream unreachable",
+		                    "cannot connect to %s port %u: %s",
+		                    up->proxy != NULL ? "the operator's proxy," : "the server,",
+		                    up->proxy != NULL ? up->proxy->port : up->port, strerror(error));
+		upstream_fail(up, &failure);
+		return;
+	}
+	up->address = *address;
+	up->has_conn = true;
+	conn_init(&up->conn, up->courier->loop, fd, NULL, &handler, up);
+	if (up->proxy != NULL && !up->is_absolute)
+		begin_proxy(up);
+	else
+		reached(up);
+}
+
+static void
+begin_dial(struct upstream *up, const struct address *addresses, size_t n)
+{
+	up->dial = malloc(sizeof(*up->dial));
+	if (up->dial == NULL) {
+		fail(up, 502, "unreachable", "upstream unreachable", "there is no memory");
+		return;
+	}
+	set_step(up, UP_DIAL, UPSTREAM_CONNECT_S);
+	dial_start(up->dial, up->courier->loop, addresses, n,
+	           up->proxy != NULL ? up->proxy->port : up->port, dialled, up);
+}
+
+/* ---- which addresses ---- */
+
+/* Those of ADDRESSES that may be used, to the front; how many.  *RET_WHY, if asked for and
+ * there are none, is a sentence in TEXT. */
+static size_t
+vet(const struct upstream *up, struct address *addresses, size_t n, char *text, size_t size)
+{
+	char shown[ADDRESS_TEXT_MAX];
+	struct address literal;
+	bool named = address_parse(up->host, &literal);
+	const char *what;
+	size_t kept = 0;
+	int rule;
+
+	text[0] = '\0';
+	for (size_t i = 0; i < n; i++) {
+		address_format(&addresses[i], shown);
+		if (!address_is_allowed(&addresses[i], up->may_use_private, named, &what)) {
+			if (strcmp(up->host, CELL_NET_HOST_NAME) == 0)
+				snprintf(text, size, "this machine is reached only where a rule names "
+				         CELL_NET_HOST_NAME);
+			else
+				snprintf(text, size, named ? "the address %s is %s"
+				                           : "the name leads to %s, which is %s", shown, what);
+			continue;
+		}
+		rule = named ? -1 : policy_denies_address(up->policy->policy, up->rule, shown, up->port);
+		if (rule >= 0) {
+			snprintf(text, size, "the name leads to %s, which %s denies", shown,
+			         policy_rule_place(up->policy->policy, rule));
+			continue;
+		}
+		addresses[kept++] = addresses[i];
+	}
+	return kept;
+}
+
+static void
+refuse_address(struct upstream *up, const char *text)
+{
+	fail(up, 403, "private-address", "refused by cloister", text);
+}
+
+static void
+resolved(void *arg, const struct address *addresses, size_t n, const char *problem)
+{
+	struct upstream *up = arg;
+	struct address list[RESOLVE_ADDRESSES_MAX];
+	struct courier_failure failure;
+	char text[160];
+	size_t kept = n;
+
+	if (n == 0) {
+		courier_failure_set(&failure, 502, "unresolved", "upstream unresolved",
+		                    "cannot resolve '%s': %s",
+		                    up->proxy != NULL ? up->proxy->host : up->host, problem);
+		upstream_fail(up, &failure);
+		return;
+	}
+	memcpy(list, addresses, n * sizeof(*addresses));
+	/* The proxy is the operator's, wherever it is. */
+	if (up->proxy == NULL)
+		kept = vet(up, list, n, text, sizeof(text));
+	if (kept == 0)
+		refuse_address(up, text);
+	else
+		begin_dial(up, list, kept);
+}
+
+static void
+begin_resolve(struct upstream *up)
+{
+	static const struct address machine[] = {
+		{ .family = AF_INET, .bytes = { 127, 0, 0, 1 } },
+		{ .family = AF_INET6, .bytes = { [15] = 1 } },
+	};
+	const char *host = up->proxy != NULL ? up->proxy->host : up->host;
+	struct address literal;
+
+	set_step(up, UP_RESOLVE, UPSTREAM_RESOLVE_S);
+	up->resolving = (struct resolve_wait){ .done = resolved, .arg = up };
+	if (strcmp(host, CELL_NET_HOST_NAME) == 0)
+		resolved(up, machine, ARRAY_LEN(machine), NULL);
+	else if (address_parse(host, &literal))
+		resolved(up, &literal, 1, NULL);
+	else
+		resolver_ask(up->courier->resolver, host, &up->resolving);
+}
+
+/* Behind a proxy the name is resolved elsewhere.  If it means something here too, that
+ * must be harmless; if it does not, the proxy knows better. */
+static void
+checked(void *arg, const struct address *addresses, size_t n, const char *problem)
+{
+	struct upstream *up = arg;
+	struct address list[RESOLVE_ADDRESSES_MAX];
+	char text[160];
+
+	(void)problem;
+	memcpy(list, addresses, n * sizeof(*addresses));
+	if (n > 0 && vet(up, list, n, text, sizeof(text)) == 0)
+		refuse_address(up, text);
+	else
+		begin_resolve(up);
+}
+
+void
+upstream_start(struct upstream *up)
+{
+	struct address literal;
+
+	courier_wake(up->courier);
+	if (up->proxy == NULL) {
+		begin_resolve(up);
+		return;
+	}
+	if (up->proxy->problem != NULL) {
+		struct courier_failure failure;
+
+		courier_failure_set(&failure, 502, "unreachable", "upstream unreachable",
+		                    "the operator's proxy cannot be used: %s", up->proxy->problem);
+		upstream_fail(up, &failure);
+		return;
+	}
+	set_step(up, UP_CHECK, UPSTREAM_CHECK_S);
+	up->resolving = (struct resolve_wait){ .done = checked, .arg = up };
+	if (address_parse(up->host, &literal))
+		checked(up, &literal, 1, NULL);
+	else
+		resolver_ask(up->courier->resolver, up->host, &up->resolving);
+}
+
+bool
+upstream_suits(struct upstream *up, const struct exchange *ex)
+{
+	char shown[ADDRESS_TEXT_MAX];
+	struct address literal;
+
+	int rule = exchange_rule(ex);
+
+	if (ex->policy == up->policy && rule == up->rule)
+		return true;
+	if (up->proxy == NULL && !address_parse(up->host, &literal) &&
+	    policy_denies_address(ex->policy->policy, rule, address_format(&up->address, shown),
+	                          up->port) >= 0)
+		return false;
+	/* The next one with this rule need not ask again. */
+	courier_policy_release(up->policy);
+	up->policy = courier_policy_use(ex->policy);
+	up->rule = rule;
+	return true;
+}

@@ -1,0 +1,220 @@
+/* main.c - cloister-courier: decides on what the agent asks for, and carries it.
+ *
+ *   fd 3  the supervisor: its policy and orders come from there, events go there
+ *   fd 4  the gate's mux
+ *   fd 5  cloister-inspect's mux
+ *
+ * What it was told at the start is read before it locks itself down, what the gate says
+ * only afterwards. */
+#include <errno.h>
+#include <fcntl.h>
+#include <openssl/crypto.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/own.h"
+#include "boundary/namespace/lockdown.h"
+#include "ipc/courier_channel.h"
+#include "ipc/ipc.h"
+#include "proc/courier/courier.h"
+
+#define ENVIRONMENT_MAX 64
+#define READABLE_MAX 20
+
+static struct courier courier;
+
+struct orders {
+	uint64_t flags;
+	char **environment;
+	struct policy *policy;
+	char *pem;
+	size_t pem_len;
+};
+
+static void
+orders_free(struct orders *o)
+{
+	strv_free(o->environment);
+	policy_free(o->policy);
+	free(o->pem);
+}
+
+/* A memory file, from its start; it may be somebody else's, so not by its name. */
+static int
+read_whole(int fd, size_t max, char **ret_text, size_t *ret_len, struct err *err)
+{
+	OWN(freep) char *text = NULL;
+	struct stat st;
+	size_t at = 0;
+	ssize_t n = 1;
+
+	if (fstat(fd, &st) < 0 || st.st_size < 0 || (uint64_t)st.st_size > max)
+		return err_set(err, EFBIG, "what the supervisor sent is too large");
+	text = malloc((size_t)st.st_size + 1);
+	if (text == NULL)
+		return err_errno(err, "cannot read what the supervisor sent");
+	while (at < (size_t)st.st_size && n > 0) {
+		n = pread(fd, text + at, (size_t)st.st_size - at, (off_t)at);
+		at += n > 0 ? (size_t)n : 0;
+	}
+	if (n < 0)
+		return err_errno(err, "cannot read what the supervisor sent");
+	text[at] = '\0';
+	*ret_text = TAKE(text);
+	*ret_len = at;
+	return 0;
+}
+
+/* The policy is the rest of the message, or in a descriptor beside it. */
+static int
+take_policy(struct ipc_message *message, struct policy **ret_policy, struct err *err)
+{
+	OWN(closep) int fd = ipc_take_fd(message, 0);
+	OWN(freep) char *text = NULL;
+	struct buf encoded;
+	size_t len;
+	int r;
+
+	if (fd < 0)
+		return policy_get(&message->body, ret_policy, err);
+	r = read_whole(fd, POLICY_ENCODED_MAX, &text, &len, err);
+	if (r < 0)
+		return r;
+	buf_init_borrowed(&encoded, text, len);
+	return policy_get(&encoded, ret_policy, err);
+}
+
+static int
+take_orders(struct orders *ret_orders, struct err *err)
+{
+	OWN(ipc_message_free) struct ipc_message message = { .fds = { -1, -1, -1 } };
+	OWN(closep) int pem = -1;
+	const char *id, *name;
+	int r = ipc_receive(EGRESS_SUPERVISOR_FD, &message, err);
+
+	if (r < 0)
+		return r;
+	if (message.type != COURIER_START ||
+	    buf_get_u64(&message.body, &ret_orders->flags) < 0 ||
+	    buf_get_str(&message.body, &id) < 0 || buf_get_str(&message.body, &name) < 0 ||
+	    buf_dup_strv(&message.body, ENVIRONMENT_MAX, &ret_orders->environment) < 0)
+		return err_set(err, EBADMSG, "the supervisor's first message is malformed");
+	pem = ipc_take_fd(&message, 1);
+	if (pem >= 0)
+		r = read_whole(pem, TLS_CA_FILE_MAX, &ret_orders->pem, &ret_orders->pem_len, err);
+	return r < 0 ? r : take_policy(&message, &ret_orders->policy, err);
+}
+
+/* Certificates are looked up when a server shows one, and /etc/hosts with each name. */
+static int
+lock_down(char *const *environment, struct err *err)
+{
+	const char *readable[READABLE_MAX + 1] = { "/etc/hosts", "/etc/resolv.conf",
+	                                           "/etc/nsswitch.conf", "/etc/gai.conf" };
+	size_t n = 4;
+	struct lockdown l = { .filter = FILTER_COURIER, .network = true, .readable = readable };
+
+	for (size_t i = 0; tls_readable[i] != NULL && n < READABLE_MAX; i++)
+		if (access(tls_readable[i], R_OK) == 0)
+			readable[n++] = tls_readable[i];
+	for (; environment != NULL && *environment != NULL && n < READABLE_MAX; environment++)
+		if (strncmp(*environment, "SSL_CERT_DIR=/", 14) == 0)
+			readable[n++] = *environment + 13;
+	return lockdown_enter(&l, COURIER_INSPECT_FD + 1, err);
+}
+
+/* The supervisor has something to say, or has gone. */
+static void
+supervisor_ready(void *arg, uint32_t events)
+{
+	struct courier *c = arg;
+	OWN(ipc_message_free) struct ipc_message message = { .fds = { -1, -1, -1 } };
+	struct policy *policy = NULL;
+	struct err err = {0};
+
+	(void)events;
+	if (ipc_receive(EGRESS_SUPERVISOR_FD, &message, &err) < 0) {
+		if (err.code != EAGAIN)
+			loop_quit(c->loop);
+		return;
+	}
+	if (message.type != COURIER_POLICY || take_policy(&message, &policy, &err) < 0 ||
+	    courier_set_policy(c, policy, &err) < 0)
+		loop_quit(c->loop);
+}
+
+static void
+caught(void *arg, const struct signalfd_siginfo *info)
+{
+	struct courier *c = arg;
+
+	(void)info;
+	loop_quit(c->loop);
+}
+
+static int
+run(struct courier *c, struct loop *loop, int inspect, struct err *err)
+{
+	sigset_t signals;
+	int r = courier_start(c, loop, EGRESS_SUPERVISOR_FD, EGRESS_MUX_FD, inspect, err);
+
+	if (r < 0)
+		return r;
+	c->supervisor = (struct loop_source){ .fd = EGRESS_SUPERVISOR_FD, .ready = supervisor_ready,
+	                                      .arg = c };
+	/* What was recorded is delivered before it ends. */
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGTERM);
+	r = loop_catch(loop, &signals, caught, c, err);
+	if (r == 0)
+		r = loop_watch(loop, &c->supervisor, EPOLLIN, err);
+	return r < 0 ? r : loop_run(loop, err);
+}
+
+/* As many descriptors as it may have: each connection is one. */
+static void
+raise_limit(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+		limit.rlim_cur = limit.rlim_max;
+		(void)setrlimit(RLIMIT_NOFILE, &limit);
+	}
+}
+
+int
+main(void)
+{
+	OWN(orders_free) struct orders orders = {0};
+	OWN(loop_freep) struct loop *loop = NULL;
+	/* Without it, what would have to be looked into is refused. */
+	int inspect = fcntl(COURIER_INSPECT_FD, F_GETFD) < 0 ? -1 : COURIER_INSPECT_FD;
+	struct err err = {0};
+	int r;
+
+	signal(SIGPIPE, SIG_IGN);
+	raise_limit();
+	r = take_orders(&orders, &err);
+	if (r == 0)
+		r = courier_init(&courier, TAKE(orders.policy), (orders.flags & COURIER_LEARN) != 0,
+		                 orders.environment, orders.pem, orders.pem_len, &err);
+	if (r == 0)
+		r = lock_down(orders.environment, &err);
+	if (r == 0)
+		r = loop_new(&loop, &err);
+	if (r == 0)
+		r = run(&courier, loop, inspect, &err);
+	if (courier.pool != NULL)
+		courier_close(&courier);
+	if (r < 0)
+		fprintf(stderr, "cloister-courier: %s\n", err.text);
+	return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,199 @@
+/* gate_accept.c - takes connections, and finds out where they were going. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include "base/err.h"
+#include "base/own.h"
+#include "cell/cell_net.h"
+#include "proc/gate/gate.h"
+#include "proc/gate/gate_names.h"
+
+/* From linux/netfilter_ipv4.h and _ipv6.h, which cannot be had beside netinet/in.h. */
+#define ORIGINAL_DST 80
+
+#define DNS_PORT 53
+
+/* ---- where to ---- */
+
+uint32_t
+gate_synthetic_number(const struct sockaddr_storage *to)
+{
+	const struct sockaddr_in *in = (const struct sockaddr_in *)to;
+	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)to;
+	struct in6_addr prefix;
+	uint32_t number;
+
+	if (to->ss_family == AF_INET) {
+		number = ntohl(in->sin_addr.s_addr) - CELL_NET_BASE4;
+		return number < CELL_NET_NAMES_MAX ? number : 0;
+	}
+	inet_pton(AF_INET6, CELL_NET_PREFIX6 "::", &prefix);
+	memcpy(&number, &in6->sin6_addr.s6_addr[12], sizeof(number));
+	memcpy(&prefix.s6_addr[12], &number, sizeof(number));
+	number = ntohl(number);
+	if (memcmp(&prefix, &in6->sin6_addr, sizeof(prefix)) != 0)
+		return 0;
+	return number < CELL_NET_NAMES_MAX ? number : 0;
+}
+
+void
+gate_set_destination(struct gate_conn *gc, const struct sockaddr_storage *to)
+{
+	const struct sockaddr_in *in = (const struct sockaddr_in *)to;
+	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)to;
+	const char *name = gate_names_get(gc->gate->names, gate_synthetic_number(to));
+
+	gc->name[0] = gc->address[0] = '\0';
+	gc->port = ntohs(to->ss_family == AF_INET ? in->sin_port : in6->sin6_port);
+	if (name != NULL) {
+		memcpy(gc->name, name, strlen(name) + 1);
+		return;
+	}
+	inet_ntop(to->ss_family, to->ss_family == AF_INET ? (const void *)&in->sin_addr :
+	          (const void *)&in6->sin6_addr, gc->address, sizeof(gc->address));
+}
+
+void
+gate_set_host(struct gate_conn *gc, const char *host, size_t len, uint16_t port)
+{
+	struct sockaddr_storage to = {0};
+	struct sockaddr_in *in = (struct sockaddr_in *)&to;
+	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)&to;
+	char text[HTTP_HOST_MAX + 1];
+
+	/* An IPv6 address has its brackets. */
+	if (len > 1 && host[0] == '[') {
+		host++;
+		len -= 2;
+	}
+	if (len >= sizeof(text))
+		len = 0;
+	memcpy(text, host, len);
+	text[len] = '\0';
+	gc->name[0] = gc->address[0] = '\0';
+	gc->port = port;
+	if (inet_pton(AF_INET, text, &in->sin_addr) == 1) {
+		in->sin_family = AF_INET;
+		in->sin_port = htons(port);
+		gate_set_destination(gc, &to);
+	} else if (inet_pton(AF_INET6, text, &in6->sin6_addr) == 1) {
+		in6->sin6_family = AF_INET6;
+		in6->sin6_port = htons(port);
+		gate_set_destination(gc, &to);
+	} else {
+		memcpy(gc->name, text, len + 1);
+	}
+}
+
+/* What the connection was for before it was redirected; its own address if it was not. */
+static int
+accept_find_destination(int fd, bool is_v6, struct sockaddr_storage *ret_to)
+{
+	socklen_t len = is_v6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+
+	memset(ret_to, 0, sizeof(*ret_to));
+	if (getsockopt(fd, is_v6 ? IPPROTO_IPV6 : IPPROTO_IP, ORIGINAL_DST, ret_to, &len) == 0)
+		return 0;
+	if (errno != ENOENT && errno != ENOPROTOOPT)
+		return -errno;
+	len = sizeof(*ret_to);
+	return getsockname(fd, (struct sockaddr *)ret_to, &len) == 0 ? 0 : -errno;
+}
+
+static bool
+accept_is_for_us(const struct gate_conn *gc)
+{
+	return strcmp(gc->address, CELL_NET_GATE4) == 0 ||
+	       strcmp(gc->address, CELL_NET_GATE6) == 0;
+}
+
+static void
+accept_start(struct gate *g, int fd, bool is_v6)
+{
+	struct gate_conn *gc = gate_conn_new(g, fd);
+	struct sockaddr_storage to;
+
+	if (gc == NULL)
+		return;
+	if (accept_find_destination(fd, is_v6, &to) < 0) {
+		gate_conn_drop(gc, true);
+		return;
+	}
+	gate_set_destination(gc, &to);
+	/* Whichever server is asked, names are answered here. */
+	if (gc->port == DNS_PORT)
+		gate_dns_start(gc);
+	else if (!accept_is_for_us(gc))
+		gate_route_start(gc);
+	else if (gc->port == CELL_NET_PROXY_PORT || gc->port == CELL_NET_SOCKS_PORT)
+		gate_proxy_start(gc);
+	else
+		gate_conn_drop(gc, true);
+}
+
+/* ---- listening ---- */
+
+static bool
+accept_make_room(struct gate *g)
+{
+	if (g->n_conns < g->conns_max)
+		return true;
+	if (g->idle.first != NULL) {
+		gate_conn_drop(g->idle.first, false);
+		return true;
+	}
+	for (size_t i = 0; i < ARRAY_LEN(g->listeners); i++)
+		loop_unwatch(g->loop, &g->listeners[i]);
+	return false;
+}
+
+static void
+accept_ready(struct gate *g, struct loop_source *source)
+{
+	int fd;
+
+	for (int i = 0; i < GATE_ACCEPT_MAX && accept_make_room(g); i++) {
+		fd = accept4(source->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		if (fd < 0)
+			return;
+		accept_start(g, fd, source == &g->listeners[1]);
+	}
+}
+
+static void
+accept_ready4(void *arg, uint32_t events)
+{
+	struct gate *g = arg;
+
+	(void)events;
+	accept_ready(g, &g->listeners[0]);
+}
+
+static void
+accept_ready6(void *arg, uint32_t events)
+{
+	struct gate *g = arg;
+
+	(void)events;
+	accept_ready(g, &g->listeners[1]);
+}
+
+void
+gate_listen_again(struct gate *g)
+{
+	for (size_t i = 0; i < ARRAY_LEN(g->listeners); i++)
+		if (g->listeners[i].fd >= 0)
+			(void)loop_watch(g->loop, &g->listeners[i], EPOLLIN, NULL);
+}
+
+int
+gate_listen(struct gate *g, size_t i, int fd, struct err *err)
+{
+	g->listeners[i] = (struct loop_source){
+		.fd = fd, .ready = i == 0 ? accept_ready4 : accept_ready6, .arg = g,
+	};
+	return loop_watch(g->loop, &g->listeners[i], EPOLLIN, err);
+}

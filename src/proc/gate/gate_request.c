@@ -1,0 +1,116 @@
+/* gate_request.c - requests as the courier gets them, and the gate's own refusals. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "http/h1.h"
+#include "proc/gate/gate.h"
+
+/* A request for another name than the connection's is for the courier to refuse and
+ * record, and so was a handshake for another one: this is where the two could cancel. */
+static uint16_t
+request_check_sni(const struct gate_conn *gc, const struct http_head *head, struct err *err)
+{
+	if (gc->sni[0] == '\0' || http_text_is(head->host, gc->sni) ||
+	    !http_text_is(head->host, gc->name))
+		return 0;
+	err_set(err, EPERM, "the name in the TLS handshake, '%s', is another one", gc->sni);
+	return 403;
+}
+
+static enum http_scheme
+request_scheme(const struct gate_conn *gc)
+{
+	return gc->conn.ssl != NULL ? HTTP_TLS : HTTP_PLAIN;
+}
+
+/* The host of a request that names none: the connection's. */
+static struct http_text
+request_host(const struct gate_conn *gc)
+{
+	struct gate *g = gc->gate;
+
+	if (gc->name[0] != '\0')
+		return (struct http_text){ gc->name, strlen(gc->name) };
+	snprintf(g->literal, sizeof(g->literal), strchr(gc->address, ':') != NULL ? "[%s]" : "%s",
+	         gc->address);
+	return (struct http_text){ g->literal, strlen(g->literal) };
+}
+
+uint16_t
+gate_request_complete(struct gate_conn *gc, struct http_head *head, bool is_absolute,
+                      struct err *err)
+{
+	if (!gc->is_proxy && is_absolute && head->scheme != request_scheme(gc)) {
+		err_set(err, EBADMSG, "the target's scheme is not the connection's");
+		return 400;
+	}
+	if (!is_absolute)
+		head->scheme = request_scheme(gc);
+	if (head->host.len == 0)
+		head->host = request_host(gc);
+	if (head->port == 0 && (is_absolute || gc->is_proxy))
+		head->port = head->scheme == HTTP_TLS ? 443 : 80;
+	else if (head->port == 0)
+		head->port = gc->port;
+	if (http_head_check(head, err) < 0)
+		return 400;
+	if (gc->is_proxy)
+		gate_set_host(gc, head->host.at, head->host.len, head->port);
+	return request_check_sni(gc, head, err);
+}
+
+void
+gate_request_send(struct gate_conn *gc, struct gate_stream *s, uint32_t version,
+                  const struct http_head *head)
+{
+	struct gate *g = gc->gate;
+
+	buf_reset(&g->frame);
+	buf_put_str(&g->frame, gc->name);
+	buf_put_str(&g->frame, gc->address);
+	buf_put_u32(&g->frame, gc->port);
+	buf_put_u32(&g->frame, gc->via);
+	buf_put_u32(&g->frame, version);
+	buf_put_u32(&g->frame, head->length != 0 ? EGRESS_HAS_BODY : 0);
+	http_head_encode(&g->frame, head);
+	mux_send(g->mux, s->mux->id, EGRESS_REQUEST, &g->frame);
+}
+
+void
+gate_request_refusal(struct gate *g, const char *reason)
+{
+	static const char begin[] = "{\"error\":\"refused by cloister\",\"reason\":\"";
+
+	buf_reset(&g->text);
+	buf_put(&g->text, begin, sizeof(begin) - 1);
+	for (; *reason != '\0'; reason++) {
+		unsigned char c = (unsigned char)*reason;
+
+		/* What the agent sent may be quoted in it. */
+		if (c == '"' || c == '\\')
+			buf_put(&g->text, "\\", 1);
+		buf_put(&g->text, c < 0x20 || c > 0x7e ? "?" : reason, 1);
+	}
+	buf_put(&g->text, "\"}\n", 3);
+}
+
+void
+gate_request_refusal_h1(struct gate *g, uint16_t status, const char *reason)
+{
+	struct http_head head = {
+		.status = status, .n_fields = 2,
+		.fields = { { { "content-type", 12 }, { "application/json", 16 } },
+		            { { "x-cloister-verdict", 18 }, { "deny", 4 } } },
+	};
+	struct buf body;
+
+	gate_request_refusal(g, reason);
+	body = g->text;
+	buf_init(&g->text, body.max);
+	head.length = body.len;
+	h1_write_head(&g->text, &head, (struct h1_style){ .keep_alive = false });
+	buf_put(&g->text, body.data, body.len);
+	buf_free(&body);
+}

@@ -1,0 +1,17 @@
+/* gate_sniff.h - what a connection's first bytes are.  Pure. */
+#ifndef CLOISTER_GATE_SNIFF_H
+#define CLOISTER_GATE_SNIFF_H
+#include <stddef.h>
+
+struct client_hello;
+
+enum gate_sniffed {
+	GATE_SNIFF_MORE,                /* cannot be told yet */
+	GATE_SNIFF_TLS,                 /* a whole ClientHello, in *ret_hello */
+	GATE_SNIFF_HTTP,                /* a request line */
+	GATE_SNIFF_HTTP2,               /* the preface of HTTP/2 */
+	GATE_SNIFF_OTHER,
+};
+enum gate_sniffed gate_sniff(const unsigned char *data, size_t len,
+                             struct client_hello *ret_hello);
+#endif

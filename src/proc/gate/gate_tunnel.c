@@ -1,0 +1,155 @@
+/* gate_tunnel.c - raw bytes: TCP that a rule allows, TLS that is passed through, and what
+ * follows an upgrade.  Each side may end before the other. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "proc/gate/gate.h"
+
+struct gate_tunnel {
+	struct gate_conn *gc;
+	struct gate_stream stream;
+	size_t unreturned;              /* received and not written yet */
+	bool ended_in, ended_out;       /* the agent's bytes; the courier's */
+};
+
+static void
+tunnel_check_end(struct gate_tunnel *t)
+{
+	if (!t->ended_in || !t->ended_out)
+		return;
+	gate_stream_forget(&t->stream);
+	gate_conn_finish(t->gc);
+}
+
+static void
+tunnel_ended(struct gate_conn *gc)
+{
+	struct gate_tunnel *t = gc->state;
+
+	gate_stream_reset(&t->stream, EGRESS_RESET_CANCEL);
+	gc->state = NULL;
+	free(t);
+}
+
+/* ---- the agent's bytes ---- */
+
+static void
+tunnel_readable(struct gate_conn *gc)
+{
+	struct gate_tunnel *t = gc->state;
+	unsigned char *room;
+	size_t size;
+	ssize_t n;
+
+	/* A few times, so that one busy tunnel leaves the others their turn. */
+	for (int i = 0; i < 4; i++) {
+		room = mux_is_full(gc->gate->mux) || t->ended_in ? NULL :
+			mux_reserve(t->stream.mux, &size);
+		if (room == NULL) {
+			conn_pause_reading(&gc->conn);
+			return;
+		}
+		n = conn_read(&gc->conn, room, size);
+		mux_commit(t->stream.mux, n > 0 ? (size_t)n : 0);
+		if (n == -EAGAIN)
+			return;
+		if (n < 0) {
+			gate_conn_drop(gc, true);
+			return;
+		}
+		if (n == 0) {
+			t->ended_in = gc->has_ended = true;
+			conn_pause_reading(&gc->conn);
+			gate_stream_end(gc->gate, &t->stream, NULL, 0);
+			tunnel_check_end(t);
+			return;
+		}
+	}
+}
+
+static void
+tunnel_stream_writable(void *owner)
+{
+	struct gate_tunnel *t = owner;
+
+	if (!t->ended_in)
+		conn_resume_reading(&t->gc->conn);
+}
+
+/* ---- the courier's ---- */
+
+static void
+tunnel_return(struct gate_tunnel *t)
+{
+	if (t->unreturned == 0 || t->stream.mux == NULL || conn_is_full(&t->gc->conn))
+		return;
+	mux_consumed(t->stream.mux, t->unreturned);
+	t->unreturned = 0;
+}
+
+static void
+tunnel_writable(struct gate_conn *gc)
+{
+	tunnel_return(gc->state);
+}
+
+static void
+tunnel_data(void *owner, const unsigned char *data, size_t len)
+{
+	struct gate_tunnel *t = owner;
+
+	t->unreturned += len;
+	if (gate_conn_write(t->gc, data, len))
+		tunnel_return(t);
+}
+
+static int
+tunnel_frame(void *owner, uint32_t type, struct buf *body)
+{
+	struct gate_tunnel *t = owner;
+
+	(void)body;                     /* trailers there are none */
+	if (type == EGRESS_RESET) {
+		gate_stream_forget(&t->stream);
+		gate_conn_drop(t->gc, true);
+		return 0;
+	}
+	if (type != EGRESS_END || t->ended_out)
+		return -EBADMSG;
+	t->ended_out = true;
+	conn_shut(&t->gc->conn);
+	tunnel_check_end(t);
+	return 0;
+}
+
+static const struct gate_stream_handler tunnel_handler = {
+	.frame = tunnel_frame, .data = tunnel_data, .writable = tunnel_stream_writable,
+};
+static const struct gate_protocol tunnel = {
+	.readable = tunnel_readable, .writable = tunnel_writable, .ended = tunnel_ended,
+};
+
+void
+gate_tunnel_start(struct gate_conn *gc, struct gate_stream *stream, const void *data,
+                  size_t len)
+{
+	struct gate_tunnel *t = calloc(1, sizeof(*t));
+
+	if (t == NULL) {
+		gate_conn_drop(gc, true);
+		return;
+	}
+	t->gc = gc;
+	t->stream = (struct gate_stream){ stream->mux, &tunnel_handler, t };
+	t->stream.mux->arg = &t->stream;
+	stream->mux = NULL;
+	gate_conn_use(gc, &tunnel, t);
+	gate_conn_set_late(gc, 0);
+	gate_conn_set_idle(gc, false);
+	if (len > 0 && mux_send_data(t->stream.mux, data, len) != len) {
+		gate_conn_drop(gc, true);
+		return;
+	}
+	conn_resume_reading(&gc->conn);
+}

@@ -1,0 +1,142 @@
+/* main.c - cloister-gate: takes what the agent sends, makes canonical requests of it, and
+ * hands them to the courier.  It has no secret and no authority. */
+#include <errno.h>
+#include <openssl/rand.h>
+#include <openssl/ssl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+
+#include "base/err.h"
+#include "base/own.h"
+#include "boundary/namespace/lockdown.h"
+#include "ipc/courier_channel.h"
+#include "ipc/ipc.h"
+#include "proc/gate/gate.h"
+#include "proc/gate/gate_names.h"
+
+#define KEPT_FDS (GATE_NAMES_FD + 1)
+#define SPARE_FDS 32
+
+/* The supervisor has nothing more to say: it has gone. */
+static void
+supervisor_ready(void *arg, uint32_t events)
+{
+	struct gate *g = arg;
+
+	(void)events;
+	loop_quit(g->loop);
+}
+
+static int
+gate_read_start(struct gate *g, struct err *err)
+{
+	OWN(ipc_message_free) struct ipc_message message = {0};
+	const char *certificate, *key;
+	int r = ipc_receive(EGRESS_SUPERVISOR_FD, &message, err);
+
+	if (r < 0)
+		return r;
+	if (message.type != GATE_START || buf_get_str(&message.body, &certificate) < 0 ||
+	    buf_get_str(&message.body, &key) < 0)
+		return err_set(err, EBADMSG, "the first message is not the one expected");
+	if (certificate[0] != '\0') {
+		g->ca_certificate = OPENSSL_strdup(certificate);
+		g->ca_key = OPENSSL_strdup(key);
+		if (g->ca_certificate == NULL || g->ca_key == NULL)
+			r = err_set(err, ENOMEM, "there is no memory");
+	}
+	OPENSSL_cleanse(message.body.data, message.body.len);
+	return r;
+}
+
+/* As many connections as there may be descriptors. */
+static void
+gate_set_limits(struct gate *g)
+{
+	struct rlimit limit;
+
+	g->conns_max = GATE_CONNS_MAX;
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+		return;
+	limit.rlim_cur = limit.rlim_max;
+	(void)setrlimit(RLIMIT_NOFILE, &limit);
+	if (limit.rlim_cur < GATE_CONNS_MAX + SPARE_FDS)
+		g->conns_max = limit.rlim_cur > 2 * SPARE_FDS ? limit.rlim_cur - SPARE_FDS : SPARE_FDS;
+}
+
+/* With everything that needs more than the lock-down leaves. */
+static int
+gate_prepare(struct gate *g, struct err *err)
+{
+	unsigned char seed[16];
+	int r;
+
+	signal(SIGPIPE, SIG_IGN);
+	/* No configuration file has a say in what the agent's TLS is like.  What else the
+	 * library reads of the system it reads now. */
+	OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG, NULL);
+	if (RAND_bytes(seed, sizeof(seed)) != 1)
+		return err_set(err, EIO, "there is no randomness");
+	gate_set_limits(g);
+	buf_init(&g->frame, MUX_FRAME_MAX);
+	buf_init(&g->text, MUX_FRAME_MAX);
+	gate_conn_init(g);
+	r = gate_names_new(GATE_NAMES_FD, &g->names, err);
+	return r == 0 ? gate_read_start(g, err) : r;
+}
+
+/* A machine without IPv6 has no sockets for it. */
+static int
+gate_allow_absent(int r, struct loop_source *source)
+{
+	if (r != -EBADF && r != -EPERM)
+		return r;
+	source->fd = -1;
+	return 0;
+}
+
+static int
+gate_watch(struct gate *g, struct err *err)
+{
+	int r = loop_new(&g->loop, err);
+
+	if (r == 0)
+		r = mux_new(g->loop, EGRESS_MUX_FD, &gate_mux_handler, g, &g->mux, err);
+	g->supervisor = (struct loop_source){
+		.fd = EGRESS_SUPERVISOR_FD, .ready = supervisor_ready, .arg = g,
+	};
+	if (r == 0)
+		r = loop_watch(g->loop, &g->supervisor, EPOLLIN, err);
+	if (r == 0)
+		r = gate_listen(g, 0, GATE_TCP_FD, err);
+	if (r == 0)
+		r = gate_allow_absent(gate_listen(g, 1, GATE_TCP6_FD, err), &g->listeners[1]);
+	if (r == 0)
+		r = gate_dns_listen(g, 0, GATE_UDP_FD, err);
+	if (r == 0)
+		r = gate_allow_absent(gate_dns_listen(g, 1, GATE_UDP6_FD, err), &g->resolvers[1]);
+	return r;
+}
+
+int
+main(void)
+{
+	static const struct lockdown lockdown = { .filter = FILTER_GATE };
+	static struct gate gate;
+	struct err err = {0};
+	int r = gate_prepare(&gate, &err);
+
+	if (r == 0)
+		r = lockdown_enter(&lockdown, KEPT_FDS, &err);
+	if (r == 0)
+		r = gate_watch(&gate, &err);
+	if (r == 0)
+		r = loop_run(gate.loop, &err);
+	if (r < 0)
+		fprintf(stderr, "cloister-gate: %s\n", err.text);
+	return r < 0;
+}

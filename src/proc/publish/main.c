@@ -1,0 +1,274 @@
+/* main.c - cloister-publish: carries connections from ports of the host to servers in
+ * the cell.
+ *
+ * cloister-publish PORT..., started by the supervisor with
+ *   fd 3  the cell's user namespace
+ *   fd 4  its network namespace
+ *   fd 5  listening on the host for the first PORT, IPv4; 6: IPv6, or closed; and so on
+ * It joins both and gives up all else, so that what it connects to is the cell's, and
+ * only the sockets that it was given are the host's. */
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/num.h"
+#include "base/own.h"
+#include "boundary/namespace/lockdown.h"
+#include "cell/cell_spec.h"
+#include "loop/loop.h"
+#include "loop/relay.h"
+
+enum { USERNS = 3, NETNS = 4, LISTENERS = 5 };
+
+#define INNER_ID 0xfffdu                /* nobody in particular, where it is mapped */
+#define CONNECTIONS_MAX 256
+
+struct port {
+	uint16_t number;
+	struct loop_source listeners[2];
+};
+
+struct connection {
+	int host;
+	struct loop_source cell;        /* while it is being connected */
+	bool tried_v6;
+	uint16_t port;
+	struct relay in, out;           /* into the cell, out of it */
+	unsigned open;                  /* relays that still run */
+	struct connection *next;        /* in the list of those that are over */
+};
+
+static struct loop *loop;
+static struct port ports[CELL_PORTS_MAX];
+static size_t n_ports, n_connections;
+static struct connection *gone;
+static struct loop_round bury;
+
+/* Freed when no event of this round can be for it any more. */
+static void
+bury_gone(void *arg)
+{
+	(void)arg;
+	while (gone != NULL) {
+		struct connection *c = gone;
+
+		gone = c->next;
+		free(c);
+	}
+}
+
+static void
+watch_ports(bool on)
+{
+	for (size_t i = 0; i < n_ports; i++)
+		for (size_t k = 0; k < 2; k++)
+			if (ports[i].listeners[k].fd >= 0)
+				(void)loop_watch(loop, &ports[i].listeners[k], on ? EPOLLIN : 0, NULL);
+}
+
+static void
+drop(struct connection *c)
+{
+	closep(&c->host);
+	closep(&c->cell.fd);
+	c->next = gone;
+	gone = c;
+	loop_at_round_end(loop, &bury);
+	if (n_connections-- == CONNECTIONS_MAX)
+		watch_ports(true);
+}
+
+static void
+carried(void *arg, struct relay *relay)
+{
+	struct connection *c = arg;
+
+	/* One way is over; the other may have something to say yet. */
+	shutdown(relay == &c->in ? c->cell.fd : c->host, SHUT_WR);
+	if (relay->error != 0 && c->open == 2) {
+		relay_drop(relay == &c->in ? &c->out : &c->in);
+		c->open = 1;
+	}
+	if (--c->open == 0)
+		drop(c);
+}
+
+static void
+carry(struct connection *c)
+{
+	c->in = c->out = (struct relay){ .done = carried, .arg = c };
+	c->open = 2;
+	if (relay_start(&c->in, loop, c->host, c->cell.fd, NULL) < 0) {
+		drop(c);
+		return;
+	}
+	if (relay_start(&c->out, loop, c->cell.fd, c->host, NULL) < 0) {
+		relay_drop(&c->in);
+		drop(c);
+	}
+}
+
+static void try_connect(struct connection *c);
+
+static void
+connected(void *arg, uint32_t events)
+{
+	struct connection *c = arg;
+	socklen_t len = sizeof(int);
+	int error = 0;
+
+	(void)events;
+	loop_unwatch(loop, &c->cell);
+	if (getsockopt(c->cell.fd, SOL_SOCKET, SO_ERROR, &error, &len) == 0 && error == 0) {
+		carry(c);
+		return;
+	}
+	try_connect(c);
+}
+
+/* A server listens on 127.0.0.1, on ::1, or on both. */
+static void
+try_connect(struct connection *c)
+{
+	struct sockaddr_in v4 = { .sin_family = AF_INET, .sin_port = htons(c->port),
+	                          .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct sockaddr_in6 v6 = { .sin6_family = AF_INET6, .sin6_port = htons(c->port),
+	                           .sin6_addr = IN6ADDR_LOOPBACK_INIT };
+	const struct linger reset = { 1, 0 };
+	bool second = c->cell.fd >= 0;
+
+	closep(&c->cell.fd);
+	c->cell = (struct loop_source){ .fd = -1, .ready = connected, .arg = c };
+	if (!c->tried_v6) {
+		c->tried_v6 = second;
+		c->cell.fd = socket(second ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC |
+		                    SOCK_NONBLOCK, 0);
+	}
+	if (c->cell.fd >= 0 &&
+	    (connect(c->cell.fd, second ? (struct sockaddr *)&v6 : (struct sockaddr *)&v4,
+	             second ? sizeof(v6) : sizeof(v4)) == 0 || errno == EINPROGRESS) &&
+	    loop_watch(loop, &c->cell, EPOLLOUT, NULL) == 0)
+		return;
+	if (c->cell.fd >= 0 && !c->tried_v6) {
+		try_connect(c);
+		return;
+	}
+	/* Nobody listens: the client sees that too. */
+	(void)setsockopt(c->host, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+	drop(c);
+}
+
+static void
+take(struct port *port, int listener)
+{
+	OWN(closep) int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	struct connection *c;
+
+	if (fd < 0)
+		return;
+	c = calloc(1, sizeof(*c));
+	if (c == NULL)
+		return;
+	c->port = port->number;
+	c->cell.fd = -1;
+	c->host = TAKE_FD(fd);
+	if (++n_connections == CONNECTIONS_MAX)
+		watch_ports(false);
+	try_connect(c);
+}
+
+static void
+v4_ready(void *arg, uint32_t events)
+{
+	struct port *port = arg;
+
+	(void)events;
+	take(port, port->listeners[0].fd);
+}
+
+static void
+v6_ready(void *arg, uint32_t events)
+{
+	struct port *port = arg;
+
+	(void)events;
+	take(port, port->listeners[1].fd);
+}
+
+static int
+find_ports(int argc, char **argv, struct err *err)
+{
+	uint64_t number;
+
+	for (; n_ports < (size_t)argc - 1 && n_ports < CELL_PORTS_MAX; n_ports++) {
+		struct port *port = &ports[n_ports];
+		int at = LISTENERS + 2 * (int)n_ports;
+
+		if (num_parse_count(argv[n_ports + 1], 1, 65535, &number, err) < 0)
+			return -EINVAL;
+		port->number = (uint16_t)number;
+		port->listeners[0] = (struct loop_source){ .fd = at, .ready = v4_ready, .arg = port };
+		port->listeners[1] = (struct loop_source){ .ready = v6_ready, .arg = port,
+			.fd = fcntl(at + 1, F_GETFD) < 0 ? -1 : at + 1 };
+	}
+	return 0;
+}
+
+static int
+enter_cell(struct err *err)
+{
+	if (setns(USERNS, CLONE_NEWUSER) < 0 || setns(NETNS, CLONE_NEWNET) < 0)
+		return err_errno(err, "cannot enter the cell's network");
+	close(USERNS);
+	close(NETNS);
+	/* Where the cell has ids of its own, be nobody; else the operator is all there is. */
+	(void)!setgroups(0, NULL);
+	if (setresgid(INNER_ID, INNER_ID, INNER_ID) == 0 &&
+	    setresuid(INNER_ID, INNER_ID, INNER_ID) < 0)
+		return err_errno(err, "cannot change ids");
+	/* Changing ids has cleared both. */
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || prctl(PR_SET_DUMPABLE, 1) < 0)
+		return err_errno(err, "cannot give up privileges");
+	return 0;
+}
+
+int
+main(int argc, char **argv)
+{
+	const struct lockdown what_is_left = { .filter = FILTER_PUBLISH, .network = true };
+	struct err err = {0};
+	pid_t parent = getppid();
+	int r;
+
+	if (argc < 2 || fcntl(NETNS, F_GETFD) < 0) {
+		fprintf(stderr, "cloister-publish is started by cloister-supervisor only\n");
+		return 125;
+	}
+	signal(SIGPIPE, SIG_IGN);
+	r = find_ports(argc, argv, &err);
+	if (r == 0)
+		r = enter_cell(&err);
+	if (r == 0 && getppid() != parent)
+		return 125;
+	if (r == 0)
+		r = lockdown_enter(&what_is_left, LISTENERS + 2 * (int)n_ports, &err);
+	if (r == 0)
+		r = loop_new(&loop, &err);
+	bury = (struct loop_round){ .run = bury_gone };
+	if (r == 0) {
+		watch_ports(true);
+		r = loop_run(loop, &err);
+	}
+	fprintf(stderr, "cloister: published ports: %s\n", err.text);
+	return 125;
+}

@@ -1,0 +1,393 @@
+/* supervisor_egress.c - gate and courier, seen from the supervisor: made ready with the
+ * cell, started by its first connection or question, ended with it.
+ *
+ * The supervisor reads nothing from the gate, and from the courier only events. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/own.h"
+#include "cell/cell_trust.h"
+#include "ipc/courier_channel.h"
+#include "proc/supervisor/supervisor.h"
+
+#define PEM_MAX 8192
+#define LAST_WORDS_MS 500               /* for events that the courier still has */
+#define LAST_WORDS_KILLED_MS 100        /* the same in an emergency */
+#define STOP_MS 5000                    /* to kill them */
+#define QUICK_MS 2000                   /* who ends sooner is broken, not unlucky */
+#define QUICK_ENDS 3                    /* so often it is started again at once */
+#define PAUSE_MAX_MS 10000
+
+/* ---- before the cell --------------------------------------------------------------- */
+
+static int
+start_mint(struct supervisor *sv, struct err *err)
+{
+	struct egress *e = &sv->egress;
+	OWN(closep) int said = -1;
+	char seconds[24];
+	char *argv[] = { (char[]){ "cloister-mint" }, sv->spec.id, seconds,
+	                 e->trust.keystore >= 0 ? (char[]){ "java" } : NULL, NULL };
+	struct spawn_how how = { .argv = argv, .n_fds = 5 };
+	int ends[2];
+	pid_t pid;
+
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return err_errno(err, "cannot make a pipe");
+	e->trust.ready = ends[0];
+	said = ends[1];
+	how.fds = (int[]){ e->trust.certificate, e->key, said, e->trust.keystore,
+	                   e->trust.authorities };
+	snprintf(seconds, sizeof(seconds), "%" PRIu64, sv->spec.limits.time_ms / 1000 + 1);
+	pid = supervisor_spawn(sv->libexec, &how, err);
+	if (pid < 0)
+		return pid;
+	e->mint = pid;
+	return 0;
+}
+
+/* Its certificate is made while the cell is. */
+int
+supervisor_egress_prepare(struct supervisor *sv, struct err *err)
+{
+	struct egress *e = &sv->egress;
+
+	e->policy = CELL_POLICY_FD;
+	if (sv->spec.has_authorities)
+		e->trust.authorities = CELL_AUTHORITIES_FD;
+	if (fcntl(e->policy, F_SETFD, FD_CLOEXEC) < 0 || (e->trust.authorities >= 0 &&
+	    fcntl(e->trust.authorities, F_SETFD, FD_CLOEXEC) < 0))
+		return err_errno(err, "the policy did not reach the supervisor");
+	e->trust.certificate = memfd_create("ca", MFD_CLOEXEC);
+	e->key = memfd_create("key", MFD_CLOEXEC);
+	e->names = memfd_create("names", MFD_CLOEXEC);
+	if (cell_trust_has_java(sv->spec.rootfs))
+		e->trust.keystore = memfd_create("keystore", MFD_CLOEXEC);
+	if (e->trust.certificate < 0 || e->key < 0 || e->names < 0)
+		return err_errno(err, "cannot make a memory file");
+	return start_mint(sv, err);
+}
+
+/* ---- starting ------------------------------------------------------------------------ */
+
+static int
+read_pem(int fd, char ret_text[PEM_MAX], struct err *err)
+{
+	ssize_t n = pread(fd, ret_text, PEM_MAX - 1, 0);
+
+	if (n <= 0)
+		return err_set(err, EIO, "the cell's certificate is gone");
+	ret_text[n] = '\0';
+	return 0;
+}
+
+/* What a helper is to know waits in its channel before it is started. */
+static int
+send_start(const struct supervisor *sv, int gate, int courier, struct err *err)
+{
+	const struct egress *e = &sv->egress;
+	OWN(buf_free) struct buf to_gate, to_courier;
+	char certificate[PEM_MAX], key[PEM_MAX];
+	int r;
+
+	ipc_begin(&to_gate, GATE_START);
+	ipc_begin(&to_courier, COURIER_START);
+	r = read_pem(e->trust.certificate, certificate, err);
+	if (r == 0)
+		r = read_pem(e->key, key, err);
+	if (r == 0) {
+		buf_put_str(&to_gate, certificate);
+		buf_put_str(&to_gate, key);
+		r = ipc_send(gate, &to_gate, NULL, 0, err);
+	}
+	explicit_bzero(key, sizeof(key));
+	if (r < 0)
+		return r;
+	buf_put_u64(&to_courier, sv->spec.learn ? COURIER_LEARN : 0);
+	buf_put_str(&to_courier, sv->spec.id);
+	buf_put_str(&to_courier, sv->spec.name);
+	buf_put_strv(&to_courier, sv->spec.egress_env);
+	return ipc_send(courier, &to_courier, (int[]){ e->policy, e->trust.authorities },
+	                e->trust.authorities >= 0 ? 2 : 1, err);
+}
+
+static void
+watch_listeners(struct supervisor *sv, bool on)
+{
+	for (size_t i = 0; i < BOUNDARY_LISTENERS; i++)
+		if (sv->egress.listeners[i].fd >= 0)
+			(void)loop_watch(sv->loop, &sv->egress.listeners[i], on ? EPOLLIN : 0, NULL);
+}
+
+static void
+close_channels(struct supervisor *sv)
+{
+	struct loop_source *const both[] = { &sv->egress.gate, &sv->egress.courier };
+
+	for (size_t i = 0; i < ARRAY_LEN(both); i++)
+		if (both[i]->fd >= 0) {
+			loop_unwatch(sv->loop, both[i]);
+			close(both[i]->fd);
+			both[i]->fd = -1;
+		}
+}
+
+/* Its own end follows, and the starter tells of it; if not, it is helped along. */
+void
+supervisor_egress_hung_up(struct supervisor *sv, struct loop_source *channel)
+{
+	loop_unwatch(sv->loop, channel);
+	loop_set_timer(sv->loop, &sv->egress.patience, LAST_WORDS_MS);
+}
+
+/* The gate has nothing to say: what comes is its end, or a lie. */
+static void
+gate_ready(void *arg, uint32_t events)
+{
+	struct supervisor *sv = arg;
+	char byte;
+
+	(void)events;
+	supervisor_egress_hung_up(sv, &sv->egress.gate);
+	if (recv(sv->egress.gate.fd, &byte, 1, MSG_DONTWAIT) > 0)
+		supervisor_egress_stop(sv);
+}
+
+static int
+activate(struct supervisor *sv, struct err *err)
+{
+	struct egress *e = &sv->egress;
+	OWN(buf_free) struct buf message;
+	int gate[2] = { -1, -1 }, courier[2] = { -1, -1 }, r = 0;
+
+	ipc_begin(&message, STARTER_START);
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, gate) < 0 ||
+	    socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, courier) < 0)
+		r = err_errno(err, "cannot make a channel");
+	if (r == 0)
+		r = send_start(sv, gate[0], courier[0], err);
+	if (r == 0)
+		r = ipc_send(e->starter_channel.fd, &message, (int[]){ gate[1], courier[1] }, 2, err);
+	closep(&gate[1]);
+	closep(&courier[1]);
+	if (r < 0) {
+		closep(&gate[0]);
+		closep(&courier[0]);
+		return r;
+	}
+	e->gate = (struct loop_source){ .fd = gate[0], .ready = gate_ready, .arg = sv };
+	e->courier = (struct loop_source){ .fd = courier[0], .ready = supervisor_courier_ready,
+	                                   .arg = sv };
+	(void)fcntl(courier[0], F_SETFL, O_NONBLOCK);
+	e->running = true;
+	e->started_ms = loop_now_ms();
+	r = loop_watch(sv->loop, &e->gate, EPOLLIN, err);
+	return r < 0 ? r : loop_watch(sv->loop, &e->courier, EPOLLIN, err);
+}
+
+static void
+listener_ready(void *arg, uint32_t events)
+{
+	struct supervisor *sv = arg;
+	struct err err = {0};
+
+	(void)events;
+	watch_listeners(sv, false);
+	if (activate(sv, &err) < 0)
+		supervisor_complain(err.text);
+}
+
+/* ---- their end ------------------------------------------------------------------------- */
+
+static void
+again_due(void *arg)
+{
+	watch_listeners(arg, true);
+}
+
+/* Ready for the next connection: at once, unless they keep dying. */
+static void
+wait_for_next(struct supervisor *sv)
+{
+	struct egress *e = &sv->egress;
+	uint64_t pause = 0;
+
+	e->quick_ends = loop_now_ms() - e->started_ms < QUICK_MS ? e->quick_ends + 1 : 0;
+	if (e->quick_ends > QUICK_ENDS)
+		pause = 100ULL << (e->quick_ends - QUICK_ENDS < 8 ? e->quick_ends - QUICK_ENDS : 8);
+	loop_set_timer(sv->loop, &e->again, pause < PAUSE_MAX_MS ? pause : PAUSE_MAX_MS);
+}
+
+static void
+tell_ended(const struct supervisor *sv, uint32_t which, int status)
+{
+	static const char *const names[] = { "gate", "courier", "inspector" };
+	char how[32];
+
+	if (which >= ARRAY_LEN(names) || sv->egress.quick_ends > QUICK_ENDS)
+		return;
+	if (WIFSIGNALED(status))
+		snprintf(how, sizeof(how), "signal %d", WTERMSIG(status));
+	else
+		snprintf(how, sizeof(how), "status %d", WEXITSTATUS(status));
+	supervisor_say(sv, "the cell's %s ended by itself (%s); the next connection starts it again",
+	               names[which], how);
+}
+
+/* All of it is over for good: with the cell, or because there is nobody to start it
+ * again.  Then the cell goes on, and who connects is refused. */
+static void
+end_for_good(struct supervisor *sv)
+{
+	struct egress *e = &sv->egress;
+
+	loop_unwatch(sv->loop, &e->starter_channel);
+	loop_cancel_timer(sv->loop, &e->patience);
+	if (!e->finishing) {
+		supervisor_say(sv, "the process that starts the cell's gate was killed: the cell has no "
+		               "network any more");
+		watch_listeners(sv, false);
+		for (size_t i = 0; i < BOUNDARY_LISTENERS; i++) {
+			closep(&sv->cell.listeners[i]);
+			sv->cell.listeners[i] = e->listeners[i].fd = -1;
+		}
+	}
+	e->over = true;
+	if (sv->dead)
+		supervisor_tell_dead(sv);
+	supervisor_check_end(sv);
+}
+
+static void
+starter_ready(void *arg, uint32_t events)
+{
+	struct supervisor *sv = arg;
+	struct egress *e = &sv->egress;
+	OWN(ipc_message_free) struct ipc_message message = {0};
+	uint32_t which = STARTER_HELPERS, status = 0;
+	int r = ipc_receive(e->starter_channel.fd, &message, NULL);
+
+	(void)events;
+	if (r == -EAGAIN)
+		return;
+	if (r == 0 && message.type == STARTER_ENDED && buf_get_u32(&message.body, &which) == 0)
+		(void)buf_get_u32(&message.body, &status);
+	/* All that the courier said before it went. */
+	while (e->courier.fd >= 0 && e->courier.events != 0 && supervisor_hear_courier(sv) == 0)
+		;
+	close_channels(sv);
+	loop_cancel_timer(sv->loop, &e->patience);
+	e->running = e->stopping = false;
+	if (r < 0 || e->finishing) {
+		end_for_good(sv);
+		return;
+	}
+	wait_for_next(sv);
+	tell_ended(sv, which, (int)status);
+}
+
+static void
+patience_over(void *arg)
+{
+	struct supervisor *sv = arg;
+	struct egress *e = &sv->egress;
+
+	if (!e->stopping) {
+		e->stopping = true;
+		supervisor_egress_stop(sv);
+		loop_set_timer(sv->loop, &e->patience, STOP_MS);
+		return;
+	}
+	/* Even the starter does not answer. */
+	kill(e->starter, SIGKILL);
+}
+
+int
+supervisor_egress_start(struct supervisor *sv, struct err *err)
+{
+	struct egress *e = &sv->egress;
+	int channel, r;
+
+	/* The child has waited for it already. */
+	if (e->mint > 0)
+		waitpid(e->mint, NULL, 0);
+	e->mint = 0;
+	closep(&e->trust.ready);
+	closep(&e->trust.keystore);
+	e->trust.ready = e->trust.keystore = -1;
+	r = supervisor_fork_starter(sv, &channel, &e->starter, err);
+	if (r < 0)
+		return r;
+	(void)fcntl(channel, F_SETFL, O_NONBLOCK);
+	e->starter_channel = (struct loop_source){ .fd = channel, .ready = starter_ready, .arg = sv };
+	e->again = (struct loop_timer){ .due = again_due, .arg = sv };
+	e->patience = (struct loop_timer){ .due = patience_over, .arg = sv };
+	for (size_t i = 0; i < BOUNDARY_LISTENERS; i++)
+		e->listeners[i] = (struct loop_source){ .fd = sv->cell.listeners[i],
+			.ready = listener_ready, .arg = sv };
+	watch_listeners(sv, true);
+	return loop_watch(sv->loop, &e->starter_channel, EPOLLIN, err);
+}
+
+void
+supervisor_egress_stop(struct supervisor *sv)
+{
+	OWN(buf_free) struct buf message;
+
+	ipc_begin(&message, STARTER_STOP);
+	if (sv->egress.running)
+		(void)ipc_send(sv->egress.starter_channel.fd, &message, NULL, 0, NULL);
+}
+
+void
+supervisor_egress_finish(struct supervisor *sv)
+{
+	struct egress *e = &sv->egress;
+
+	if (!sv->spec.has_policy || e->finishing)
+		return;
+	e->finishing = true;
+	watch_listeners(sv, false);
+	loop_cancel_timer(sv->loop, &e->again);
+	if (!e->running) {
+		e->over = true;
+		return;
+	}
+	shutdown(e->courier.fd, SHUT_WR);
+	loop_set_timer(sv->loop, &e->patience,
+	               sv->killed_by == KILLED_NOT ? LAST_WORDS_MS : LAST_WORDS_KILLED_MS);
+}
+
+bool
+supervisor_egress_is_over(const struct supervisor *sv)
+{
+	return !sv->spec.has_policy || sv->egress.over;
+}
+
+void
+supervisor_egress_close(struct supervisor *sv)
+{
+	struct egress *e = &sv->egress;
+
+	if (e->mint > 0) {
+		kill(e->mint, SIGKILL);
+		waitpid(e->mint, NULL, 0);
+	}
+	close_channels(sv);
+	closep(&e->starter_channel.fd);
+	e->starter_channel.fd = -1;
+	/* The channel's end is its own, and theirs that it started. */
+	if (e->starter > 0)
+		waitpid(e->starter, NULL, 0);
+	e->mint = e->starter = 0;
+}

@@ -1,0 +1,196 @@
+/* supervisor_events.c - what the courier reports, one line of JSON each, in the cell's
+ * timeline.
+ *
+ * The courier reads the world's answers and may be compromised: what it sends must not
+ * be able to forge a line, or to do anything to a terminal. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/io.h"
+#include "base/own.h"
+#include "base/utf8.h"
+#include "ipc/courier_channel.h"
+#include "proc/supervisor/supervisor.h"
+
+#define HEAD_MAX 128                    /* what is put before an event */
+#define BATCH_MAX 16                    /* messages in one round */
+
+/* Members of an object, in UTF-8, with nothing in them that is not shown. */
+static bool
+is_event(const char *text)
+{
+	size_t len = strlen(text), at = 0, n;
+	uint32_t code;
+
+	if (len == 0 || text[0] != '"')
+		return false;
+	for (; at < len; at += n) {
+		if (text[at] >= ' ' && text[at] < 0x7f) {
+			n = 1;
+			continue;
+		}
+		n = utf8_next(text + at, len - at, &code);
+		if (n == 0 || utf8_is_control(code))
+			return false;
+	}
+	return true;
+}
+
+static void
+format_time(char text[40])
+{
+	struct timespec now;
+	struct tm tm;
+	size_t n;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	gmtime_r(&now.tv_sec, &tm);
+	n = strftime(text, 40, "%Y-%m-%dT%H:%M:%S", &tm);
+	snprintf(text + n, 40 - n, ".%03ldZ", now.tv_nsec / 1000000);
+}
+
+/* The policy too, so that what was refused can be understood later. */
+static int
+keep_policy(struct supervisor *sv, struct err *err)
+{
+	OWN(closep) int fd = openat(sv->state, CELL_POLICY, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
+	                            0600);
+	char bytes[16384];
+	off_t at = 0;
+	ssize_t n;
+	int r = 0;
+
+	if (fd < 0)
+		return err_errno(err, "cannot keep the policy");
+	while (r == 0 && (n = pread(sv->egress.policy, bytes, sizeof(bytes), at)) > 0) {
+		r = write_all(fd, bytes, (size_t)n, err);
+		at += n;
+	}
+	return r;
+}
+
+static int
+open_timeline(struct supervisor *sv, struct err *err)
+{
+	int r = sv->state >= 0 ? 0 : cell_state_make(&sv->spec, &sv->state, err);
+
+	if (r == 0)
+		r = keep_policy(sv, err);
+	if (r < 0)
+		return r;
+	sv->events.fd = openat(sv->state, CELL_EVENTS, O_WRONLY | O_CREAT | O_EXCL | O_APPEND |
+	                       O_CLOEXEC, 0600);
+	return sv->events.fd >= 0 ? 0 : err_errno(err, "cannot make the cell's timeline");
+}
+
+/* A disk that is full must not stop the cell; but that something is missing is said. */
+static void
+write_lines(struct supervisor *sv, const struct buf *lines)
+{
+	struct events *e = &sv->events;
+	struct err err = {0};
+	int r = 0;
+
+	if (e->size + lines->len > SUPERVISOR_EVENTS_MAX && e->fd >= 0) {
+		close(e->fd);
+		(void)renameat(sv->state, CELL_EVENTS, sv->state, CELL_EVENTS ".1");
+		e->fd = openat(sv->state, CELL_EVENTS, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND |
+		               O_CLOEXEC, 0600);
+		e->size = 0;
+	}
+	if (e->fd < 0 && !e->failed)
+		r = open_timeline(sv, &err);
+	if (r == 0 && e->fd >= 0)
+		r = write_all(e->fd, lines->data, lines->len, &err);
+	if (r == 0 && e->fd >= 0) {
+		e->size += lines->len;
+		return;
+	}
+	/* Half a line would spoil the next one. */
+	if (e->fd >= 0)
+		(void)!ftruncate(e->fd, (off_t)e->size);
+	if (!e->failed)
+		supervisor_say(sv, "the cell's timeline is incomplete: %s", err.text);
+	e->failed = true;
+}
+
+static int
+take_event(struct supervisor *sv, struct buf *body, const char *time, struct buf *lines)
+{
+	char head[HEAD_MAX];
+	const char *what, *event;
+	uint32_t refused;
+
+	if (buf_get_u32(body, &refused) < 0 || refused > 1 || buf_get_str(body, &what) < 0 ||
+	    buf_get_str(body, &event) < 0 || !is_event(event))
+		return -EBADMSG;
+	snprintf(head, sizeof(head), "{\"n\":%llu,\"time\":\"%s\",\"cell\":\"%s\",",
+	         (unsigned long long)++sv->events.n, time, sv->spec.id);
+	buf_put(lines, head, strlen(head));
+	buf_put(lines, event, strlen(event));
+	buf_put(lines, "}\n", 2);
+	if (refused == 1)
+		cell_refusals_note(&sv->events.refusals, event);
+	return 0;
+}
+
+static int
+take_events(struct supervisor *sv, struct ipc_message *message)
+{
+	OWN(buf_free) struct buf lines;
+	char time[40];
+	uint32_t n;
+	int r = 0;
+
+	if (message->type != COURIER_EVENTS || message->n_fds != 0 ||
+	    buf_get_u32(&message->body, &n) < 0 || n == 0 || n > COURIER_EVENTS_MAX)
+		return -EBADMSG;
+	buf_init(&lines, IPC_MESSAGE_MAX + COURIER_EVENTS_MAX * HEAD_MAX);
+	format_time(time);
+	for (uint32_t i = 0; r == 0 && i < n; i++)
+		r = take_event(sv, &message->body, time, &lines);
+	if (r == 0 && buf_left(&message->body) != 0)
+		r = -EBADMSG;
+	if (lines.len > 0 && !buf_failed(&lines))
+		write_lines(sv, &lines);
+	return r;
+}
+
+int
+supervisor_hear_courier(struct supervisor *sv)
+{
+	OWN(ipc_message_free) struct ipc_message message = {0};
+	int r = ipc_receive(sv->egress.courier.fd, &message, NULL);
+
+	if (r == -EAGAIN)
+		return r;
+	if (r == 0)
+		r = take_events(sv, &message);
+	if (r < 0)
+		supervisor_egress_hung_up(sv, &sv->egress.courier);
+	if (r == -EBADMSG) {
+		supervisor_say(sv, "the cell's courier broke the rules, so it was killed");
+		supervisor_egress_stop(sv);
+	}
+	return r;
+}
+
+void
+supervisor_courier_ready(void *arg, uint32_t events)
+{
+	(void)events;
+	for (int i = 0; i < BATCH_MAX && supervisor_hear_courier(arg) == 0; i++)
+		;
+}
+
+void
+supervisor_tell_refusals(const struct supervisor *sv, const char *cell)
+{
+	if (!sv->spec.quiet && !sv->spec.detached)
+		cell_refusals_print(stderr, &sv->events.refusals, cell);
+}

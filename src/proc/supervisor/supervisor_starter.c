@@ -1,0 +1,239 @@
+/* supervisor_starter.c - the process that starts gate, courier and inspect when the cell
+ * first needs them, and again when they died.
+ *
+ * It is forked before the supervisor locks itself down and does nothing but this, at the
+ * supervisor's word.  The three live and die together.  As root it gives each a user id
+ * of its own that means nobody, from the end of the cell's range. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/own.h"
+#include "ipc/courier_channel.h"
+#include "proc/supervisor/supervisor.h"
+
+#define ID_OFFSET 0xfff0u               /* the helpers' ids in the cell's range */
+
+struct starter {
+	int channel, libexec, names;
+	int listeners[BOUNDARY_LISTENERS];
+	uid_t base;                     /* 0: they are who the operator is */
+	bool silent;
+	pid_t pids[STARTER_HELPERS];    /* 0: not running */
+	int pidfds[STARTER_HELPERS];
+	int inspect;                    /* what it is to be given, until it is started */
+};
+
+static const char *const names[STARTER_HELPERS] = {
+	[STARTER_GATE] = "cloister-gate", [STARTER_COURIER] = "cloister-courier",
+	[STARTER_INSPECT] = "cloister-inspect",
+};
+
+static int
+start(struct starter *s, enum starter_helper which, const int *fds, size_t n)
+{
+	char *argv[] = { (char *)(uintptr_t)names[which], NULL };
+	struct spawn_how how = { .argv = argv, .fds = fds, .n_fds = n, .silent = s->silent,
+		.uid = s->base == 0 ? 0 : s->base + ID_OFFSET + (uid_t)which };
+	struct err err = {0};
+	pid_t pid = supervisor_spawn(s->libexec, &how, &err);
+
+	if (pid < 0) {
+		supervisor_complain(err.text);
+		return pid;
+	}
+	s->pids[which] = pid;
+	s->pidfds[which] = (int)syscall(SYS_pidfd_open, pid, 0);
+	return s->pidfds[which] < 0 ? -errno : 0;
+}
+
+/* Kill what is left of the three, and say so once they are gone. */
+static void
+end(struct starter *s, uint32_t which, int status)
+{
+	OWN(buf_free) struct buf message;
+
+	for (size_t i = 0; i < STARTER_HELPERS; i++)
+		if (s->pids[i] > 0)
+			kill(s->pids[i], SIGKILL);
+	for (size_t i = 0; i < STARTER_HELPERS; i++) {
+		if (s->pids[i] > 0)
+			waitpid(s->pids[i], NULL, 0);
+		closep(&s->pidfds[i]);
+		s->pids[i] = 0;
+		s->pidfds[i] = -1;
+	}
+	closep(&s->inspect);
+	s->inspect = -1;
+	ipc_begin(&message, STARTER_ENDED);
+	buf_put_u32(&message, which);
+	buf_put_u32(&message, (uint32_t)status);
+	(void)ipc_send(s->channel, &message, NULL, 0, NULL);
+}
+
+static int
+start_all(struct starter *s, const struct ipc_message *message)
+{
+	int mux[2] = { -1, -1 }, body[2] = { -1, -1 }, r = 0;
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, mux) < 0 ||
+	    socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, body) < 0)
+		r = -errno;
+	if (r == 0)
+		r = start(s, STARTER_GATE, (int[]){ message->fds[0], mux[0], s->listeners[0],
+		          s->listeners[1], s->listeners[2], s->listeners[3], s->names }, 7);
+	if (r == 0)
+		r = start(s, STARTER_COURIER, (int[]){ message->fds[1], mux[1], body[0] }, 3);
+	closep(&mux[0]);
+	closep(&mux[1]);
+	closep(&body[0]);
+	s->inspect = body[1];
+	return r;
+}
+
+/* It starts when the courier has something for it. */
+static int
+start_inspect(struct starter *s)
+{
+	int r = start(s, STARTER_INSPECT, &s->inspect, 1);
+
+	closep(&s->inspect);
+	s->inspect = -1;
+	return r;
+}
+
+static void
+take_message(struct starter *s)
+{
+	OWN(ipc_message_free) struct ipc_message message = {0};
+	int r = ipc_receive(s->channel, &message, NULL);
+	bool runs = s->pids[STARTER_GATE] > 0;
+
+	if (r < 0 || (message.type != STARTER_START && message.type != STARTER_STOP)) {
+		end(s, STARTER_HELPERS, 0);
+		_exit(0);
+	}
+	if (message.type == STARTER_START && message.n_fds == 2 && !runs)
+		r = start_all(s, &message);
+	if (r < 0 || (message.type == STARTER_STOP && runs))
+		end(s, STARTER_HELPERS, r);
+}
+
+static void
+reap(struct starter *s, size_t which)
+{
+	int status = 0;
+
+	waitpid(s->pids[which], &status, 0);
+	s->pids[which] = 0;
+	end(s, (uint32_t)which, status);
+}
+
+_Noreturn static void
+serve(struct starter *s)
+{
+	for (;;) {
+		struct pollfd fds[STARTER_HELPERS + 2];
+
+		for (size_t i = 0; i < STARTER_HELPERS; i++)
+			fds[i] = (struct pollfd){ .fd = s->pidfds[i], .events = POLLIN };
+		fds[STARTER_HELPERS] = (struct pollfd){ .fd = s->channel, .events = POLLIN };
+		fds[STARTER_HELPERS + 1] = (struct pollfd){ .fd = s->inspect, .events = POLLIN };
+		if (poll(fds, STARTER_HELPERS + 2, -1) < 0)
+			continue;
+		if (fds[STARTER_HELPERS].revents != 0) {
+			take_message(s);
+			continue;
+		}
+		/* The courier's death shows here too, and says more. */
+		for (size_t i = 0; i < STARTER_HELPERS; i++)
+			if (fds[i].revents != 0) {
+				reap(s, i);
+				break;
+			}
+		if (s->inspect >= 0 && fds[STARTER_HELPERS + 1].revents == POLLIN &&
+		    start_inspect(s) < 0)
+			end(s, STARTER_INSPECT, 0);
+	}
+}
+
+/* As root it keeps what it takes to change ids and to signal who has changed them. */
+static int
+restrict_self(void)
+{
+	const unsigned kept = geteuid() != 0 ? 0 :
+		1u << CAP_KILL | 1u << CAP_SETUID | 1u << CAP_SETGID;
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[2] = { { kept, kept, 0 }, { 0, 0, 0 } };
+
+	if (prctl(PR_SET_DUMPABLE, 0) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
+	    syscall(SYS_capset, &header, data) < 0)
+		return -errno;
+	return 0;
+}
+
+static void
+become_starter(const struct supervisor *sv, int channel, pid_t parent)
+{
+	struct starter s = { .channel = 10, .libexec = 11, .names = 12, .inspect = -1,
+		.pidfds = { -1, -1, -1 }, .silent = sv->spec.detached,
+		.base = sv->has_inner_root ? boundary_namespace.inner_root(sv->place.entry.slot) : 0 };
+	const int *from[] = { &channel, &sv->libexec, &sv->egress.names,
+		&sv->cell.listeners[0], &sv->cell.listeners[1], &sv->cell.listeners[2],
+		&sv->cell.listeners[3] };
+	int aside[ARRAY_LEN(from)], null;
+
+	setsid();
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent)
+		return;
+	for (size_t i = 0; i < ARRAY_LEN(from); i++)
+		aside[i] = *from[i] < 0 ? -1 : fcntl(*from[i], F_DUPFD_CLOEXEC, 100);
+	for (size_t i = 0; i < ARRAY_LEN(from); i++) {
+		if (aside[i] >= 0)
+			dup3(aside[i], 10 + (int)i, O_CLOEXEC);
+		if (i >= 3)
+			s.listeners[i - 3] = aside[i] >= 0 ? 10 + (int)i : -1;
+	}
+	syscall(SYS_close_range, 3u, 9u, 0u);
+	syscall(SYS_close_range, 10u + (unsigned)ARRAY_LEN(from), ~0u, 0u);
+	null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	/* A detached cell's `run` ends when nobody has its output open any more. */
+	for (int i = 0; i < (sv->spec.detached ? 3 : 2); i++)
+		dup2(null, i);
+	if (restrict_self() == 0)
+		serve(&s);
+}
+
+int
+supervisor_fork_starter(struct supervisor *sv, int *ret_channel, pid_t *ret_pid,
+                        struct err *err)
+{
+	int ends[2];
+	pid_t parent = getpid(), pid;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
+		return err_errno(err, "cannot make a channel");
+	pid = fork();
+	if (pid == 0) {
+		become_starter(sv, ends[1], parent);
+		_exit(125);
+	}
+	close(ends[1]);
+	if (pid < 0) {
+		close(ends[0]);
+		return err_errno(err, "cannot start the starter of the gate");
+	}
+	*ret_channel = ends[0];
+	*ret_pid = pid;
+	return 0;
+}

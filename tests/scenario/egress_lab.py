@@ -1,0 +1,221 @@
+"""The ground of the egress tests: an internet of their own, and cells that go out to it.
+
+The whole of the operator's side runs in network and mount namespaces in which
+addresses of the real internet are the loopback's (egress_world.py), so that nothing ever
+leaves the machine, and cells see names, addresses and certificates as they would outside.
+"""
+import functools
+import json
+import os
+import shutil
+import subprocess
+import uuid
+from pathlib import Path
+
+import pytest
+
+import leftovers
+from operators import IS_ROOT, IS_STATIC, SECONDS, read_until, wait_until
+
+HERE = Path(__file__).resolve().parent
+NEEDED = ["nginx", "openssl", "curl", "ip", "nsenter", "unshare", "setpriv"]
+PATH = "/usr/bin:/bin:/usr/sbin:/sbin"
+CURL = ["curl", "-sS", "--max-time", "20"]
+
+
+def needs(*programs):
+    """Skip unless all are installed where a cell sees them."""
+    missing = [p for p in programs if shutil.which(p, path=PATH) is None]
+    return pytest.mark.skipif(bool(missing), reason=f"not under /usr: {', '.join(missing)}")
+
+
+@functools.cache
+def has_module(name):
+    return subprocess.run(["/usr/bin/python3", "-Ic", f"import {name}"], check=False,
+                          capture_output=True).returncode == 0
+
+
+def needs_python(*modules):
+    """Skip unless the system's Python has all of MODULES."""
+    missing = [m for m in modules if not has_module(m)]
+    return pytest.mark.skipif(bool(missing), reason=f"Python has no {', '.join(missing)}")
+
+
+class Lab:
+    """The world that runs, and what its servers saw."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        for name in ("files", "git", "raw"):
+            (folder / name).mkdir()
+        # With its first process, all that it started dies.
+        spaces = ["-n", "-m", "--propagation", "private", "-p", "--fork", "--kill-child"]
+        # An ordinary user is root in a user namespace, and the cells' operator in it too.
+        if not IS_ROOT:
+            spaces += ["-U", "-r"]
+        self.process = subprocess.Popen(
+            ["unshare", *spaces, "/usr/bin/python3", "-B", str(HERE / "egress_world.py"),
+             str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        try:
+            read_until(self.process.stdout.fileno(), b"ready\n")
+        except AssertionError:
+            self.close()
+            raise
+        spaces = ["--net", "--mount"] + ([] if IS_ROOT else ["--user", "--preserve-credentials"])
+        self.enter = ["nsenter", f"--target={self.process.pid}", *spaces]
+
+    def close(self):
+        self.process.stdin.close()
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.process.stdout.close()
+
+    # ---- what can be had there ----------------------------------------------------
+    def file(self, name, data):
+        """A file of the web server's: https://www.example.test/NAME"""
+        path = self.folder / "files" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data if isinstance(data, bytes) else data.encode())
+        return path
+
+    def raw(self, data):
+        """Bytes that http://up.example.test/raw?name=... answers with; the address."""
+        name = uuid.uuid4().hex
+        (self.folder / "raw" / name).write_bytes(data)
+        return f"/raw?name={name}"
+
+    @property
+    def ca(self):
+        return self.folder / "keys/ca.crt"
+
+    # ---- what the servers saw ------------------------------------------------------
+    def lines(self, name):
+        try:
+            return (self.folder / name).read_text().splitlines()
+        except FileNotFoundError:
+            return []
+
+    def seen(self, word):
+        """What any server wrote down that has WORD in it."""
+        return [line for name in ("nginx.log", "seen.jsonl") for line in self.lines(name)
+                if word in line]
+
+    def asked(self, name):
+        """The questions for NAME that reached the name server."""
+        return [q["type"] for q in map(json.loads, self.lines("dns.jsonl")) if q["name"] == name]
+
+
+@pytest.fixture(scope="session")
+def lab(ground):
+    missing = [name for name in NEEDED if shutil.which(name, path=PATH) is None]
+    if missing:
+        pytest.skip(f"not installed: {', '.join(missing)}")
+    folder = ground / "world"
+    folder.mkdir()
+    folder.chmod(0o755)
+    lab = Lab(folder)
+    leftovers.LABS.append(lab.process.pid)
+    yield lab
+    lab.close()
+
+
+class Online:
+    """An operator in the lab's world, and cells with a policy."""
+
+    def __init__(self, operator, lab):
+        self.operator, self.lab = operator, lab
+        operator.enter(lab)
+
+    def policy(self, text, name="policy.yaml"):
+        """A policy file of the operator's; TEXT is the list under `egress:`, or all of it."""
+        if "egress:" not in text:
+            text = "version: 1\negress:\n" + text
+        return self.operator.file(name, text)
+
+    def run(self, rules, *words, options=(), **how):
+        """A command in a cell that may do what RULES say; the cell's id is kept."""
+        policy = rules if isinstance(rules, Path) else self.policy(rules)
+        # The cell's own words come first, so that its events can be found afterwards.
+        done = self.operator.run("-p", policy, *options, "--", "sh", "-c",
+                                 'echo "$CLOISTER_CELL" >&2; exec "$@"', "sh", *words, **how)
+        first, _, rest = done.err.partition("\n" if isinstance(done.err, str) else b"\n")
+        assert len(first) == 8, done
+        self.cell = first if isinstance(first, str) else first.decode()
+        self.operator.kept.add(self.cell)
+        done.err = rest
+        return done
+
+    def sh(self, rules, script, **how):
+        return self.run(rules, "sh", "-c", script, **how)
+
+    def python(self, rules, script, *words, **how):
+        return self.run(rules, "/usr/bin/python3", "-c", script, *words, **how)
+
+    def curl(self, rules, *words, **how):
+        return self.run(rules, *CURL, *words, **how)
+
+    def outside(self, *words, **how):
+        """The same command without a cell, in the same world: a positive control."""
+        return self.operator.do(*words, **how)
+
+    def start(self, rules, *words, options=()):
+        """A cell that goes on; its id."""
+        policy = rules if isinstance(rules, Path) else self.policy(rules)
+        self.cell = self.operator.detach("-p", policy, *options, "--", *words)
+        return self.cell
+
+    def inside(self, *words, **how):
+        """Another command in the cell that was started."""
+        return self.operator.cloister("exec", self.cell, "--", *words, **how)
+
+    # ---- what was recorded -----------------------------------------------------------
+    def events(self, **wanted):
+        """The cell's events that have all of WANTED."""
+        told = self.operator.cloister("events", "--json", self.cell).ok()
+        return [e for e in map(json.loads, told.splitlines())
+                if all(e.get(key) == value for key, value in wanted.items())]
+
+    def refusal(self, **wanted):
+        """The one refusal among the events."""
+        found = [e for e in self.events(**wanted) if e["verdict"] != "allow"]
+        assert len(found) == 1, self.events()
+        return found[0]
+
+
+@pytest.fixture
+def online(operator, lab):
+    return Online(operator, lab)
+
+
+def helpers_of(operator, cell):
+    """The helpers of a cell's egress that run: {"gate": pid, ...}."""
+    found = {}
+    for pid in operator.pids(cell):
+        try:
+            name = os.path.basename(os.readlink(f"/proc/{pid}/exe"))
+        except OSError:
+            continue
+        if name in ("cloister-gate", "cloister-courier", "cloister-inspect"):
+            found[name.removeprefix("cloister-")] = pid
+    return found
+
+
+def memory_of(operator, cell, of=None):
+    """The private memory of each helper of a cell, in bytes; nothing that could be judged if they
+    are sanitized."""
+    found = {}
+    for name, pid in (of or helpers_of(operator, cell)).items():
+        try:
+            lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+        except OSError:
+            continue
+        found[name] = sum(int(line.split()[1]) << 10 for line in lines if line.startswith("Private_"))
+    return found if IS_STATIC else dict.fromkeys(found, 0)
+
+
+def await_event(online, **wanted):
+    return wait_until(lambda: online.events(**wanted), f"an event with {wanted}", SECONDS)[-1]
+

@@ -1,0 +1,165 @@
+"""Things break on the way: what runs goes on, or is there again for the next request."""
+import os
+import signal
+import time
+import uuid
+
+import pytest
+
+from egress_lab import CURL, helpers_of
+from operators import wait_until
+
+OPEN = "  - allow: '*.example.test'\n    body: {max: 1G}\n"
+CODE = ["-o", "/dev/null", "-w", "%{http_code}"]
+UP = "https://up.example.test"
+
+
+@pytest.fixture
+def cell(online):
+    online.start(OPEN, "sleep", "1000")
+    assert online.inside(*CURL, *CODE, f"{UP}/echo").ok() == "200"
+    yield online
+    assert online.inside(*CURL, *CODE, f"{UP}/echo").ok() == "200", "it no longer serves"
+
+
+def test_nothing_runs_before_it_is_needed(online):
+    cell = online.start(OPEN, "sleep", "1000")
+    assert helpers_of(online.operator, cell) == {}
+    assert online.inside(*CURL, *CODE, f"{UP}/echo").ok() == "200"
+    assert {"gate", "courier"} <= helpers_of(online.operator, cell).keys()
+
+
+@pytest.mark.parametrize("victim", ["gate", "courier", "inspect"])
+def test_a_helper_is_killed_mid_request(cell, victim):
+    """The agent sees a reset; the next request is served, by new ones."""
+    # What is packed is looked into, by the one that starts last.
+    packed = ("printf x | gzip -c >/tmp/x; " + " ".join(CURL) + " -o /dev/null -w '%{http_code}' -H "
+              f"'Content-Encoding: gzip' --data-binary @/tmp/x {UP}/echo")
+    assert cell.inside("sh", "-c", packed).ok() == "200"
+    helpers, mark = helpers_of(cell.operator, cell.cell), uuid.uuid4().hex
+    waiting = cell.operator.spawn(cell.operator.program, "exec", cell.cell, "--", *CURL, *CODE,
+                                  f"{UP}/stall?{mark}", stdout=-1, stderr=-1)
+    wait_until(lambda: cell.lab.seen(mark), "the request arrives")
+    os.kill(helpers[victim], signal.SIGKILL)
+    began = time.monotonic()
+    waiting.communicate(timeout=20)
+    assert waiting.returncode != 0 and time.monotonic() - began < 10
+    assert cell.inside("sh", "-c", packed).ok() == "200"
+    again = helpers_of(cell.operator, cell.cell)
+    assert again.keys() == helpers.keys() and not set(again.values()) & set(helpers.values())
+    # The agent's own processes notice nothing else.
+    assert cell.operator.cell(cell.cell) is not None
+
+
+def test_killed_again_and_again(cell):
+    for _ in range(5):
+        for pid in helpers_of(cell.operator, cell.cell).values():
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        assert cell.inside(*CURL, *CODE, "--retry", "3", "--retry-all-errors", "--retry-delay", "0",
+                           f"{UP}/echo").ok().endswith("200")
+
+
+def test_names_keep_their_meaning(cell):
+    """An address that was handed out before the gate died still stands for its name."""
+    script = """
+import socket, sys
+address = socket.getaddrinfo('up.example.test', 80, socket.AF_INET)[0][4][0]
+print(address, flush=True)
+sys.stdin.readline()
+s = socket.create_connection((address, 80), 10)
+s.sendall(b'GET /echo HTTP/1.1\\r\\nHost: up.example.test\\r\\nConnection: close\\r\\n\\r\\n')
+print(s.recv(20), flush=True)
+"""
+    process = cell.operator.spawn(cell.operator.program, "exec", cell.cell, "--", "/usr/bin/python3",
+                                  "-c", script, stdin=-1, stdout=-1)
+    assert process.stdout.readline().startswith(b"198.18.")
+    os.kill(helpers_of(cell.operator, cell.cell)["gate"], signal.SIGKILL)
+    time.sleep(0.2)
+    out, _ = process.communicate(b"go\n", timeout=20)
+    assert b"HTTP/1.1 200" in out
+
+
+@pytest.mark.parametrize("path, says", [
+    ("/reset", "502"), ("/reset?after=10", "cut"), ("/short", "cut"),
+    ("/until-close", "200"), ("/204", "204")])
+@pytest.mark.parametrize("version", ["--http1.1", "--http2"])
+def test_upstream_breaks_off(cell, path, says, version):
+    done = cell.inside(*CURL, version, *CODE, f"{UP}{path}")
+    if says == "cut":
+        # The client must notice that it is not all there.
+        assert done.status != 0, done
+    else:
+        assert done.out in (says, "403") if says == "502" else done.out == says, done
+
+
+def test_upstream_is_not_there(cell):
+    done = cell.inside(*CURL, "-w", "\n%{http_code}", "https://dead.example.test/")
+    assert done.out[-3:] in ("502", "403"), done
+    assert cell.events(type="http", host="dead.example.test", why="unreachable")
+    done = cell.inside(*CURL, "-w", "\n%{http_code}", "https://nosuch.example.test/")
+    assert done.out[-3:] in ("502", "403", "000"), done
+    assert cell.events(host="nosuch.example.test", why="unresolved")
+
+
+def test_upstream_stalls_and_the_client_goes(cell):
+    """What the client no longer waits for is given up."""
+    done = cell.inside("curl", "-sS", "--max-time", "0.5", *CODE, f"{UP}/stall")
+    assert done.status == 28
+    files = {name: len(os.listdir(f"/proc/{pid}/fd"))
+             for name, pid in helpers_of(cell.operator, cell.cell).items()}
+    for _ in range(5):
+        cell.inside("curl", "-sS", "--max-time", "0.3", *CODE, f"{UP}/stall")
+    after = {name: len(os.listdir(f"/proc/{pid}/fd"))
+             for name, pid in helpers_of(cell.operator, cell.cell).items()}
+    assert all(after[name] <= files[name] + 2 for name in files), (files, after)
+
+
+def test_a_stalled_stream_holds_up_no_other(cell):
+    mark = uuid.uuid4().hex
+    stalled = cell.operator.spawn(cell.operator.program, "exec", cell.cell, "--", *CURL, *CODE,
+                                  f"{UP}/stall?{mark}", stdout=-1)
+    wait_until(lambda: cell.lab.seen(mark), "the request arrives")
+    began = time.monotonic()
+    for _ in range(5):
+        assert cell.inside(*CURL, *CODE, f"{UP}/echo").ok() == "200"
+    assert time.monotonic() - began < 10
+    stalled.kill()
+
+
+def test_the_client_is_killed(cell):
+    for _ in range(10):
+        process = cell.operator.spawn(cell.operator.program, "exec", cell.cell, "--", "curl", "-s", "-o",
+                                      "/dev/null", f"{UP}/generate?n=1000000000")
+        time.sleep(0.15)
+        process.kill()
+        process.wait()
+
+
+def test_the_cell_ends_with_requests_under_way(online):
+    """And nothing is left; the fixture looks."""
+    script = f"{' '.join(CURL)} {UP}/stall & {' '.join(CURL)} {UP}/silent & sleep 0.5"
+    assert online.sh(OPEN, script).status == 0
+
+
+def test_the_supervisor_is_killed(online):
+    cell = online.start(OPEN, "sleep", "1000")
+    assert online.inside(*CURL, *CODE, f"{UP}/echo").ok() == "200"
+    pids = online.operator.pids(cell)
+    os.kill(pids[0], signal.SIGKILL)
+    wait_until(lambda: not any(os.path.exists(f"/proc/{pid}/exe") and
+                               os.readlink(f"/proc/{pid}/exe").find("cloister-") >= 0
+                               for pid in pids[1:] if readable(pid)), "all of it dies")
+    # What is left of a crash is cleared by the next cell.
+    online.operator.run("--", "true").ok()
+    online.operator.cloister("discard", "--all")
+
+
+def readable(pid):
+    try:
+        os.readlink(f"/proc/{pid}/exe")
+        return True
+    except OSError:
+        return False

@@ -1,0 +1,390 @@
+"""Policies end to end: each matcher, what a refusal says, and what people are told."""
+import gzip
+import json
+import re
+
+import pytest
+
+from egress_lab import CURL, needs
+
+CODE = ["-o", "/dev/null", "-w", "%{http_code}"]
+WWW, UP = "https://www.example.test", "https://up.example.test"
+
+
+def codes(online, rules, *requests, options=()):
+    """The status of each of REQUESTS (lists of curl's words), in one cell."""
+    lines = [" ".join(f"'{word}'" for word in [*CURL, *CODE, *words])
+             for words in requests]
+    return online.sh(rules, "; echo; ".join(lines), options=options).out.split()
+
+
+# A rule for each kind of matcher, what it lets through, and what it does not.
+MATCHERS = {
+    "host": ("allow: www.example.test", [f"{WWW}/hello"], ["https://api.example.test/hello"]),
+    "label": ("allow: '*.example.test'", [f"{WWW}/hello"], ["https://a.b.example.test/hello",
+                                                            "https://evil.test/hello"]),
+    "depth": ("allow: '**.example.test'", [f"{WWW}/hello", "https://a.b.example.test/hello"],
+              ["https://evil.test/hello"]),
+    "any": ("allow: '*'", ["https://evil.test/hello"], ["http://93.184.216.10/hello"]),
+    "address": ("allow: 93.184.216.10", ["http://93.184.216.10/hello"], ["http://93.184.216.20/echo"]),
+    "range": ("allow: 93.184.216.0/27", ["http://93.184.216.10/hello", "http://93.184.216.20/echo"],
+              ["http://93.184.216.99/"]),
+    "address6": ("allow: '2606:2800:220:1::/64'", ["http://[2606:2800:220:1::10]/hello"],
+                 ["http://93.184.216.10/hello"]),
+    "port": ("allow: www.example.test:80", ["http://www.example.test/hello"], [f"{WWW}/hello"]),
+    "ports": ("allow: www.example.test\n    ports: [80, 8000-9000]",
+              ["http://www.example.test/hello"], [f"{WWW}/hello"]),
+    "scheme": ("allow: www.example.test\n    scheme: https", [f"{WWW}/hello"],
+               ["http://www.example.test/hello"]),
+    "methods": ("allow: up.example.test\n    methods: [GET, HEAD]", [f"{UP}/echo", ["-I", f"{UP}/echo"]],
+                [["-d", "x", f"{UP}/echo"], ["-X", "DELETE", f"{UP}/echo"]]),
+    "path": ("allow: up.example.test\n    paths: [/echo]", [f"{UP}/echo", f"{UP}/%65cho",
+                                                            f"{UP}/x/../echo"],
+             [f"{UP}/echo/x", f"{UP}/204", ["--path-as-is", f"{UP}/echo/../204"],
+              ["--path-as-is", f"{UP}/echo/%2e%2e/204"]]),
+    "path-glob": ("allow: www.example.test\n    paths: ['/up/*']", [f"{WWW}/up/echo"],
+                  [f"{WWW}/up/echo/x", f"{WWW}/hello"]),
+    "path-globs": ("allow: www.example.test\n    paths: ['/up/**']", [f"{WWW}/up/echo"], [f"{WWW}/hello"]),
+    "query": ("allow: up.example.test\n    query: 'a=*'", [f"{UP}/echo?a=1"], [f"{UP}/echo", f"{UP}/echo?b=1"]),
+    "params": ("allow: up.example.test\n    query: {a: '1', b: absent}", [f"{UP}/echo?a=1&c=2"],
+               [f"{UP}/echo?a=2", f"{UP}/echo?a=1&b=1", f"{UP}/echo?a=1&a=2"]),
+    "headers": ("allow: up.example.test\n    headers: {x-team: [red, blue]}",
+                [["-H", "X-Team: red", f"{UP}/echo"]],
+                [f"{UP}/echo", ["-H", "X-Team: green", f"{UP}/echo"]]),
+    "no-header": ("allow: up.example.test\n    headers: {authorization: absent}", [f"{UP}/echo"],
+                  [["-H", "Authorization: x", f"{UP}/echo"]]),
+    "content-type": ("allow: up.example.test\n    content_type: application/json",
+                     [["-H", "Content-Type: application/json; charset=utf-8", "-d", "{}", f"{UP}/echo"]],
+                     [["-d", "x", f"{UP}/echo"]]),
+    "size": ("allow: up.example.test\n    body: {max: 10}", [["-d", "short", f"{UP}/echo"]],
+             [["-d", "longer than that", f"{UP}/echo"],
+              ["-H", "Transfer-Encoding: chunked", "-d", "longer than that", f"{UP}/echo"]]),
+    "json": ("allow: up.example.test\n    body: {json: {/model: 'small-*', /n: 1}}",
+             [["-H", "Content-Type: application/json", "-d", '{"model": "small-1", "n": 1}', f"{UP}/echo"]],
+             [["-H", "Content-Type: application/json", "-d", '{"model": "big", "n": 1}', f"{UP}/echo"],
+              ["-H", "Content-Type: application/json", "-d", '{"model": "small-1", "n": 2}', f"{UP}/echo"],
+              ["-H", "Content-Type: application/json", "-d", '{"n": 1}', f"{UP}/echo"],
+              ["-H", "Content-Type: application/json", "-d",
+               '{"model": "big", "n": 1, "model": "small-1"}', f"{UP}/echo"],
+              ["-d", "model=small-1", f"{UP}/echo"]]),
+    "regex": ("allow: up.example.test\n    body: {regex: '^hello [a-z]+$'}",
+              [["-d", "hello world", f"{UP}/echo"]], [["-d", "hello 123", f"{UP}/echo"]]),
+    "graphql": ("allow: up.example.test\n    body: {graphql: {operations: [query]}}",
+                [["-H", "Content-Type: application/json", "-d", '{"query": "{ me { name } }"}', f"{UP}/echo"]],
+                [["-H", "Content-Type: application/json", "-d",
+                  '{"query": "mutation { remove(id: 1) }"}', f"{UP}/echo"],
+                 ["-H", "Content-Type: application/json", "-d",
+                  '[{"query": "{ me }"}, {"query": "mutation { remove }"}]', f"{UP}/echo"]]),
+    "jsonrpc": ("allow: up.example.test\n    body: {jsonrpc: {methods: ['get*']}}",
+                [["-H", "Content-Type: application/json", "-d",
+                  '{"jsonrpc": "2.0", "id": 1, "method": "getThing"}', f"{UP}/echo"]],
+                [["-H", "Content-Type: application/json", "-d",
+                  '{"jsonrpc": "2.0", "id": 1, "method": "setThing"}', f"{UP}/echo"],
+                 ["-H", "Content-Type: application/json", "-d",
+                  '[{"jsonrpc": "2.0", "id": 1, "method": "getThing"},'
+                  ' {"jsonrpc": "2.0", "id": 2, "method": "setThing"}]', f"{UP}/echo"]]),
+}
+
+
+@pytest.mark.parametrize("name", MATCHERS)
+def test_matcher(online, name):
+    rule, allowed, refused = MATCHERS[name]
+
+    def words(request):
+        return [request] if isinstance(request, str) else request
+    got = codes(online, f"  - {rule}\n", *map(words, [*allowed, *refused]))
+    assert got[:len(allowed)] == ["200"] * len(allowed), (got, online.events())
+    # A name that no rule mentions does not resolve: there is nobody to answer then.
+    assert all(code in ("403", "000", "400") for code in got[len(allowed):]), got
+    assert len(got) == len(allowed) + len(refused)
+
+
+def test_the_first_match_wins(online):
+    rules = ("  - deny: www.example.test\n    paths: [/hello]\n"
+             "  - allow: www.example.test\n"
+             "  - deny: '*'\n")
+    assert codes(online, rules, [f"{WWW}/hello"], [f"{WWW}/up/echo"],
+                 ["https://api.example.test/hello"]) == ["403", "200", "000"]
+
+
+def test_bodies_of_several_rules(online):
+    """The first rule that the body fits, whichever it is."""
+    def post(body):
+        return ["-H", "Content-Type: application/json", "-d", body, f"{UP}/echo"]
+    rules = ("  - deny: up.example.test\n    body: {json: {/kind: evil}}\n    reason: no evil\n"
+             "  - allow: up.example.test\n    body: {json: {/kind: good}}\n"
+             "  - allow: up.example.test\n    methods: [GET]\n")
+    assert codes(online, rules, post('{"kind": "evil"}'), post('{"kind": "good"}'),
+                 post('{"kind": "other"}'), [f"{UP}/echo"]) == ["403", "200", "403", "200"]
+
+
+@pytest.mark.parametrize("coding", ["gzip", "br", "zstd"])
+def test_packed_bodies_are_looked_into(online, coding):
+    text = b'{"kind": "evil"}'
+    if coding == "gzip":
+        data = gzip.compress(text)
+    elif coding == "br":
+        data = pytest.importorskip("brotli").compress(text)
+    else:
+        data = pytest.importorskip("zstandard").compress(text)
+    file = online.operator.file("body", data)
+    rules = "  - deny: up.example.test\n    body: {json: {/kind: evil}}\n  - allow: up.example.test\n"
+    post = ["-H", "Content-Type: application/json", "-H", f"Content-Encoding: {coding}",
+            "--data-binary", "@/tmp/body", f"{UP}/echo"]
+    assert codes(online, rules, post, [f"{UP}/echo"],
+                 options=("-v", f"{file}:/tmp/body:ro")) == ["403", "200"]
+
+
+def test_log_observes_and_goes_on(online):
+    rules = "  - log: www.example.test\n    methods: [GET]\n  - allow: '*.example.test'\n"
+    assert codes(online, rules, [f"{WWW}/hello"]) == ["200"]
+    event, = online.events(type="http")
+    assert event["logged"] == ["policy.yaml:3:5"] and event["rule"] == "policy.yaml:5:5"
+
+
+# ---- refusals ----------------------------------------------------------------------------------
+
+def test_a_refusal_tells_the_agent(online):
+    rules = ("  - allow: up.example.test\n    methods: [GET]\n"
+             "  - deny: up.example.test\n    reason: writes need a person\n")
+    done = online.curl(rules, "-i", "-d", "x", f"{UP}/echo?token=hidden")
+    head, _, body = done.ok().partition("\r\n\r\n")
+    assert " 403" in head.split("\r\n")[0]
+    assert "x-cloister-verdict: deny" in head.lower()
+    assert "content-type: application/json" in head.lower()
+    told = json.loads(body)
+    assert told["error"] == "refused by cloister"
+    assert told["what"].startswith("POST https://up.example.test/echo")
+    assert told["rule"] == "policy.yaml:5:5" and told["reason"] == "writes need a person"
+    assert told["hint"]
+    event = online.refusal(type="http")
+    assert (event["verdict"], event["why"], event["rule"], event["reason"], event["path"]) == (
+        "deny", "rule", "policy.yaml:5:5", "writes need a person", "/echo")
+    assert event["status"] == 403
+    assert not online.lab.seen("token=hidden")
+
+
+def test_no_rule_at_all(online):
+    done = online.curl("  - allow: up.example.test\n    paths: [/204]\n", f"{UP}/echo")
+    told = json.loads(done.ok())
+    assert told["rule"] is None and told["error"] == "refused by cloister"
+    assert online.refusal(type="http")["why"] == "no-rule"
+
+
+def test_ask_denies_and_says_so(online):
+    rules = "  - ask: up.example.test\n    reason: somebody must look\n"
+    told = json.loads(online.curl(rules, f"{UP}/echo").ok())
+    assert told["reason"] and "somebody must look" in json.dumps(told)
+    event = online.refusal(type="http")
+    assert event["verdict"] in ("ask", "deny") and event["why"] == "ask"
+
+
+def test_a_name_that_no_rule_mentions_never_leaves(online):
+    """Data in its labels would."""
+    name = f"secret-{online.operator.who}.evil.test"
+    done = online.curl("  - allow: www.example.test\n", f"https://{name}/")
+    assert done.status == 6
+    assert online.lab.asked(name) == []
+    event = online.refusal(type="dns")
+    assert (event["host"], event["why"]) == (name, "no-rule")
+    assert f"name {name}" in online.operator.cloister("events", online.cell).ok()
+
+
+def test_an_empty_policy_denies_everything(online):
+    policy = online.policy("version: 1\negress: []\n")
+    assert online.curl(policy, f"{WWW}/hello").status == 6
+    assert online.curl(policy, *CODE, "http://93.184.216.10/hello").out in ("403", "000")
+
+
+def test_events_never_hold_values(online):
+    """Neither bodies, nor headers, nor queries."""
+    online.curl("  - allow: up.example.test\n", "-H", "X-Thing: canary-header", "-d", "canary-body",
+                f"{UP}/echo?q=canary-query").ok()
+    said = online.operator.cloister("events", "--json", online.cell).ok()
+    assert "/echo" in said and "canary" not in said
+
+
+# ---- what people are told ------------------------------------------------------------------------
+
+def test_the_summary(online):
+    rules = "  - allow: up.example.test\n    methods: [GET]\n"
+    done = online.sh(rules, f"for i in 1 2 3; do {' '.join(CURL)} -o /dev/null -d x {UP}/echo; done; "
+                     f"{' '.join(CURL)} https://other.test/ 2>/dev/null; :")
+    assert done.status == 0
+    lines = done.err.splitlines()
+    assert lines[0].startswith("cloister: refused ") and lines[0].endswith("times:"), done.err
+    assert any(f"POST {UP}/echo (3 times)" in line for line in lines)
+    assert any("name other.test" in line for line in lines)
+    assert f"cloister why {online.cell}" in lines[-1]
+    assert all(line.startswith("cloister: ") for line in lines)
+    # Nothing was refused: nothing is said.
+    assert online.curl(rules, "-o", "/dev/null", f"{UP}/echo").err == ""
+    assert online.curl(rules, "-o", "/dev/null", "-d", "x", f"{UP}/echo", options=("-q",)).err == ""
+
+
+def test_why(online):
+    rules = ("  - allow: up.example.test\n    methods: [GET]\n"
+             "  - deny: up.example.test\n    reason: writes need a person\n")
+    assert codes(online, rules, [f"{UP}/echo"], ["-d", "x", f"{UP}/echo"]) == ["200", "403"]
+    said = online.operator.cloister("why").ok()
+    assert said == online.operator.cloister("why", online.cell).ok()
+    assert f"POST {UP}/echo\n" in said
+    assert "policy.yaml:5:5" in said and "writes need a person" in said
+    assert re.search(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", said)
+    number = online.refusal(type="http")["n"]
+    assert online.operator.cloister("why", online.cell, str(number)).ok() == said
+    assert online.operator.cloister("why", str(number)).ok() == said
+    # The rule that it prints, put where it says, does what it says.
+    rule = said[said.index("  - allow: "):]
+    policy = online.policy(rule + rules, "again.yaml")
+    assert online.operator.cloister("policy", "check", policy).status == 0
+    assert codes(online, policy, ["-d", "x", f"{UP}/echo"], ["-X", "DELETE", f"{UP}/echo"]) == [
+        "200", "403"]
+
+
+def test_why_of_what_was_allowed(online):
+    online.curl("  - allow: up.example.test\n", "-o", "/dev/null", f"{UP}/echo").ok()
+    online.operator.cloister("why", online.cell).sentence("was refused nothing")
+    number = online.events(type="http")[0]["n"]
+    said = online.operator.cloister("why", online.cell, str(number)).ok()
+    assert said.startswith("Allowed") and "policy.yaml:3:5" in said
+    online.operator.cloister("why", online.cell, "4711").sentence("has no event 4711")
+    online.operator.cloister("why", "nosuchcell").sentence("there is no cell 'nosuchcell'")
+    online.operator.cloister("why", online.cell, "x").sentence("'x'")
+    online.operator.cloister("why", "a", "1", "b").sentence("'b' is too much")
+
+
+def test_events_for_people(online):
+    rules = "  - allow: up.example.test\n    methods: [GET]\n"
+    codes(online, rules, [f"{UP}/echo"], ["-d", "x", f"{UP}/echo"])
+    lines = online.operator.cloister("events", online.cell).ok().splitlines()
+    assert not any("\033" in line for line in lines)
+    http = [line for line in lines if "://" in line]
+    assert len(http) == 2
+    assert re.match(rf" +\d+ \d\d:\d\d:\d\d allow +200 +0B .* GET {UP}/echo$", http[0]), http[0]
+    assert re.match(rf" +\d+ \d\d:\d\d:\d\d deny +403 .* POST {UP}/echo  no rule allows it$", http[1])
+    assert online.operator.cloister("events").ok().splitlines() == lines
+    online.operator.cloister("events", "nosuchcell").sentence("there is no cell 'nosuchcell'")
+    online.operator.cloister("events", online.cell, "x").sentence("'x' is too much")
+
+
+def test_events_can_be_followed(online):
+    cell = online.start("  - allow: up.example.test\n", "sh", "-c",
+                        f"sleep 0.5; {' '.join(CURL)} -o /dev/null {UP}/echo; sleep 0.3; "
+                        f"{' '.join(CURL)} -o /dev/null {UP}/204")
+    said = online.operator.cloister("events", "-f", "--json", cell).ok()
+    paths = [json.loads(line).get("path") for line in said.splitlines()]
+    assert [p for p in paths if p] == ["/echo", "/204"]
+
+
+def test_hostile_text_in_events(online):
+    """What an agent puts into names and paths cannot steer the operator's terminal."""
+    send = """
+import socket
+s = socket.create_connection(('up.example.test', 80))
+s.sendall(b'GET /a%1b%5b31m%e2%80%ae HTTP/1.1\\r\\nHost: up.example.test\\r\\nConnection: close\\r\\n\\r\\n')
+s.recv(1000)
+"""
+    online.python("  - allow: up.example.test\n", send)
+    for words in (["events"], ["events", "--json"], ["why", online.cell, "1"]):
+        said = online.operator.cloister(*words)
+        assert "\033" not in said.out and "\u202e" not in said.out
+
+
+# ---- policy files ----------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("text, parts", [
+    ("egress:\n  - allow: a.test\n    metods: [GET]\n", ["policy.yaml:4:5", "methods"]),
+    ("egress:\n  - alow: a.test\n", ["policy.yaml:3:5", "allow"]),
+    ("egress:\n  - allow: '*'\n  - deny: a.test\n", ["policy.yaml:4:5"]),
+    ("egress:\n  - allow: a.test\n    protocol: udp\n", ["policy.yaml:4:15", "UDP"]),
+    ("egress: [\n", ["policy.yaml:"]),
+])
+def test_a_policy_with_an_error_starts_nothing(online, text, parts):
+    policy = online.policy("version: 1\n" + text)
+    said = online.operator.run("-p", policy, "--", "touch", "/tmp/x").sentence(*parts)
+    assert "policy.yaml:" in said
+    done = online.operator.cloister("policy", "check", policy)
+    assert done.status != 0 and all(part in done.out + done.err for part in parts)
+
+
+def test_a_policy_that_others_may_write_is_refused(online):
+    policy = online.policy("  - allow: a.test\n")
+    policy.chmod(0o666)
+    online.operator.run("-p", policy, "--", "true").sentence("policy.yaml")
+
+
+def test_a_policy_carries_limits(online):
+    policy = online.policy("version: 1\negress: []\nlimits: {time: 1s}\n")
+    done = online.operator.run("-p", policy, "--", "sleep", "20")
+    assert done.status == 137 and "--time 1s" in done.err
+
+
+# ---- learning ----------------------------------------------------------------------------------------
+
+LEARNED = f"""
+set -e
+{' '.join(CURL)} -o /dev/null {UP}/echo
+{' '.join(CURL)} -o /dev/null -d x {UP}/echo?q=1
+{' '.join(CURL)} -o /dev/null {WWW}/hello
+{' '.join(CURL)} -o /dev/null http://www.example.test/hello
+"""
+
+
+def learn(online, *words, **how):
+    online.operator.folder("learning")
+    done = online.operator.cloister("learn", *words, cwd=online.operator.base / "learning", **how)
+    online.operator.kept |= {n.split(".")[0] for n in online.operator.names(online.operator.state)}
+    return done
+
+
+def test_learn(online):
+    done = learn(online, "--", "sh", "-c", LEARNED)
+    assert done.status == 0, done
+    assert done.out == ""
+    lines = done.err.splitlines()
+    assert lines[0] == "cloister: learning: everything is allowed, and recorded"
+    assert "learned from 4 requests" in done.err and "cloister.yaml" in done.err
+    policy = online.operator.base / "learning/cloister.yaml"
+    text = policy.read_text()
+    assert text.startswith("#") and "up.example.test" in text
+    assert online.operator.cloister("policy", "check", policy).status == 0
+    # It allows the same, and not more.
+    assert online.sh(policy, LEARNED).status == 0
+    assert {e["verdict"] for e in online.events(type="http")} == {"allow"}
+    assert codes(online, policy, ["-X", "DELETE", f"{UP}/echo"], [f"{UP}/204"],
+                 ["https://api.example.test/hello"]) == ["403", "403", "000"]
+
+
+def test_learn_overwrites_nothing(online):
+    online.operator.folder("learning", {"cloister.yaml": "mine\n"})
+    policy = online.operator.base / "learning/cloister.yaml"
+    fetch = ["--", *CURL, "-o", "/dev/null", f"{UP}/echo"]
+    done = learn(online, *fetch)
+    assert done.status == 125 and "exists" in done.err and "--force" in done.err
+    assert policy.read_text() == "mine\n"
+    assert learn(online, "-o", "other.yaml", *fetch).status == 0
+    assert "up.example.test" in (online.operator.base / "learning/other.yaml").read_text()
+    assert policy.read_text() == "mine\n"
+    assert learn(online, "--force", *fetch).status == 0
+    assert "up.example.test" in policy.read_text()
+    assert sorted(n.name for n in (online.operator.base / "learning").iterdir()) == [
+        "cloister.yaml", "other.yaml"]
+
+
+def test_learn_is_the_command_in_all_else(online):
+    done = learn(online, "-q", "-e", "WORD=said", "--", "sh", "-c", "echo $WORD; exit 7")
+    assert (done.status, done.out, done.err) == (7, "said\n", "")
+    assert not (online.operator.base / "learning/cloister.yaml").exists()
+    for words in (["-d"], ["--allow", "a.test"]):
+        learn(online, *words, "--", "true").sentence(f"leave out --{'detach' if words == ['-d'] else 'allow'}")
+    learn(online).sentence("there is no command")
+
+
+@needs("git")
+def test_learn_tells_what_is_refused_even_so(online):
+    done = learn(online, "--", "sh", "-c", f"{' '.join(CURL)} -o /dev/null {UP}/echo; "
+                 f"{' '.join(CURL)} -o /dev/null http://inner.example.test/echo")
+    policy = (online.operator.base / "learning/cloister.yaml").read_text()
+    assert "up.example.test" in policy
+    assert done.status == 0, done

@@ -1,0 +1,167 @@
+"""Explicit proxies: the cell's own for programs that insist, and the operator's company's."""
+import pytest
+
+from egress_lab import CURL
+from egress_world import PROXY
+
+OPEN = "  - allow: '*.example.test'\n"
+GATE, GATE6 = "198.18.0.1", "[fd63:6c6f:6973:7465::1]"
+CODE = ["-o", "/dev/null", "-w", "%{http_code}"]
+URLS = ["https://www.example.test/hello", "http://www.example.test/hello"]
+
+
+@pytest.mark.parametrize("url", URLS)
+@pytest.mark.parametrize("proxy", [f"http://{GATE}:3128", f"http://{GATE6}:3128",
+                                   "http://gate.cloister.internal:3128",
+                                   f"socks5h://{GATE}:1080", f"socks5://{GATE}:1080"])
+def test_an_explicit_proxy(online, proxy, url):
+    done = online.curl(OPEN, "-x", proxy, url)
+    assert done.ok().startswith("hello from www.example.test by HTTP/")
+    via = "socks" if proxy.startswith("socks5h") else None
+    if via:
+        assert online.events(type="http")[0]["via"] == via
+
+
+def test_by_the_variables(online):
+    """As many programs read them."""
+    env = ("-e", f"https_proxy=http://{GATE}:3128", "-e", f"http_proxy=http://{GATE}:3128")
+    for url in URLS:
+        assert online.curl(OPEN, url, options=env).ok().startswith("hello from")
+    script = "import urllib.request as u\nprint(u.urlopen('https://www.example.test/hello').read())"
+    assert b"hello from" in online.python(OPEN, script, options=env).ok().encode()
+
+
+@pytest.mark.parametrize("proxy", [f"http://{GATE}:3128", f"socks5h://{GATE}:1080"])
+def test_the_same_rules_hold(online, proxy):
+    rules = "  - allow: www.example.test\n    paths: [/hello]\n"
+    assert online.curl(rules, *CODE, "-x", proxy, "https://www.example.test/hello").ok() == "200"
+    assert online.curl(rules, *CODE, "-x", proxy, "https://www.example.test/other").ok() == "403"
+    done = online.curl(rules, *CODE, "-x", proxy, "https://evil.test/hello")
+    assert done.out in ("000", "403")
+    assert not [line for line in online.lab.seen("/hello") if "|evil.test|" in line]
+
+
+TARGETS = ["up.example.test:22", "127.0.0.1:80", "127.0.0.1:3128", "[::1]:80", "198.18.0.1:3128",
+           "198.18.0.1:53", "10.0.0.5:80", "169.254.169.254:80", "0.0.0.0:80", "localhost:80"]
+
+
+def test_connect_leads_nowhere_else(online):
+    """Neither to other ports than rules name, nor to the proxy itself, nor to this machine."""
+    talk = """
+import socket, sys
+for target in sys.argv[1:]:
+    s = socket.create_connection(('198.18.0.1', 3128), 5)
+    s.sendall(b'CONNECT %s HTTP/1.1\\r\\nHost: %s\\r\\n\\r\\n' % ((target.encode(),) * 2))
+    s.settimeout(5)
+    try:
+        head = s.recv(4096)
+        s.sendall(b'GET /echo HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n')
+        print(target, head.split(b'\\r\\n')[0].decode(), s.recv(4096)[:400])
+    except OSError as e:
+        print(target, type(e).__name__)
+"""
+    rules = "  - allow: ['*.example.test:443', '*.example.test:80']\n"
+    said = online.python(rules, talk, *TARGETS).ok()
+    assert len(said.splitlines()) == len(TARGETS)
+    assert '"method": "GET"' not in said and "SSH" not in said, said
+
+
+ODD = ["GET http://www.example.test/hello HTTP/1.1\r\nHost: evil.test",
+       "GET http://u:p@www.example.test/hello HTTP/1.1\r\nHost: www.example.test",
+       "GET ftp://www.example.test/hello HTTP/1.1\r\nHost: www.example.test",
+       "GET /hello HTTP/1.1",
+       "CONNECT www.example.test HTTP/1.1\r\nHost: www.example.test",
+       "CONNECT www.example.test:443@evil.test:443 HTTP/1.1\r\nHost: x"]
+
+
+def test_odd_requests_to_the_proxy(online):
+    talk = """
+import socket, sys
+for line in sys.argv[1:]:
+    s = socket.create_connection(('198.18.0.1', 3128), 5)
+    s.settimeout(5)
+    try:
+        s.sendall(line.encode() + b'\\r\\n\\r\\n')
+        print(s.recv(4096)[:10].decode())
+    except OSError:
+        print()
+print(socket.create_connection(('www.example.test', 80), 5) is not None)
+"""
+    said = online.python(OPEN, talk, *ODD).ok().splitlines()
+    assert len(said) == len(ODD) + 1 and said[-1] == "True"
+    assert all(line in ("", "HTTP/1.1 4") for line in said[:-1]), said
+
+
+def test_odd_requests_to_socks(online):
+    odd = [b"\x05\x00", b"\x05\x01\x02", b"\x04\x01\x00\x50\x0a\x00\x00\x05\x00",
+           b"\x05\x01\x00\x05\x02\x00\x01\x0a\x00\x00\x05\x00\x50",
+           b"\x05\x01\x00\x05\x03\x00\x01\x00\x00\x00\x00\x00\x00", b"\x05\x01\x00\x05\x01\x00\x09\x00"]
+    talk = """
+import socket, sys
+for data in sys.argv[1:]:
+    s = socket.create_connection(('198.18.0.1', 1080), 5)
+    s.settimeout(2)
+    s.sendall(bytes.fromhex(data))
+    out = b''
+    try:
+        while len(out) < 3 and (more := s.recv(100)):
+            out += more
+    except OSError:
+        pass
+    print('got ' + out.hex())
+"""
+    said = online.python(OPEN, talk, *[data.hex() for data in odd]).ok().splitlines()
+    assert len(said) == len(odd) and not any("05000500" in line for line in said), said
+    assert online.curl(OPEN, "-x", f"socks5h://{GATE}:1080", *CODE, URLS[0]).ok() == "200"
+
+
+# ---- the operator's ------------------------------------------------------------------------------
+
+def through(online):
+    return [line for line in online.lab.lines("seen.jsonl") if '"proxy"' in line]
+
+
+def test_the_companys_proxy(online):
+    before = len(through(online))
+    env = {"HTTPS_PROXY": f"http://{PROXY}:3128"}
+    done = online.curl(OPEN, "https://www.example.test/hello", env=env)
+    assert done.ok().startswith("hello from www.example.test")
+    line, = through(online)[before:]
+    assert '"CONNECT"' in line and '"www.example.test:443"' in line
+    # Rules hold before the proxy is asked.
+    assert online.curl(OPEN, *CODE, "https://evil.test/", env=env).out in ("000", "403")
+    assert len(through(online)) == before + 1
+
+
+def test_the_companys_proxy_wants_a_password(online):
+    before = len(through(online))
+    url = "https://www.example.test/hello"
+    done = online.curl(OPEN, url, env={"HTTPS_PROXY": f"http://u:p@{PROXY}:3129"})
+    assert done.ok().startswith("hello")
+    assert '"authorized": true' in through(online)[before]
+    done = online.curl(OPEN, *CODE, url, env={"HTTPS_PROXY": f"http://{PROXY}:3129"})
+    assert done.out in ("403", "502", "503")
+    # The password is for the courier, not for the cell.
+    said = online.sh(OPEN, "env; cat /proc/*/environ; :", env={"HTTPS_PROXY": f"http://u:p@{PROXY}:3129"})
+    assert "u:p@" not in said.ok() and "3129" not in said.out
+
+
+@pytest.mark.parametrize("exempt", ["www.example.test", ".example.test", "example.test", "*"])
+def test_hosts_that_go_around_the_companys_proxy(online, exempt):
+    before = len(through(online))
+    env = {"HTTPS_PROXY": f"http://{PROXY}:3128", "NO_PROXY": exempt}
+    assert online.curl(OPEN, *CODE, "https://www.example.test/hello", env=env).ok() == "200"
+    assert len(through(online)) == before
+
+
+def test_the_companys_proxy_is_dead(online):
+    done = online.curl(OPEN, "-w", "%{http_code}", "https://www.example.test/hello",
+                       env={"HTTPS_PROXY": "http://93.184.216.99:3128"})
+    assert done.out[-3:] in ("403", "502", "503")
+    assert "proxy" in online.operator.cloister("why", online.cell).out.lower()
+
+
+def test_inside_the_proxy_variables_are_not_set(online):
+    said = online.sh(OPEN, "env", env={"HTTPS_PROXY": f"http://{PROXY}:3128"}).ok()
+    assert "proxy" not in said.lower()
+    assert online.outside(*CURL, "-x", f"http://{PROXY}:3128", URLS[0]).ok().startswith("hello")

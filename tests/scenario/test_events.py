@@ -1,0 +1,150 @@
+"""`cloister events` and `cloister why` on records as they may be found: odd, cut and hostile."""
+import fcntl
+import json
+import os
+import time
+
+import pytest
+
+EVENT = {"n": 1, "time": "2026-11-15T12:03:01.250Z", "cell": "abcd1234", "type": "http",
+         "verdict": "deny", "why": "no-rule", "method": "POST", "scheme": "https",
+         "host": "a.example", "port": 443, "path": "/x", "status": 403}
+
+
+@pytest.fixture
+def record(operator):
+    """Write the events of a cell that has ended, and forget it at the end."""
+    entries = []
+
+    def write(*events, cell="abcd1234", name="", file="events.jsonl"):
+        lines = [event if isinstance(event, bytes) else
+                 json.dumps({"cell": cell, **event}).encode() + b"\n" for event in events]
+        operator.file(f"state/{cell}.{name}/{file}", b"".join(lines))
+        entries.append(operator.state / f"{cell}.{name}")
+        entries[-1].chmod(0o700)
+        return entries[-1]
+    yield write
+    for entry in set(entries):
+        for file in entry.iterdir():
+            file.unlink()
+        entry.rmdir()
+
+
+def numbers(operator, *words):
+    said = operator.cloister("events", "--json", *words).ok()
+    return [json.loads(line)["n"] for line in said.splitlines()]
+
+
+def test_nothing_recorded(operator):
+    operator.cloister("events").sentence("nothing is recorded of any cell")
+    operator.cloister("why").sentence("nothing is recorded of any cell")
+    operator.cloister("events", "x").sentence("there is no cell 'x'")
+
+
+def test_the_newest_is_meant(operator, record):
+    for i, cell in enumerate(("aaaa1111", "bbbb2222", "cccc3333")):
+        entry = record({**EVENT, "n": i + 1}, cell=cell)
+        os.utime(entry / "events.jsonl", (1000 + i * (-1) ** i, 1000 + i * (-1) ** i))
+    assert numbers(operator) == [3]
+    assert "(event 3, " in operator.cloister("why").ok()
+    assert numbers(operator, "bbbb") == [2]
+
+
+def test_hostile_lines(operator, record):
+    steer = {**EVENT, "host": "\x1b[2J\u202e\x9b", "path": "/\x1b]0;x\x07", "method": "\x1b[31m",
+             "why": "rule", "rule": "\x1b[1m", "rule_text": "\x1b[1m", "reason": "a\x1b[1mb\nc",
+             "note": "\x1b[1m", "verdict": "\x1b[31m", "type": "http"}
+    record(steer, {**steer, "n": 2, "type": "\x1b[1m"}, {**steer, "n": 3, "type": "dns"})
+    for words in (["events"], ["events", "--json"], ["why", "1"], ["why", "2"], ["why", "3"]):
+        done = operator.cloister(*words)
+        for character in "\x1b\x9b\x07\u202e":
+            assert character not in done.out + done.err, (words, done)
+
+
+def test_lines_that_cannot_be_read(operator, record):
+    record(EVENT, b"nonsense\n", b"[1]\n", b"\xff\xfe\n", b'{"n":1,"n":2}\n', b"\n",
+           b'{"n":' + b"9" * 100 + b"}\n", b"{" * 100_000 + b"\n", b"x" * 300_000 + b"\n",
+           {**EVENT, "n": 2}, b'{"n":3,"type":"ht')
+    done = operator.cloister("events", "--json")
+    assert done.status == 0 and [json.loads(line)["n"] for line in done.out.splitlines()] == [1, 2]
+    assert done.err == "cloister: 8 lines of the record could not be read\n"
+
+
+@pytest.mark.parametrize("value", [None, True, 1, -1, 1.5, [], {}, "x" * 5000, 10 ** 18],
+                         ids=["null", "true", "one", "negative", "fraction", "list", "map", "long", "large"])
+def test_members_of_every_kind(operator, record, value):
+    """Whatever stands where something else should: no crash."""
+    record({**dict.fromkeys(EVENT, value), "n": 1, "verdict": "deny"}, {**EVENT, "n": 2, "host": value})
+    assert len(operator.cloister("events").ok().splitlines()) == 2
+    assert operator.cloister("why", "1").status in (0, 125)
+    assert operator.cloister("why", "2").status in (0, 125)
+
+
+def test_both_halves(operator, record):
+    record(*[{**EVENT, "n": n} for n in (1, 2)], file="events.jsonl.1")
+    record(*[{**EVENT, "n": n} for n in (3, 4)])
+    assert numbers(operator) == [1, 2, 3, 4]
+
+
+def test_a_name_that_is_a_number(operator, record):
+    record(EVENT, cell="aaaa1111", name="7")
+    entry = record({**EVENT, "n": 7}, {**EVENT, "n": 8}, cell="bbbb2222")
+    os.utime(entry / "events.jsonl", (4e9, 4e9))
+    assert "in cell 7 (event 1, " in operator.cloister("why", "7").ok()
+    assert "in cell bbbb2222 (event 8, " in operator.cloister("why", "8").ok()
+    assert "in cell bbbb2222 (event 7, " in operator.cloister("why", "bbbb", "7").ok()
+
+
+CAUSES = {"no-rule": True, "rule": True, "ask": True, "private-address": True, "secret": True,
+          "too-large": True, "mismatch": False, "unreadable": False, "certificate": False,
+          "unresolved": False, "unreachable": False, "protocol": False, "doh": False}
+
+
+@pytest.mark.parametrize("why", CAUSES)
+def test_why_in_words(operator, record, why):
+    place = {"rule": "c.yaml:3:5", "rule_text": "deny a.example", "reason": "because"}
+    record({**EVENT, "why": why, **(place if why in ("rule", "ask") else {})})
+    said = operator.cloister("why").ok()
+    assert "\n    POST https://a.example/x\n" in said
+    assert ("  - allow: a.example\n" in said) == CAUSES[why]
+    assert ("put in front of the one at c.yaml:3:5" in said) == (why in ("rule", "ask"))
+    assert ("because" in said) == (why in ("rule", "ask"))
+    if CAUSES[why]:
+        # What it prints is a rule that is one.
+        policy = operator.file("p.yaml", "version: 1\negress:\n" + said[said.index("  - allow: "):])
+        operator.cloister("policy", "check", policy).ok()
+
+
+@pytest.mark.parametrize("event", [
+    {"type": "dns", "host": "b.example"}, {"type": "tcp", "host": "db.example", "port": 5432},
+    {"type": "tls", "host": "pin.example", "port": 443}, {"type": "tcp", "host": "10.0.0.5", "port": 22},
+    {"type": "http", "scheme": "http", "method": "GET", "host": "a.example", "port": 8080, "path": "/a b*"},
+    {"type": "http", "scheme": "https", "method": "GET", "host": "[2606:2800:220:1::10]", "port": 443, "path": "/"},
+    {"type": "http", "scheme": "https", "method": "M-SEARCH", "host": "a.example", "port": 443, "path": "/?"},
+], ids=["dns", "tcp", "tls", "address", "plain", "address6", "method"])
+def test_suggested_rules_are_rules(operator, record, event):
+    record({"n": 1, "time": EVENT["time"], "verdict": "deny", "why": "no-rule", **event})
+    said = operator.cloister("why").ok()
+    policy = operator.file("p.yaml", "version: 1\negress:\n" + said[said.index("  - allow: "):])
+    operator.cloister("policy", "check", policy).ok()
+
+
+def test_following_a_cell_to_its_end(operator, record):
+    """The lock of a running cell's supervisor says that more may come."""
+    entry = record({**EVENT, "n": 1})
+    lock = os.open(entry, os.O_RDONLY)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    process = operator.spawn(operator.program, "events", "-f", "--json", "abcd", stdout=-1)
+    assert json.loads(process.stdout.readline())["n"] == 1
+    with open(entry / "events.jsonl", "a") as file:
+        file.write('{"n":2,')
+        file.flush()
+        time.sleep(0.3)
+        file.write('"type":"dns"}\n')
+    assert json.loads(process.stdout.readline())["n"] == 2
+    # Turned over.
+    os.rename(entry / "events.jsonl", entry / "events.jsonl.1")
+    operator.file(f"state/{entry.name}/events.jsonl", b'{"n":3}\n')
+    assert json.loads(process.stdout.readline())["n"] == 3
+    os.close(lock)
+    assert process.stdout.read() == b"" and process.wait(10) == 0

@@ -1,0 +1,313 @@
+"""`cloister policy`: check, test, explain, presets, schema."""
+import json
+import os
+import re
+
+import pytest
+
+from operators import IS_ROOT, TREE
+
+POLICY = """\
+version: 1
+egress:
+  - allow: api.github.com
+    methods: [GET]
+    paths: [/repos/**]
+  - allow: api.github.com
+    paths: [/graphql]
+    body: {graphql: {operations: [query]}}
+  - ask: api.github.com
+    reason: writes to GitHub need a person
+  - allow: github.com
+    git: {push: [refs/heads/agent/*]}
+  - allow: host.cloister.internal:5432
+    protocol: tcp
+  - allow: up.example
+    secrets: allow
+  - allow: '*.example'
+"""
+# Of the right shape, and nobody's: its checksum is that of a real one.
+PRIVATE_KEY = "-----BEGIN PRIVATE KEY-----\n" + "MIIEvQIBADANBgkqhkiG9w0BAQEFAASC" * 24 + \
+    "\n-----END PRIVATE KEY-----\n"
+
+
+@pytest.fixture
+def policy(operator):
+    return operator.file("p/cloister.yaml", POLICY)
+
+
+def words(*lines):
+    return "version: 1\negress:\n" + "".join(f"  {line}\n" for line in lines)
+
+
+# ---- check -------------------------------------------------------------------------------------
+
+def test_check(operator, policy):
+    other = operator.file("p/other.yaml", words("- allow: x.y"))
+    said = operator.cloister("policy", "check", policy, other).ok()
+    assert said == f"{policy}: 7 rules\n{other}: 1 rule\n"
+
+
+def test_check_tells_the_place(operator, policy):
+    bad = operator.file("p/bad.yaml", words("- allow: x.y", "  method: [GET]"))
+    done = operator.cloister("policy", "check", policy, bad)
+    assert done.status == 1 and done.out == f"{policy}: 7 rules\n"
+    assert done.err == (f"{bad}:4:3: there is no key 'method' in a rule: "
+                        "did you mean 'methods'?\n")
+
+
+def test_check_for_programs(operator, policy):
+    bad = operator.file("p/bad.yaml", words("- alow: x.y"))
+    done = operator.cloister("policy", "check", "--json", policy, bad, "nosuch.yaml")
+    assert done.status == 1 and done.err == ""
+    good, broken, missing = json.loads(done.out)
+    assert good == {"file": str(policy), "ok": True, "rules": 7}
+    assert broken == {"file": str(bad), "ok": False, "at": str(bad), "line": 3, "column": 5,
+                      "error": "there is no key 'alow' in a rule: did you mean 'allow'?"}
+    assert missing["ok"] is False and "No such file" in missing["error"]
+
+
+def test_check_unreachable(operator):
+    bad = operator.file("p/bad.yaml", words("- allow: x.y", "- deny: x.y"))
+    done = operator.cloister("policy", "check", bad)
+    assert done.status == 1
+    assert done.err.startswith(f"{bad}:4:5: this rule is never reached: the one at bad.yaml:3:5")
+
+
+def test_others_must_not_write_it(operator, policy):
+    policy.chmod(0o664)
+    done = operator.cloister("policy", "check", policy)
+    assert done.status == 1 and "others may write this policy" in done.err
+    policy.chmod(0o644)
+    if IS_ROOT and not operator.is_root:
+        os.chown(policy, 4242, 4242)
+        done = operator.cloister("policy", "check", policy)
+        assert done.status == 1 and "belongs to uid 4242" in done.err
+
+
+def test_files_in_files(operator):
+    operator.file("p/base/rules.yaml", words("- deny: b.x"))
+    main = operator.file("p/main.yaml", "version: 1\nextends: base/rules.yaml\negress:\n"
+                                        "  - include: [npm, base/rules.yaml]\n")
+    # From wherever it is called.
+    assert operator.cloister("policy", "check", main, cwd="/").ok() == f"{main}: 4 rules\n"
+    operator.file("p/base/rules.yaml", "version: 1\nextends: ../main.yaml\n")
+    done = operator.cloister("policy", "check", main)
+    assert done.status == 1 and "names itself by way of" in done.err
+
+
+def test_hostile_text_is_shown_as_text(operator):
+    bad = operator.file("p/bad.yaml", b"version: 1\n\"\\e[31mx\": 1\n")
+    done = operator.cloister("policy", "check", bad)
+    assert done.status == 1 and "\x1b" not in done.err
+    bad = operator.file("p/b\x1b[31m.yaml", b"version: 2\n")
+    done = operator.cloister("policy", "check", bad)
+    assert done.status == 1 and "\x1b" not in done.err
+
+
+# ---- test --------------------------------------------------------------------------------------
+
+CASES = """\
+- request: GET https://api.github.com/repos/x/y
+  expect: allow
+  rule: 3
+- request: POST https://api.github.com/repos/x/y
+  expect: ask
+- method: POST
+  url: https://api.github.com/graphql
+  headers: {content-type: application/json}
+  body: '{"query": "query { viewer { login } }"}'
+  expect: allow
+- request: POST https://api.github.com/graphql
+  headers: {content-type: application/json}
+  body: '[{"query": "query { a }"}, {"query": "mutation { b }"}]'
+  expect: ask
+  rule: cloister.yaml:9
+- request: GET https://github.com/o/r.git/info/refs?service=git-receive-pack
+  expect: allow
+- request: https://github.com/o/r
+  push: [refs/heads/agent/x, refs/heads/agent/y]
+  expect: allow
+- request: https://github.com/o/r
+  push: [refs/heads/agent/x, refs/heads/main]
+  expect: deny
+- request: https://github.com/o/r
+  delete: refs/heads/agent/x
+  expect: deny
+- request: tcp://host.cloister.internal:5432
+  expect: allow
+- request: tcp://host.cloister.internal:5433
+  expect: deny
+- request: wss://a.example/
+  expect: deny
+"""
+
+
+def test_cases(operator, policy):
+    operator.file("p/cloister.test.yaml", CASES)
+    assert operator.cloister("policy", "test", policy).ok() == "11 cases passed\n"
+    rows = json.loads(operator.cloister("policy", "test", "--json", policy).ok())
+    assert [row["passed"] for row in rows] == [True] * 11
+    assert rows[0]["rule"] == "cloister.yaml:3:5" and rows[-1]["rule"] is None
+
+
+def test_cases_that_fail(operator, policy):
+    cases = operator.file("else.yaml", "- request: POST https://api.github.com/x\n"
+                                       "  expect: allow\n"
+                                       "- name: wrong rule\n"
+                                       "  request: https://api.github.com/repos/x\n"
+                                       "  expect: allow\n"
+                                       "  rule: 99\n"
+                                       "- request: https://other.test/\n"
+                                       "  expect: deny\n")
+    done = operator.cloister("policy", "test", policy, "--cases", cases)
+    assert done.status == 1 and done.err == ""
+    assert done.out == (
+        f"{cases}:1:3: POST https://api.github.com/x\n"
+        "- allow\n"
+        "+ ask by cloister.yaml:9:5 (ask api.github.com)\n"
+        f"{cases}:3:3: wrong rule: https://api.github.com/repos/x\n"
+        "- allow by line 99\n"
+        "+ allow by cloister.yaml:3:5 (allow api.github.com methods [GET] paths [/repos/**])\n"
+        "2 of 3 cases failed\n")
+
+
+def test_secrets_in_cases(operator, policy):
+    operator.file("p/cloister.test.yaml", json.dumps([
+        {"request": "POST https://a.example/", "body": PRIVATE_KEY, "expect": "allow"},
+        {"request": "POST https://a.example/", "body": "nothing", "expect": "allow"},
+        {"request": "POST https://up.example/", "body": PRIVATE_KEY, "expect": "allow"}]))
+    done = operator.cloister("policy", "test", policy)
+    assert done.status == 1, done
+    assert "looks like a credential" in done.out and "1 of 3 cases failed" in done.out
+
+
+@pytest.mark.parametrize("case, error", [
+    ("- request: GET https://x.y", "1:3: a case says what to `expect`"),
+    ("- {url: https://x.y, expect: maybe}", "1:30: 'maybe' is not allow, deny or ask"),
+    ("- {expect: deny}", "1:3: a case has a `request`"),
+    ("- {requst: https://x.y, expect: deny}", "1:4: there is no key 'requst' in a case: "
+                                              "did you mean 'request'?"),
+    ("- {request: ftp://x.y, expect: deny}", "1:3: 'ftp://x.y' is not a URL"),
+    ("- {request: 'https://x.y/%zz', expect: deny}", "1:3: "),
+    ("- {request: https://x.y, push: main, expect: deny}", "1:32: here stands a ref"),
+    ("[]", "1:1: cases are a list"),
+    ("a: b", "1:1: cases are a list"),
+])
+def test_cases_that_are_none(operator, policy, case, error):
+    cases = operator.file("c.yaml", case)
+    done = operator.cloister("policy", "test", policy, "--cases", cases)
+    assert done.status == 125 and f"c.yaml:{error}" in done.err, done
+
+
+def test_no_cases(operator, policy):
+    operator.cloister("policy", "test", policy).sentence("cloister.test.yaml")
+
+
+# ---- explain -----------------------------------------------------------------------------------
+
+def test_explain(operator, policy):
+    said = operator.cloister("policy", "explain", policy, "POST", "https://api.github.com/x").ok()
+    assert said == (
+        "  cloister.yaml:3:5  allow api.github.com methods [GET] paths [/repos/**]\n"
+        "      no: the method is POST\n"
+        "  cloister.yaml:6:5  allow api.github.com paths [/graphql] graphql query\n"
+        "      no: the path is /x\n"
+        "  cloister.yaml:9:5  ask api.github.com\n"
+        "      yes\n"
+        "  4 rules are behind it\n"
+        "ask, by cloister.yaml:9:5 (until there is somebody to ask, that is deny)\n"
+        "reason: writes to GitHub need a person\n")
+    said = operator.cloister("policy", "explain", policy, "https://nosuch.test").ok()
+    assert said == "  7 rules are about other hosts\ndeny: no rule matches\n"
+
+
+def test_explain_bodies(operator, policy):
+    graphql = ("policy", "explain", policy, "POST", "https://api.github.com/graphql")
+    json_type = ("-H", "Content-Type: application/json")
+    assert operator.cloister(*graphql).ok().endswith("it hangs on the body: give it with --body\n")
+    said = operator.cloister(*graphql, *json_type, "--body", '{"query": "{ a }"}').ok()
+    assert said.endswith("allow, by cloister.yaml:6:5\n")
+    body = operator.file("body.json", '{"query": "mutation { a }"}')
+    said = operator.cloister(*graphql, *json_type, "-b", f"@{body}").ok()
+    assert "no: the body does not fit\n" in said and "ask, by cloister.yaml:9:5" in said
+    said = operator.cloister("policy", "explain", policy, "https://a.example", "-b",
+                             PRIVATE_KEY).ok()
+    assert "deny, by cloister.yaml:17:5: its body holds what looks like a credential" in said
+
+
+def test_explain_for_programs(operator, policy):
+    said = json.loads(operator.cloister("policy", "explain", "--json", policy,
+                                        "wss://api.github.com/repos/x").ok())
+    assert said["verdict"] == "ask" and said["rule"] == "cloister.yaml:9:5"
+    assert said["reason"] == "writes to GitHub need a person" and not said["needs_body"]
+    steps = [(rule["step"], rule["key"]) for rule in said["rules"]]
+    assert steps[:3] == [("key", "upgrade"), ("key", "paths"), ("decides", None)]
+    assert set(steps[3:]) == {("behind", None)}
+
+
+def test_explain_refuses(operator, policy):
+    for url in ("ftp://x", "https://", "https://a b/", "tcp://x", "https://1.2.3/", "https://x/%0"):
+        operator.cloister("policy", "explain", policy, url).sentence()
+    operator.cloister("policy", "explain", policy).sentence("FILE [METHOD] URL")
+    operator.cloister("policy", "explain", policy, "-H", "x", "https://x").sentence("'x'")
+
+
+# ---- presets and schema ------------------------------------------------------------------------
+
+def test_presets(operator):
+    listed = re.findall(r"^([a-z-]+) ", operator.cloister("policy", "presets").ok(), re.M)
+    assert {"read-only", "npm", "pypi", "github", "anthropic", "openai"} <= set(listed)
+    rows = json.loads(operator.cloister("policy", "presets", "--json").ok())
+    assert [row["name"] for row in rows] == listed
+    for row in rows:
+        file = operator.file(f"{row['name']}.yaml", row["text"])
+        operator.cloister("policy", "check", file).ok()
+        assert operator.cloister("policy", "presets", row["name"]).ok() == row["text"]
+    operator.cloister("policy", "presets", "nmp").sentence("did you mean 'npm'?")
+
+
+def keys_of(operator, text):
+    """The keys that the loader takes where TEXT has the unknown one."""
+    file = operator.file("keys.yaml", text)
+    done = operator.cloister("policy", "check", file)
+    return set(re.search(r"it takes (.*)\n", done.err).group(1).split(", "))
+
+
+def test_the_schema_is_of_the_same_policies(operator):
+    text = operator.cloister("policy", "schema").ok()
+    assert text == (TREE / "share" / "policy.schema.json").read_text()
+    schema = json.loads(text)
+    rule = schema["definitions"]["rule"]["properties"]
+    unknown = "qqqqqqqqqqqqqqqqqqqq: 1"
+    git = [part for part in rule["git"]["anyOf"] if "properties" in part][0]
+    for text, part in (
+            (f"version: 1\n{unknown}", schema),
+            (f"version: 1\nlimits: {{{unknown}}}", schema["properties"]["limits"]),
+            (words(f"- {{allow: x.y, {unknown}}}"), {"properties": rule}),
+            (words(f"- {{allow: x.y, body: {{{unknown}}}}}"), rule["body"]),
+            (words(f"- {{allow: x.y, git: {{{unknown}}}}}"), git),
+            (words(f"- {{allow: x.y, grpc: {{{unknown}}}}}"), rule["grpc"]),
+            (words(f"- {{allow: x.y, body: {{graphql: {{{unknown}}}}}}}"),
+             rule["body"]["properties"]["graphql"]),
+            (words(f"- {{allow: x.y, body: {{jsonrpc: {{{unknown}}}}}}}"),
+             rule["body"]["properties"]["jsonrpc"])):
+        assert keys_of(operator, text) == set(part["properties"]), text
+
+
+def test_words(operator, policy):
+    operator.cloister("policy").sentence("check, test, explain, presets or schema")
+    operator.cloister("policy", "chekc", policy).sentence("did you mean 'check'?")
+    operator.cloister("policy", "check").sentence("cloister policy check FILE...")
+    operator.cloister("policy", "test", policy, policy).sentence("takes one policy")
+    operator.cloister("policy", "schema", "x").sentence("takes no words")
+
+
+# ---- the courier has no loader -----------------------------------------------------------------
+
+def test_the_courier_cannot_load_policies(operator):
+    courier = operator.program.parent / "libexec" / "cloister-courier"
+    if not courier.exists():
+        pytest.skip("it is an installed one")
+    assert b"libyaml" not in courier.read_bytes()
+    assert b"libpcre2" not in courier.read_bytes()

@@ -1,0 +1,84 @@
+"""The examples of docs/policy.md, README.md, docs/ and cloister.yaml(5) are policies."""
+import re
+
+import pytest
+
+from operators import TREE
+
+DOCUMENTS = ["README.md", *(f"docs/{path.name}" for path in sorted((TREE / "docs").glob("*.md")))]
+
+
+def blocks(name):
+    text = (TREE / name).read_text()
+    return re.findall(r"^```yaml\n(.*?)^```$", text, flags=re.M | re.S)
+
+
+def is_cases(block):
+    return block.startswith("- request:")
+
+
+def whole(block):
+    """Rules alone are taken for items of `egress`."""
+    if not block.startswith("- "):
+        return block
+    return "version: 1\negress:\n" + "".join(f"  {line}\n" for line in block.splitlines())
+
+
+@pytest.mark.parametrize("name", [name for name in DOCUMENTS if blocks(name)])
+def test_examples_pass_check(operator, name):
+    for number, block in enumerate(blocks(name)):
+        if not is_cases(block):
+            file = operator.file(f"docs/{number}.yaml", whole(block))
+            done = operator.cloister("policy", "check", file)
+            assert done.status == 0, (done.err, block)
+
+
+def test_there_are_examples():
+    assert len(blocks("docs/policy.md")) > 8
+
+
+def test_the_cases_pass(operator):
+    first, *others = blocks("docs/policy.md")
+    cases = [block for block in others if is_cases(block)]
+    assert len(cases) == 1
+    policy = operator.file("docs/cloister.yaml", first)
+    operator.file("docs/cloister.test.yaml", cases[0])
+    assert re.fullmatch(r"\d+ cases passed\n", operator.cloister("policy", "test", policy).ok())
+
+
+def test_every_preset_is_listed(operator):
+    text = (TREE / "docs" / "policy.md").read_text()
+    table = text[text.index("| presets |"):text.index("`cloister policy presets` lists")]
+    listed = re.findall(r"`([a-z-]+)`", table)
+    known = re.findall(r"^([a-z-]+) ", operator.cloister("policy", "presets").ok(), re.M)
+    assert sorted(listed) == sorted(known)
+
+
+def test_short_forms(operator):
+    """The table of --allow: each row, as a preset-like rule would be."""
+    text = (TREE / "docs" / "policy.md").read_text()
+    section = text[text.index("## On the command line"):text.index("## Tests")]
+    rows = re.findall(r"^\| `'?([^`']+)'?` \|", section, flags=re.M)
+    assert len(rows) == 6
+    for row in rows:
+        # An empty cell: that the words are taken is what matters.
+        done = operator.run("--no-policy", "--allow", row, "--", "true")
+        assert "--allow" not in done.err or done.status == 0, (row, done)
+
+
+@pytest.mark.parametrize("page", ["cloister.yaml.5"])
+def test_examples_of_the_man_page(operator, page):
+    text = (TREE / "man" / page).read_text()
+    for number, block in enumerate(re.findall(r"^\.Bd .*?\n(.*?)^\.Ed$", text, flags=re.M | re.S)):
+        file = operator.file(f"man/{number}.yaml", block)
+        operator.cloister("policy", "check", file).ok()
+
+
+def test_the_man_page_has_every_key(operator):
+    text = (TREE / "man" / "cloister.yaml.5").read_text()
+    file = operator.file("keys.yaml", "version: 1\negress: [{allow: x.y, qqqqqqqqqqqqqqqqqq: 1}]\n")
+    done = operator.cloister("policy", "check", file)
+    for key in re.search(r"it takes (.*)\n", done.err).group(1).split(", "):
+        assert re.search(rf"^\.It Cm {key}$", text, re.M), key
+        assert f"`{key}`" in (TREE / "docs" / "policy.md").read_text() or \
+            f"{key}:" in (TREE / "docs" / "policy.md").read_text(), key

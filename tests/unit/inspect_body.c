@@ -1,0 +1,414 @@
+/* inspect_body.c - tests of inspect: what rules say about bodies. */
+#include "inspect/inspect.h"
+
+#include <zlib.h>
+
+#include "base/err.h"
+#include "inspect/body.h"
+#include "test.h"
+
+#define JSON "application/json"
+
+/* RULE is what follows "- allow: h.example\n    " of one rule, and of one that denies. */
+struct body_case {
+	const char *rule, *type, *body;
+	bool allows, denies;            /* whether either fits */
+};
+
+static struct policy *
+load(const char *rule)
+{
+	struct policy *p = NULL;
+	struct err err = {0};
+	char text[2048];
+
+	snprintf(text, sizeof(text), "version: 1\negress:\n  - allow: h.example\n    %s\n"
+	         "  - deny: i.example\n    %s\n", rule, rule);
+	if (policy_load_text("test.yaml", text, strlen(text), &p, NULL, &err) < 0)
+		test_fail(__FILE__, __LINE__, "%s in:\n%s", err.text, text);
+	return p;
+}
+
+static unsigned
+fits_of(const struct policy *p, const char *method, const char *path, const char *type,
+        const void *body, size_t len, struct inspect_findings *ret_findings)
+{
+	OWN(inspect_freep) struct inspect *in = NULL;
+	struct inspect_request req = {
+		.policy = p, .method = { method, strlen(method) }, .path = { path, strlen(path) },
+		.content_type = { type, strlen(type) }, .rules = true,
+	};
+	struct inspect_findings f;
+	unsigned fits;
+
+	CHECK_OK(inspect_new(&req, &in, NULL));
+	if (inspect_feed(in, body, len) == INSPECT_WANTS_MORE)
+		inspect_finish(in);
+	inspect_result(in, &f);
+	CHECK(f.n_fits == 1);
+	fits = f.fits[0];
+	if (ret_findings != NULL) {
+		*ret_findings = f;
+		ret_findings->fits = NULL;
+	}
+	return fits;
+}
+
+static void
+run_cases(const struct body_case *cases, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		const struct body_case *c = &cases[i];
+		OWN(policy_freep) struct policy *p = load(c->rule);
+		unsigned want = (c->allows ? 1u : 0u) | (c->denies ? 2u : 0u);
+		unsigned got = fits_of(p, "POST", "/x", c->type, c->body, strlen(c->body), NULL);
+
+		if (got != want)
+			test_fail(__FILE__, __LINE__, "%s of %s is %u, not %u", c->rule, c->body, got,
+			          want);
+	}
+}
+
+/* ---- JSON ---- */
+
+static const struct body_case json_cases[] = {
+	{ "body: {json: {/model: claude-*}}", JSON, "{\"model\":\"claude-x\"}", true, true },
+	{ "body: {json: {/model: claude-*}}", JSON, "{\"model\":\"gpt\"}", false, false },
+	{ "body: {json: {/model: claude-*}}", JSON, "{}", false, false },
+	{ "body: {json: {/model: claude-*}}", JSON, "{\"model\":7}", false, false },
+	{ "body: {json: {/model: claude-*}}", "text/plain", " {\"model\": \"claude-\"} ", true, true },
+	{ "body: {json: {/model: [a, b]}}", JSON, "{\"model\":\"b\"}", true, true },
+	{ "body: {json: {/n: 7}}", JSON, "{\"n\":7.0}", true, true },
+	{ "body: {json: {/n: 7}}", JSON, "{\"n\":\"7\"}", false, false },
+	{ "body: {json: {/n: 100000000000000000000}}", JSON, "{\"n\":100000000000000000000}", true,
+	  true },
+	{ "body: {json: {/b: true}}", JSON, "{\"b\":true}", true, true },
+	{ "body: {json: {/b: false}}", JSON, "{\"b\":true}", false, false },
+	{ "body: {json: {/z: null}}", JSON, "{\"z\":null}", true, true },
+	{ "body: {json: {/z: null}}", JSON, "{}", false, false },
+	{ "body: {json: {/z: absent}}", JSON, "{}", true, true },
+	{ "body: {json: {/z: absent}}", JSON, "{\"z\":null}", false, false },
+	{ "body: {json: {/a/0/b: x}}", JSON, "{\"a\":[{\"b\":\"x\"}]}", true, true },
+	{ "body: {json: {/a/00/b: x}}", JSON, "{\"a\":[{\"b\":\"x\"}]}", false, false },
+	{ "body: {json: {/a~1b: x}}", JSON, "{\"a/b\":\"x\"}", true, true },
+	{ "body: {json: {/a~0b: x}}", JSON, "{\"a~b\":\"x\"}", true, true },
+	{ "body: {json: {\"\": hello}}", JSON, "\"hello\"", true, true },
+	{ "body: {json: {/a: x, /b: y}}", JSON, "{\"a\":\"x\",\"b\":\"y\"}", true, true },
+	{ "body: {json: {/a: x, /b: y}}", JSON, "{\"a\":\"x\"}", false, false },
+	/* all of them, or one of them */
+	{ "body: {json: {/l/*/t: x}}", JSON, "{\"l\":[{\"t\":\"x\"},{\"t\":\"x\"}]}", true, true },
+	{ "body: {json: {/l/*/t: x}}", JSON, "{\"l\":[{\"t\":\"x\"},{\"t\":\"y\"}]}", false, true },
+	{ "body: {json: {/l/*/t: x}}", JSON, "{\"l\":[{\"t\":\"x\"},{}]}", false, true },
+	{ "body: {json: {/l/*: x}}", JSON, "{\"l\":{\"a\":\"x\",\"b\":\"x\"}}", true, true },
+	{ "body: {json: {/l/*: x}}", JSON, "{\"l\":[]}", false, false },
+	{ "body: {json: {/l/*: absent}}", JSON, "{\"l\":[]}", true, true },
+	/* what two could read differently */
+	{ "body: {json: {/a: x}}", JSON, "{\"a\":\"x\",\"a\":\"y\"}", false, true },
+	{ "body: {json: {/a: x}}", JSON, "{\"a\":\"x\",\"\\u0061\":\"y\"}", false, true },
+	{ "body: {json: {/a: x}}", JSON, "{\"a\":\"x\"}{\"a\":\"y\"}", false, true },
+	{ "body: {json: {/a: x}}", JSON, "\xef\xbb\xbf{\"a\":\"x\"}", false, true },
+	{ "body: {json: {/a: x}}", JSON, "{\"a\":\"x\"", false, true },
+	{ "body: {json: {/a: x}}", JSON, "{'a':'x'}", false, true },
+	{ "body: {json: {/a: x}}", JSON, "{\"a\":\"x\\ud800\"}", false, true },
+	{ "body: {json: {/a: x}}", JSON, "{\"a\":NaN}", false, true },
+	{ "body: {json: {/a: x}}", JSON, "", false, false },
+	{ "body: {json: {/a: x}}", JSON, "{\"a\":\"x\\u0000y\"}", false, false },
+};
+
+TEST(body_json)
+{
+	run_cases(json_cases, ARRAY_LEN(json_cases));
+}
+
+/* Deep, and made of many small things. */
+TEST(body_json_bounds)
+{
+	OWN(policy_freep) struct policy *p = load("body: {json: {/a: x}}");
+	enum { BIG = 16 * 1024 * 1024 };
+	OWN(freep) char *text = malloc(BIG);
+
+	CHECK(text != NULL);
+	memset(text, '[', BIG);
+	CHECK_U64(fits_of(p, "POST", "/", JSON, text, BIG, NULL), 2);
+	for (size_t i = 0; i < BIG; i += 4)
+		memcpy(text + i, ",{ }", 4);
+	text[0] = '[';
+	memcpy(text + BIG - 4, "   ]", 4);
+	CHECK_U64(fits_of(p, "POST", "/", JSON, text, BIG, NULL), 2);
+}
+
+/* ---- JSON-RPC ---- */
+
+#define RPC(method) "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"" method "\"}"
+
+static const struct body_case jsonrpc_cases[] = {
+	{ "body: {jsonrpc: {methods: [eth_*]}}", JSON, RPC("eth_call"), true, true },
+	{ "body: {jsonrpc: {methods: [eth_*]}}", JSON, RPC("net_version"), false, false },
+	{ "body: {jsonrpc: {methods: [eth_*]}}", JSON, "[" RPC("eth_a") "," RPC("eth_b") "]", true,
+	  true },
+	{ "body: {jsonrpc: {methods: [eth_*]}}", JSON, "[" RPC("eth_a") "," RPC("x") "]", false,
+	  true },
+	{ "body: {jsonrpc: {methods: [eth_*]}}", JSON, "[]", false, true },
+	{ "body: {jsonrpc: {methods: [eth_*]}}", JSON, "{\"method\":\"eth_call\"}", false, true },
+	{ "body: {jsonrpc: {methods: [eth_*]}}", JSON, "{\"jsonrpc\":\"1.0\",\"method\":\"eth_a\"}",
+	  false, true },
+	{ "body: {jsonrpc: {methods: [eth_*]}}", JSON, "{\"jsonrpc\":\"2.0\",\"id\":1}", false, true },
+	/* An answer to what the server asked calls nothing. */
+	{ "body: {jsonrpc: {methods: [eth_*]}}", JSON,
+	  "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}", true, false },
+	{ "body: {jsonrpc: {methods: [eth_*]}}", JSON,
+	  "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{},\"method\":\"eth_a\"}", false, true },
+	{ "body: {jsonrpc: {methods: [eth_*]}}", JSON,
+	  "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":[\"eth_a\"]}", false, true },
+};
+
+TEST(body_jsonrpc)
+{
+	run_cases(jsonrpc_cases, ARRAY_LEN(jsonrpc_cases));
+}
+
+/* ---- GraphQL ---- */
+
+#define QUERIES "body: {graphql: {operations: [query]}}"
+#define NAMED "body: {graphql: {operations: [query], names: [Get*]}}"
+#define GQL(document) "{\"query\":\"" document "\"}"
+
+static const struct body_case graphql_cases[] = {
+	{ QUERIES, JSON, GQL("{ viewer { login } }"), true, true },
+	{ QUERIES, JSON, GQL("query { viewer }"), true, true },
+	{ QUERIES, JSON, GQL("query Q($a: I = {b: [1, 2]}, $c: S!) @d(e: {f: 1}) { a(b: {c: 1}) }"),
+	  true, true },
+	{ QUERIES, JSON, GQL("mutation { addStar }"), false, false },
+	{ QUERIES, JSON, GQL("# query\\nmutation { addStar }"), false, false },
+	{ QUERIES, JSON, GQL("\\ufeff,,mutation M { a }"), false, false },
+	{ QUERIES, JSON, GQL("subscription { a }"), false, false },
+	{ QUERIES, JSON, GQL("fragment F on T { a } query { ...F }"), true, true },
+	{ QUERIES, JSON, GQL("query A { a } mutation B { b }"), false, true },
+	{ QUERIES, JSON, "{\"query\":\"query A{a} mutation B{b}\",\"operationName\":\"A\"}", true,
+	  true },
+	{ QUERIES, JSON, "{\"query\":\"query A{a} mutation B{b}\",\"operationName\":\"B\"}", false,
+	  false },
+	{ QUERIES, JSON, "{\"query\":\"query A{a} mutation B{b}\",\"operationName\":\"C\"}", false,
+	  true },
+	{ QUERIES, JSON, "{\"query\":\"query A{a} mutation B{b}\",\"operationName\":null}", false,
+	  true },
+	{ QUERIES, JSON, "{\"query\":\"query A{a} mutation A{b}\",\"operationName\":\"A\"}", false,
+	  true },
+	{ QUERIES, JSON, "{\"query\":\"{a}\",\"operationName\":7}", false, true },
+	{ QUERIES, JSON, "[" GQL("{a}") "," GQL("query{b}") "]", true, true },
+	{ QUERIES, JSON, "[" GQL("{a}") "," GQL("mutation{b}") "]", false, true },
+	{ QUERIES, JSON, GQL("{ a(s: \\\"} mutation {\\\") }"), true, true },
+	{ QUERIES, JSON, GQL("{ a(s: \\\"\\\"\\\"} \\\\\\\"\\\"\\\" mutation {\\\"\\\"\\\") }"), true,
+	  true },
+	{ QUERIES, JSON, GQL("{ a(s: \\\"x\\\\\\\"} mutation {\\\") }"), true, true },
+	/* what cannot be told */
+	{ QUERIES, JSON, "{\"extensions\":{\"persistedQuery\":{}}}", false, true },
+	{ QUERIES, JSON, GQL("{ a"), false, true },
+	{ QUERIES, JSON, GQL("{ a ) }"), false, true },
+	{ QUERIES, JSON, GQL("a }"), false, true },
+	{ QUERIES, JSON, GQL(""), false, true },
+	{ QUERIES, JSON, GQL("fragment F on T { a }"), false, true },
+	{ QUERIES, JSON, GQL("extend type T { a: I }"), false, true },
+	{ QUERIES, JSON, GQL("{ a(s: \\\"x\\n\\\") }"), false, true },
+	{ QUERIES, JSON, GQL("{ a } ;"), false, true },
+	{ QUERIES, JSON, "not json", false, true },
+	{ QUERIES, JSON, "", false, false },
+	{ QUERIES, "application/graphql", "query { a }", true, true },
+	{ QUERIES, "application/graphql; charset=utf-8", "mutation { a }", false, false },
+	{ QUERIES, "application/x-www-form-urlencoded", "query=%7Ba%7D&x=1", true, true },
+	{ QUERIES, "application/x-www-form-urlencoded", "query=mutation+%7Ba%7D", false, false },
+	{ QUERIES, "application/x-www-form-urlencoded", "query=%7Ba%7D&query=mutation%7Ba%7D", false,
+	  true },
+	{ NAMED, JSON, GQL("query GetIt { a }"), true, true },
+	{ NAMED, JSON, GQL("query SetIt { a }"), false, false },
+	{ NAMED, JSON, GQL("{ a }"), false, false },
+};
+
+TEST(body_graphql)
+{
+	run_cases(graphql_cases, ARRAY_LEN(graphql_cases));
+}
+
+static const struct {
+	const char *path, *body;
+	unsigned fits;
+} query_cases[] = {
+	{ "/graphql?query=%7Ba%7D", "", 3 },
+	{ "/graphql?query={a}", "", 3 },
+	{ "/graphql?query=mutation%7Ba%7D", "", 0 },
+	{ "/graphql?query=query+A%7Ba%7D+mutation+B%7Ba%7D&operationName=A", "", 3 },
+	{ "/graphql?query=query+A%7Ba%7D+mutation+B%7Ba%7D", "", 2 },
+	{ "/graphql?x=1", "", 0 },
+	{ "/graphql?query=%7Ba%7D&query=%7Ba%7D", "", 2 },
+	/* Which of the two a server prefers is its own affair. */
+	{ "/graphql?query=%7Ba%7D", GQL("{a}"), 2 },
+	{ "/graphql?operationName=A", GQL("{a}"), 2 },
+	{ "/graphql?%71uery=%7Ba%7D", GQL("{a}"), 2 },
+	{ "/graphql?x=1", GQL("{a}"), 3 },
+};
+
+TEST(body_graphql_in_query)
+{
+	OWN(policy_freep) struct policy *p = load(QUERIES);
+
+	for (size_t i = 0; i < ARRAY_LEN(query_cases); i++) {
+		const char *body = query_cases[i].body;
+
+		CHECK_U64(fits_of(p, *body == '\0' ? "GET" : "POST", query_cases[i].path, JSON, body,
+		                  strlen(body), NULL), query_cases[i].fits);
+	}
+}
+
+TEST(body_graphql_bounds)
+{
+	OWN(policy_freep) struct policy *p = load(QUERIES);
+	static char text[1 << 16];
+	size_t n = 0;
+
+	for (size_t i = 0; i < BODY_NESTING_MAX + 1; i++)
+		text[n++] = '{';
+	for (size_t i = 0; i < BODY_NESTING_MAX + 1; i++)
+		text[n++] = '}';
+	CHECK_U64(fits_of(p, "POST", "/", "application/graphql", text, n, NULL), 2);
+	for (n = 0; n < 4 * (BODY_OPERATIONS_MAX + 1); n += 4)
+		memcpy(text + n, "{a} ", 4);
+	CHECK_U64(fits_of(p, "POST", "/", "application/graphql", text, n, NULL), 2);
+	CHECK_U64(fits_of(p, "POST", "/", "application/graphql", text, n - 4, NULL), 3);
+}
+
+/* ---- regular expressions ---- */
+
+static const struct body_case regex_cases[] = {
+	{ "body: {regex: ['^abc$']}", "", "abc", true, true },
+	{ "body: {regex: ['^abc$']}", "", "xabc", false, false },
+	{ "body: {regex: ['(?i)HELLO']}", "", "say hello to me", true, true },
+	{ "body: {regex: [nothing, 'b.c']}", "", "abxc", true, true },
+	{ "body: {regex: [a]}", "", "", false, false },
+	{ "body: {regex: ['\\xff']}", "", "\xff", true, true },
+};
+
+TEST(body_regex)
+{
+	run_cases(regex_cases, ARRAY_LEN(regex_cases));
+}
+
+/* Expressions that would run for hours are stopped, and then nobody knows. */
+TEST(body_regex_bounds)
+{
+	static const char *const slow[] = {
+		"body: {regex: ['(a+)+$']}", "body: {regex: ['a*+a*+b']}", "body: {regex: ['(a|a)*b']}",
+		"body: {regex: ['(?:a.*+)?c$']}",
+	};
+	enum { BIG = 1 << 20 };
+	OWN(freep) char *text = malloc(BIG);
+
+	CHECK(text != NULL);
+	memset(text, 'a', BIG);
+	text[BIG - 1] = '!';
+	for (size_t i = 0; i < ARRAY_LEN(slow); i++) {
+		OWN(policy_freep) struct policy *p = load(slow[i]);
+		unsigned fits = fits_of(p, "POST", "/", "", text, BIG, NULL);
+
+		CHECK(fits == 0 || fits == 2);
+	}
+}
+
+/* ---- the whole ---- */
+
+TEST(body_matchers_all)
+{
+	static const struct body_case cases[] = {
+		{ "body: {json: {/a: x}, regex: [y]}", JSON, "{\"a\":\"x\",\"b\":\"y\"}", true, true },
+		{ "body: {json: {/a: x}, regex: [y]}", JSON, "{\"a\":\"x\"}", false, false },
+		{ "body: {json: {/a: x}, regex: [y]}", JSON, "{\"a\":\"y\"}", false, false },
+		/* Unreadable as the one, and not found as the other. */
+		{ "body: {json: {/a: x}, regex: [y]}", JSON, "{\"a\":", false, false },
+		{ "body: {json: {/a: x}, regex: [y]}", JSON, "{\"y\":", false, true },
+	};
+
+	run_cases(cases, ARRAY_LEN(cases));
+}
+
+static void
+look(const struct inspect_request *req, const void *data, size_t len, size_t step,
+     struct inspect_findings *ret_findings)
+{
+	OWN(inspect_freep) struct inspect *in = NULL;
+	const char *at = data;
+	enum inspect_progress progress = INSPECT_WANTS_MORE;
+
+	CHECK_OK(inspect_new(req, &in, NULL));
+	for (size_t i = 0; i < len && progress == INSPECT_WANTS_MORE; i += step)
+		progress = inspect_feed(in, at + i, len - i < step ? len - i : step);
+	if (progress == INSPECT_WANTS_MORE)
+		inspect_finish(in);
+	inspect_result(in, ret_findings);
+	ret_findings->fits = NULL;
+}
+
+TEST(inspect_packed_secret)
+{
+	static const char key[] = "{\"k\":\"-----BEGIN PRIVATE KEY-----\\nMIGHAgEAMBMGByqGSM49AgEG"
+		"CCqGSM49AwEHBG0wawIBAQQgevZzL1gdAFr88hb2OF4L5k9oVxUq1cTz7pBn\"}";
+	struct inspect_request req = { .content_coding = { "gzip", 4 }, .secrets = true };
+	struct inspect_findings f;
+	unsigned char packed[512];
+	z_stream z = {0};
+	size_t n;
+
+	CHECK(deflateInit2(&z, 9, Z_DEFLATED, 31, 8, Z_DEFAULT_STRATEGY) == Z_OK);
+	z.next_in = (unsigned char *)(uintptr_t)key;
+	z.avail_in = sizeof(key) - 1;
+	z.next_out = packed;
+	z.avail_out = sizeof(packed);
+	CHECK(deflate(&z, Z_FINISH) == Z_STREAM_END);
+	n = sizeof(packed) - z.avail_out;
+	deflateEnd(&z);
+	for (size_t step = 1; step <= n; step += 7) {
+		look(&req, packed, n, step, &f);
+		CHECK(f.secret && !f.unreadable);
+		CHECK_STR(f.what, "private key");
+	}
+	packed[n - 1] ^= 1;
+	packed[n / 2] ^= 1;
+	look(&req, packed, n, n, &f);
+	CHECK(!f.secret && f.unreadable);
+	CHECK_STR(f.what, "its gzip data are broken");
+	req.content_coding = (struct http_text){ "pack200", 7 };
+	look(&req, packed, n, n, &f);
+	CHECK(f.unreadable);
+	look(&req, packed, 0, 1, &f);
+	CHECK(!f.unreadable && f.what[0] == '\0');
+}
+
+/* A secret in a body that rules ask about too: both are told. */
+TEST(inspect_both)
+{
+	OWN(policy_freep) struct policy *p = load("body: {json: {/a: x}}");
+	struct inspect_request req = { .policy = p, .secrets = true, .rules = true };
+	OWN(inspect_freep) struct inspect *in = NULL;
+	static const char body[] = "{\"a\":\"x\",\"k\":\"AKIA" "Q3EGRT7XZLP5WVNM\"}";
+	struct inspect_findings f;
+
+	CHECK_OK(inspect_new(&req, &in, NULL));
+	CHECK(inspect_feed(in, body, sizeof(body) - 1) == INSPECT_WANTS_MORE);
+	inspect_finish(in);
+	inspect_result(in, &f);
+	CHECK(f.secret && f.fits[0] == 3);
+	CHECK_STR(f.what, "AWS access key");
+}
+
+/* What cannot be unpacked fits what refuses. */
+TEST(inspect_unreadable_fits)
+{
+	OWN(policy_freep) struct policy *p = load("body: {json: {/a: x}}");
+	struct inspect_request req = { .policy = p, .rules = true,
+	                               .content_coding = { "gzip", 4 } };
+	OWN(inspect_freep) struct inspect *in = NULL;
+	struct inspect_findings f;
+
+	CHECK_OK(inspect_new(&req, &in, NULL));
+	CHECK(inspect_feed(in, "{\"a\":\"x\"}", 9) == INSPECT_DONE);
+	inspect_result(in, &f);
+	CHECK(f.unreadable && f.fits[0] == 2);
+}
