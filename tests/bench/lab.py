@@ -73,6 +73,8 @@ class Lab:
     def __enter__(self):
         for sig in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(sig, lambda n, _: sys.exit(128 + n))
+        # A shell's background job ignores these, and its children would too.
+        signal.signal(signal.SIGQUIT, signal.SIG_DFL)
         # On a disk rather than in a /tmp that may be a tmpfs: as real work is.
         self.top = Path(tempfile.mkdtemp(prefix=self.prefix, dir="/var/tmp"))
         self.memory = Path(tempfile.mkdtemp(prefix=self.prefix, dir="/dev/shm"))

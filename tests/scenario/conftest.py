@@ -23,6 +23,9 @@ PR_SET_CHILD_SUBREAPER = 36
 def pytest_configure(config):
     # Asked to end, end what was started, as for an interrupt.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # A shell's background job ignores these, and what it starts would too.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
     # Whatever a test starts stays below this process, however it is orphaned.
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
