@@ -253,7 +253,7 @@ make_title(const struct learn *learn, char title[LEARN_TITLE_MAX + 64])
 	for (char *c = title; *c != '\0'; c++)
 		if ((unsigned char)*c < ' ' || (unsigned char)*c > '~')
 			*c = '?';
-	strcat(title, "`");
+	memcpy(title + strlen(title), "`", sizeof("`"));
 }
 
 /* Whole or not at all, and over nothing that --force did not give up. */

@@ -233,11 +233,12 @@ look_into(struct policy_judge *j, struct policy_asked *asked, struct policy_judg
 {
 	OWN(buf_free) struct buf b;
 	const struct http_head *head = &asked->head;
-	int r = j->mux == NULL ? start_inspect(j, err) : 0;
+	int r;
 
+	buf_init(&b, MUX_FRAME_MAX);
+	r = j->mux == NULL ? start_inspect(j, err) : 0;
 	if (r < 0)
 		return r;
-	buf_init(&b, MUX_FRAME_MAX);
 	put_text(&b, head->method);
 	put_text(&b, head->path);
 	put_text(&b, http_head_get(head, "content-type"));

@@ -338,7 +338,8 @@ same_file(const struct policy_rule *a, const struct policy_rule *b)
 	return file_len(a->place) == n && strncmp(a->place, b->place, n) == 0;
 }
 
-/* With ONE_FILE, rules of other files do not count: what others wrote may be overruled. */
+/* With ONE_FILE, rules of other files do not count: what others wrote may be overruled.
+ * Nor does a rule count that is there twice because its file is. */
 static const struct policy_rule *
 who_covers(const struct policy *p, size_t index, bool one_file)
 {
@@ -347,7 +348,8 @@ who_covers(const struct policy *p, size_t index, bool one_file)
 
 	for (size_t h = 0; h < b->n_hosts; h++) {
 		for (i = 0; i < index; i++)
-			if ((!one_file || same_file(&p->rules[i], b)) &&
+			if ((!one_file || (same_file(&p->rules[i], b) &&
+			                   strcmp(p->rules[i].place, b->place) != 0)) &&
 			    covers(&p->rules[i], b, &b->hosts[h]))
 				break;
 		if (i == index)

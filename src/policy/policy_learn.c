@@ -207,7 +207,7 @@ shorten(char **paths, size_t n, size_t keep)
 		char *at = segment_at(paths[i], keep);
 
 		if (at != NULL)
-			strcpy(at, "**");
+			memcpy(at, "**", sizeof("**"));
 	}
 	return sort_unique(paths, n);
 }
@@ -239,7 +239,7 @@ learn_method(const struct wish *wishes, size_t n, struct method *m)
 
 		if (path == NULL)
 			return -ENOMEM;
-		strcpy(path, wishes[i].path);
+		memcpy(path, wishes[i].path, strlen(wishes[i].path));
 		m->paths[m->n_paths++] = path;
 		any |= *path == '\0';
 		m->secret |= seen->secret;

@@ -195,7 +195,7 @@ policy_parse_host(struct policy *p, const char *text, struct policy_host *ret_ho
 		return r;
 	if (*text == '\0' || strlen(text) >= sizeof(copy))
 		return err_set(err, EINVAL, "'%.64s' is not the name of a host", text);
-	strcpy(copy, text);
+	memcpy(copy, text, strlen(text) + 1);
 	*ret_host = (struct policy_host){0};
 	r = cut_port(&rest, &ret_host->port, err);
 	if (r < 0)

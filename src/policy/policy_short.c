@@ -51,7 +51,7 @@ split(struct shortcut *s, const char *text, struct err *err)
 		return err_set(err, EINVAL, "this is too long");
 	if (*text == '\0')
 		return err_set(err, EINVAL, "there is no host");
-	strcpy(s->text, text);
+	memcpy(s->text, text, strlen(text) + 1);
 	space = strchr(host, ' ');
 	if (space != NULL) {
 		if (!is_methods(host, (size_t)(space - host)))

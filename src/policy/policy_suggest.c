@@ -253,11 +253,11 @@ policy_write_rule_for(const struct policy_seen *seen, char **ret_text, struct er
 	char host[HTTP_HOST_MAX + 16];
 	int r;
 
+	buf_init(&b, 16 * POLICY_TEXT_MAX);
 	if (!suggest_can_say(seen))
 		return err_set(err, EINVAL, "no rule can be written for '%.32s %.100s'",
 		               seen->method != NULL ? seen->method : "",
 		               seen->host != NULL ? seen->host : "");
-	buf_init(&b, 16 * POLICY_TEXT_MAX);
 	suggest_host(seen, host);
 	suggest_put(&b, "  - allow: ");
 	suggest_put_word(&b, host);

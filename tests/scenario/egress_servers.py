@@ -171,7 +171,7 @@ async def reset(x):
     if "after" in x.query:
         x.write("HTTP/1.1 200 Word\r\ncontent-length: 100\r\n\r\n" + "x" * int(x.query["after"]))
         await x.writer.drain()
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(0.05)
     cut(x)
 
 

@@ -76,8 +76,10 @@ print(s.recv(20), flush=True)
     process = cell.operator.spawn(cell.operator.program, "exec", cell.cell, "--", "/usr/bin/python3",
                                   "-c", script, stdin=-1, stdout=-1)
     assert process.stdout.readline().startswith(b"198.18.")
-    os.kill(helpers_of(cell.operator, cell.cell)["gate"], signal.SIGKILL)
-    time.sleep(0.2)
+    gate = helpers_of(cell.operator, cell.cell)["gate"]
+    os.kill(gate, signal.SIGKILL)
+    while gate in helpers_of(cell.operator, cell.cell).values():
+        time.sleep(0.02)
     out, _ = process.communicate(b"go\n", timeout=20)
     assert b"HTTP/1.1 200" in out
 
@@ -133,7 +135,7 @@ def test_the_client_is_killed(cell):
     for _ in range(10):
         process = cell.operator.spawn(cell.operator.program, "exec", cell.cell, "--", "curl", "-s", "-o",
                                       "/dev/null", f"{UP}/generate?n=1000000000")
-        time.sleep(0.15)
+        time.sleep(0.05)
         process.kill()
         process.wait()
 

@@ -324,7 +324,8 @@ time.sleep(1000)
     end = time.monotonic() + SECONDS
     while len(helpers_of(online.operator, cell)) < 2 and time.monotonic() < end:
         time.sleep(0.05)
-    time.sleep(1)
+    for _ in range(20):
+        time.sleep(0.05)
     memory = memory_of(online.operator, cell)
     assert len(memory) >= 2 and max(memory.values()) < 12 << 20, memory
 

@@ -139,7 +139,7 @@ def test_following_a_cell_to_its_end(operator, record):
     with open(entry / "events.jsonl", "a") as file:
         file.write('{"n":2,')
         file.flush()
-        time.sleep(0.3)
+        time.sleep(0.05)
         file.write('"type":"dns"}\n')
     assert json.loads(process.stdout.readline())["n"] == 2
     # Turned over.

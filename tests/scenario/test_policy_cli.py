@@ -52,7 +52,7 @@ def test_check_tells_the_place(operator, policy):
     bad = operator.file("p/bad.yaml", words("- allow: x.y", "  method: [GET]"))
     done = operator.cloister("policy", "check", policy, bad)
     assert done.status == 1 and done.out == f"{policy}: 7 rules\n"
-    assert done.err == (f"{bad}:4:3: there is no key 'method' in a rule: "
+    assert done.err == (f"{bad}:4:5: there is no key 'method' in a rule: "
                         "did you mean 'methods'?\n")
 
 

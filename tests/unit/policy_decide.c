@@ -89,6 +89,8 @@ static const struct {
 	{ "- {deny: a.example, paths: /a/**}\n- allow: a.example", GET "a.example/a%2fb", "deny 0" },
 	{ "- {deny: a.example, paths: /*}\n- allow: a.example", GET "a.example/a%2Fb", "deny 0" },
 	{ "- {deny: a.example, paths: /*}\n- allow: a.example", GET "a.example/a/b", "allow 1" },
+	{ "- {deny: a.example, paths: /a%252Fb}\n- allow: a.example", GET "a.example/a%2Fb",
+	  "deny 0" },
 	{ "- {allow: a.example, query: ''}", GET "a.example/", "allow 0" },
 	{ "- {allow: a.example, query: ''}", GET "a.example/?", "allow 0" },
 	{ "- {allow: a.example, query: ''}", GET "a.example/?x", "deny -1" },
@@ -390,5 +392,24 @@ TEST(policy_index_finds_what_is_there)
 					CHECK(entry != NULL && entry->rule == r && entry->host == h);
 				}
 		CHECK(policy_walk_next(&walk) == NULL);
+	}
+}
+
+/* The index glimpses at paths: never behind their end. */
+TEST(policy_index_stays_in_the_path)
+{
+	OWN(policy_freep) struct policy *p = lab_rules("- {allow: a.x, paths: /abcdefghij/k}\n");
+	struct policy_decision d;
+	struct lab_request lab;
+
+	lab_request(&lab, GET "a.x/");
+	for (size_t len = 1; len <= 13; len++) {
+		OWN(freep) char *path = malloc(len);
+
+		CHECK(path != NULL);
+		memcpy(path, "/abcdefghij/k", len);
+		lab.head.path = (struct http_text){ path, len };
+		policy_decide(p, &lab.req, &d, NULL);
+		CHECK(d.rule == (len == 13 ? 0 : -1));
 	}
 }

@@ -230,6 +230,7 @@ TEST(policy_load_takes)
 		"- {deny: x.y, body: {max: 2M, regex: [a, '(?i)b+']}}",
 		"- {deny: x.y, protocol: tcp}",
 		"- include: [npm, pypi, preset:github]",
+		"- include: npm\n- include: [pypi, npm]",
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(taken); i++) {

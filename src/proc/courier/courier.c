@@ -104,13 +104,15 @@ tick_due(void *arg)
 	busy = pool_tick(c->pool);
 	if (c->n_exchanges > 0) {
 		c->quiet_since_s = c->now_s;
-	} else if (c->quiet_since_s + COURIER_QUIET_S == c->now_s) {
+		c->rests = false;
+	} else if (!c->rests && c->quiet_since_s + COURIER_QUIET_S <= c->now_s) {
+		c->rests = true;
 		give_memory_back(c);
 		/* Started again, it sees what the machine's resolver is now. */
 		if (resolver_is_stale(c->resolver))
 			loop_quit(c->loop);
 	}
-	if (busy || c->n_exchanges > 0 || c->quiet_since_s + COURIER_QUIET_S >= c->now_s)
+	if (busy || !c->rests)
 		loop_set_timer(c->loop, &c->tick, 1000);
 }
 
@@ -120,6 +122,7 @@ courier_wake(struct courier *c)
 	if (c->tick.at_ms != 0)
 		return;
 	c->now_s = c->quiet_since_s = loop_now_ms() / 1000;
+	c->rests = false;
 	loop_set_timer(c->loop, &c->tick, 1000);
 }
 

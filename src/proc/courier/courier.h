@@ -37,6 +37,7 @@ struct pool;
 #define COURIER_QUEUE_S 60              /* to a connection, while there are too many */
 #define COURIER_INSPECT_S 30
 
+#define COURIER_INTERIM_MAX 64          /* heads before the last one (103 and the like) */
 #define COURIER_DRAIN_MAX (4 * 1024 * 1024) /* of a request that was answered early */
 #define COURIER_SPARE_MAX 64            /* exchanges kept to be used again */
 #define COURIER_QUIET_S 2               /* without any, their memory is given back */
@@ -45,7 +46,7 @@ struct pool;
 #define COURIER_NOTE_MAX 384
 #define COURIER_HELD_MAX ((size_t)64 * 1024 * 1024)     /* of one body, whatever rules say */
 #define COURIER_HELD_ALL ((size_t)256 * 1024 * 1024)    /* of all */
-#define COURIER_TAIL_MS 20              /* how long the end of a stream is held back */
+#define COURIER_TAIL_MS 5               /* how long the end of a stream is held back */
 #define COURIER_IN_SIZE (64 * 1024)     /* read from a connection at once */
 
 /* A policy, as long as an exchange goes by it. */
@@ -128,6 +129,7 @@ struct exchange {
 
 	/* The answer. */
 	uint16_t status;                /* of the last head; 0: none yet */
+	uint16_t n_interim;
 	bool answered, bodiless;        /* that head was a final one; and was all */
 	struct buf pending;             /* of its body, that the gate does not take yet */
 	struct buf end;                 /* EGRESS_END's, if it has to wait for PENDING */
@@ -152,6 +154,7 @@ struct exchange {
 struct courier {
 	struct loop *loop;
 	struct mux *gate, *inspect;
+	int gate_error;                 /* why it has gone, a negative errno; 0: in order */
 	struct loop_source supervisor;
 	struct events events;
 	struct courier_policy *policy;
@@ -170,6 +173,7 @@ struct courier {
 	struct loop_round round;        /* when it ends */
 	struct loop_timer tick;         /* once a second, while there is something to watch */
 	uint64_t now_s, quiet_since_s;
+	bool rests;                     /* nothing happens, and memory was given back */
 
 	struct http_head head;          /* the request that is being dealt with: */
 	const struct exchange *head_of;
@@ -211,10 +215,9 @@ struct http_head *exchange_head(struct exchange *ex);
 /* A head from the server, or our own; its fields may be changed.  After a final one without
  * a body the answer has ended.  False: it was not fit to be sent on, and EX failed. */
 bool exchange_respond(struct exchange *ex, struct http_head *head, bool has_body);
-/* Bytes of the answer's body.  What the gate does not take is kept: the caller pauses
- * while exchange_is_full(), until it is resumed. */
+/* Bytes of the answer's body.  What the gate does not take is kept, up to
+ * COURIER_PENDING_MAX: the caller sees to it that there is never more. */
 void exchange_give(struct exchange *ex, const void *data, size_t len);
-bool exchange_is_full(const struct exchange *ex);
 /* The same without a copy: as mux_reserve() and mux_commit(). */
 unsigned char *exchange_reserve(struct exchange *ex, size_t *ret_room);
 void exchange_commit(struct exchange *ex, size_t len);

@@ -89,7 +89,7 @@ scan(struct exchange *ex, const unsigned char *data, size_t len)
 	snprintf(reason, sizeof(reason), "the body carries what looks like a credential (%s)", found);
 	if (ex->courier->learn) {
 		snprintf(ex->note, sizeof(ex->note), "%s", reason);
-		ex->learned = true;
+		ex->why = "secret";
 		ex->scans = false;
 		return true;
 	}

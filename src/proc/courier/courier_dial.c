@@ -136,7 +136,6 @@ dial_start(struct dial *d, struct loop *loop, const struct address *addresses, s
 	*d = (struct dial){ .loop = loop, .n = n, .port = port, .done = done, .arg = arg,
 	                    .error = EADDRNOTAVAIL };
 	memcpy(d->addresses, addresses, n * sizeof(*addresses));
-	address_interleave(d->addresses, n);
 	d->timer = (struct loop_timer){ .due = next_due, .arg = d };
 	for (size_t i = 0; i < DIAL_ADDRESSES_MAX; i++) {
 		d->attempts[i].dial = d;

@@ -34,8 +34,8 @@ struct dial {
 	void *arg;
 };
 
-/* The addresses are copied and put into order.  Whoever wants it over in time calls
- * dial_drop(). */
+/* The addresses are tried in this order (see address_interleave).  Whoever wants it over in
+ * time calls dial_drop(). */
 void dial_start(struct dial *d, struct loop *loop, const struct address *addresses, size_t n,
                 uint16_t port,
                 void (*done)(void *arg, int fd, const struct address *address, int error),

@@ -87,6 +87,13 @@ exchange_recycle(struct exchange *ex)
 	c->n_spare++;
 }
 
+/* The gate does not take any more for now. */
+static bool
+exchange_is_full(const struct exchange *ex)
+{
+	return buf_left(&ex->pending) > 0 || ex->stream->may_send == 0;
+}
+
 void
 exchange_late(struct exchange *ex)
 {
@@ -107,7 +114,7 @@ exchange_late(struct exchange *ex)
 		                    "no connection could be had within %d s", COURIER_QUEUE_S);
 		break;
 	case STEP_DRAIN:
-		exchange_reset(ex, EGRESS_RESET_DONE);
+		exchange_reset(ex, ex->ended ? EGRESS_RESET_DONE : EGRESS_RESET_TIMEOUT);
 		return;
 	case STEP_RAW:
 		courier_failure_set(&failure, 504, "unreachable", "upstream silent",
@@ -115,8 +122,9 @@ exchange_late(struct exchange *ex)
 		break;
 	default:
 		courier_failure_set(&failure, 504, "unreachable", "upstream silent",
-		                    ex->answered ? "the server sent nothing more for %d s"
-		                                 : "the server did not answer within %d s",
+		                    exchange_is_full(ex) ? "the client took nothing for %d s" :
+		                    ex->answered ? "the server sent nothing more for %d s" :
+		                                   "the server did not answer within %d s",
 		                    COURIER_ANSWER_S);
 	}
 	exchange_fail(ex, &failure);
@@ -223,7 +231,9 @@ exchange_respond(struct exchange *ex, struct http_head *head, bool has_body)
 	leave_out(head, "alt-svc");
 	buf_reset(&c->out);
 	buf_put_u32(&c->out, has_body ? EGRESS_HAS_BODY : 0);
-	if (http_head_check(head, &err) == 0)
+	if (head->status < 200 && ex->n_interim++ == COURIER_INTERIM_MAX)
+		err_set(&err, EBADMSG, "there are too many before the last one");
+	else if (http_head_check(head, &err) == 0)
 		http_head_encode(&c->out, head);
 	if (err.code != 0 || buf_failed(&c->out) || c->out.len > MUX_FRAME_MAX) {
 		courier_failure_set(&failure, 502, "protocol", "upstream answers nonsense",
@@ -257,12 +267,6 @@ exchange_routed(struct exchange *ex, enum egress_routed routed, const char *reas
 	mux_send(c->gate, ex->stream->id, EGRESS_ROUTED, &c->out);
 	if (routed == EGRESS_TUNNEL)
 		ex->answered = true;
-}
-
-bool
-exchange_is_full(const struct exchange *ex)
-{
-	return buf_left(&ex->pending) > 0 || mux_is_full(ex->courier->gate);
 }
 
 void
@@ -307,12 +311,9 @@ exchange_try_end(struct exchange *ex, const struct buf *end)
 	ex->ended = true;
 	if (ex->upstream != NULL)       /* raw, and the other way is still open */
 		return;
-	if (ex->came_all) {
-		exchange_over(ex);
-		return;
-	}
-	exchange_drain(ex);
 	exchange_record(ex);
+	if (ex->came_all)
+		exchange_over(ex);
 }
 
 void
@@ -329,6 +330,10 @@ exchange_end(struct exchange *ex, const struct http_field *trailers, size_t n)
 		http_fields_encode(end, trailers, n);
 	}
 	ex->ending = true;
+	/* The rest of the request has nowhere to go, whether or not the gate has taken the
+	 * answer yet. */
+	if (ex->upstream == NULL && !ex->came_all && ex->step != STEP_DRAIN)
+		exchange_drain(ex);
 	exchange_try_end(ex, end);
 }
 

@@ -223,7 +223,7 @@ gate_ended(void *arg, int error)
 {
 	struct courier *c = arg;
 
-	(void)error;
+	c->gate_error = error;
 	loop_quit(c->loop);
 }
 

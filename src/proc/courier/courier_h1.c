@@ -185,6 +185,10 @@ h1_head(struct upstream *up)
 		h1_fail(up, "upstream answers nonsense", "the server changes protocols unasked");
 		return false;
 	}
+	if (head->status == 407 && up->is_absolute) {
+		h1_fail(up, "upstream unreachable", "the operator's proxy wants a login (407)");
+		return false;
+	}
 	has_body = head->status >= 200 && !ex->is_head && head->status != 204 &&
 	           head->status != 304 && head->length != 0;
 	if (!exchange_respond(ex, head, has_body)) {

@@ -435,10 +435,14 @@ resolved(void *arg, const struct address *addresses, size_t n, const char *probl
 	/* The proxy is the operator's, wherever it is. */
 	if (up->proxy == NULL)
 		kept = vet(up, list, n, text, sizeof(text));
-	if (kept == 0)
+	if (kept == 0) {
 		refuse_address(up, text);
-	else
-		begin_dial(up, list, kept);
+		return;
+	}
+	/* On this machine IPv4 goes first: that is what is documented. */
+	if (strcmp(up->host, CELL_NET_HOST_NAME) != 0)
+		address_interleave(list, kept);
+	begin_dial(up, list, kept);
 }
 
 static void

@@ -112,9 +112,21 @@ take_orders(struct orders *ret_orders, struct err *err)
 	return r < 0 ? r : take_policy(&message, &ret_orders->policy, err);
 }
 
+/* Folders of SSL_CERT_DIR, with ":" between them, which is cut to pieces. */
+static size_t
+add_folders(char *list, const char **readable, size_t n)
+{
+	char *rest = list, *folder;
+
+	while (n < READABLE_MAX && (folder = strsep(&rest, ":")) != NULL)
+		if (folder[0] == '/' && access(folder, R_OK) == 0)
+			readable[n++] = folder;
+	return n;
+}
+
 /* Certificates are looked up when a server shows one, and /etc/hosts with each name. */
 static int
-lock_down(char *const *environment, struct err *err)
+lock_down(char **environment, struct err *err)
 {
 	const char *readable[READABLE_MAX + 1] = { "/etc/hosts", "/etc/resolv.conf",
 	                                           "/etc/nsswitch.conf", "/etc/gai.conf" };
@@ -124,9 +136,9 @@ lock_down(char *const *environment, struct err *err)
 	for (size_t i = 0; tls_readable[i] != NULL && n < READABLE_MAX; i++)
 		if (access(tls_readable[i], R_OK) == 0)
 			readable[n++] = tls_readable[i];
-	for (; environment != NULL && *environment != NULL && n < READABLE_MAX; environment++)
-		if (strncmp(*environment, "SSL_CERT_DIR=/", 14) == 0)
-			readable[n++] = *environment + 13;
+	for (; environment != NULL && *environment != NULL; environment++)
+		if (strncmp(*environment, "SSL_CERT_DIR=", 13) == 0)
+			n = add_folders(*environment + 13, readable, n);
 	return lockdown_enter(&l, COURIER_INSPECT_FD + 1, err);
 }
 
@@ -175,7 +187,11 @@ run(struct courier *c, struct loop *loop, int inspect, struct err *err)
 	r = loop_catch(loop, &signals, caught, c, err);
 	if (r == 0)
 		r = loop_watch(loop, &c->supervisor, EPOLLIN, err);
-	return r < 0 ? r : loop_run(loop, err);
+	if (r == 0)
+		r = loop_run(loop, err);
+	if (r == 0 && c->gate_error != 0)
+		r = err_set(err, -c->gate_error, "the gate broke off: %s", strerror(-c->gate_error));
+	return r;
 }
 
 /* As many descriptors as it may have: each connection is one. */
@@ -200,6 +216,9 @@ main(void)
 	struct err err = {0};
 	int r;
 
+	/* What is typed at the operator's terminal is for the cell. */
+	signal(SIGINT, SIG_IGN);
+	signal(SIGHUP, SIG_IGN);
 	signal(SIGPIPE, SIG_IGN);
 	raise_limit();
 	r = take_orders(&orders, &err);

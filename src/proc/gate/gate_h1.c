@@ -221,16 +221,16 @@ h1_begin(struct gate_h1 *h)
 static bool
 h1_keep(struct gate_h1 *h, unsigned char **to, size_t *n, const void *data, size_t len)
 {
-	unsigned char *copy = len == 0 ? NULL : malloc(len);
-
-	if (copy == NULL && len != 0) {
+	*to = NULL;
+	*n = len;
+	if (len == 0)
+		return true;
+	*to = malloc(len);
+	if (*to == NULL) {
 		gate_conn_drop(h->gc, true);
 		return false;
 	}
-	if (len != 0)
-		memcpy(copy, data, len);
-	*to = copy;
-	*n = len;
+	memcpy(*to, data, len);
 	return true;
 }
 
