@@ -2,6 +2,7 @@
  * policy that allows what it did. */
 #include <errno.h>
 #include <fcntl.h>
+#include <libgen.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -105,7 +106,7 @@ take_words(struct learn *learn, int argc, char **argv, struct err *err)
 {
 	struct cli_option all[LEARN_OPTIONS_MAX + 1] = {{0}};
 	size_t n = 0;
-	int rest, r;
+	int rest = argc, r;
 
 	for (const struct cli_option *o = cli_learn_options; o->name != NULL; o++)
 		all[n++] = *o;
@@ -132,11 +133,14 @@ take_words(struct learn *learn, int argc, char **argv, struct err *err)
 static int
 check_file(const struct learn *learn, struct err *err)
 {
+	OWN(freep) char *path = strdup(learn->file);
 	struct stat st;
 
 	if (!learn->force && lstat(learn->file, &st) == 0)
 		return err_set(err, EEXIST, "'%s' exists: name another file with -o, or replace it with "
 		               "--force", learn->file);
+	if (path == NULL || access(dirname(path), W_OK) < 0)
+		return err_errno(err, "cannot write '%s'", learn->file);
 	return 0;
 }
 

@@ -343,6 +343,31 @@ headers_fit(const struct policy_rule *rule, const struct http_head *head)
 	return true;
 }
 
+/* Fields by which many servers let a request be another than it says. */
+static bool
+has_field(const struct http_head *head, const char *const *names, const struct policy_list *but)
+{
+	for (size_t i = 0; i < head->n_fields; i++)
+		for (size_t k = 0; names[k] != NULL; k++)
+			if (http_text_is(head->fields[i].name, names[k]) &&
+			    (but == NULL || !list_has(but, head->fields[i].value)))
+				return true;
+	return false;
+}
+
+static bool
+is_overridden(const struct policy_rule *rule, const struct http_head *head)
+{
+	static const char *const methods[] = { "x-http-method-override", "x-http-method",
+	                                       "x-method-override", NULL };
+	static const char *const paths[] = { "x-original-url", "x-rewrite-url", NULL };
+
+	if (rule->verb != POLICY_VERB_ALLOW)
+		return false;
+	return (rule->methods.n > 0 && has_field(head, methods, &rule->methods)) ||
+	       (rule->paths.n > 0 && has_field(head, paths, NULL));
+}
+
 const char *
 policy_head_differs(const struct policy_rule *rule, const struct policy_facts *facts)
 {
@@ -355,6 +380,8 @@ policy_head_differs(const struct policy_rule *rule, const struct policy_facts *f
 		return "methods";
 	if (rule->paths.n > 0 && !paths_fit(rule, facts))
 		return rule->grpc ? "grpc" : "paths";
+	if (is_overridden(rule, head))
+		return "methods";
 	if (rule->grpc && !grpc_fits(rule, head))
 		return "grpc";
 	if (!upgrade_fits(rule, head))

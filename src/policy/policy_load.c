@@ -27,7 +27,7 @@ struct source {
 
 struct loading {
 	struct policy *p;
-	struct policy_limits *limits;
+	struct policy_limits limits;
 	int dirfd;                      /* -1: no files */
 	unsigned n_files;
 	struct err *err;
@@ -116,7 +116,7 @@ beside(struct loading *l, const char *file, const char *path)
 	joined = policy_alloc(l->p, n + len + 1, 1);
 	if (joined != NULL) {
 		memcpy(joined, file, n);
-		memcpy(joined + n, path, len);
+		memcpy(joined + n, path, len + 1);
 	}
 	return joined;
 }
@@ -222,7 +222,7 @@ static int
 load_limit(struct loading *l, const struct node *key, const struct node *node)
 {
 	static const char *const names[] = { "memory", "cpus", "pids", "time", "disk", "io", NULL };
-	struct policy_limits *limits = l->limits;
+	struct policy_limits *limits = &l->limits;
 	uint64_t *at[] = { &limits->memory, &limits->cpus_milli, &limits->pids, &limits->time_ms,
 	                   &limits->disk, &limits->io };
 	struct err err = {0};
@@ -315,20 +315,18 @@ load(struct loading *l, struct source *source, struct policy **ret_policy,
      struct policy_limits *ret_limits)
 {
 	OWN(policy_freep) struct policy *p = policy_new_empty();
-	struct policy_limits limits = {0};
 	int r;
 
 	if (p == NULL)
 		return err_set(l->err, ENOMEM, "out of memory");
 	l->p = p;
-	l->limits = &limits;
 	r = source->text != NULL ? load_source(l, source) : load_path(l, source);
 	r = r == 0 ? policy_check_reach(p, source->name, source->shown, l->err) : r;
 	r = r == 0 ? policy_seal(p, l->err) : r;
 	if (r < 0)
 		return r;
 	if (ret_limits != NULL)
-		*ret_limits = limits;
+		*ret_limits = l->limits;
 	*ret_policy = TAKE(p);
 	return 0;
 }
@@ -356,8 +354,7 @@ policy_load_text(const char *name, const char *text, size_t len, struct policy *
 int
 policy_load_preset(struct policy *p, const char *name, struct err *err)
 {
-	struct policy_limits limits = {0};
-	struct loading l = { .p = p, .limits = &limits, .dirfd = -1, .err = err };
+	struct loading l = { .p = p, .dirfd = -1, .err = err };
 	const struct source nowhere = { .name = "", .shown = "" };
 	const struct node node = { .file = "", .line = 1, .column = 1 };
 

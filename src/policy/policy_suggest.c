@@ -173,7 +173,9 @@ suggest_path(const char *path, char ret_glob[POLICY_TEXT_MAX + 1])
 static void
 put_max(struct buf *b, uint64_t n)
 {
-	suggest_put(b, "    body: {max: %lluM}\n", (unsigned long long)((n >> 20) + 1));
+	unsigned long long mib = (n >> 20) + 1;
+
+	suggest_put(b, "    body: {max: %lluM}\n", mib);
 }
 
 void

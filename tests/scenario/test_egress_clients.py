@@ -7,9 +7,9 @@ import gzip
 import hashlib
 import io
 import json
-import shutil
 import subprocess
 import tarfile
+from pathlib import Path
 
 import pytest
 
@@ -107,6 +107,20 @@ def test_git_may_fetch_only(online, repository):
                      options=GIT_NAMES, seconds=SECONDS)
     assert done.out.startswith("one\n") and done.status != 0
     assert refs(online, repository) == {"refs/heads/main": "one"}
+
+
+@needs("git", "fcgiwrap")
+def test_git_is_learned(online, repository):
+    """The policy that is learned from a clone and a push lets both through again."""
+    script = CLONE.format(name=repository) + "git push -q origin HEAD:refs/heads/agent/{} 2>&1"
+    policy = online.operator.home / "learned.yaml"
+    done = online.operator.cloister("learn", "-q", "-o", policy, *GIT_NAMES, "--", "sh", "-c",
+                                    script.format("x"), seconds=SECONDS)
+    online.operator.kept |= {n.split(".")[0] for n in online.operator.names(online.operator.state)}
+    assert done.status == 0, done
+    online.operator.cloister("policy", "check", policy).ok()
+    online.sh(policy, script.format("x2"), options=GIT_NAMES, seconds=SECONDS).ok()
+    assert "refs/heads/agent/x2" in refs(online, repository), policy.read_text()
 
 
 # ---- package managers ---------------------------------------------------------------------
@@ -264,11 +278,19 @@ def test_node_https_and_http2(online):
         "hello from www.example.test by HTTP/2.0\n" * 2
 
 
+@needs("node")
+def test_exec_has_the_same_trust(online):
+    """What is started in a cell later goes out like what was started first."""
+    online.start(OPEN, "sleep", "1000")
+    script = "fetch('https://www.example.test/hello').then(async r => process.stdout.write(await r.text()))"
+    assert online.inside("node", "-e", script).ok() == "hello from www.example.test by HTTP/2.0\n"
+
+
 @needs("node", "npm")
 def test_undici(online):
     """The library itself, where npm brings one."""
     places = ["/usr/share/nodejs/undici", "/usr/lib/node_modules/npm/node_modules/undici"]
-    undici = next((p for p in places if shutil.os.path.isdir(p)), None)
+    undici = next((p for p in places if Path(p).is_dir()), None)
     if undici is None:
         pytest.skip("there is no undici under /usr")
     script = (f"const u = require('{undici}');"

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from egress_lab import CURL, needs
+from egress_lab import CURL, needs_python
 
 CODE = ["-o", "/dev/null", "-w", "%{http_code}"]
 WWW, UP = "https://www.example.test", "https://up.example.test"
@@ -379,12 +379,42 @@ def test_learn_is_the_command_in_all_else(online):
     for words in (["-d"], ["--allow", "a.test"]):
         learn(online, *words, "--", "true").sentence(f"leave out --{'detach' if words == ['-d'] else 'allow'}")
     learn(online).sentence("there is no command")
+    learn(online, "-o", "/nonexistent/x", "--", "true").sentence("/nonexistent/x")
 
 
-@needs("git")
 def test_learn_tells_what_is_refused_even_so(online):
     done = learn(online, "--", "sh", "-c", f"{' '.join(CURL)} -o /dev/null {UP}/echo; "
                  f"{' '.join(CURL)} -o /dev/null http://inner.example.test/echo")
     policy = (online.operator.base / "learning/cloister.yaml").read_text()
-    assert "up.example.test" in policy
-    assert done.status == 0, done
+    assert "up.example.test" in policy and "inner.example.test" not in policy
+    assert done.status == 0 and "GET http://inner.example.test/echo" in done.err, done
+
+
+WEBSOCKET = """
+import asyncio, websockets
+async def go():
+    async with websockets.connect('wss://ws.example.test/x') as ws:
+        print(await ws.recv())
+asyncio.run(go())
+"""
+GRPC = """
+import grpc
+channel = grpc.secure_channel('grpc.example.test:443', grpc.ssl_channel_credentials())
+print(channel.unary_unary('/test.Echo/Unary')(b'hello', timeout=20))
+"""
+BIG_UPLOAD = f"head -c 20000000 /dev/zero | {' '.join(CURL)} -o /dev/null -H Expect: -T - {UP}/echo"
+
+
+@pytest.mark.parametrize("words", [
+    pytest.param(["/usr/bin/python3", "-c", WEBSOCKET], marks=needs_python("websockets"), id="websocket"),
+    pytest.param(["/usr/bin/python3", "-c", GRPC], marks=needs_python("grpc"), id="grpc"),
+    pytest.param(["sh", "-c", BIG_UPLOAD], id="upload"),
+    pytest.param([*CURL, "-o", "/dev/null", "http://93.184.216.10/hello"], id="address"),
+    pytest.param([*CURL, "-fo", "/dev/null", f"{UP}/echo?a=b", f"{UP}/echo%20x"], id="escapes")])
+def test_learn_from_other_things(online, words):
+    """Whatever went through once goes through again."""
+    first = learn(online, "-q", "--", *words)
+    policy = online.operator.base / "learning/cloister.yaml"
+    again = online.run(policy, *words)
+    assert (again.status, again.out) == (first.status, first.out), (policy.read_text(), again)
+    assert {e["verdict"] for e in online.events()} == {"allow"}, policy.read_text()

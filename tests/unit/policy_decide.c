@@ -55,6 +55,16 @@ static const struct {
 	{ "- log: '*'\n- allow: a.example", GET "a.example", "allow 1" },
 	{ "- log: '*'", GET "a.example", "deny -1" },
 	{ "- ask: a.example", GET "a.example", "ask 0" },
+	/* fields that make servers see another request */
+	{ "- {allow: a.example, methods: [GET]}", GET "a.example\nx-http-method-override: DELETE",
+	  "deny -1" },
+	{ "- {allow: a.example, methods: [GET, PUT]}", GET "a.example\nx-http-method-override: PUT",
+	  "allow 0" },
+	{ "- allow: a.example", GET "a.example\nx-http-method-override: DELETE", "allow 0" },
+	{ "- {allow: a.example, paths: [/a]}", GET "a.example/a\nx-original-url: /b", "deny -1" },
+	{ "- {allow: a.example, paths: [/a]}", GET "a.example/a\nx-rewrite-url: /b", "deny -1" },
+	{ "- {deny: a.example, methods: [GET]}\n- allow: a.example",
+	  GET "a.example\nx-http-method-override: PUT", "deny 0" },
 	/* ports and schemes */
 	{ "- allow: a.example", GET "a.example:444", "deny -1" },
 	{ "- allow: a.example", "GET http://a.example", "allow 0" },
