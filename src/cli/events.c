@@ -24,6 +24,7 @@ const struct cli_option cli_events_options[] = {
 
 struct events {
 	bool follow, json, colour;
+	uint64_t seen;                  /* the number of the last one */
 };
 
 static int
@@ -120,13 +121,26 @@ print_event(const struct events *ev, const struct timeline_event *e, struct err 
 	return 0;
 }
 
+/* A cell that makes very many loses the oldest: never without a word. */
+static void
+note_gap(struct events *ev, uint64_t n)
+{
+	if (n > ev->seen + 1) {
+		fflush(stdout);
+		fprintf(stderr, "cloister: events %llu to %llu are no longer kept\n",
+		        (unsigned long long)ev->seen + 1, (unsigned long long)n - 1);
+	}
+	ev->seen = n;
+}
+
 static int
-print_rest(const struct events *ev, struct timeline *t, struct err *err)
+print_rest(struct events *ev, struct timeline *t, struct err *err)
 {
 	struct timeline_event e;
 	int r;
 
 	while ((r = timeline_next(t, &e, err)) > 0) {
+		note_gap(ev, e.n);
 		r = print_event(ev, &e, err);
 		timeline_event_free(&e);
 		if (r < 0)
@@ -136,7 +150,7 @@ print_rest(const struct events *ev, struct timeline *t, struct err *err)
 }
 
 static int
-print_all(const struct events *ev, struct timeline *t, struct err *err)
+print_all(struct events *ev, struct timeline *t, struct err *err)
 {
 	bool live;
 	int r;

@@ -253,14 +253,17 @@ policy_write_rule_for(const struct policy_seen *seen, char **ret_text, struct er
 	OWN(buf_free) struct buf b;
 	OWN(freep) char *text = NULL;
 	char host[HTTP_HOST_MAX + 16];
+	/* Of a name that was only asked for, nothing else is known. */
+	const struct policy_seen name = { .host = seen->host, .port = 443, .method = "GET" };
+	bool only_name = seen->protocol == POLICY_HTTP && seen->port == 0 && seen->method == NULL;
 	int r;
 
 	buf_init(&b, 16 * POLICY_TEXT_MAX);
-	if (!suggest_can_say(seen))
+	if (!suggest_can_say(only_name ? &name : seen))
 		return err_set(err, EINVAL, "no rule can be written for '%.32s %.100s'",
 		               seen->method != NULL ? seen->method : "",
 		               seen->host != NULL ? seen->host : "");
-	suggest_host(seen, host);
+	suggest_host(only_name ? &name : seen, host);
 	suggest_put(&b, "  - allow: ");
 	suggest_put_word(&b, host);
 	suggest_put(&b, "\n");

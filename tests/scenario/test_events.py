@@ -129,6 +129,12 @@ def test_suggested_rules_are_rules(operator, record, event):
     operator.cloister("policy", "check", policy).ok()
 
 
+def test_what_is_no_longer_kept_is_told(operator, record):
+    record({**EVENT, "n": 5})
+    done = operator.cloister("events")
+    assert done.status == 0 and "events 1 to 4 are no longer kept" in done.err
+
+
 def test_following_a_cell_to_its_end(operator, record):
     """The lock of a running cell's supervisor says that more may come."""
     entry = record({**EVENT, "n": 1})
