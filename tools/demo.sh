@@ -24,9 +24,10 @@ wrong() {
 }
 
 owner=$(mktemp -d "${TMPDIR:-/tmp}/cloister-demo.XXXXXX")
-cell=demo-$$
+cell=demo-$$ out=demo-out-$$
 tidy() {
 	"$cloister" discard "$cell" >/dev/null 2>&1 || true
+	"$cloister" discard "$out" >/dev/null 2>&1 || true
 	rm -rf "$owner"
 }
 trap tidy EXIT
@@ -99,5 +100,22 @@ show "cloister discard $cell"
 ! "$cloister" diff "$cell" >/dev/null 2>&1 || wrong "the changes are still there"
 [ "$(fingerprint)" = "$before" ] || wrong "the project on the host was changed"
 ok "gone, and the project is as it was"
+
+say "An agent that may go out gets rules for it"
+show "cloister run --allow api.github.com -- agent"
+# shellcheck disable=SC2016  # for the shell inside the cell
+agent='getent ahosts api.github.com >/dev/null && echo "name known"
+getent ahosts secret-data.paste.example >/dev/null || echo "name refused"'
+"$cloister" run -q --name "$out" --no-policy --allow api.github.com -- sh -c "$agent" \
+	>"$owner/answers" 2>&1 </dev/null || true
+grep -q "name known" "$owner/answers" || wrong "could not find the host that it may reach"
+ok "finds api.github.com, which a rule allows"
+grep -q "name refused" "$owner/answers" || wrong "could look up a name with data in it"
+ok "looks up secret-data.paste.example: refused, and the question never left this machine"
+show "cloister why $out"
+why=$("$cloister" why "$out") || wrong "nothing was recorded"
+case $why in *secret-data.paste.example*) ;; *) wrong "the refusal is not explained" ;; esac
+ok "it was recorded, and can be explained, with the rule that would allow it"
+"$cloister" discard "$out" >/dev/null || wrong "could not discard it"
 
 say "Now yours:  ${cloister#"$(pwd)"/} run -w . -- bash"

@@ -61,7 +61,8 @@ struct policy_logged { int rules[POLICY_LOGGED_MAX]; size_t n; };
 void policy_decide(const struct policy *p, const struct policy_request *req,
                    struct policy_decision *ret_decision, struct policy_logged *ret_logged);
 
-/* Whether any rule that does not deny could match this host (DNS answers by it). */
+/* Whether any rule could match this host that does not deny, or says why it does (DNS
+ * answers by it; the answer is an address of ours, and nothing leaves for it). */
 bool policy_mentions_host(const struct policy *p, const char *host);
 /* What may be done with a connection before its first bytes are read. */
 enum policy_route { POLICY_ROUTE_HTTP, POLICY_ROUTE_TCP, POLICY_ROUTE_TLS, POLICY_ROUTE_NONE };

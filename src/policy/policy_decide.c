@@ -189,9 +189,11 @@ policy_mentions_host(const struct policy *p, const char *host)
 
 	policy_walk_init(&walk, p, host, NULL);
 	while ((entry = policy_walk_next(&walk)) != NULL) {
-		enum policy_verb verb = p->rules[entry->rule].verb;
+		const struct policy_rule *rule = &p->rules[entry->rule];
 
-		if (verb == POLICY_VERB_ALLOW || verb == POLICY_VERB_ASK)
+		/* The reason of a refusal is told where the request would be made: its answer. */
+		if (rule->verb == POLICY_VERB_ALLOW || rule->verb == POLICY_VERB_ASK ||
+		    (rule->verb == POLICY_VERB_DENY && rule->reason != NULL))
 			return true;
 	}
 	return false;

@@ -18,6 +18,12 @@ run)
         shift
     done
     shift
+    if [ -z "$project" ]; then
+        getent() { [ -n "$LEAKS_NAMES" ] || [ "$2" = api.github.com ]; }
+        export -f getent
+        bash "${@:2}"
+        exit
+    fi
     cp -a "$project" "$state/copy"
     [ -n "$LEAKS_ENV" ] || unset DEMO_API_KEY
     [ -n "$LEAKS_HOME" ] || mv "${@: -1}/.ssh" "$state/ssh"
@@ -32,6 +38,9 @@ diff)
     ;;
 discard)
     touch "$state/discarded"
+    ;;
+why)
+    [ -n "$HIDES_REFUSAL" ] || echo "name secret-data.paste.example"
     ;;
 esac
 """
@@ -61,6 +70,8 @@ def test_passes_when_all_holds(tmp_path):
     ("LEAKS_FILES", "the project on the host was changed"),
     ("LEAKS_DIFF", "the changes are still there"),
     ("HIDES_CHANGE", "does not mention src"),
+    ("LEAKS_NAMES", "could look up a name"),
+    ("HIDES_REFUSAL", "the refusal is not explained"),
 ])
 def test_fails_when_it_does_not(tmp_path, switch, complaint):
     done = demo(tmp_path, **{switch: "1"})

@@ -344,7 +344,9 @@ TEST(policy_before_there_is_a_request)
 		"- {allow: '*.example', methods: [GET]}\n"
 		"- ask: ask.me\n"
 		"- deny: 192.0.2.0/24\n"
-		"- allow: 10.0.0.0/8\n");
+		"- allow: 10.0.0.0/8\n"
+		"- deny: silent.no\n"
+		"- {deny: told.no, reason: use another}\n");
 	static const struct {
 		const char *host;
 		uint16_t port;
@@ -359,6 +361,8 @@ TEST(policy_before_there_is_a_request)
 		{ "no.example", 22, POLICY_ROUTE_HTTP, true },
 		{ "ask.me", 443, POLICY_ROUTE_HTTP, true },
 		{ "x.y", 443, POLICY_ROUTE_NONE, false },
+		{ "silent.no", 443, POLICY_ROUTE_HTTP, false },
+		{ "told.no", 443, POLICY_ROUTE_HTTP, true },
 		{ "10.1.1.1", 443, POLICY_ROUTE_HTTP, true },
 		{ "11.1.1.1", 443, POLICY_ROUTE_NONE, false },
 	};
