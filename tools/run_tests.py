@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 """Runs all kinds of tests and adds them up: run_tests.py [SUITE...]
 
-One line per suite; all that a failing one said; at the end one line for all.
+Two suites run at a time, each in its lane.  One line per suite; all that a failing
+one said; at the end one line for all.
 CLOISTER_BUILD names the build folder, CLOISTER the executable in it.
 """
 import os
@@ -9,6 +10,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 import xml.etree.ElementTree
 from pathlib import Path
@@ -18,23 +20,31 @@ BUILD = Path(os.environ.get("CLOISTER_BUILD", "build"))
 SUITE_SECONDS = int(os.environ.get("CLOISTER_SUITE_SECONDS", "3600"))
 SHOWN_MAX = 200_000     # characters of a failing suite's output; the log has all
 
+LOCK = threading.Lock()         # of what is printed, and of:
+UNDER_WAY = []                  # processes to be killed with us
+
 TALLY = re.compile(r"^(\d+) passed, (\d+) failed(?:, (\d+) skipped)?$", re.M)
 
 
 def run(argv, log):
     """The exit status, or None when it had to be killed."""
     with open(log, "ab") as out:
-        proc = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=out, stderr=out,
-                                start_new_session=True)
+        with LOCK:
+            proc = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=out, stderr=out,
+                                    start_new_session=True)
+            UNDER_WAY.append(proc)
         try:
             return proc.wait(SUITE_SECONDS)
         except subprocess.TimeoutExpired:
             out.write(f"killed after {SUITE_SECONDS} seconds\n".encode())
-        finally:
-            if proc.poll() is None:
-                os.killpg(proc.pid, signal.SIGKILL)
-                proc.wait()
+            end(proc)
     return None
+
+
+def end(proc):
+    if proc.poll() is None:
+        os.killpg(proc.pid, signal.SIGKILL)
+        proc.wait()
 
 
 def tally(argv, log):
@@ -69,14 +79,17 @@ def seeds(log):
     return total
 
 
-def pytest(folder):
+def pytest(folder, only=None, but=None):
+    """The files of FOLDER whose names match ONLY, or all BUT those that match."""
     def suite(log):
-        if not any((ROOT / folder).rglob("test_*.py")):
+        files = [str(path.relative_to(ROOT)) for path in sorted((ROOT / folder).rglob("test_*.py"))
+                 if (not only or re.match(only, path.name)) and not (but and re.match(but, path.name))]
+        if not files:
             return 0, 0, 0
         report = log.with_suffix(".xml")
         report.unlink(missing_ok=True)
         status = run([sys.executable, "-m", "pytest", "-q", "--tb=short", "-rfEs",
-                      "-p", "no:cacheprovider", f"--junitxml={report}", folder], log)
+                      "-p", "no:cacheprovider", f"--junitxml={report}", *files], log)
         if status is None or not report.exists():
             return 0, 1, 0
         count = xml.etree.ElementTree.parse(report).getroot().find("testsuite").attrib
@@ -89,13 +102,16 @@ def pytest(folder):
     return suite
 
 
+EGRESS = "test_(egress|capture|policy|events|inspect)"
 SUITES = {
     "unit": unit,
     "seeds": seeds,
     "tools": pytest("tests/tools"),
-    "scenario": pytest("tests/scenario"),
+    "scenario": pytest("tests/scenario", but=EGRESS),
+    "egress": pytest("tests/scenario", only=EGRESS),
     "escape": pytest("tests/escape"),
 }
+LANES = (("scenario", "unit"), ("egress", "escape", "seeds", "tools"))
 
 
 def describe(passed, failed, skipped):
@@ -116,6 +132,21 @@ def reasons(log):
             print(f"           {line}", flush=True)
 
 
+def run_lane(logs, names, results):
+    for name in names:
+        log = logs / f"{name}.txt"
+        log.write_text("")
+        began = time.monotonic()
+        counts = SUITES[name](log)
+        results[name] = counts
+        with LOCK:
+            print(f"{name:<10} {describe(*counts)}  ({time.monotonic() - began:.1f} s)", flush=True)
+            if counts[1]:
+                show(log)
+            elif counts[2]:
+                reasons(log)
+
+
 def main():
     names = sys.argv[1:] or list(SUITES)
     unknown = [name for name in names if name not in SUITES]
@@ -125,19 +156,22 @@ def main():
     os.environ.setdefault("PYTHONDONTWRITEBYTECODE", "1")
     logs = BUILD / "tests" / "log"
     logs.mkdir(parents=True, exist_ok=True)
-    total = (0, 0, 0)
-    for name in names:
-        log = logs / f"{name}.txt"
-        log.write_text("")
-        print(f"{name:<10} ", end="", flush=True)
-        began = time.monotonic()
-        counts = SUITES[name](log)
-        print(f"{describe(*counts)}  ({time.monotonic() - began:.1f} s)", flush=True)
-        if counts[1]:
-            show(log)
-        elif counts[2]:
-            reasons(log)
-        total = tuple(map(sum, zip(total, counts)))
+    results = {}
+    print(f"running {', '.join(names)}: two at a time", flush=True)
+    lanes = [threading.Thread(target=run_lane, args=(logs, [n for n in lane if n in names], results),
+                              daemon=True) for lane in LANES]
+    try:
+        for lane in lanes:
+            lane.start()
+        for lane in lanes:
+            lane.join()
+    finally:
+        for proc in UNDER_WAY:
+            end(proc)
+    total = tuple(map(sum, zip((0, 0, 0), *results.values())))
+    # A suite that said nothing has not passed.
+    if len(results) < len(set(names)):
+        total = (total[0], total[1] + 1, total[2])
     print(describe(*total))
     sys.exit(1 if total[1] or not total[0] else 0)
 

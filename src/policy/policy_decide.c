@@ -75,6 +75,8 @@ ask_for_body(struct deciding *d, const struct policy_rule *rule, const struct po
 	uint64_t held = rule->upload_said || rule->git.present ? rule->upload_max :
 	                                                         POLICY_HELD_MAX;
 
+	if (held > POLICY_INSPECTED_MAX)
+		held = POLICY_INSPECTED_MAX;
 	if (rule->verb != POLICY_VERB_LOG && out->rule < 0)
 		settle(d, rule, host, index);
 	out->needs_body = true;

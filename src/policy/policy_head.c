@@ -12,6 +12,12 @@ hex(char c)
 	       c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
+static char
+lower_case(char c)
+{
+	return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+}
+
 enum decoding { DECODE_PATH, DECODE_PATH_BUT_SLASH, DECODE_QUERY };
 
 /* Escapes undone; OUT has room for LEN bytes. */
@@ -273,11 +279,8 @@ media_type(struct http_text value, char ret_type[POLICY_TEXT_MAX])
 		n = POLICY_TEXT_MAX;
 	while (n > 0 && (value.at[n - 1] == ' ' || value.at[n - 1] == '\t'))
 		n--;
-	for (size_t i = 0; i < n; i++) {
-		char c = value.at[i];
-
-		ret_type[i] = c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
-	}
+	for (size_t i = 0; i < n; i++)
+		ret_type[i] = lower_case(value.at[i]);
 	return n;
 }
 
@@ -307,6 +310,20 @@ grpc_fits(const struct policy_rule *rule, const struct http_head *head)
 	return text_is(head->method, "POST") && content_type_fits(rule, &list, head);
 }
 
+/* Many servers know no difference between Acme/Site and acme/site: what is refused is
+ * refused in all letters.  The globs of such rules are in lower case. */
+static bool
+repo_fits(const struct policy_rule *rule, const struct policy_facts *facts)
+{
+	char lower[POLICY_TEXT_MAX];
+
+	if (rule->verb == POLICY_VERB_ALLOW || facts->repo_len > sizeof(lower))
+		return fits_any(&rule->git.repos, facts->repo, facts->repo_len, '/');
+	for (size_t i = 0; i < facts->repo_len; i++)
+		lower[i] = lower_case(facts->repo[i]);
+	return fits_any(&rule->git.repos, lower, facts->repo_len, '/');
+}
+
 static bool
 git_fits(const struct policy_rule *rule, const struct policy_facts *facts)
 {
@@ -314,7 +331,7 @@ git_fits(const struct policy_rule *rule, const struct policy_facts *facts)
 
 	if (facts->git == POLICY_GIT_NONE ||
 	    (facts->other != NULL && rule->verb == POLICY_VERB_ALLOW) ||
-	    (git->repos.n > 0 && !fits_any(&git->repos, facts->repo, facts->repo_len, '/')))
+	    (git->repos.n > 0 && !repo_fits(rule, facts)))
 		return false;
 	if (facts->git == POLICY_GIT_FETCH)
 		return git->fetch;

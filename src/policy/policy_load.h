@@ -7,7 +7,6 @@
 
 #define POLICY_EXTENDS_MAX 8            /* files in files */
 #define POLICY_FILES_MAX 64
-#define POLICY_INSPECTED_MAX (64 * 1024 * 1024) /* of a body that is held to be looked into */
 
 enum policy_key {
 	POLICY_KEY_ALLOW, POLICY_KEY_DENY, POLICY_KEY_ASK, POLICY_KEY_LOG,

@@ -48,13 +48,14 @@ const struct policy_preset policy_presets[] = {
 	  BEGIN READ("[archive.ubuntu.com, '*.archive.ubuntu.com', security.ubuntu.com,\n"
 	             "      ports.ubuntu.com]") },
 	{ "alpine", "packages of Alpine", BEGIN READ("dl-cdn.alpinelinux.org") },
-	{ "docker", "images of Docker Hub, GitHub, Quay, Kubernetes and Microsoft",
+	/* Only stores of their own: what is in a shared one may be anybody's. */
+	{ "docker", "images of Docker Hub, GitHub, Quay and Microsoft",
 	  BEGIN
-	  READ("[registry-1.docker.io, auth.docker.io, production.cloudflare.docker.com]")
-	  READ("'**.r2.cloudflarestorage.com'")
+	  READ("[registry-1.docker.io, auth.docker.io, production.cloudflare.docker.com,\n"
+	       "      docker-images-prod.6aa30f8b08e16409b46e0173d6de2f56.r2.cloudflarestorage.com]")
 	  READ("[ghcr.io, pkg-containers.githubusercontent.com]")
 	  READ("[quay.io, '*.quay.io']")
-	  READ("[registry.k8s.io, '*.pkg.dev', '*.mcr.microsoft.com', mcr.microsoft.com]") },
+	  READ("[mcr.microsoft.com, '*.data.mcr.microsoft.com']") },
 
 	/* ---- where code is ---- */
 	{ "github", "reading from GitHub: git, files, releases, API queries",

@@ -1,4 +1,5 @@
 /* policy_read_git.c - reads what a rule says about git and gRPC. */
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -27,6 +28,9 @@ fix_repo(struct policy_draft *d, const struct node *node, char *text)
 		return node_err(d->err, node, "a repository is written owner/name, without '/' in front");
 	if (len > 4 && strcmp(text + len - 4, ".git") == 0)
 		return node_err(d->err, node, "leave '.git' out: it fits with and without");
+	/* What is refused is refused in all letters: see repo_fits(). */
+	for (char *c = text; d->rule.verb != POLICY_VERB_ALLOW && *c != '\0'; c++)
+		*c = (char)tolower((unsigned char)*c);
 	return 0;
 }
 

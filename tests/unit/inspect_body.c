@@ -76,7 +76,7 @@ static const struct body_case json_cases[] = {
 	{ "body: {json: {/model: claude-*}}", JSON, "{\"model\":\"gpt\"}", false, false },
 	{ "body: {json: {/model: claude-*}}", JSON, "{}", false, false },
 	{ "body: {json: {/model: claude-*}}", JSON, "{\"model\":7}", false, false },
-	{ "body: {json: {/model: claude-*}}", "text/plain", " {\"model\": \"claude-\"} ", true, true },
+	{ "body: {json: {/model: claude-*}}", "", " {\"model\": \"claude-\"} ", true, true },
 	{ "body: {json: {/model: [a, b]}}", JSON, "{\"model\":\"b\"}", true, true },
 	{ "body: {json: {/n: 7}}", JSON, "{\"n\":7.0}", true, true },
 	{ "body: {json: {/n: 7}}", JSON, "{\"n\":\"7\"}", false, false },
@@ -111,9 +111,59 @@ static const struct body_case json_cases[] = {
 	{ "body: {json: {/a: x}}", JSON, "{'a':'x'}", false, true },
 	{ "body: {json: {/a: x}}", JSON, "{\"a\":\"x\\ud800\"}", false, true },
 	{ "body: {json: {/a: x}}", JSON, "{\"a\":NaN}", false, true },
+	{ "body: {json: {/a: x}}", JSON, "{\"a\":\"x\",\"A\":\"y\"}", false, true },
+	{ "body: {json: {/a: x}}", JSON, "{\"a\":\"x\",\"b\":[{\"Cd\":1,\"e\":2,\"cD\":1}]}", false,
+	  true },
+	{ "body: {json: {/a: x}}", JSON, "{\"a\":\"x\",\"sk\":1,\"\\u017fk\":1}", false, true },
+	{ "body: {json: {/a: x}}", JSON, "{\"a\":\"x\",\"sk\":1,\"S\\u212a\":1}", false, true },
+	{ "body: {json: {/a: x}}", JSON, "{\"a\":\"x\",\"aa\":{\"A\":1},\"[\":1,\"{\":1}", true, true },
 	{ "body: {json: {/a: x}}", JSON, "", false, false },
 	{ "body: {json: {/a: x}}", JSON, "{\"a\":\"x\\u0000y\"}", false, false },
 };
+
+/* How a server is told to read it. */
+static const struct {
+	const char *type;
+	bool json;
+} type_cases[] = {
+	{ "", true },
+	{ "application/json", true },
+	{ "Application/JSON ; Charset=UTF-8", true },
+	{ "application/json;charset=\"utf-8\"; v=1", true },
+	{ "application/vnd.api+json", true },
+	{ "application/json;", true },
+	{ "text/plain", false },
+	{ "application/x-www-form-urlencoded", false },
+	{ "application/jsonx", false },
+	{ "application/+json", false },
+	{ "/x+json", false },
+	{ "a/b/c+json", false },
+	{ "text/html,application/x+json", false },
+	{ "application/json, text/html", false },
+	{ "application/json; charset=utf-7", false },
+	{ "application/json; charset=utf-16le", false },
+	{ "application/json; charset=utf-8; charset=utf-7", false },
+	{ "application/json; a=\"; charset=utf-7\"", false },
+	{ "application/json; charset*=utf-7''x", false },
+	{ "application/json charset=utf-7", false },
+	{ "application/json; x=1 charset=utf-7", false },
+};
+
+TEST(body_json_types)
+{
+	OWN(policy_freep) struct policy *json = load("body: {json: {/method: x}}");
+	OWN(policy_freep) struct policy *rpc = load("body: {jsonrpc: {methods: [x]}}");
+	static const char body[] = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"x\"}";
+
+	for (size_t i = 0; i < ARRAY_LEN(type_cases); i++) {
+		const char *type = type_cases[i].type;
+		unsigned want = type_cases[i].json ? 3 : 2;
+
+		if (fits_of(json, "POST", "/", type, body, sizeof(body) - 1, NULL) != want ||
+		    fits_of(rpc, "POST", "/", type, body, sizeof(body) - 1, NULL) != want)
+			test_fail(__FILE__, __LINE__, "type '%s' is not %u", type, want);
+	}
+}
 
 TEST(body_json)
 {

@@ -157,6 +157,42 @@ TEST(decode_broken)
 	check_broken("zstd", a, n - 1, "cut short");
 }
 
+/* What unpacking skips could hold anything, and some keep a body as it came. */
+TEST(decode_hidden)
+{
+	static const struct { int flag; const char *more; size_t n; } extras[] = {
+		{ 4, "\6\0secret", 8 }, { 8, "secret", 7 }, { 16, "secret", 7 },
+	};
+	unsigned char a[256], b[256];
+	size_t n = pack_zlib(GZIP, "hello", 5, a, sizeof(a)), more;
+
+	for (size_t i = 0; i < ARRAY_LEN(extras); i++) {
+		static struct out out;
+
+		more = extras[i].n;
+		memcpy(b, a, 10);
+		b[3] = (unsigned char)extras[i].flag;
+		memcpy(b + 10, extras[i].more, more);
+		memcpy(b + 10 + more, a + 10, n - 10);
+		check_broken("gzip", b, n + more, "holds more than its content");
+		CHECK_ERR(decode_all("gzip", b, n + more, 1, &out, NULL), EBADMSG);
+		/* in a second member */
+		memmove(b + n, b, n + more);
+		memcpy(b, a, n);
+		check_broken("gzip", b, 2 * n + more, "holds more than its content");
+		CHECK_ERR(decode_all("gzip", b, 2 * n + more, 1, &out, NULL), EBADMSG);
+	}
+	memcpy(a, "\x5a\x2a\x4d\x18\6\0\0\0secret", 14);
+	check_broken("zstd", a, 14, "holds more than its content");
+	n = ZSTD_compress(a + 14, sizeof(a) - 14, "hello", 5, 3);
+	check_broken("zstd", a, n + 14, "holds more than its content");
+	memcpy(b, a + 14, n);
+	memcpy(b + n, a, 14);
+	check_broken("zstd", b, n + 14, "holds more than its content");
+	memcpy(b + n, "behind it", 9);
+	check_broken("zstd", b, n + 9, "broken");
+}
+
 TEST(decode_empty)
 {
 	static struct out out;

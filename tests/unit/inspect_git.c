@@ -148,7 +148,10 @@ static const struct {
 	{ "git: {push: [refs/heads/x]}", "two", false, true },
 	{ "git: {push: [refs/heads/x, refs/heads/y]}", "two", true, true },
 	{ "git: {push: [refs/heads/z]}", "options", false, true },
-	{ "git: {push: [refs/**]}", "options", true, true },
+	{ "git: {push: [refs/**]}", "options", false, true },
+	{ "git: {push: [refs/**], options: true}", "options", true, true },
+	{ "git: {push: [refs/heads/x], options: true}", "options", false, false },
+	{ "git: {push: [refs/heads/*], options: true}", "create", true, false },
 };
 
 static struct policy *
@@ -167,11 +170,12 @@ load(const char *rule)
 
 /* The bits, and how much of the body it took to know them. */
 static unsigned
-inspect_push(const struct policy *policy, const char *data, size_t len, size_t *ret_taken)
+inspect_at(const char *path, const struct policy *policy, const char *data, size_t len,
+           size_t *ret_taken)
 {
 	OWN(inspect_freep) struct inspect *in = NULL;
 	struct inspect_request req = {
-		.policy = policy, .method = { "POST", 4 }, .path = { PUSH_PATH, strlen(PUSH_PATH) },
+		.policy = policy, .method = { "POST", 4 }, .path = { path, strlen(path) },
 		.rules = true,
 	};
 	struct inspect_findings f;
@@ -186,6 +190,12 @@ inspect_push(const struct policy *policy, const char *data, size_t len, size_t *
 	if (ret_taken != NULL)
 		*ret_taken = n;
 	return f.fits[0];
+}
+
+static unsigned
+inspect_push(const struct policy *policy, const char *data, size_t len, size_t *ret_taken)
+{
+	return inspect_at(PUSH_PATH, policy, data, len, ret_taken);
 }
 
 TEST(git_rules)
@@ -282,6 +292,10 @@ static const struct {
 	{ { ONE " " TWO " refs/heads/a|x", TWO " " ONE " refs/heads/b", "" }, 2, GIT_UPDATE },
 	{ { "shallow " ONE, ONE " " TWO " refs/heads/a|x", "" }, 1, GIT_UPDATE },
 	{ { ONE " " TWO " refs/heads/a|x push-options y", "", "an option", "" }, 1, GIT_UPDATE },
+	/* Some servers take these for the word, others do not. */
+	{ { ONE " " TWO " refs/heads/a|x\tpush-options", "", "o", "" }, -1, GIT_UPDATE },
+	{ { ONE " " TWO " refs/heads/a|push-options=1", "", "o", "" }, -1, GIT_UPDATE },
+	{ { ONE " " TWO " refs/heads/a|x|push-options", "", "o", "" }, -1, GIT_UPDATE },
 	{ { "" }, 0, GIT_CREATE },
 	{ { ONE " " TWO " refs/heads/a|push-options", "" }, -1, GIT_UPDATE },
 	{ { ONE " " TWO " refs/heads/a" }, -1, GIT_UPDATE },
@@ -350,6 +364,53 @@ TEST(git_probe)
 	CHECK_U64(inspect_push(p, "0000", 4, NULL), 1);
 	CHECK_U64(inspect_push(p, "", 0, NULL), 0);
 	CHECK_U64(inspect_push(p, "what is this?", 13, NULL), 2);
+}
+
+/* However the path is spelled that a server may take for that of a push. */
+TEST(git_paths)
+{
+	static const struct { const char *path; bool push; } cases[] = {
+		{ "/o/r.git/git-receive-pack", true },
+		{ "/o/r.git/git-receive-pack?x=1", true },
+		{ "/o/r.git%2Fgit-receive-pack", true },
+		{ "/o/r.git%2fgit-receive-pack", true },
+		{ "/o/r.git/git%2Dreceive-pack", true },
+		{ "/o/r.git/%67it-receive-pac%6b", true },
+		{ "/o/r.git/git-upload-pack", false },
+	};
+	OWN(policy_freep) struct policy *p = load("git: {push: [refs/heads/a]}");
+	const char *const lines[] = { ZERO " " ONE " refs/heads/b|", "", NULL };
+	char text[512];
+	size_t n = put_lines(text, sizeof(text), lines);
+
+	/* What is no push cannot be read as one: then it fits what refuses. */
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++)
+		CHECK_U64(inspect_at(cases[i].path, p, text, n, NULL), cases[i].push ? 0 : 2);
+	memcpy(memmem(text, n, "heads/b", 7), "heads/a", 7);
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++)
+		CHECK_U64(inspect_at(cases[i].path, p, text, n, NULL), cases[i].push ? 3 : 2);
+}
+
+/* The request as a whole: its head by the policy, its body by the inspector. */
+TEST(git_deny_agrees)
+{
+	static const char *const paths[] = {
+		"/o/r.git/git-receive-pack", "/o/r.git%2Fgit-receive-pack", "/o/r%2egit%2fgit-receive-pack",
+		"/o/r.git/git%2Dreceive-pack",
+	};
+	static const char yaml[] = "version: 1\negress:\n  - deny: h.example\n"
+		"    git: {push: [refs/heads/main]}\n  - allow: h.example\n";
+	const char *const lines[] = { ONE " " TWO " refs/heads/main|", "", NULL };
+	OWN(policy_freep) struct policy *p = NULL;
+	char text[512];
+	size_t n = put_lines(text, sizeof(text), lines);
+
+	CHECK_OK(policy_load_text("test.yaml", yaml, strlen(yaml), &p, NULL, NULL));
+	for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
+		unsigned char fits = (unsigned char)inspect_at(paths[i], p, text, n, NULL);
+
+		CHECK_U64(fits & 1, 1);
+	}
 }
 
 /* A broken pack shows nothing, so what is moved counts as forced. */

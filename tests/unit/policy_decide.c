@@ -244,7 +244,8 @@ TEST(policy_decide_says_what_else_is_so)
 		"- {log: '*.e.example', reason: x}\n"
 		"- {log: '**.e.example', reason: x}\n"
 		"- allow: a.e.example\n"
-		"- {allow: f.example, git: {push: '**'}}\n");
+		"- {allow: f.example, git: {push: '**'}}\n"
+		"- {allow: h.example, git: {push: '**'}, body: {max: 9G}}\n");
 	struct policy_decision d;
 	struct policy_logged logged;
 	struct lab_request lab;
@@ -280,6 +281,12 @@ TEST(policy_decide_says_what_else_is_so)
 	policy_decide(p, &lab.req, &d, &logged);
 	CHECK(d.needs_body);
 	CHECK_U64(d.held_max, POLICY_UPLOAD_MAX);
+
+	lab_request(&lab, POST "h.example/r/git-receive-pack\nlength: unknown");
+	policy_decide(p, &lab.req, &d, &logged);
+	CHECK(d.needs_body);
+	CHECK_U64(d.held_max, POLICY_INSPECTED_MAX);
+	CHECK_U64(d.upload_max, UINT64_C(9) << 30);
 }
 
 #define REFS "a.example/o/r.git/info/refs?service=git-"
@@ -313,6 +320,11 @@ TEST(policy_decide_git)
 		{ "- {ask: a.example, git: {push: refs/heads/a}}", GET REFS "receive-pack", "ask 0" },
 		{ "- {allow: a.example, git: {repos: o/*}}", GET REFS "upload-pack", "allow 0" },
 		{ "- {allow: a.example, git: {repos: o/r}}", GET REFS "upload-pack", "allow 0" },
+		{ "- {allow: a.example, git: {repos: O/*}}", GET REFS "upload-pack", "deny -1" },
+		{ "- {deny: a.example, git: {fetch: true, repos: O/R}}\n- allow: a.example",
+		  GET REFS "upload-pack", "deny 0" },
+		{ "- {deny: a.example, git: {fetch: true, repos: o/r}}\n- allow: a.example",
+		  GET "a.example/O/R/info/refs?service=git-upload-pack", "deny 0" },
 		{ "- {allow: a.example, git: {repos: p/*}}", GET REFS "upload-pack", "deny -1" },
 		{ "- {allow: a.example, git: {repos: o/*}}",
 		  GET "a.example/o/r/s/info/refs?service=git-upload-pack", "deny -1" },
