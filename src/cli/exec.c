@@ -202,6 +202,7 @@ start(struct exec *exec, const char *word, char **argv, struct err *err)
 	if (r < 0)
 		return r;
 	exec->run.spec.root = cell.root;
+	exec->run.spec.has_policy = cell.has_policy;
 	memcpy(exec->run.spec.id, cell.id, sizeof(cell.id));
 	r = run_finish_env(&exec->run, err);
 	if (r == 0)

@@ -32,9 +32,11 @@ bool body_glob_any(const struct policy_list *globs, const char *text, size_t len
 
 #define BODY_JSON_MEMORY_MAX (128 * 1024 * 1024)        /* of all values together */
 
-/* Strictly: a name twice in an object, or bytes behind the value, and it is NULL.  The
- * caller owns the value (json_decref). */
+/* Strictly: a name twice in an object, be it in capitals (some readers make no difference),
+ * or bytes behind the value, and it is NULL.  The caller owns the value (json_decref). */
 json_t *body_json_parse(const char *data, size_t len);
+/* Whether a server that goes by the content type reads JSON in UTF-8; none is fine. */
+bool body_json_is_type(struct http_text content_type);
 void body_json_freep(json_t **value);
 enum body_fit body_json_fits(const json_t *root, const struct policy_body *rule, bool every);
 

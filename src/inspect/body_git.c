@@ -5,19 +5,6 @@
 
 #include "base/own.h"
 
-bool
-body_git_is_push(struct http_text method, struct http_text path)
-{
-	static const char end[] = "/git-receive-pack";
-	const char *mark = path.len > 0 ? memchr(path.at, '?', path.len) : NULL;
-	size_t n = sizeof(end) - 1;
-
-	if (mark != NULL)
-		path.len = (size_t)(mark - path.at);
-	return http_text_is(method, "POST") && path.len > n &&
-	       memcmp(path.at + path.len - n, end, n) == 0;
-}
-
 static bool
 ref_fits(const struct git_command *c, const struct policy_git *rule)
 {
@@ -41,22 +28,25 @@ may_push(const struct git_command *c, const struct policy_git *rule)
 }
 
 static bool
-is_meant(const struct git_command *c, const struct policy_git *rule)
+is_meant(const struct git_push *p, const struct git_command *c, const struct policy_git *rule)
 {
 	if (!ref_fits(c, rule))
 		return false;
-	return (!rule->force && !rule->delete) || (rule->force && is_forced(c)) ||
-	       (rule->delete && c->kind == GIT_DELETE);
+	return (!rule->force && !rule->delete && !rule->options) ||
+	       (rule->force && is_forced(c)) || (rule->delete && c->kind == GIT_DELETE) ||
+	       (rule->options && p->has_options);
 }
 
 /* A push of nothing is how git asks whether it may push. */
 enum body_fit
 body_git_fits(const struct git_push *p, const struct policy_git *rule, bool every)
 {
+	if (every && p->has_options && !rule->options)
+		return BODY_MISFITS;
 	for (size_t i = 0; i < p->n_commands; i++) {
 		if (every && !may_push(&p->commands[i], rule))
 			return BODY_MISFITS;
-		if (!every && is_meant(&p->commands[i], rule))
+		if (!every && is_meant(p, &p->commands[i], rule))
 			return BODY_FITS;
 	}
 	return every ? BODY_FITS : BODY_MISFITS;
@@ -67,13 +57,15 @@ body_git_needs_pack(const struct git_push *p, const struct policy_git *rule, boo
 {
 	bool open = false;
 
+	if (every && p->has_options && !rule->options)
+		return false;
 	for (size_t i = 0; i < p->n_commands; i++) {
 		const struct git_command *c = &p->commands[i];
 		struct git_command forward = *c;
 
 		forward.descends = true;
 		/* One that does not fit at its best, or is meant as it stands, settles it. */
-		if (every ? !may_push(&forward, rule) : is_meant(&forward, rule))
+		if (every ? !may_push(&forward, rule) : is_meant(p, &forward, rule))
 			return false;
 		open = open || (is_forced(c) && ref_fits(c, rule) && rule->force != every);
 	}

@@ -7,6 +7,7 @@
 #include <sys/random.h>
 
 #include "base/own.h"
+#include "inspect/one_of.h"
 
 /* ---- parsing ---- */
 
@@ -52,18 +53,173 @@ prepare(void)
 	json_object_seed(seed | 1);
 }
 
+/* The next character of a name, small; two beyond ASCII fold into it (U+017F, U+212A). */
+static unsigned char
+fold(const char **name)
+{
+	const char *at = *name;
+	unsigned char c = (unsigned char)*at;
+	size_t n = 1;
+
+	if (c >= 'A' && c <= 'Z') {
+		c = (unsigned char)(c - 'A' + 'a');
+	} else if (strncmp(at, "\xc5\xbf", 2) == 0) {
+		c = 's';
+		n = 2;
+	} else if (strncmp(at, "\xe2\x84\xaa", 3) == 0) {
+		c = 'k';
+		n = 3;
+	}
+	*name += n;
+	return c;
+}
+
+static int
+compare_names(const void *a, const void *b)
+{
+	const char *left = *(const char *const *)a, *right = *(const char *const *)b;
+	unsigned char l, r;
+
+	do {
+		l = fold(&left);
+		r = fold(&right);
+	} while (l == r && l != '\0');
+	return l - r;
+}
+
+static bool
+names_differ(json_t *object)
+{
+	size_t n = json_object_size(object), i = 0;
+	OWN(freep) const char **names = NULL;
+	const json_t *value;
+	const char *name;
+
+	if (n < 2)
+		return true;
+	names = calloc(n, sizeof(*names));
+	if (names == NULL)
+		return false;
+	json_object_foreach(object, name, value)
+		names[i++] = name;
+	qsort(names, n, sizeof(*names), compare_names);
+	for (i = 1; i < n; i++)
+		if (compare_names(&names[i - 1], &names[i]) == 0)
+			return false;
+	return true;
+}
+
+/* Depth is bounded by the parser's. */
+static bool
+all_names_differ(json_t *at)
+{
+	json_t *value;
+	const char *name;
+	size_t i;
+
+	if (json_is_object(at)) {
+		if (!names_differ(at))
+			return false;
+		json_object_foreach(at, name, value)
+			if (!all_names_differ(value))
+				return false;
+	}
+	json_array_foreach(at, i, value)
+		if (!all_names_differ(value))
+			return false;
+	return true;
+}
+
 json_t *
 body_json_parse(const char *data, size_t len)
 {
+	json_t *root;
+
 	prepare();
-	return json_loadb(data, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL |
+	root = json_loadb(data, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL |
 	                             JSON_DECODE_INT_AS_REAL, NULL);
+	if (root != NULL && !all_names_differ(root)) {
+		json_decref(root);
+		root = NULL;
+	}
+	return root;
 }
 
 void
 body_json_freep(json_t **value)
 {
 	json_decref(*value);
+}
+
+/* ---- content types ---- */
+
+static struct http_text
+trim(struct http_text text)
+{
+	while (text.len > 0 && is_one_of((unsigned char)*text.at, " \t"))
+		text = (struct http_text){ text.at + 1, text.len - 1 };
+	while (text.len > 0 && is_one_of((unsigned char)text.at[text.len - 1], " \t"))
+		text.len--;
+	return text;
+}
+
+/* What stands before the next ";", which is taken out of *rest. */
+static struct http_text
+next_parameter(struct http_text *rest)
+{
+	const char *stop = memchr(rest->at, ';', rest->len);
+	struct http_text part = { rest->at, stop != NULL ? (size_t)(stop - rest->at) : rest->len };
+	size_t n = part.len + (stop != NULL);
+
+	*rest = (struct http_text){ rest->at + n, rest->len - n };
+	return trim(part);
+}
+
+/* application/json, or a type of RFC 6839: one slash, something before and behind it. */
+static bool
+is_json(struct http_text type)
+{
+	const char *slash = type.len > 0 ? memchr(type.at, '/', type.len) : NULL;
+
+	if (http_text_is_nocase(type, "application/json"))
+		return true;
+	if (slash == NULL || slash == type.at || type.at + type.len - slash < 7 ||
+	    !http_text_is_nocase((struct http_text){ type.at + type.len - 5, 5 }, "+json"))
+		return false;
+	for (size_t i = 0; i < type.len; i++) {
+		unsigned char c = (unsigned char)type.at[i];
+		bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+
+		if (!plain && !is_one_of(c, "-._+") && type.at + i != slash)
+			return false;
+	}
+	return true;
+}
+
+/* Servers differ in what they take for a parameter: the word must stand nowhere else. */
+static bool
+is_harmless(struct http_text parameter)
+{
+	if (http_text_is_nocase(parameter, "charset=utf-8") ||
+	    http_text_is_nocase(parameter, "charset=\"utf-8\""))
+		return true;
+	for (size_t i = 0; i + 7 <= parameter.len; i++)
+		if (http_text_is_nocase((struct http_text){ parameter.at + i, 7 }, "charset"))
+			return false;
+	return true;
+}
+
+bool
+body_json_is_type(struct http_text content_type)
+{
+	if (content_type.len == 0)
+		return true;
+	if (!is_json(next_parameter(&content_type)))
+		return false;
+	while (content_type.len > 0)
+		if (!is_harmless(next_parameter(&content_type)))
+			return false;
+	return true;
 }
 
 /* ---- pointers ---- */

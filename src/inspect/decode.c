@@ -32,6 +32,7 @@ struct coding {
 struct stage {
 	const struct coding *coding;
 	bool begun, ended;              /* bytes have come; its data were complete with the last */
+	bool hides;                     /* something that is not content */
 	uint64_t in, out;
 	union {
 		z_stream zlib;
@@ -83,14 +84,25 @@ step_zlib(struct stage *s, const unsigned char **data, size_t *len,
 	return r == Z_OK || r == Z_BUF_ERROR || r == Z_STREAM_END ? 0 : -EBADMSG;
 }
 
-/* RFC 1952: a file may have several members. */
+/* Of the fourth byte of a member: FEXTRA, FNAME and FCOMMENT. */
+#define GZIP_EXTRAS 0x1c
+
+/* RFC 1952: a file may have several members.  What their headers may hold besides is not
+ * content, and nobody would look at it. */
 static int
 step_gzip(struct stage *s, const unsigned char **data, size_t *len,
           unsigned char out[PIECE], size_t *ret_n, bool *ret_end)
 {
+	bool extras;
+	int r;
+
 	if (s->ended && inflateReset(&s->zlib) != Z_OK)
 		return -EBADMSG;
-	return step_zlib(s, data, len, out, ret_n, ret_end);
+	extras = s->zlib.total_in <= 3 && *len > 3 - s->zlib.total_in &&
+	         ((*data)[3 - s->zlib.total_in] & GZIP_EXTRAS) != 0;
+	r = step_zlib(s, data, len, out, ret_n, ret_end);
+	s->hides = r == 0 && extras;
+	return r;
 }
 
 static int
@@ -148,15 +160,23 @@ open_zstd(struct stage *s)
 	return 0;
 }
 
-/* RFC 8878: frames may follow one another. */
+#define ZSTD_FIRST 0x28                 /* of the magic number of a frame */
+#define ZSTD_SKIPPABLE 0x50             /* to 0x5f: likewise, of one that is skipped */
+
+/* RFC 8878: frames may follow one another; those that hold no content are refused. */
 static int
 step_zstd(struct stage *s, const unsigned char **data, size_t *len,
           unsigned char out[PIECE], size_t *ret_n, bool *ret_end)
 {
 	ZSTD_inBuffer from = { *data, *len, 0 };
 	ZSTD_outBuffer to = { out, PIECE, 0 };
-	size_t r = ZSTD_decompressStream(s->zstd, &to, &from);
+	size_t r;
 
+	if ((!s->begun || s->ended) && *len > 0 && **data != ZSTD_FIRST) {
+		s->hides = (**data & 0xf0) == ZSTD_SKIPPABLE;
+		return -EBADMSG;
+	}
+	r = ZSTD_decompressStream(s->zstd, &to, &from);
 	if (ZSTD_isError(r))
 		return -EBADMSG;
 	*data += from.pos;
@@ -299,6 +319,9 @@ feed_stage(struct decode *d, size_t i, const unsigned char *data, size_t len, st
 		if (len == 0 && s->ended)
 			break;
 		r = s->coding->step(s, &data, &len, s->piece, &n, &end);
+		if (s->hides)
+			return err_set(err, EBADMSG, "its %s data hold more than its content",
+			               s->coding->name);
 		if (r < 0)
 			return err_set(err, EBADMSG, "its %s data are broken", s->coding->name);
 		s->begun = true;

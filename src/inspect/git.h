@@ -74,7 +74,8 @@ struct git_command {
 struct git_push {
 	struct git_command commands[GIT_COMMANDS_MAX];
 	size_t n_commands;
-	bool has_commands;              /* that is all of them */
+	bool has_commands;              /* that is all of them, and of the options */
+	bool has_options;               /* it carries push options */
 	bool is_over;                   /* nothing that follows can change what is known */
 	const char *secret;             /* the kind of one that was found, or NULL */
 	bool pack_broken;               /* the rest of it could not be read */
@@ -90,8 +91,6 @@ int git_push_finish(struct git_push *p);
 
 /* ---- rules: body_git.c ---- */
 
-/* Whether a request pushes. */
-bool body_git_is_push(struct http_text method, struct http_text path);
 enum body_fit body_git_fits(const struct git_push *p, const struct policy_git *rule,
                             bool every);
 /* Whether what RULE says hangs on what is not known yet. */

@@ -125,20 +125,27 @@ add_command(struct git_push *p, const char *text, size_t len)
 	return 0;
 }
 
-/* Behind the NUL of a line; words with a space between them. */
-static void
+/* Behind the NUL of a line; words with a space between them.  Git itself takes any blank,
+ * stops at a NUL and knows the word with a value too; others do not. */
+static int
 read_capabilities(struct git_reading *r, const char *text, size_t len)
 {
+	for (size_t i = 0; i < len; i++)
+		if ((unsigned char)text[i] < ' ')
+			return -EBADMSG;
 	while (len > 0) {
 		const char *space = memchr(text, ' ', len);
 		size_t n = space != NULL ? (size_t)(space - text) : len;
 
 		if (n == 12 && memcmp(text, "push-options", 12) == 0)
 			r->options = true;
+		else if (n > 12 && memcmp(text, "push-options=", 13) == 0)
+			return -EBADMSG;
 		n += space != NULL;
 		text += n;
 		len -= n;
 	}
+	return 0;
 }
 
 static int
@@ -151,8 +158,8 @@ take_command_line(struct git_push *p, const char *text, size_t len)
 	if (len > 0 && text[len - 1] == '\n')
 		len--;
 	n = nul != NULL && nul < text + len ? (size_t)(nul - text) : len;
-	if (n < len)
-		read_capabilities(r, text + n + 1, len - n - 1);
+	if (n < len && read_capabilities(r, text + n + 1, len - n - 1) < 0)
+		return -EBADMSG;
 	if (n == 9 && memcmp(text, "push-cert", 9) == 0) {
 		if (r->cert.len > 0)
 			return -EBADMSG;
@@ -260,6 +267,7 @@ take_line(struct git_push *p, const char *text, size_t len)
 	case IN_CERT:
 		return take_cert_line(p, text, len);
 	case IN_OPTIONS:
+		p->has_options = true;
 		return 0;
 	default:
 		return -EBADMSG;

@@ -80,7 +80,7 @@ static int
 prepare_rules(struct inspect *in)
 {
 	size_t n = policy_n_rules(in->policy);
-	bool push = body_git_is_push(in->body.method, in->body.path), git = false;
+	bool push = policy_is_push(in->body.method, in->body.path), git = false;
 
 	in->n_fits = (n + 7) / 8;
 	in->fits = calloc(in->n_fits + 1, 1);
@@ -111,7 +111,7 @@ inspect_new(const struct inspect_request *req, struct inspect **ret_inspect, str
 	if (r == 0 && in->rules)
 		r = prepare_rules(in);
 	if (r == 0 && in->secrets && in->git == NULL &&
-	    body_git_is_push(in->body.method, in->body.path))
+	    policy_is_push(in->body.method, in->body.path))
 		r = git_push_new(true, &in->git);
 	if (r < 0)
 		return err_set(err, -r, "there is no memory to look into a body");
@@ -269,6 +269,8 @@ fits_matcher(struct reading *rd, enum matcher matcher, const struct policy_body 
 		return fits_graphql(rd, rule, every);
 	if (in->n_text == 0)
 		return BODY_MISFITS;
+	if (matcher != MATCH_REGEX && !body_json_is_type(in->body.content_type))
+		return BODY_UNREADABLE;
 	switch (matcher) {
 	case MATCH_JSON:
 		return body_json_fits(root_of(rd), rule, every);
@@ -284,7 +286,10 @@ fits_git(const struct inspect *in, const struct policy_rule *rule, bool every)
 {
 	if (rule->git.push.n == 0)
 		return BODY_FITS;
-	if (in->git == NULL || !in->has_bytes)
+	/* It counts only where the head was taken for that of a push. */
+	if (in->git == NULL)
+		return BODY_UNREADABLE;
+	if (!in->has_bytes)
 		return in->unreadable ? BODY_UNREADABLE : BODY_MISFITS;
 	if (in->git_unreadable || in->unreadable)
 		return BODY_UNREADABLE;

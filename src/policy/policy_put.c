@@ -7,7 +7,7 @@
 #include "base/own.h"
 #include "policy/policy_parts.h"
 
-#define FORMAT 0x706f6c31u              /* changes with what follows it */
+#define FORMAT 0x706f6c32u              /* changes with what follows it */
 
 /* ---- writing ---- */
 
@@ -82,6 +82,7 @@ put_git(struct buf *b, const struct policy_git *git)
 	buf_put_u32(b, git->fetch);
 	buf_put_u32(b, git->force);
 	buf_put_u32(b, git->delete);
+	buf_put_u32(b, git->options);
 	put_list(b, &git->push);
 	put_list(b, &git->repos);
 }
@@ -302,6 +303,7 @@ get_git(struct getting *g, struct policy_git *git)
 	git->fetch = get_bool(g);
 	git->force = get_bool(g);
 	git->delete = get_bool(g);
+	git->options = get_bool(g);
 	git->push = get_list(g);
 	git->repos = get_list(g);
 	g->bad |= !git->present && (git->fetch || git->push.n > 0 || git->repos.n > 0);

@@ -57,7 +57,8 @@ static int
 read_git_member(struct policy_draft *d, const struct node *key,
                 const struct node *node)
 {
-	static const char *const names[] = { "fetch", "push", "force", "delete", "repos", NULL };
+	static const char *const names[] = { "fetch", "push", "force", "delete", "options",
+	                                     "repos", NULL };
 	struct policy_git *git = &d->rule.git;
 
 	if (strcmp(key->text, "fetch") == 0)
@@ -68,6 +69,8 @@ read_git_member(struct policy_draft *d, const struct node *key,
 		return policy_read_bool(d, node, "force", &git->force);
 	if (strcmp(key->text, "delete") == 0)
 		return policy_read_bool(d, node, "delete", &git->delete);
+	if (strcmp(key->text, "options") == 0)
+		return policy_read_bool(d, node, "options", &git->options);
 	if (strcmp(key->text, "repos") == 0)
 		return policy_read_list(d, node, "a repository", fix_repo, &git->repos);
 	return policy_read_unknown(key, names, "in `git`", d->err);
@@ -80,9 +83,10 @@ finish_git(struct policy_draft *d, const struct node *node)
 	struct policy_git *git = &d->rule.git;
 	bool allows = d->rule.verb == POLICY_VERB_ALLOW;
 
-	if ((git->force || git->delete) && git->push.n == 0) {
+	if ((git->force || git->delete || git->options) && git->push.n == 0) {
 		if (allows)
-			return node_err(d->err, node, "`force` and `delete` are about pushing: say `push` too");
+			return node_err(d->err, node, "%s are about pushing: say `push` too",
+			                git->options ? "`options`" : "`force` and `delete`");
 		all_refs(d);
 	}
 	if (!git->fetch && git->push.n == 0)

@@ -92,12 +92,13 @@ struct policy_body {
 /* Git over HTTP.  Fetching, and asking for the refs, is told by the request's head; what
  * is pushed by the body of POST /repository/git-receive-pack.  In a rule that
  *   allows: each ref that is pushed fits one of PUSH; FORCE lets a ref be moved to what
- *     does not descend from it, DELETE lets it be deleted;
- *   refuses or logs: a ref that is pushed fits one of PUSH and, where FORCE or DELETE is
- *     set, it is forced or deleted, as they say. */
+ *     does not descend from it, DELETE lets it be deleted, OPTIONS lets the push carry push
+ *     options, by which servers are told to do more than move refs;
+ *   refuses or logs: a ref that is pushed fits one of PUSH and, where FORCE, DELETE or
+ *     OPTIONS is set, it is forced, deleted, or pushed with options, as they say. */
 struct policy_git {
 	bool present;                   /* the rule matches only requests of git */
-	bool fetch, force, delete;
+	bool fetch, force, delete, options;
 	struct policy_list push;        /* globs of full ref names */
 	struct policy_list repos;       /* globs of "owner/name", without ".git" */
 };
@@ -144,6 +145,10 @@ struct policy_rule {
 /* Whether the body decides whether RULE matches, as far as a body can. */
 bool policy_rule_wants_body(const struct policy_rule *rule);
 const struct policy_rule *policy_rule_at(const struct policy *p, size_t i);
+
+/* Whether a request is POST /repository/git-receive-pack, however its path is spelled: what
+ * the rules take for a push, and what reads its body, must be the same. */
+bool policy_is_push(struct http_text method, struct http_text path);
 
 /* ---- policy_match.c ---- */
 

@@ -110,7 +110,8 @@ add_git(struct line *line, const struct policy_git *git)
 		return;
 	add(line, " git%s", git->fetch ? " fetch" : "");
 	add_list(line, "push", &git->push);
-	add(line, "%s%s", git->force ? " force" : "", git->delete ? " delete" : "");
+	add(line, "%s%s%s", git->force ? " force" : "", git->delete ? " delete" : "",
+	    git->options ? " options" : "");
 	add_list(line, "repos", &git->repos);
 }
 

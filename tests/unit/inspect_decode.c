@@ -174,21 +174,21 @@ TEST(decode_hidden)
 		b[3] = (unsigned char)extras[i].flag;
 		memcpy(b + 10, extras[i].more, more);
 		memcpy(b + 10 + more, a + 10, n - 10);
-		check_broken("gzip", b, n + more, "holds more than its content");
+		check_broken("gzip", b, n + more, "hold more than its content");
 		CHECK_ERR(decode_all("gzip", b, n + more, 1, &out, NULL), EBADMSG);
 		/* in a second member */
 		memmove(b + n, b, n + more);
 		memcpy(b, a, n);
-		check_broken("gzip", b, 2 * n + more, "holds more than its content");
+		check_broken("gzip", b, 2 * n + more, "hold more than its content");
 		CHECK_ERR(decode_all("gzip", b, 2 * n + more, 1, &out, NULL), EBADMSG);
 	}
 	memcpy(a, "\x5a\x2a\x4d\x18\6\0\0\0secret", 14);
-	check_broken("zstd", a, 14, "holds more than its content");
+	check_broken("zstd", a, 14, "hold more than its content");
 	n = ZSTD_compress(a + 14, sizeof(a) - 14, "hello", 5, 3);
-	check_broken("zstd", a, n + 14, "holds more than its content");
+	check_broken("zstd", a, n + 14, "hold more than its content");
 	memcpy(b, a + 14, n);
 	memcpy(b + n, a, 14);
-	check_broken("zstd", b, n + 14, "holds more than its content");
+	check_broken("zstd", b, n + 14, "hold more than its content");
 	memcpy(b + n, "behind it", 9);
 	check_broken("zstd", b, n + 9, "broken");
 }

@@ -391,6 +391,25 @@ TEST(git_paths)
 		CHECK_U64(inspect_at(cases[i].path, p, text, n, NULL), cases[i].push ? 3 : 2);
 }
 
+/* From who loads a policy to who reads bodies by it. */
+TEST(git_options_sent)
+{
+	OWN(policy_freep) struct policy *p = load("git: {push: [refs/heads/a], options: true}");
+	OWN(policy_freep) struct policy *without = load("git: {push: [refs/heads/a]}");
+	OWN(policy_freep) struct policy *q = NULL;
+	const char *const lines[] = { ZERO " " ONE " refs/heads/a|push-options", "", "o", "", NULL };
+	struct buf b;
+	char text[512];
+	size_t n = put_lines(text, sizeof(text), lines);
+
+	buf_init(&b, 1 << 16);
+	policy_put(&b, p);
+	CHECK_OK(policy_get(&b, &q, NULL));
+	buf_free(&b);
+	CHECK_U64(inspect_push(q, text, n, NULL), 3);
+	CHECK_U64(inspect_push(without, text, n, NULL), 2);
+}
+
 /* The request as a whole: its head by the policy, its body by the inspector. */
 TEST(git_deny_agrees)
 {
@@ -408,8 +427,17 @@ TEST(git_deny_agrees)
 	CHECK_OK(policy_load_text("test.yaml", yaml, strlen(yaml), &p, NULL, NULL));
 	for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
 		unsigned char fits = (unsigned char)inspect_at(paths[i], p, text, n, NULL);
+		struct http_head head = { .method = { "POST", 4 }, .host = { "h.example", 9 },
+		                          .path = { paths[i], strlen(paths[i]) }, .port = 443,
+		                          .scheme = HTTP_TLS, .length = n };
+		struct policy_request req = { .protocol = POLICY_HTTP, .head = &head,
+		                              .host = "h.example", .port = 443, .body_fits = &fits,
+		                              .n_body_fits = 1 };
+		struct policy_decision decision;
+		struct policy_logged logged;
 
-		CHECK_U64(fits & 1, 1);
+		policy_decide(p, &req, &decision, &logged);
+		CHECK(decision.verdict == POLICY_DENY && decision.rule == 0);
 	}
 }
 

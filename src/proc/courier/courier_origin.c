@@ -19,9 +19,16 @@ bucket_of(const struct exchange *ex)
 }
 
 static bool
+is_h2_unasked(const struct exchange *ex)
+{
+	return ex->scheme == HTTP_PLAIN && ex->version == 20;
+}
+
+static bool
 is_for(const struct origin *o, const struct exchange *ex)
 {
 	return o->port == ex->port && o->scheme == ex->scheme && o->h1_only == ex->is_upgrade &&
+	       o->h2_unasked == is_h2_unasked(ex) &&
 	       o->may_use_private == ex->decision.may_use_private && strcmp(o->host, ex->host) == 0;
 }
 
@@ -75,7 +82,9 @@ origin_find(const struct exchange *ex)
 	o->scheme = ex->scheme;
 	o->may_use_private = ex->decision.may_use_private;
 	o->h1_only = ex->is_upgrade;
-	o->speaks = o->scheme == HTTP_PLAIN || o->h1_only ? SPEAKS_H1 : SPEAKS_UNKNOWN;
+	o->h2_unasked = is_h2_unasked(ex);
+	o->speaks = o->h2_unasked ? SPEAKS_H2 :
+	            o->scheme == HTTP_PLAIN || o->h1_only ? SPEAKS_H1 : SPEAKS_UNKNOWN;
 	o->waiting_end = &o->waiting;
 	o->next = *bucket;
 	*bucket = o;

@@ -168,7 +168,8 @@ open_upstream(struct origin *o)
 	up->host = o->host;
 	up->h1_only = o->h1_only;
 	up->proxy = proxies_for(&c->proxies, o->scheme, o->host, o->port);
-	up->is_absolute = up->proxy != NULL && o->scheme == HTTP_PLAIN && !o->h1_only;
+	up->is_absolute = up->proxy != NULL && o->scheme == HTTP_PLAIN && !o->h1_only &&
+	                  !o->h2_unasked;
 	list_add(&o->upstreams, up);
 	o->n_upstreams++;
 	o->n_connecting++;
@@ -397,7 +398,7 @@ pool_ready(struct upstream *up)
 	}
 	o->n_connecting--;
 	up->kind = &upstream_h1;
-	if (up->conn.ssl != NULL && tls_chose_h2(up->conn.ssl))
+	if (o->h2_unasked || (up->conn.ssl != NULL && tls_chose_h2(up->conn.ssl)))
 		up->kind = &upstream_h2;
 	o->speaks = up->kind == &upstream_h2 ? SPEAKS_H2 : SPEAKS_H1;
 	if (up->kind == &upstream_h2) {

@@ -1,0 +1,13 @@
+/* policy_push.c - whether a request pushes, for who reads its body: as the rules see it. */
+#include "policy/policy_parts.h"
+
+bool
+policy_is_push(struct http_text method, struct http_text path)
+{
+	struct http_head head = { .method = method, .path = path };
+	struct policy_decoded decoded;
+	struct policy_facts facts;
+
+	policy_facts_init(&facts, &head, policy_wants_decoded(&head) ? &decoded : NULL);
+	return facts.git == POLICY_GIT_PUSH;
+}
