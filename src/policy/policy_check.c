@@ -263,7 +263,8 @@ git_covers(const struct policy_rule *a, const struct policy_rule *b)
 	if (!y->present || (y->fetch && !x->fetch))
 		return false;
 	if (y->push.n > 0 && (a->verb != b->verb || x->push.n == 0 || x->force != y->force ||
-	    x->delete != y->delete || !globs_cover(&x->push, &y->push, '/')))
+	    x->delete != y->delete || x->options != y->options ||
+	    !globs_cover(&x->push, &y->push, '/')))
 		return false;
 	return globs_cover(&x->repos, &y->repos, '/');
 }

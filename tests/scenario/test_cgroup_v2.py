@@ -5,6 +5,7 @@ processes run into the limits.  Nothing may be left in the cgroup tree afterward
 """
 import os
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,12 @@ STRIKES = {"cgroup_memory_strikes", "cgroup_pids_strikes", "cgroup_cpus_strikes"
            "cgroup_io_strikes"}
 
 
+def libraries(program):
+    """{path: file} of what a program needs to be run."""
+    said = subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout
+    return {path.lstrip("/"): path for path in re.findall(r"(/\S+) \(0x", said)}
+
+
 def boot(tmp_path_factory, script, files, modules=()):
     """What was printed in each place."""
     out = vm.run(tmp_path_factory.mktemp("vm"), SETUP + script, files, modules, disk=64)
@@ -87,7 +94,8 @@ def places(tmp_path_factory):
     unit = BUILD / "tests" / "unit"
     if b"__asan_init" in unit.read_bytes():
         pytest.skip("the sanitizers' programs are not static")
-    return boot(tmp_path_factory, UNIT_PLACES, {"unit": unit, "cloister-unit": unit})
+    return boot(tmp_path_factory, UNIT_PLACES,
+                {"unit": unit, "cloister-unit": unit, **libraries(unit)})
 
 
 def results(text):

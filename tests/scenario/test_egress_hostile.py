@@ -117,7 +117,7 @@ DESYNC = {
     "backslash": b"GET /x\\..\\MARK HTTP/1.1\r\n" + H + b"\r\n",
     "fragment": b"GET /MARK#x HTTP/1.1\r\n" + H + b"\r\n",
     "connect-inside": b"CONNECT evil.test:443 HTTP/1.1\r\nHost: evil.test:443\r\n\r\nGET /MARK HTTP/1.1\r\n" + H + b"\r\n",
-    "trace": b"TRACE /MARK HTTP/1.1\r\n" + H + b"\r\n",
+    "trace": b"TRACE /MARK HTTP/1.1\r\n" + H + b"Connection: close\r\n\r\n",
 }
 # Those that may be answered: the request is refused or passed on as one clear thing.
 HARMLESS = {"trace"}

@@ -216,6 +216,8 @@ TEST(policy_load_takes)
 		"- {allow: x.y, body: {regex: a}}\n- deny: x.y",
 		"- {allow: x.y, git: fetch}\n- {allow: x.y, git: {push: '**'}}",
 		"- {allow: x.y, git: {push: refs/heads/a}}\n- {ask: x.y, git: {push: '**'}}",
+		"- {deny: x.y, git: {options: true}}\n- {deny: x.y, git: {push: '**'}}",
+		"- {allow: x.y, git: {push: '**'}}\n- {allow: x.y, git: {push: '**', options: true}}",
 		"- log: x.y\n- allow: x.y",
 		"- allow: x.y:443\n- allow: x.y",
 		"- {allow: x.y:443, protocol: tcp}\n- allow: x.y",

@@ -16,7 +16,7 @@ static const char rules[] =
 	"   body: {max: 5M, regex: ['a+', 'b'], json: {/m: [x*, 1.5, true, null, absent], '': y}},\n"
 	"   secrets: allow, private: true, reason: why}\n"
 	"- {deny: [10.0.0.0/8, 'fd00::/8'], query: ['', 'a=**']}\n"
-	"- {ask: g.x, git: {fetch: true, push: [refs/heads/*], force: true, delete: true,\n"
+	"- {ask: g.x, git: {fetch: true, push: [refs/heads/*], force: true, delete: true, options: true,\n"
 	"   repos: [o/*]}}\n"
 	"- {allow: g.x, grpc: {service: p.S, methods: [Get*]}}\n"
 	"- {allow: q.x, body: {graphql: {operations: [query, subscription], names: ['', x*]}}}\n"
