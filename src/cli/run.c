@@ -160,7 +160,12 @@ take_option(void *arg, const struct cli_option *option, const char *value, struc
 	case OPT_ROOTFS:    return set_rootfs(run, value, err);
 	case OPT_NAME:      return set_name(run, value, err);
 	case OPT_PROFILE:   return set_profile(run, value, err);
-	case OPT_POLICY:    run->policy_file = value; return 0;
+	case OPT_POLICY:
+		if (run->policy_file != NULL)
+			return err_set(err, EINVAL, "one policy at a time: '%s' can `include` '%s'",
+			               run->policy_file, value);
+		run->policy_file = value;
+		return 0;
 	case OPT_ALLOW:     return run_add_allow(run, value, err);
 	case OPT_NO_POLICY: run->no_policy = true; return 0;
 	case OPT_CA:        return run_add_ca(run, value, err);

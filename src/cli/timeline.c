@@ -17,9 +17,9 @@ open_file(const struct timeline *t, const char *name)
 	return openat(t->dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 }
 
-/* The entry with the file that was written last. */
+/* The entry with the file that was written last, of those called NAME or (NULL) of all. */
 static int
-find_newest(int state, struct cell_entry *ret_entry, struct err *err)
+find_newest(int state, const char *name, struct cell_entry *ret_entry, struct err *err)
 {
 	OWN(freep) struct cell_entry *entries = NULL;
 	struct timespec newest = {0};
@@ -34,6 +34,8 @@ find_newest(int state, struct cell_entry *ret_entry, struct err *err)
 		char path[CELL_ENTRY_MAX + sizeof(CELL_EVENTS) + 1];
 		struct stat st;
 
+		if (name != NULL && strcmp(entries[i].name, name) != 0)
+			continue;
 		snprintf(path, sizeof(path), "%s/" CELL_EVENTS, entries[i].dir);
 		if (fstatat(state, path, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode))
 			continue;
@@ -77,12 +79,15 @@ timeline_open(const char *word, struct timeline *ret_timeline, struct err *err)
 
 	t.state = cell_state_open(false, NULL);
 	if (word == NULL)
-		r = find_newest(t.state, &t.entry, err);
+		r = find_newest(t.state, NULL, &t.entry, err);
 	else if (t.state >= 0)
 		r = cell_find(t.state, false, word, &t.entry, err);
 	else
 		r = err_set(err, ENOENT, "there is no cell '%s': see `cloister ps -a`", word);
 	if (r == -ENOENT && word != NULL && find_running(word, &t.entry))
+		r = 0;
+	/* A name that was used again means the one who has it now. */
+	if (r == -ENOTUNIQ && find_newest(t.state, word, &t.entry, NULL) == 0)
 		r = 0;
 	if (r < 0)
 		return r;

@@ -50,6 +50,13 @@ def test_the_newest_is_meant(operator, record):
     assert numbers(operator, "bbbb") == [2]
 
 
+def test_a_name_used_again_means_the_newest(operator, record):
+    for i, cell in enumerate(("aaaa1111", "bbbb2222")):
+        entry = record({**EVENT, "n": i + 1}, cell=cell, name="out")
+        os.utime(entry / "events.jsonl", (1000 + i, 1000 + i))
+    assert numbers(operator, "out") == [2]
+
+
 def test_hostile_lines(operator, record):
     steer = {**EVENT, "host": "\x1b[2J\u202e\x9b", "path": "/\x1b]0;x\x07", "method": "\x1b[31m",
              "why": "rule", "rule": "\x1b[1m", "rule_text": "\x1b[1m", "reason": "a\x1b[1mb\nc",
