@@ -18,10 +18,11 @@ bucket_of(const struct exchange *ex)
 	return (hash ^ hash >> 12) % POOL_BUCKETS;
 }
 
+/* gRPC is nothing without HTTP/2; other requests are served by old servers too. */
 static bool
 is_h2_unasked(const struct exchange *ex)
 {
-	return ex->scheme == HTTP_PLAIN && ex->version == 20;
+	return ex->scheme == HTTP_PLAIN && ex->version == 20 && ex->is_grpc;
 }
 
 static bool

@@ -15,7 +15,7 @@ struct origin {
 	uint16_t port;
 	enum http_scheme scheme;
 	bool may_use_private, h1_only;
-	bool h2_unasked;                /* plain: the agent began with HTTP/2, so it knows */
+	bool h2_unasked;                /* plain, and needs HTTP/2: no asking which */
 	enum speaks speaks;
 	struct upstream *upstreams, *idle;
 	size_t n_upstreams, n_connecting;
