@@ -228,14 +228,6 @@ is_packed(const struct http_head *head)
 	return coding.len > 0 && !http_text_is_nocase(coding, "identity");
 }
 
-static bool
-is_grpc(const struct http_head *head)
-{
-	struct http_text type = http_head_get(head, "content-type");
-
-	return type.len >= 16 && strncasecmp(type.at, "application/grpc", 16) == 0;
-}
-
 bool
 exchange_prepare_body(struct exchange *ex, const struct http_head *head)
 {
@@ -249,7 +241,7 @@ exchange_prepare_body(struct exchange *ex, const struct http_head *head)
 		if (ex->scans)
 			ex->scan = (struct secrets_scan){0};
 		/* Messages of both sides take turns in gRPC: none of it can wait. */
-		ex->holds_back = ex->scans && !learn && !is_grpc(head);
+		ex->holds_back = ex->scans && !learn && !ex->is_grpc;
 		return true;
 	}
 	if (ex->length != HTTP_LENGTH_UNKNOWN && ex->length > d->held_max) {

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/err.h"
 #include "proc/courier/courier.h"
@@ -76,6 +77,14 @@ take_route(struct courier *c, uint32_t id, struct buf *body)
 	return 0;
 }
 
+static bool
+is_grpc(const struct http_head *head)
+{
+	struct http_text type = http_head_get(head, "content-type");
+
+	return type.len >= 16 && strncasecmp(type.at, "application/grpc", 16) == 0;
+}
+
 static int
 take_head(struct exchange *ex, uint32_t flags)
 {
@@ -100,6 +109,7 @@ take_head(struct exchange *ex, uint32_t flags)
 	ex->has_body = (flags & EGRESS_HAS_BODY) != 0;
 	ex->is_head = http_text_is(head->method, "HEAD");
 	ex->is_upgrade = head->upgrade.len > 0;
+	ex->is_grpc = is_grpc(head);
 	ex->expects = http_head_get(head, "expect").len > 0;
 	if (flags > EGRESS_HAS_BODY || ex->has_body != (head->length != 0) ||
 	    (ex->has_body && ex->is_upgrade))
