@@ -24,6 +24,14 @@ tree_is_dots(const char *name)
 	return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
 }
 
+bool
+tree_is_beneath(const char *path, const char *folder)
+{
+	size_t len = strlen(folder);
+
+	return strncmp(path, folder, len) == 0 && (path[len] == '/' || path[len] == '\0');
+}
+
 int
 tree_open_dir(int dir, const char *name)
 {

@@ -6,6 +6,8 @@
 struct err;
 
 bool tree_is_dots(const char *name);            /* "." or ".." */
+/* Whether PATH is FOLDER or beneath it, by their words: both absolute and without dots. */
+bool tree_is_beneath(const char *path, const char *folder);
 
 /* Open the folder NAME beneath DIR, with no link on the way and no mount crossed: a
  * descriptor or -errno; -EXDEV behind a mount. */

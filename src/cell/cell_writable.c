@@ -8,21 +8,14 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/own.h"
+#include "base/tree.h"
 #include "cell/cell_dirs.h"
-
-static bool
-is_beneath(const char *path, const char *folder)
-{
-	size_t len = strlen(folder);
-
-	return strncmp(path, folder, len) == 0 && (path[len] == '/' || path[len] == '\0');
-}
 
 static bool
 lists(const char *text, size_t len, const char *path)
 {
 	for (const char *at = text; at < text + len; at += strlen(at) + 1)
-		if (is_beneath(path, at))
+		if (tree_is_beneath(path, at))
 			return true;
 	return false;
 }

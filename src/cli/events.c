@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/num.h"
@@ -41,22 +40,6 @@ take_option(void *arg, const struct cli_option *option, const char *value, struc
 	return 0;
 }
 
-/* "2026-11-15T12:03:01.250Z" as the clock on the wall here. */
-static void
-print_time(const char *text)
-{
-	struct tm utc = {0}, here;
-	char shown[16] = "-";
-	time_t t;
-
-	if (strptime(text, "%Y-%m-%dT%H:%M:%S", &utc) != NULL) {
-		t = timegm(&utc);
-		if (localtime_r(&t, &here) != NULL)
-			strftime(shown, sizeof(shown), "%H:%M:%S", &here);
-	}
-	printf("%-8s", shown);
-}
-
 static void
 print_verdict(const struct events *ev, const struct timeline_event *e)
 {
@@ -78,7 +61,7 @@ static void
 print_line(const struct events *ev, const struct timeline_event *e)
 {
 	char status[8] = "-", sent[NUM_TEXT_MAX] = "-", received[NUM_TEXT_MAX] = "-";
-	char took[NUM_TEXT_MAX] = "-";
+	char took[NUM_TEXT_MAX] = "-", time[TIMELINE_TIME_MAX];
 
 	if (e->status != 0)
 		snprintf(status, sizeof(status), "%u", e->status);
@@ -88,8 +71,7 @@ print_line(const struct events *ev, const struct timeline_event *e)
 		num_format_duration(took, e->ms);
 	}
 	printf("%5llu ", (unsigned long long)e->n);
-	print_time(e->time);
-	putchar(' ');
+	printf("%-8s ", timeline_format_time(time, e->time, "%H:%M:%S") ? time : "-");
 	print_verdict(ev, e);
 	printf(" %6s %7s %8s %7s  ", status, sent, received, took);
 	timeline_print_what(stdout, e);

@@ -11,19 +11,12 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/own.h"
+#include "base/tree.h"
 #include "cli/run.h"
 #include "workspace/worktree.h"
 
 /* Beneath these the cell has something of its own that a grant would break. */
 static const char *const kept[] = { "/proc", "/sys", "/dev" };
-
-static bool
-is_beneath(const char *path, const char *folder)
-{
-	size_t len = strlen(folder);
-
-	return strncmp(path, folder, len) == 0 && (path[len] == '/' || path[len] == '\0');
-}
 
 static int
 check_cell_path(const char *path, struct err *err)
@@ -40,7 +33,7 @@ check_cell_path(const char *path, struct err *err)
 			               path);
 	}
 	for (size_t i = 0; i < ARRAY_LEN(kept); i++)
-		if (is_beneath(path, kept[i]))
+		if (tree_is_beneath(path, kept[i]))
 			return err_set(err, EINVAL, "'%s' cannot be granted: %s is the cell's own", path,
 			               kept[i]);
 	return 0;
@@ -115,7 +108,7 @@ add_git_folder(struct run *run, const char *workspace, enum cell_access access,
 	int r;
 
 	r = worktree_find_common(workspace, &common, err);
-	if (r < 0 || common == NULL || is_beneath(common, workspace))
+	if (r < 0 || common == NULL || tree_is_beneath(common, workspace))
 		return r;
 	r = add_grant(run, common, NULL, access, &grant, err);
 	if (r < 0)

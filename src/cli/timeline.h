@@ -57,6 +57,11 @@ int timeline_next(struct timeline *t, struct timeline_event *ret_event, struct e
  * all there will be. */
 bool timeline_is_live(const struct timeline *t);
 
+#define TIMELINE_TIME_MAX 64
+/* "2026-11-15T12:03:01.250Z" as the clock on the wall here, by strftime's FORMAT; false if
+ * it is no time. */
+bool timeline_format_time(char ret_text[TIMELINE_TIME_MAX], const char *time,
+                          const char *format) __attribute__((format(strftime, 3, 0)));
 /* What the cell is called: its name, or its id. */
 const char *timeline_cell(const struct timeline *t);
 #endif

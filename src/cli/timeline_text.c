@@ -1,5 +1,6 @@
 /* timeline_text.c - an event in the words of people. */
 #include <string.h>
+#include <time.h>
 
 #include "base/own.h"
 #include "base/text.h"
@@ -9,6 +10,19 @@ static void
 put(FILE *out, const char *text)
 {
 	text_print_safe(out, text, strlen(text), false);
+}
+
+bool
+timeline_format_time(char ret_text[TIMELINE_TIME_MAX], const char *time, const char *format)
+{
+	struct tm utc = {0}, here;
+	time_t t;
+
+	if (strptime(time, "%Y-%m-%dT%H:%M:%S", &utc) == NULL)
+		return false;
+	t = timegm(&utc);
+	return localtime_r(&t, &here) != NULL &&
+	       strftime(ret_text, TIMELINE_TIME_MAX, format, &here) > 0;
 }
 
 bool

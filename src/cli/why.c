@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/num.h"
 #include "base/own.h"
@@ -57,21 +56,6 @@ static void
 put(const char *text)
 {
 	text_print_safe(stdout, text, strlen(text), false);
-}
-
-static void
-print_time(const char *text)
-{
-	struct tm utc = {0}, here;
-	char shown[64] = "";
-	time_t t;
-
-	if (strptime(text, "%Y-%m-%dT%H:%M:%S", &utc) == NULL)
-		return;
-	t = timegm(&utc);
-	if (localtime_r(&t, &here) != NULL)
-		strftime(shown, sizeof(shown), ", %Y-%m-%d %H:%M:%S", &here);
-	fputs(shown, stdout);
 }
 
 /* One that was given on the command line has no place in a file. */
@@ -136,10 +120,12 @@ static void
 explain(const struct timeline *t, const struct timeline_event *e)
 {
 	const struct cause *cause = find_cause(e->why);
+	char time[TIMELINE_TIME_MAX];
 
 	fputs(timeline_is_refusal(e) ? "Refused" : e->why[0] != '\0' ? "Failed" : "Allowed", stdout);
 	printf(" in cell %s (event %llu", timeline_cell(t), (unsigned long long)e->n);
-	print_time(e->time);
+	if (timeline_format_time(time, e->time, ", %Y-%m-%d %H:%M:%S"))
+		fputs(time, stdout);
 	fputs("):\n\n    ", stdout);
 	timeline_print_what(stdout, e);
 	fputs("\n\n", stdout);

@@ -22,16 +22,6 @@ http_is_digit(char c)
 	return c >= '0' && c <= '9';
 }
 
-/* The value of a hex digit, or -1. */
-static inline int
-http_hex_value(char c)
-{
-	if (http_is_digit(c))
-		return c - '0';
-	c = (char)(c | 0x20);
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 static inline char
 http_lower(char c)
 {

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/num.h"
 #include "http/http_parts.h"
 
 /* What a byte of a request target is. */
@@ -34,8 +35,8 @@ escaped_byte(const char *at, const char *end)
 
 	if (end - at < 3)
 		return -1;
-	high = http_hex_value(at[1]);
-	low = http_hex_value(at[2]);
+	high = num_hex_digit(at[1]);
+	low = num_hex_digit(at[2]);
 	return high < 0 || low < 0 ? -1 : high << 4 | low;
 }
 

@@ -1,6 +1,7 @@
 /* body_graphql.c - the operations in a GraphQL request.
  *
  * The document is not parsed but read: what its definitions are, and where they end. */
+#include "base/num.h"
 #include "inspect/body.h"
 
 #include <errno.h>
@@ -250,15 +251,6 @@ read_json(const json_t *root, struct body_operations *ops)
 	return n > 0 ? 0 : -EBADMSG;
 }
 
-static int
-hex(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c = (char)(c | 0x20);
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* Decodes in place; returns the new length. */
 static size_t
 form_decode(char *text, size_t len)
@@ -266,8 +258,9 @@ form_decode(char *text, size_t len)
 	size_t n = 0;
 
 	for (size_t i = 0; i < len; i++) {
-		if (text[i] == '%' && len - i > 2 && hex(text[i + 1]) >= 0 && hex(text[i + 2]) >= 0) {
-			text[n++] = (char)(hex(text[i + 1]) << 4 | hex(text[i + 2]));
+		if (text[i] == '%' && len - i > 2 && num_hex_digit(text[i + 1]) >= 0 &&
+		    num_hex_digit(text[i + 2]) >= 0) {
+			text[n++] = (char)(num_hex_digit(text[i + 1]) << 4 | num_hex_digit(text[i + 2]));
 			i += 2;
 		} else {
 			text[n++] = text[i] == '+' ? ' ' : text[i];

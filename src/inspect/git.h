@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/num.h"
 #include "inspect/body.h"
 
 #define GIT_LINE_MAX 65520              /* of a pkt-line, its length included */
@@ -21,6 +22,13 @@
 #define GIT_INFLATED_MAX (UINT64_C(1) << 30)    /* of all objects together */
 
 #define GIT_ID_MAX 32                   /* bytes: SHA-256 */
+
+/* The value of a digit of an id as git writes it, in lower case; or -1. */
+static inline int
+git_id_digit(unsigned char c)
+{
+	return c >= 'A' && c <= 'F' ? -1 : num_hex_digit((char)c);
+}
 
 /* ---- commits: git_commits.c ---- */
 

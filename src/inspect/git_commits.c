@@ -161,17 +161,11 @@ git_commits_add(struct git_commits *c, uint64_t offset, unsigned char *content, 
 
 /* ---- descending ---- */
 
-static int
-hex(unsigned char c)
-{
-	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 static bool
 read_id(const unsigned char *text, size_t n_id, unsigned char id[GIT_ID_MAX])
 {
 	for (size_t i = 0; i < n_id; i++) {
-		int high = hex(text[2 * i]), low = hex(text[2 * i + 1]);
+		int high = git_id_digit(text[2 * i]), low = git_id_digit(text[2 * i + 1]);
 
 		if (high < 0 || low < 0)
 			return false;

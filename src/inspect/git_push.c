@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/num.h"
 #include "base/own.h"
 
 enum state { IN_COMMANDS, IN_CERT, IN_OPTIONS, IN_PACK, IN_NOTHING };
@@ -63,12 +64,6 @@ git_push_freep(struct git_push **p)
 
 /* ---- commands ---- */
 
-static int
-hex(unsigned char c)
-{
-	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* How many hex digits TEXT begins with, decoded into ID. */
 static size_t
 read_id(const char *text, size_t len, unsigned char id[GIT_ID_MAX])
@@ -76,8 +71,8 @@ read_id(const char *text, size_t len, unsigned char id[GIT_ID_MAX])
 	size_t n = 0;
 
 	memset(id, 0, GIT_ID_MAX);
-	while (n < len && n < 2 * GIT_ID_MAX && hex((unsigned char)text[n]) >= 0) {
-		id[n / 2] = (unsigned char)(id[n / 2] << 4 | hex((unsigned char)text[n]));
+	while (n < len && n < 2 * GIT_ID_MAX && git_id_digit((unsigned char)text[n]) >= 0) {
+		id[n / 2] = (unsigned char)(id[n / 2] << 4 | git_id_digit((unsigned char)text[n]));
 		n++;
 	}
 	return n;
@@ -281,8 +276,7 @@ line_length(const unsigned char *line)
 	int n = 0;
 
 	for (size_t i = 0; i < 4; i++) {
-		unsigned char c = line[i];
-		int digit = c >= 'A' && c <= 'F' ? c - 'A' + 10 : hex(c);
+		int digit = num_hex_digit((char)line[i]);
 
 		if (digit < 0)
 			return -EBADMSG;

@@ -4,6 +4,7 @@
  * in base64, and escapes (%67, \u0067).  A table of pairs of bytes tells, two bytes at a
  * time, where no mark can be, at gigabytes a second; what is left is compared, and
  * then matched as a whole. */
+#include "base/num.h"
 #include "inspect/inspect.h"
 
 #include <endian.h>
@@ -30,18 +31,9 @@ struct scan {
 static const char *find_marks(struct scan *scan, size_t from, size_t to);
 
 static int
-hex_value(unsigned char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c |= 0x20;
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-static int
 hex_pair(const unsigned char *p)
 {
-	int high = hex_value(p[0]), low = hex_value(p[1]);
+	int high = num_hex_digit((char)p[0]), low = num_hex_digit((char)p[1]);
 
 	return high < 0 || low < 0 ? -1 : high << 4 | low;
 }

@@ -1,16 +1,10 @@
 /* policy_head.c - whether a rule matches what the head of a request says. */
 #include <string.h>
 
+#include "base/num.h"
 #include "policy/policy_parts.h"
 
 /* ---- the request ---- */
-
-static int
-hex(char c)
-{
-	return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 :
-	       c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
 
 static char
 lower_case(char c)
@@ -27,9 +21,9 @@ decode(const char *text, size_t len, enum decoding how, char *out)
 	size_t n = 0;
 
 	for (size_t i = 0; i < len; i++) {
-		bool escape = text[i] == '%' && len - i > 2 && hex(text[i + 1]) >= 0 &&
-		              hex(text[i + 2]) >= 0;
-		char c = escape ? (char)(hex(text[i + 1]) * 16 + hex(text[i + 2])) : text[i];
+		bool escape = text[i] == '%' && len - i > 2 && num_hex_digit(text[i + 1]) >= 0 &&
+		              num_hex_digit(text[i + 2]) >= 0;
+		char c = escape ? (char)(num_hex_digit(text[i + 1]) * 16 + num_hex_digit(text[i + 2])) : text[i];
 
 		if (escape && !(c == '/' && how == DECODE_PATH_BUT_SLASH)) {
 			out[n++] = c;

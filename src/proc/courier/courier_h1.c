@@ -328,14 +328,6 @@ h1_resume(struct upstream *up, struct exchange *ex)
 	h1_readable(up);
 }
 
-static void
-h1_cancel(struct upstream *up, struct exchange *ex)
-{
-	(void)ex;
-	up->exchange = NULL;
-	upstream_drop(up, true);
-}
-
 /* A connection that was kept may have been closed by the server just when the request was
  * sent.  Nothing was answered; if nothing is lost by it, another one is tried. */
 static void
@@ -364,6 +356,6 @@ h1_rest(struct upstream *up)
 
 const struct upstream_kind upstream_h1 = {
 	.start = h1_start, .send = h1_send, .more = h1_more, .resume = h1_resume,
-	.cancel = h1_cancel, .readable = h1_readable, .writable = h1_writable,
+	.cancel = upstream_cancel, .readable = h1_readable, .writable = h1_writable,
 	.broken = h1_broken, .rest = h1_rest, .free = h1_rest,
 };

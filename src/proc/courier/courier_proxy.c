@@ -1,4 +1,5 @@
 /* courier_proxy.c - see courier_proxy.h. */
+#include "base/num.h"
 #include "proc/courier/courier_proxy.h"
 
 #include <ctype.h>
@@ -13,15 +14,6 @@
 
 #define PROXY_PORT 80                   /* where the variable names none */
 
-static int
-hex(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c = (char)tolower((unsigned char)c);
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* The login with its escapes undone, as Basic authorization. */
 static const char *
 write_authorization(struct http_text login, struct proxy *p)
@@ -32,9 +24,9 @@ write_authorization(struct http_text login, struct proxy *p)
 	for (size_t i = 0; i < login.len; i++) {
 		if (n >= sizeof(plain) - 1)
 			return "its name and password are too long";
-		if (login.at[i] == '%' && i + 2 < login.len && hex(login.at[i + 1]) >= 0 &&
-		    hex(login.at[i + 2]) >= 0) {
-			plain[n++] = (char)(hex(login.at[i + 1]) << 4 | hex(login.at[i + 2]));
+		if (login.at[i] == '%' && i + 2 < login.len && num_hex_digit(login.at[i + 1]) >= 0 &&
+		    num_hex_digit(login.at[i + 2]) >= 0) {
+			plain[n++] = (char)(num_hex_digit(login.at[i + 1]) << 4 | num_hex_digit(login.at[i + 2]));
 			i += 2;
 		} else {
 			plain[n++] = login.at[i];

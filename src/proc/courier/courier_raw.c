@@ -114,14 +114,6 @@ raw_resume(struct upstream *up, struct exchange *ex)
 }
 
 static void
-raw_cancel(struct upstream *up, struct exchange *ex)
-{
-	(void)ex;
-	up->exchange = NULL;
-	upstream_drop(up, true);
-}
-
-static void
 raw_broken(struct upstream *up, const struct courier_failure *failure)
 {
 	struct exchange *ex = TAKE(up->exchange);
@@ -140,6 +132,6 @@ raw_free(struct upstream *up)
 
 const struct upstream_kind upstream_raw = {
 	.start = raw_start, .send = raw_send, .more = raw_more, .resume = raw_resume,
-	.cancel = raw_cancel, .readable = raw_readable, .writable = raw_writable,
+	.cancel = upstream_cancel, .readable = raw_readable, .writable = raw_writable,
 	.broken = raw_broken, .free = raw_free,
 };

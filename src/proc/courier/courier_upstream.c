@@ -52,6 +52,14 @@ upstream_drop(struct upstream *up, bool abrupt)
 }
 
 void
+upstream_cancel(struct upstream *up, struct exchange *ex)
+{
+	(void)ex;
+	up->exchange = NULL;
+	upstream_drop(up, true);
+}
+
+void
 upstream_fail(struct upstream *up, const struct courier_failure *failure)
 {
 	enum upstream_step step = up->step;

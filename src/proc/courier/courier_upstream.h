@@ -92,6 +92,8 @@ struct upstream {
 void upstream_start(struct upstream *up);
 /* Nothing is owed to anybody any more; freed when the round ends. */
 void upstream_drop(struct upstream *up, bool abrupt);
+/* Of a kind whose connection serves one exchange at a time, when that wants no more. */
+void upstream_cancel(struct upstream *up, struct exchange *ex);
 /* The same, and whoever is on it is told. */
 void upstream_fail(struct upstream *up, const struct courier_failure *failure);
 void upstream_late(struct upstream *up);

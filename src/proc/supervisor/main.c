@@ -22,6 +22,7 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/own.h"
+#include "base/tree.h"
 #include "boundary/namespace/filter.h"
 #include "boundary/namespace/landlock.h"
 #include "ipc/init_channel.h"
@@ -246,12 +247,10 @@ path_of(int folder)
 static int
 check_grants(const struct supervisor *sv, const char *own, struct err *err)
 {
-	size_t len = own == NULL ? 0 : strlen(own);
-
 	for (size_t i = 0; own != NULL && i < sv->spec.n_grants; i++) {
 		const char *host = sv->spec.grants[i].host;
 
-		if (strncmp(host, own, len) == 0 && (host[len] == '/' || host[len] == '\0'))
+		if (tree_is_beneath(host, own))
 			return err_set(err, EPERM, "'%s' cannot be granted: cloister keeps its cells' "
 			               "records there", host);
 	}
