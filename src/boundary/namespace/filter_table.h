@@ -476,9 +476,7 @@ static const struct filter_row filter_egress[] = {
 
 /* It takes connections and asks where they were going; it makes none.  The table of
  * names is mapped before. */
-#define ORIGINAL_DST 80                 /* of both netfilters' headers */
 static const struct filter_case filter_gate_getsockopt[] = {
-	{ ALLOW, { IS(1, IPPROTO_IP, IPPROTO_IPV6), IS(2, ORIGINAL_DST) } },
 	{ ALLOW, { IS(1, SOL_SOCKET), IS(2, SO_ERROR) } },
 	{ KILL,  { END } },
 };

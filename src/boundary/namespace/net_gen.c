@@ -27,9 +27,14 @@
 
 #define LOOPBACK 1                      /* its interface number */
 #define TABLE "cloister"
-#define NAT_CHAIN "capture"
+#define UNTRACKED_CHAIN "untracked"
+#define CAPTURE_CHAIN "capture"
+#define NAT_CHAIN "names"
 #define FILTER_CHAIN "reject"
 #define DNS_PORT 53
+#define TCP_FLAGS 13                    /* where they are in its head */
+#define TCP_SYN 0x02
+#define TCP_SYN_ACK 0x12
 #define PART_MAX 16384
 
 static const struct family {
@@ -209,10 +214,24 @@ address_is(const struct family *f, unsigned offset, const char *text)
 
 /* A prefix of whole bytes needs no mask: fewer bytes are compared. */
 static void
-goes_to_loopback(const struct family *f)
+loopback_is(const struct family *f, enum nft_cmp_ops op)
 {
 	load_payload(NFT_PAYLOAD_NETWORK_HEADER, f->to, f->loopback_bits / 8);
-	compare(NFT_CMP_EQ, address(f, f->loopback), f->loopback_bits / 8);
+	compare(op, address(f, f->loopback), f->loopback_bits / 8);
+}
+
+static void
+goes_to_loopback(const struct family *f)
+{
+	loopback_is(f, NFT_CMP_EQ);
+}
+
+static void
+leaves_the_cell(const struct family *f)
+{
+	loopback_is(f, NFT_CMP_NEQ);
+	load_payload(NFT_PAYLOAD_NETWORK_HEADER, f->to, f->size);
+	compare(NFT_CMP_NEQ, address(f, f->cell), f->size);
 }
 
 static void
@@ -236,6 +255,23 @@ goes_to_port(uint16_t port)
 }
 
 static void
+opens_connection(void)
+{
+	static const uint8_t both = TCP_SYN_ACK, syn = TCP_SYN, none;
+	struct nftnl_expr *e;
+
+	load_payload(NFT_PAYLOAD_TRANSPORT_HEADER, TCP_FLAGS, sizeof(syn));
+	e = expr("bitwise");
+	nftnl_expr_set_u32(e, NFTNL_EXPR_BITWISE_SREG, NFT_REG_1);
+	nftnl_expr_set_u32(e, NFTNL_EXPR_BITWISE_DREG, NFT_REG_1);
+	nftnl_expr_set_u32(e, NFTNL_EXPR_BITWISE_LEN, sizeof(both));
+	nftnl_expr_set(e, NFTNL_EXPR_BITWISE_MASK, &both, sizeof(both));
+	nftnl_expr_set(e, NFTNL_EXPR_BITWISE_XOR, &none, sizeof(none));
+	add(e);
+	compare(NFT_CMP_EQ, &syn, sizeof(syn));
+}
+
+static void
 put_in(uint32_t reg, const void *data, uint32_t len)
 {
 	struct nftnl_expr *e = expr("immediate");
@@ -256,13 +292,35 @@ accept_it(void)
 }
 
 static void
-send_to_gate(const struct family *f, uint16_t port)
+name_gate(const struct family *f, uint16_t port)
 {
 	uint16_t wire = htons(port);
-	struct nftnl_expr *e;
 
 	put_in(NFT_REG_1, address(f, f->gate), f->size);
 	put_in(NFT_REG_2, &wire, sizeof(wire));
+}
+
+/* The gate's socket gets it with the address that it was for. */
+static void
+give_to_gate(const struct family *f, uint16_t port)
+{
+	struct nftnl_expr *e;
+
+	name_gate(f, port);
+	e = expr("tproxy");
+	nftnl_expr_set_u32(e, NFTNL_EXPR_TPROXY_FAMILY, (uint32_t)f->nfproto);
+	nftnl_expr_set_u32(e, NFTNL_EXPR_TPROXY_REG_ADDR, NFT_REG_1);
+	nftnl_expr_set_u32(e, NFTNL_EXPR_TPROXY_REG_PORT, NFT_REG_2);
+	add(e);
+}
+
+/* The address becomes the gate's, and in the answers its own again. */
+static void
+send_to_gate(const struct family *f, uint16_t port)
+{
+	struct nftnl_expr *e;
+
+	name_gate(f, port);
 	e = expr("nat");
 	nftnl_expr_set_u32(e, NFTNL_EXPR_NAT_TYPE, NFT_NAT_DNAT);
 	nftnl_expr_set_u32(e, NFTNL_EXPR_NAT_FAMILY, (uint32_t)f->nfproto);
@@ -302,8 +360,8 @@ end_rule(const struct family *f)
 }
 
 static void
-add_chain(const struct family *f, const char *name, const char *type, int32_t priority,
-          uint32_t policy)
+add_chain(const struct family *f, const char *name, const char *type, uint32_t hook,
+          int32_t priority, uint32_t policy)
 {
 	struct nftnl_chain *chain = not_null(nftnl_chain_alloc());
 	struct nlmsghdr *message;
@@ -311,7 +369,7 @@ add_chain(const struct family *f, const char *name, const char *type, int32_t pr
 	nftnl_chain_set_str(chain, NFTNL_CHAIN_TABLE, TABLE);
 	nftnl_chain_set_str(chain, NFTNL_CHAIN_NAME, name);
 	nftnl_chain_set_str(chain, NFTNL_CHAIN_TYPE, type);
-	nftnl_chain_set_u32(chain, NFTNL_CHAIN_HOOKNUM, NF_INET_LOCAL_OUT);
+	nftnl_chain_set_u32(chain, NFTNL_CHAIN_HOOKNUM, hook);
 	nftnl_chain_set_s32(chain, NFTNL_CHAIN_PRIO, priority);
 	nftnl_chain_set_u32(chain, NFTNL_CHAIN_POLICY, policy);
 	message = nftnl_nlmsg_build_hdr(room(), NFT_MSG_NEWCHAIN, (uint16_t)f->nfproto,
@@ -335,27 +393,36 @@ add_table(const struct family *f)
 	done(message);
 }
 
-/* TCP goes to the gate, and so do questions for names; what goes to the cell itself is
- * let alone. */
+/* TCP goes to the gate; what goes to the cell itself is let alone.  Only the packet that
+ * opens a connection has to be pointed there: the others find its socket.  Nothing is
+ * rewritten, so no connection has to be tracked, which would cost each packet more than
+ * all of this. */
 static void
 add_capture(const struct family *f)
 {
-	add_chain(f, NAT_CHAIN, "nat", -100, NF_ACCEPT);
-	begin_rule(f, NAT_CHAIN);
-	goes_to_loopback(f);
-	accept_it();
-	end_rule(f);
-	begin_rule(f, NAT_CHAIN);
-	address_is(f, f->to, f->cell);
-	accept_it();
-	end_rule(f);
-	begin_rule(f, NAT_CHAIN);
+	add_chain(f, UNTRACKED_CHAIN, "filter", NF_INET_LOCAL_OUT, -300, NF_ACCEPT);
+	begin_rule(f, UNTRACKED_CHAIN);
 	protocol_is(IPPROTO_TCP);
-	send_to_gate(f, CELL_NET_CAPTURE_PORT);
+	add(expr("notrack"));
 	end_rule(f);
+	add_chain(f, CAPTURE_CHAIN, "filter", NF_INET_PRE_ROUTING, -150, NF_ACCEPT);
+	begin_rule(f, CAPTURE_CHAIN);
+	protocol_is(IPPROTO_TCP);
+	opens_connection();
+	leaves_the_cell(f);
+	give_to_gate(f, CELL_NET_CAPTURE_PORT);
+	end_rule(f);
+}
+
+/* Questions for names go to the gate too, whichever server is asked. */
+static void
+add_names(const struct family *f)
+{
+	add_chain(f, NAT_CHAIN, "nat", NF_INET_LOCAL_OUT, -100, NF_ACCEPT);
 	begin_rule(f, NAT_CHAIN);
 	protocol_is(IPPROTO_UDP);
 	goes_to_port(DNS_PORT);
+	leaves_the_cell(f);
 	send_to_gate(f, DNS_PORT);
 	end_rule(f);
 }
@@ -365,13 +432,13 @@ add_capture(const struct family *f)
 static void
 add_refusal(const struct family *f)
 {
-	add_chain(f, FILTER_CHAIN, "filter", 0, NF_DROP);
+	add_chain(f, FILTER_CHAIN, "filter", NF_INET_LOCAL_OUT, 0, NF_DROP);
 	begin_rule(f, FILTER_CHAIN);
-	goes_to_loopback(f);
+	protocol_is(IPPROTO_TCP);
 	accept_it();
 	end_rule(f);
 	begin_rule(f, FILTER_CHAIN);
-	protocol_is(IPPROTO_TCP);
+	goes_to_loopback(f);
 	accept_it();
 	end_rule(f);
 	begin_rule(f, FILTER_CHAIN);
@@ -413,6 +480,7 @@ main(void)
 		print_part("routes", f->name);
 		add_table(f);
 		add_capture(f);
+		add_names(f);
 		add_refusal(f);
 		print_part("rules", f->name);
 	}

@@ -77,10 +77,21 @@ capture(bool *ipv6)
 		*ipv6 = false;
 		r = tell_kernel(NETLINK_NETFILTER, v4, ARRAY_LEN(v4));
 	}
-	/* Nothing is ever late on a loopback: room for new connections comes back sooner. */
-	(void)write_file_at(AT_FDCWD, "/proc/sys/net/netfilter/nf_conntrack_tcp_timeout_time_wait",
-	                    "1", NULL);
+	/* A loopback has no congestion to be careful of; what the host chose may pace what is
+	 * sent.  This one every kernel has. */
+	(void)write_file_at(AT_FDCWD, "/proc/sys/net/ipv4/tcp_congestion_control", "reno", NULL);
 	return r;
+}
+
+/* Whoever is accepted inherits these. */
+static int
+set_tcp_options(int fd, int family)
+{
+	const int on = 1;
+
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	return family == AF_INET ? setsockopt(fd, IPPROTO_IP, IP_TRANSPARENT, &on, sizeof(on))
+	                         : setsockopt(fd, IPPROTO_IPV6, IPV6_TRANSPARENT, &on, sizeof(on));
 }
 
 /* Where the gate takes what is captured; -1 where there is no IPv6. */
@@ -98,9 +109,8 @@ listen_at(int family, int type, struct err *err)
 	if (fd < 0)
 		return err_errno(err, "cannot make the gate's sockets");
 	(void)inet_pton(family, text, family == AF_INET ? (void *)&v4.sin_addr : &v6.sin6_addr);
-	/* Whoever is accepted inherits it. */
-	if (type == SOCK_STREAM)
-		(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	if (type == SOCK_STREAM && set_tcp_options(fd, family) < 0)
+		return err_errno(err, "cannot make the gate's sockets");
 	if (family == AF_INET6)
 		(void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
 	if (family == AF_INET6)
@@ -140,7 +150,7 @@ ns_make_net(const struct ns_plan *plan, struct err *err)
 		r = capture(&ipv6);
 		if (r < 0)
 			return err_set(err, -r, "a policy cannot be enforced here, because this kernel has "
-			               "no nftables with NAT and reject (see `cloister doctor`): %s",
+			               "no nftables with NAT, tproxy and reject (see `cloister doctor`): %s",
 			               strerrordesc_np(-r));
 	}
 	if (r == 0)

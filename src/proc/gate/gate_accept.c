@@ -11,9 +11,6 @@
 #include "proc/gate/gate.h"
 #include "proc/gate/gate_names.h"
 
-/* From linux/netfilter_ipv4.h and _ipv6.h, which cannot be had beside netinet/in.h. */
-#define ORIGINAL_DST 80
-
 #define DNS_PORT 53
 
 /* ---- where to ---- */
@@ -88,21 +85,6 @@ gate_set_host(struct gate_conn *gc, const char *host, size_t len, uint16_t port)
 	}
 }
 
-/* What the connection was for before it was redirected; its own address if it was not. */
-static int
-accept_find_destination(int fd, bool is_v6, struct sockaddr_storage *ret_to)
-{
-	socklen_t len = is_v6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
-
-	memset(ret_to, 0, sizeof(*ret_to));
-	if (getsockopt(fd, is_v6 ? IPPROTO_IPV6 : IPPROTO_IP, ORIGINAL_DST, ret_to, &len) == 0)
-		return 0;
-	if (errno != ENOENT && errno != ENOPROTOOPT)
-		return -errno;
-	len = sizeof(*ret_to);
-	return getsockname(fd, (struct sockaddr *)ret_to, &len) == 0 ? 0 : -errno;
-}
-
 static bool
 accept_is_for_us(const struct gate_conn *gc)
 {
@@ -111,14 +93,16 @@ accept_is_for_us(const struct gate_conn *gc)
 }
 
 static void
-accept_start(struct gate *g, int fd, bool is_v6)
+accept_start(struct gate *g, int fd)
 {
 	struct gate_conn *gc = gate_conn_new(g, fd);
-	struct sockaddr_storage to;
+	struct sockaddr_storage to = {0};
+	socklen_t len = sizeof(to);
 
 	if (gc == NULL)
 		return;
-	if (accept_find_destination(fd, is_v6, &to) < 0) {
+	/* A captured connection keeps the address that it was for. */
+	if (getsockname(fd, (struct sockaddr *)&to, &len) < 0) {
 		gate_conn_drop(gc, true);
 		return;
 	}
@@ -159,7 +143,7 @@ accept_ready(struct gate *g, struct loop_source *source)
 		fd = accept4(source->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 		if (fd < 0)
 			return;
-		accept_start(g, fd, source == &g->listeners[1]);
+		accept_start(g, fd);
 	}
 }
 

@@ -43,6 +43,8 @@ struct connection {
 	struct loop_source cell;        /* while it is being connected */
 	bool tried_v6;
 	uint16_t port;
+	int host_again, cell_again;     /* the same sockets, for the way out: a loop
+	                                 * watches a descriptor for one purpose */
 	struct relay in, out;           /* into the cell, out of it */
 	unsigned open;                  /* relays that still run */
 	struct connection *next;        /* in the list of those that are over */
@@ -80,7 +82,9 @@ static void
 drop(struct connection *c)
 {
 	closep(&c->host);
+	closep(&c->host_again);
 	closep(&c->cell.fd);
+	closep(&c->cell_again);
 	c->next = gone;
 	gone = c;
 	loop_at_round_end(loop, &bury);
@@ -108,11 +112,14 @@ carry(struct connection *c)
 {
 	c->in = c->out = (struct relay){ .done = carried, .arg = c };
 	c->open = 2;
-	if (relay_start(&c->in, loop, c->host, c->cell.fd, NULL) < 0) {
+	c->host_again = fcntl(c->host, F_DUPFD_CLOEXEC, 0);
+	c->cell_again = fcntl(c->cell.fd, F_DUPFD_CLOEXEC, 0);
+	if (c->host_again < 0 || c->cell_again < 0 ||
+	    relay_start(&c->in, loop, c->host, c->cell.fd, NULL) < 0) {
 		drop(c);
 		return;
 	}
-	if (relay_start(&c->out, loop, c->cell.fd, c->host, NULL) < 0) {
+	if (relay_start(&c->out, loop, c->cell_again, c->host_again, NULL) < 0) {
 		relay_drop(&c->in);
 		drop(c);
 	}
@@ -180,7 +187,7 @@ take(struct port *port, int listener)
 	if (c == NULL)
 		return;
 	c->port = port->number;
-	c->cell.fd = -1;
+	c->cell.fd = c->host_again = c->cell_again = -1;
 	c->host = TAKE_FD(fd);
 	if (++n_connections == CONNECTIONS_MAX)
 		watch_ports(false);
