@@ -23,7 +23,7 @@
 #define CELL_NET_CELL6 CELL_NET_PREFIX6 "::2"
 /* The machine that the cell runs on, for rules that name it. */
 #define CELL_NET_HOST_NAME "host.cloister.internal"
-/* Where redirected connections arrive, on the gate's addresses. */
+/* Where captured connections arrive, on the gate's addresses. */
 #define CELL_NET_CAPTURE_PORT 1
 
 /* In the cell, when TLS is ended by the gate: the system's bundle and the cell's CA. */

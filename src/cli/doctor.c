@@ -319,7 +319,7 @@ check_nftables(struct doctor *d)
 	c = report(d, "nftables", MISSING, "policies cannot be enforced, because what cells send "
 	           "cannot be captured: %s", d->probe.nftables > 0 ? why(d->probe.nftables)
 	                                                            : "not tried");
-	advise(c, "as root: modprobe -a nf_tables nft_chain_nat nft_nat nft_reject_ipv4 "
+	advise(c, "as root: modprobe -a nf_tables nft_chain_nat nft_nat nft_tproxy nft_ct nft_reject_ipv4 "
 	          "nft_reject_ipv6; cells without a policy have no network and need none");
 }
 

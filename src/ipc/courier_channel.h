@@ -8,7 +8,7 @@
 #define EGRESS_MUX_FD 4                 /* courier, gate: the channel between them */
 #define COURIER_INSPECT_FD 5            /* courier: the channel to cloister-inspect */
 #define INSPECT_COURIER_FD 3            /* cloister-inspect: its only descriptor */
-#define GATE_TCP_FD 5                   /* gate: listens on the redirect's port */
+#define GATE_TCP_FD 5                   /* gate: takes captured connections */
 #define GATE_TCP6_FD 6                  /* not open where the host has no IPv6 */
 #define GATE_UDP_FD 7                   /* DNS */
 #define GATE_UDP6_FD 8                  /* likewise */
