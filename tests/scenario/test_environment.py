@@ -2,6 +2,7 @@
 import fcntl
 import os
 import signal
+import subprocess
 
 import pytest
 
@@ -143,6 +144,19 @@ def test_ignored_child_signal(operator):
     done = operator.sh("sh -c 'exit 2'; exit $(($? + 1))", seconds=SECONDS / 4,
                        preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
     assert done.status == 3
+
+
+@pytest.mark.parametrize("scheduler", [os.SCHED_RR, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK])
+def test_no_real_time(operator, scheduler):
+    """The operator's processes of that class may keep a processor from others; no agent may."""
+    def hurry():
+        os.sched_setscheduler(0, scheduler, os.sched_param(10))
+    try:
+        said = operator.run("--", "/usr/bin/python3", "-Ic", "import os; print(os.sched_getscheduler(0))",
+                            preexec_fn=hurry)
+    except subprocess.SubprocessError:
+        pytest.skip("this user may not use real-time classes")
+    assert said.ok() == f"{os.SCHED_OTHER}\n"
 
 
 def test_working_folder(operator):

@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <linux/capability.h>
 #include <linux/keyctl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -524,6 +525,18 @@ reset_signals(void)
 		(void)syscall(SYS_rt_sigaction, number, &standard, NULL, sizeof(standard.mask));
 }
 
+/* In a real-time class the agent could keep a processor from everybody else, and no cgroup
+ * would take it. */
+static void
+leave_real_time(void)
+{
+	static const struct sched_param none;
+	int class = sched_getscheduler(0) & ~SCHED_RESET_ON_FORK;
+
+	if (class == SCHED_FIFO || class == SCHED_RR)
+		(void)sched_setscheduler(0, SCHED_OTHER, &none);
+}
+
 static void
 output_ended(void *arg)
 {
@@ -548,6 +561,7 @@ main(void)
 		sv.cell.uppers[i] = -1;
 	umask(077);
 	reset_signals();
+	leave_real_time();
 	r = read_spec(&sv, &err);
 	if (r == 0 && !sv.spec.detached)
 		close(SUPERVISOR_STARTED_FD);
