@@ -207,6 +207,19 @@ explain(struct explaining *e, const char *method, const char *url, struct err *e
 	return r;
 }
 
+/* "POST https://x", as cases have it: the method, or NULL. */
+static const char *
+cut_method(char *word, char **ret_url)
+{
+	size_t n = strcspn(word, " ");
+
+	if (word[n] == '\0' || strspn(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-") != n)
+		return NULL;
+	word[n] = '\0';
+	*ret_url = word + n + 1 + strspn(word + n + 1, " ");
+	return word;
+}
+
 int
 policy_cli_explain(const struct policy_cli *cli, int argc, char **argv)
 {
@@ -214,6 +227,7 @@ policy_cli_explain(const struct policy_cli *cli, int argc, char **argv)
 	OWN(freep) struct policy_step *steps = NULL;
 	struct explaining e = { .cli = cli };
 	struct err err = {0};
+	char *url = argc > 0 ? argv[argc - 1] : NULL;
 	int r;
 
 	if (argc < 2 || argc > 3)
@@ -225,7 +239,7 @@ policy_cli_explain(const struct policy_cli *cli, int argc, char **argv)
 	e.steps = steps = calloc(policy_n_rules(p) + 1, sizeof(*steps));
 	if (steps == NULL)
 		return cli_failf("out of memory");
-	r = explain(&e, argc == 3 ? argv[1] : NULL, argv[argc - 1], &err);
+	r = explain(&e, argc == 3 ? argv[1] : cut_method(argv[1], &url), url, &err);
 	if (r < 0) {
 		policy_asked_free(&e.asked);
 		return cli_fail(&err);

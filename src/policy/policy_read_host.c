@@ -22,6 +22,9 @@ check_labels(const char *name, struct err *err)
 
 	if (strlen(name) > NAME_MAX_LEN)
 		return err_set(err, EINVAL, "this name is too long");
+	/* A word that was meant for something else: "--", "-x". */
+	if (strspn(name, "-_.") == strlen(name))
+		return err_set(err, EINVAL, "'%.64s' is not the name of a host", name);
 	for (;; label += n + 1) {
 		n = strcspn(label, ".");
 		if (n == 0 || n > LABEL_MAX)
