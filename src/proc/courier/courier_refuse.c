@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/own.h"
+#include "proc/courier/courier_git.h"
 #include "proc/courier/courier_upstream.h"
 
 #define BODY_MAX (32 * 1024)
@@ -103,6 +104,12 @@ static void
 write_body(struct buf *b, const struct exchange *ex, const char *error, const char *why,
            const char *reason, bool refused)
 {
+	if (refused && courier_git_is_asking(ex)) {
+		courier_git_put_text(b, reason, policy_rule_place(ex->policy->policy,
+		                                                  ex->decision.rule),
+		                     hint_for(why, refused));
+		return;
+	}
 	put_member(b, "{\"error\":", error);
 	put_what(b, ex);
 	put_member(b, ",\"rule\":", policy_rule_place(ex->policy->policy, ex->decision.rule));
@@ -111,7 +118,19 @@ write_body(struct buf *b, const struct exchange *ex, const char *error, const ch
 	put(b, "}\n");
 }
 
-/* The whole answer, whatever has become of the request. */
+void
+exchange_answer(struct exchange *ex, struct http_head *head, const struct buf *body)
+{
+	head->length = body->len;
+	if (!exchange_respond(ex, head, !ex->is_head))
+		return;
+	if (!ex->is_head)
+		exchange_give(ex, body->data, body->len);
+	ex->received = 0;
+	ex->first_ms = 0;
+	exchange_end(ex, NULL, 0);
+}
+
 static void
 answer(struct exchange *ex, uint16_t status, const char *error, const char *why,
        const char *reason, bool refused)
@@ -126,16 +145,11 @@ answer(struct exchange *ex, uint16_t status, const char *error, const char *why,
 
 	if (!refused)
 		head.fields[2] = (struct http_field){ { "x-cloister-error", 16 }, { why, strlen(why) } };
+	if (refused && courier_git_is_asking(ex))
+		head.fields[0].value = (struct http_text){ "text/plain", 10 };
 	buf_init(&body, BODY_MAX);
 	write_body(&body, ex, error, why, reason, refused);
-	head.length = body.len;
-	if (!exchange_respond(ex, &head, !ex->is_head))
-		return;
-	if (!ex->is_head)
-		exchange_give(ex, body.data, body.len);
-	ex->received = 0;
-	ex->first_ms = 0;
-	exchange_end(ex, NULL, 0);
+	exchange_answer(ex, &head, &body);
 }
 
 void
@@ -159,6 +173,8 @@ exchange_refuse_with(struct exchange *ex, uint16_t status, const char *why, cons
 		exchange_reset(ex, EGRESS_RESET_POLICY);
 		return;
 	}
+	if (courier_git_refuse(ex, reason))
+		return;
 	ex->status = status;
 	exchange_record(ex);
 	answer(ex, status, "refused by cloister", why, reason, true);
