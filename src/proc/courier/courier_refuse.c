@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "base/own.h"
+#include "cell/cell_net.h"
+#include "ipc/courier_channel.h"
 #include "proc/courier/courier_git.h"
 #include "proc/courier/courier_upstream.h"
 
@@ -51,11 +53,29 @@ reason_for(const struct exchange *ex, const char *why)
 	return "this is not allowed";
 }
 
+/* What a server that speaks something else was asked for. */
 static const char *
-hint_for(const char *why, bool refused)
+hint_for_scheme(const struct exchange *ex, const char *why)
 {
-	if (!refused && strcmp(why, "protocol") == 0)
-		return "The server is at fault; try again later.";
+	if (ex->scheme == HTTP_PLAIN && ex->port != 80)
+		return "If the server speaks TLS on this port, use https://.";
+	if (ex->scheme == HTTP_TLS && ex->port != 443)
+		return "If the server speaks plain HTTP on this port, use http://.";
+	return strcmp(why, "protocol") == 0 ? "The server is at fault; try again later."
+	                                    : "Try again later.";
+}
+
+static const char *
+hint_for(const struct exchange *ex, const char *error, const char *why, const char *reason,
+         bool refused)
+{
+	if (!refused && (strcmp(why, "protocol") == 0 || strcmp(error, "upstream broke off") == 0 ||
+	                 strstr(reason, "TLS handshake") != NULL))
+		return hint_for_scheme(ex, why);
+	if (strcmp(why, "private-address") == 0 && strstr(reason, COURIER_NO_RULE_HELPS) != NULL)
+		return "Do not try again.";
+	if (strcmp(why, "private-address") == 0 && strcmp(ex->host, CELL_NET_HOST_NAME) == 0)
+		return "The operator can allow " CELL_NET_HOST_NAME " with its port.";
 	for (size_t i = 0; i < ARRAY_LEN(meanings); i++)
 		if (strcmp(meanings[i].why, why) == 0)
 			return meanings[i].hint;
@@ -107,14 +127,14 @@ write_body(struct buf *b, const struct exchange *ex, const char *error, const ch
 	if (refused && courier_git_is_asking(ex)) {
 		courier_git_put_text(b, reason, policy_rule_place(ex->policy->policy,
 		                                                  ex->decision.rule),
-		                     hint_for(why, refused));
+		                     hint_for(ex, error, why, reason, refused));
 		return;
 	}
 	put_member(b, "{\"error\":", error);
 	put_what(b, ex);
 	put_member(b, ",\"rule\":", policy_rule_place(ex->policy->policy, ex->decision.rule));
 	put_member(b, ",\"reason\":", reason);
-	put_member(b, ",\"hint\":", hint_for(why, refused));
+	put_member(b, ",\"hint\":", hint_for(ex, error, why, reason, refused));
 	put(b, "}\n");
 }
 
