@@ -48,6 +48,14 @@ int policy_asked_init(struct policy_asked *asked, const char *method, const char
                       size_t n_body, struct err *err);
 void policy_asked_free(struct policy_asked *asked);
 
+/* ---- policy_explain.c ---- */
+
+#define POLICY_STEP_TEXT_MAX 256
+struct policy_step;
+/* What a rule says to ASKED: "no: the method is POST". */
+void policy_cli_describe(const struct policy_asked *asked, const struct policy_step *step,
+                         char ret_text[POLICY_STEP_TEXT_MAX]);
+
 /* ---- policy_judge.c: the answer, bodies included ---- */
 
 struct policy_judge;                    /* opaque: a policy, and cloister-inspect once needed */

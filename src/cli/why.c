@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/timeline.h"
+#include "cli/why.h"
 #include "ipc/courier_channel.h"
 #include "policy/policy_suggest.h"
 
@@ -131,6 +132,8 @@ explain(const struct timeline *t, const struct timeline_event *e)
 	timeline_print_what(stdout, e);
 	fputs("\n\n", stdout);
 	print_cause(e, cause);
+	if (strcmp(e->why, "no-rule") == 0)
+		why_print_near(t, e);
 	if (timeline_is_refusal(e) && (cause == NULL || cause->rule_helps) &&
 	    strstr(e->note, COURIER_NO_RULE_HELPS) == NULL)
 		print_suggestion(e);

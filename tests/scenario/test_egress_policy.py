@@ -435,6 +435,20 @@ def test_why_knows_upgrades(online):
     assert [e["verdict"] for e in online.events(upgrade=True)] == ["allow"]
 
 
+@pytest.mark.parametrize("more, words, said", [
+    ("methods: [GET]", ["-d", "x"], "no: the method is POST"),
+    ("paths: [/other]", [], "no: the path is /echo"),
+    ("headers: {x-a: b}", [], "no: its query or headers do not fit"),
+    ("body: {json: {/a: 1}}", ["-H", "content-type: application/json", "-d", '{"a": 2}'], "no: its body does not fit"),
+], ids=["method", "path", "header", "body"])
+def test_why_shows_the_rules_that_nearly_match(online, more, words, said):
+    rules = f"  - allow: www.example.test\n  - allow: up.example.test\n    {more}\n"
+    assert online.curl(rules, *CODE, *words, f"{UP}/echo").out == "403"
+    told = online.operator.cloister("why", online.cell).ok()
+    assert "The rules about this host:\n    policy.yaml:4:5  allow up.example.test" in told, told
+    assert f"\n        {said}\n" in told and "policy.yaml:3:5" not in told
+
+
 @pytest.mark.parametrize("url, rule, hint, helps", [
     ("http://meta.example.test/", "meta.example.test", "Do not try again.", False),
     ("http://inner.example.test/echo", "inner.example.test", "`private: true`", True),
