@@ -40,9 +40,11 @@ describe_key(const struct policy_asked *asked, const char *key, char text[POLICY
 	struct http_text type = http_head_get(head, "content-type");
 
 	if (strcmp(key, "methods") == 0)
-		snprintf(text, POLICY_STEP_TEXT_MAX, "no: the method is %.*s", (int)head->method.len, head->method.at);
+		snprintf(text, POLICY_STEP_TEXT_MAX, "no: the method is %.*s", (int)head->method.len,
+		         head->method.at);
 	else if (strcmp(key, "scheme") == 0)
-		snprintf(text, POLICY_STEP_TEXT_MAX, "no: the scheme is %s", head->scheme == HTTP_TLS ? "https" : "http");
+		snprintf(text, POLICY_STEP_TEXT_MAX, "no: the scheme is %s",
+		         head->scheme == HTTP_TLS ? "https" : "http");
 	else if (strcmp(key, "paths") == 0)
 		snprintf(text, POLICY_STEP_TEXT_MAX, "no: the path is %.*s", head->path.len > 200 ? 200 :
 		         (int)head->path.len, head->path.at);

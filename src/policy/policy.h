@@ -104,8 +104,8 @@ struct policy_faults {
 };
 int policy_load_file_all(int dirfd, const char *path, struct policy **ret_policy,
                          struct policy_faults *faults, struct err *err);
-/* The same as policy_load_file() from memory, for tests and fuzzing: `extends` and `include` are errors unless
- * they name a preset. */
+/* The same as policy_load_file() from memory, for tests and fuzzing: `extends` and
+ * `include` are errors unless they name a preset. */
 int policy_load_text(const char *name, const char *text, size_t len,
                      struct policy **ret_policy, struct policy_limits *ret_limits,
                      struct err *err);
