@@ -122,7 +122,8 @@ cell_refusals_note(struct cell_refusals *refusals, const char *members)
 	refusals->total++;
 	tell_what(&e, refusal.what);
 	snprintf(refusal.why, sizeof(refusal.why), e.rule[0] != '\0' ? "%s (%s)" : "%s",
-	         e.reason[0] != '\0' ? e.reason : e.note, e.rule);
+	         e.reason[0] != '\0' ? e.reason : e.note[0] == '\0' && strcmp(e.type, "dns") == 0 ?
+	         "no rule mentions it" : e.note, e.rule);
 	for (size_t i = 0; i < refusals->n; i++) {
 		struct cell_refusal *same = &refusals->kinds[i];
 
@@ -152,7 +153,8 @@ cell_refusals_print(FILE *out, const struct cell_refusals *refusals, const char 
 		text_print_safe(out, r->what, strlen(r->what), false);
 		if (r->times > 1)
 			fprintf(out, " (%llu times)", (unsigned long long)r->times);
-		fputs("  ", out);
+		if (r->why[0] != '\0')
+			fputs("  ", out);
 		text_print_safe(out, r->why, strlen(r->why), false);
 		fputc('\n', out);
 	}

@@ -222,9 +222,9 @@ cmd_diff(int argc, char **argv)
 	if (r == 0 && diff.hidden > 0)
 		return cli_failf("%zu files could not be shown: look at them in a cell", diff.hidden);
 	if (r == 0 && diff.shown == 0 && argv[rest + 1] != NULL)
-		r = err_set(&err, ENOENT, "cell %s changed nothing at '%s'", changes.entry.id,
+		r = err_set(&err, ENOENT, "cell %s changed nothing at '%s'", argv[rest],
 		            argv[rest + 1]);
 	else if (r == 0 && diff.shown == 0 && !diff.json)
-		fprintf(stderr, "cloister: cell %s changed nothing\n", changes.entry.id);
+		fprintf(stderr, "cloister: cell %s changed nothing\n", argv[rest]);
 	return r < 0 ? cli_fail(&err) : 0;
 }

@@ -235,6 +235,9 @@ cmd_exec(int argc, char **argv)
 		argv[rest + 1] = argv[rest];
 		rest++;
 	}
+	if (argc - rest == 1)
+		return cli_failf("there is no command to run in '%s': cloister exec [OPTION...] CELL [--] "
+		                 "CMD...", argv[rest]);
 	if (argc - rest < 2)
 		return cli_failf("which cell and command? cloister exec [OPTION...] CELL [--] CMD...");
 	exec.command = argv[rest + 1];

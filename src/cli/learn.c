@@ -27,7 +27,8 @@
 enum { OPT_OUTPUT = 1000, OPT_FORCE };
 
 const struct cli_option cli_learn_options[] = {
-	{ "output", 'o', "FILE", "write the policy to FILE (cloister.yaml)", OPT_OUTPUT },
+	{ "output", 'o', "FILE", "write the policy to FILE (cloister.yaml), or with - print it",
+	  OPT_OUTPUT },
 	{ "force", 0, NULL, "replace FILE if it exists", OPT_FORCE },
 	{0}
 };
@@ -81,7 +82,8 @@ add_word(struct learn *learn, char *word, struct err *err)
 static int
 take_option(void *arg, const struct cli_option *option, const char *value, struct err *err)
 {
-	static const char *const senseless[] = { "policy", "allow", "detach" };
+	/* --allow opens what is private, and stays closed without a rule. */
+	static const char *const senseless[] = { "policy", "detach" };
 	struct learn *learn = arg;
 
 	if (option->id == OPT_OUTPUT) {
@@ -129,6 +131,12 @@ take_words(struct learn *learn, int argc, char **argv, struct err *err)
 	return r;
 }
 
+static bool
+is_printed(const struct learn *learn)
+{
+	return strcmp(learn->file, "-") == 0;
+}
+
 /* Better now than after an hour of work. */
 static int
 check_file(const struct learn *learn, struct err *err)
@@ -136,6 +144,10 @@ check_file(const struct learn *learn, struct err *err)
 	OWN(freep) char *path = strdup(learn->file);
 	struct stat st;
 
+	if (is_printed(learn))
+		return 0;
+	if (stat(learn->file, &st) == 0 && S_ISDIR(st.st_mode))
+		return err_set(err, EISDIR, "'%s' is a folder: name a file with -o", learn->file);
 	if (!learn->force && lstat(learn->file, &st) == 0)
 		return err_set(err, EEXIST, "'%s' exists: name another file with -o, or replace it with "
 		               "--force", learn->file);
@@ -232,7 +244,9 @@ read_events(struct learn *learn, const char *cell, struct err *err)
 		return 0;
 	while (r == 0 && (r = timeline_next(&t, &e, err)) > 0) {
 		r = 0;
-		if (!timeline_is_refusal(&e) && strcmp(e.type, "dns") != 0 && e.host[0] != '\0')
+		/* A name that does not exist is a slip, not a need. */
+		if (!timeline_is_refusal(&e) && strcmp(e.type, "dns") != 0 && e.host[0] != '\0' &&
+		    strcmp(e.why, "unresolved") != 0)
 			r = add_seen(learn, &e, err);
 		else
 			timeline_event_free(&e);
@@ -303,6 +317,10 @@ write_policy(struct learn *learn, struct err *err)
 
 	make_title(learn, title);
 	r = policy_write_for(learn->seen, learn->n_seen, title, &text, err);
+	if (r == 0 && is_printed(learn)) {
+		fputs(text, stdout);
+		return 0;
+	}
 	if (r == 0)
 		r = write_file(learn, text, err);
 	return r < 0 ? r : check_policy(learn, err);
@@ -311,8 +329,13 @@ write_policy(struct learn *learn, struct err *err)
 static void
 tell(const struct learn *learn)
 {
-	fprintf(stderr, "cloister: learned from %zu %s; '", learn->n_seen,
+	fprintf(stderr, "cloister: learned from %zu %s", learn->n_seen,
 	        learn->n_seen == 1 ? "request" : "requests");
+	if (is_printed(learn)) {
+		fputc('\n', stderr);
+		return;
+	}
+	fputs("; '", stderr);
 	text_print_safe(stderr, learn->file, strlen(learn->file), false);
 	fputs("' allows the like of them, and nothing else\n", stderr);
 	fprintf(stderr, "cloister: read it, narrow it, then: cloister run -p ");
@@ -336,7 +359,7 @@ cmd_learn(int argc, char **argv)
 	if (r < 0)
 		return cli_fail(&err);
 	if (!run.spec.quiet)
-		fputs("cloister: learning: everything is allowed, and recorded\n", stderr);
+		fputs("cloister: learning: everything public is allowed, and recorded\n", stderr);
 	status = run_cell(&run, &err);
 	if (status < 0)
 		return cli_fail(&err);

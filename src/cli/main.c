@@ -94,6 +94,8 @@ help_one(const struct cli_command *c)
 		         o->arg != NULL ? " " : "", o->arg != NULL ? o->arg : "");
 		printf("  %-34s %s\n", option, o->help);
 	}
+	if (c->options == cli_learn_options)
+		puts("\nIt takes the options of `cloister run` too, but for -p and -d.");
 }
 
 int

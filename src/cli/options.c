@@ -12,9 +12,19 @@
 
 const struct cli_option cli_no_options[] = { {0} };
 
+struct walk {
+	const struct cli_option *options;
+	int argc, at;
+	char **argv;
+	int (*take)(void *arg, const struct cli_option *option, const char *value,
+	            struct err *err);
+	void *arg;
+};
+
 static int
-unknown_option(const struct cli_option *options, const char *word, struct err *err)
+unknown_option(const struct walk *w, const char *word, struct err *err)
 {
+	const struct cli_option *options = w->options;
 	const char *names[OPTIONS_MAX + 1];
 	const char *nearest;
 	size_t n = 0;
@@ -26,7 +36,7 @@ unknown_option(const struct cli_option *options, const char *word, struct err *e
 	if (nearest != NULL)
 		return err_set(err, EINVAL, "there is no option '%s': did you mean '--%s'?", word,
 		               nearest);
-	return err_set(err, EINVAL, "there is no option '%s': see `cloister help`", word);
+	return err_set(err, EINVAL, "there is no option '%s': see `cloister help %s`", word, w->argv[0]);
 }
 
 static const struct cli_option *
@@ -47,15 +57,6 @@ find_letter(const struct cli_option *options, char letter)
 	return NULL;
 }
 
-struct walk {
-	const struct cli_option *options;
-	int argc, at;
-	char **argv;
-	int (*take)(void *arg, const struct cli_option *option, const char *value,
-	            struct err *err);
-	void *arg;
-};
-
 static int
 take_value(struct walk *w, const struct cli_option *option, const char *value,
            struct err *err)
@@ -63,7 +64,8 @@ take_value(struct walk *w, const struct cli_option *option, const char *value,
 	if (option->arg == NULL && value != NULL)
 		return err_set(err, EINVAL, "the option '--%s' takes no value", option->name);
 	if (option->arg != NULL && value == NULL) {
-		if (w->at + 1 >= w->argc)
+		/* The end of the options is nobody's value. */
+		if (w->at + 1 >= w->argc || strcmp(w->argv[w->at + 1], "--") == 0)
 			return err_set(err, EINVAL, "the option '--%s' wants %s behind it", option->name,
 			               option->arg);
 		value = w->argv[++w->at];
@@ -81,7 +83,7 @@ take_long(struct walk *w, const char *word, struct err *err)
 
 	if (option == NULL) {
 		snprintf(shown, sizeof(shown), "--%.*s", (int)len, name);
-		return unknown_option(w->options, shown, err);
+		return unknown_option(w, shown, err);
 	}
 	return take_value(w, option, equals != NULL ? equals + 1 : NULL, err);
 }
@@ -98,7 +100,7 @@ take_letters(struct walk *w, const char *word, struct err *err)
 		option = find_letter(w->options, *c);
 		shown[1] = *c;
 		if (option == NULL)
-			return unknown_option(w->options, shown, err);
+			return unknown_option(w, shown, err);
 		if (option->arg != NULL)
 			return take_value(w, option, c[1] != '\0' ? c + 1 : NULL, err);
 		r = take_value(w, option, NULL, err);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/err.h"
 #include "base/json.h"
@@ -69,14 +70,11 @@ split_place(const char *text, uint64_t *ret_line, uint64_t *ret_column)
 }
 
 static void
-json_refusal(struct json *out, const char *file, const struct err *err)
+json_fault(struct json *out, const struct err *err)
 {
 	uint64_t line = 0, column = 0;
 	const char *message = split_place(err->text, &line, &column);
 
-	json_open(out, NULL, '{');
-	json_str(out, "file", file);
-	json_bool(out, "ok", false);
 	if (message != NULL) {
 		OWN(freep) char *at = strndup(err->text, strcspn(err->text, ":"));
 
@@ -85,7 +83,14 @@ json_refusal(struct json *out, const char *file, const struct err *err)
 		json_u64(out, "column", column);
 	}
 	json_str(out, "error", message != NULL ? message : err->text);
-	json_close(out, '}');
+}
+
+/* As compilers do, so that editors find the place. */
+static void
+print_fault(const struct err *err)
+{
+	text_print_safe(stderr, err->text, strlen(err->text), false);
+	fputc('\n', stderr);
 }
 
 int
@@ -94,14 +99,81 @@ policy_cli_refuse(const struct policy_cli *cli, const char *file, const struct e
 	if (cli->json) {
 		struct json out = { .out = stdout };
 
-		json_refusal(&out, file, err);
+		json_open(&out, NULL, '{');
+		json_str(&out, "file", file);
+		json_bool(&out, "ok", false);
+		json_fault(&out, err);
+		json_close(&out, '}');
 		printf("\n");
 	} else {
-		/* As compilers do, so that editors find the place. */
-		text_print_safe(stderr, err->text, strlen(err->text), false);
-		fputc('\n', stderr);
+		print_fault(err);
 	}
 	return POLICY_CLI_WRONG;
+}
+
+static void
+print_faults(const struct policy_faults *faults)
+{
+	for (size_t i = 0; i < faults->n; i++)
+		print_fault(&faults->list[i]);
+	if (faults->more)
+		fprintf(stderr, "there is more after these %zu: mend them first\n", faults->n);
+}
+
+static void
+json_checked(struct json *out, const char *file, const struct policy *p,
+             const struct policy_faults *faults)
+{
+	json_open(out, NULL, '{');
+	json_str(out, "file", file);
+	json_bool(out, "ok", p != NULL);
+	if (p != NULL) {
+		json_u64(out, "rules", policy_n_rules(p));
+	} else {
+		json_open(out, "errors", '[');
+		for (size_t i = 0; i < faults->n; i++) {
+			json_open(out, NULL, '{');
+			json_fault(out, &faults->list[i]);
+			json_close(out, '}');
+		}
+		json_close(out, ']');
+	}
+	json_close(out, '}');
+}
+
+static int
+check_one(const struct policy_cli *cli, struct json *out, const char *file)
+{
+	OWN(policy_freep) struct policy *p = NULL;
+	struct err list[POLICY_FAULTS_MAX], err = {0};
+	struct policy_faults faults = { .list = list };
+	int r = policy_load_file_all(AT_FDCWD, file, &p, &faults, &err);
+
+	/* What ends it at once is the only one. */
+	if (r < 0 && faults.n == 0)
+		list[faults.n++] = err;
+	if (cli->json)
+		json_checked(out, file, p, &faults);
+	else if (p != NULL)
+		printf("%s: %zu rule%s\n", file, policy_n_rules(p), policy_n_rules(p) == 1 ? "" : "s");
+	else
+		print_faults(&faults);
+	return p != NULL ? 0 : POLICY_CLI_WRONG;
+}
+
+bool
+policy_cli_default(int *argc, char ***argv)
+{
+	static char name[] = POLICY_CLI_FILE;
+	static char *words[] = { name, NULL };
+
+	if (*argc > 0)
+		return true;
+	if (access(name, F_OK) < 0)
+		return false;
+	*argc = 1;
+	*argv = words;
+	return true;
 }
 
 int
@@ -110,33 +182,14 @@ policy_cli_check(const struct policy_cli *cli, int argc, char **argv)
 	struct json out = { .out = stdout };
 	int status = 0;
 
-	if (argc < 1)
-		return cli_failf("`policy check` takes policies: cloister policy check FILE...");
+	if (!policy_cli_default(&argc, &argv))
+		return cli_failf("there is no " POLICY_CLI_FILE " here to check: "
+		                 "cloister policy check FILE...");
 	if (cli->json)
 		json_open(&out, NULL, '[');
-	for (int i = 0; i < argc; i++) {
-		OWN(policy_freep) struct policy *p = NULL;
-		struct err err = {0};
-
-		if (policy_load_file(AT_FDCWD, argv[i], &p, NULL, &err) < 0) {
+	for (int i = 0; i < argc; i++)
+		if (check_one(cli, &out, argv[i]) != 0)
 			status = POLICY_CLI_WRONG;
-			if (cli->json)
-				json_refusal(&out, argv[i], &err);
-			else
-				policy_cli_refuse(cli, argv[i], &err);
-			continue;
-		}
-		if (cli->json) {
-			json_open(&out, NULL, '{');
-			json_str(&out, "file", argv[i]);
-			json_bool(&out, "ok", true);
-			json_u64(&out, "rules", policy_n_rules(p));
-			json_close(&out, '}');
-		} else {
-			printf("%s: %zu rule%s\n", argv[i], policy_n_rules(p),
-			       policy_n_rules(p) == 1 ? "" : "s");
-		}
-	}
 	if (cli->json) {
 		json_close(&out, ']');
 		printf("\n");

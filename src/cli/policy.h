@@ -10,6 +10,7 @@
 struct err;
 
 #define POLICY_CLI_WRONG 1              /* exit status: a policy or a case is wrong */
+#define POLICY_CLI_FILE "cloister.yaml"  /* the policy that is meant when none is named */
 #define POLICY_CLI_BODY_MAX (64 * 1024 * 1024)
 
 struct policy_cli {
@@ -24,6 +25,8 @@ int policy_cli_check(const struct policy_cli *cli, int argc, char **argv);
 int policy_cli_test(const struct policy_cli *cli, int argc, char **argv);
 int policy_cli_explain(const struct policy_cli *cli, int argc, char **argv);
 
+/* With no words left, the cloister.yaml of this folder is the one; false if there is none. */
+bool policy_cli_default(int *argc, char ***argv);
 /* Tell why a policy does not load: "file:line:column: ..."; returns POLICY_CLI_WRONG. */
 int policy_cli_refuse(const struct policy_cli *cli, const char *file, const struct err *err);
 
@@ -44,6 +47,14 @@ int policy_asked_init(struct policy_asked *asked, const char *method, const char
                       const char *const *headers, size_t n_headers, const char *body,
                       size_t n_body, struct err *err);
 void policy_asked_free(struct policy_asked *asked);
+
+/* ---- policy_explain.c ---- */
+
+#define POLICY_STEP_TEXT_MAX 256
+struct policy_step;
+/* What a rule says to ASKED: "no: the method is POST". */
+void policy_cli_describe(const struct policy_asked *asked, const struct policy_step *step,
+                         char ret_text[POLICY_STEP_TEXT_MAX]);
 
 /* ---- policy_judge.c: the answer, bodies included ---- */
 

@@ -34,62 +34,65 @@ step_name(enum policy_step_kind kind)
 
 /* What keeps the rule from matching, of this request. */
 static void
-describe_key(const struct explaining *e, const char *key, char text[256])
+describe_key(const struct policy_asked *asked, const char *key, char text[POLICY_STEP_TEXT_MAX])
 {
-	const struct http_head *head = &e->asked.head;
+	const struct http_head *head = &asked->head;
 	struct http_text type = http_head_get(head, "content-type");
 
 	if (strcmp(key, "methods") == 0)
-		snprintf(text, 256, "no: the method is %.*s", (int)head->method.len, head->method.at);
+		snprintf(text, POLICY_STEP_TEXT_MAX, "no: the method is %.*s", (int)head->method.len,
+		         head->method.at);
 	else if (strcmp(key, "scheme") == 0)
-		snprintf(text, 256, "no: the scheme is %s", head->scheme == HTTP_TLS ? "https" : "http");
+		snprintf(text, POLICY_STEP_TEXT_MAX, "no: the scheme is %s",
+		         head->scheme == HTTP_TLS ? "https" : "http");
 	else if (strcmp(key, "paths") == 0)
-		snprintf(text, 256, "no: the path is %.*s", head->path.len > 200 ? 200 :
+		snprintf(text, POLICY_STEP_TEXT_MAX, "no: the path is %.*s", head->path.len > 200 ? 200 :
 		         (int)head->path.len, head->path.at);
 	else if (strcmp(key, "content_type") == 0)
-		snprintf(text, 256, "no: the content type is %.*s", type.len > 100 ? 100 :
+		snprintf(text, POLICY_STEP_TEXT_MAX, "no: the content type is %.*s", type.len > 100 ? 100 :
 		         (int)type.len, type.len > 0 ? type.at : "");
 	else if (strcmp(key, "upgrade") == 0)
-		snprintf(text, 256, head->upgrade.len > 0 ?
+		snprintf(text, POLICY_STEP_TEXT_MAX, head->upgrade.len > 0 ?
 		         "no: it says nothing of WebSockets" : "no: no WebSocket is asked for");
 	else if (strcmp(key, "git") == 0)
-		snprintf(text, 256, "no: this is not what `git` says");
+		snprintf(text, POLICY_STEP_TEXT_MAX, "no: this is not what `git` says");
 	else
-		snprintf(text, 256, "no: `%s` does not fit", key);
+		snprintf(text, POLICY_STEP_TEXT_MAX, "no: `%s` does not fit", key);
 }
 
-static void
-describe(const struct explaining *e, const struct policy_step *step, char text[256])
+void
+policy_cli_describe(const struct policy_asked *asked, const struct policy_step *step,
+                    char text[POLICY_STEP_TEXT_MAX])
 {
 	static const char *const protocols[] = { "HTTP", "raw TCP", "TLS that is passed through" };
 
 	switch (step->kind) {
 	case POLICY_STEP_KEY:
-		describe_key(e, step->key, text);
+		describe_key(asked, step->key, text);
 		break;
 	case POLICY_STEP_PORT:
-		snprintf(text, 256, "no: the port is %d", e->asked.req.port);
+		snprintf(text, POLICY_STEP_TEXT_MAX, "no: the port is %d", asked->req.port);
 		break;
 	case POLICY_STEP_PROTOCOL:
-		snprintf(text, 256, "no: this is %s", protocols[e->asked.req.protocol]);
+		snprintf(text, POLICY_STEP_TEXT_MAX, "no: this is %s", protocols[asked->req.protocol]);
 		break;
 	case POLICY_STEP_SIZE:
-		snprintf(text, 256, "no: the body is too large");
+		snprintf(text, POLICY_STEP_TEXT_MAX, "no: the body is too large");
 		break;
 	case POLICY_STEP_BODY:
-		snprintf(text, 256, "no: the body does not fit");
+		snprintf(text, POLICY_STEP_TEXT_MAX, "no: the body does not fit");
 		break;
 	case POLICY_STEP_OPEN:
-		snprintf(text, 256, "if the body fits");
+		snprintf(text, POLICY_STEP_TEXT_MAX, "if the body fits");
 		break;
 	case POLICY_STEP_LOGS:
-		snprintf(text, 256, "yes: noted, and on to the next");
+		snprintf(text, POLICY_STEP_TEXT_MAX, "yes: noted, and on to the next");
 		break;
 	case POLICY_STEP_DECIDES:
-		snprintf(text, 256, "yes");
+		snprintf(text, POLICY_STEP_TEXT_MAX, "yes");
 		break;
 	default:
-		snprintf(text, 256, "no: other hosts");
+		snprintf(text, POLICY_STEP_TEXT_MAX, "no: other hosts");
 		break;
 	}
 }
@@ -98,7 +101,7 @@ static void
 show_steps(const struct explaining *e)
 {
 	size_t n = policy_n_rules(e->p), others = 0, behind = 0;
-	char text[256];
+	char text[POLICY_STEP_TEXT_MAX];
 
 	for (size_t i = 0; i < n; i++) {
 		const struct policy_step *step = &e->steps[i];
@@ -107,7 +110,7 @@ show_steps(const struct explaining *e)
 		behind += step->kind == POLICY_STEP_BEHIND;
 		if (step->kind == POLICY_STEP_HOST || step->kind == POLICY_STEP_BEHIND)
 			continue;
-		describe(e, step, text);
+		policy_cli_describe(&e->asked, step, text);
 		printf("  %s  %s\n      ", policy_rule_place(e->p, (int)i), policy_rule_text(e->p, (int)i));
 		text_print_safe(stdout, text, strlen(text), false);
 		printf("\n");
@@ -207,6 +210,19 @@ explain(struct explaining *e, const char *method, const char *url, struct err *e
 	return r;
 }
 
+/* "POST https://x", as cases have it: the method, or NULL. */
+static const char *
+cut_method(char *word, char **ret_url)
+{
+	size_t n = strcspn(word, " ");
+
+	if (word[n] == '\0' || strspn(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-") != n)
+		return NULL;
+	word[n] = '\0';
+	*ret_url = word + n + 1 + strspn(word + n + 1, " ");
+	return word;
+}
+
 int
 policy_cli_explain(const struct policy_cli *cli, int argc, char **argv)
 {
@@ -214,6 +230,7 @@ policy_cli_explain(const struct policy_cli *cli, int argc, char **argv)
 	OWN(freep) struct policy_step *steps = NULL;
 	struct explaining e = { .cli = cli };
 	struct err err = {0};
+	char *url = argc > 0 ? argv[argc - 1] : NULL;
 	int r;
 
 	if (argc < 2 || argc > 3)
@@ -225,7 +242,7 @@ policy_cli_explain(const struct policy_cli *cli, int argc, char **argv)
 	e.steps = steps = calloc(policy_n_rules(p) + 1, sizeof(*steps));
 	if (steps == NULL)
 		return cli_failf("out of memory");
-	r = explain(&e, argc == 3 ? argv[1] : NULL, argv[argc - 1], &err);
+	r = explain(&e, argc == 3 ? argv[1] : cut_method(argv[1], &url), url, &err);
 	if (r < 0) {
 		policy_asked_free(&e.asked);
 		return cli_fail(&err);

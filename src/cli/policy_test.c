@@ -19,10 +19,10 @@
 #define CASES_FILE_MAX (4 * 1024 * 1024)
 
 enum key { KEY_NAME, KEY_REQUEST, KEY_METHOD, KEY_URL, KEY_HEADERS, KEY_BODY, KEY_PUSH,
-           KEY_DELETE, KEY_EXPECT, KEY_RULE, KEYS };
+           KEY_DELETE, KEY_OPTIONS, KEY_EXPECT, KEY_RULE, KEYS };
 
 static const char *const key_names[] = { "name", "request", "method", "url", "headers", "body",
-	"push", "delete", "expect", "rule", NULL };
+	"push", "delete", "options", "expect", "rule", NULL };
 
 struct test_case {
 	const struct node *at, *keys[KEYS];
@@ -64,7 +64,7 @@ find_keys(struct test_case *c, struct err *err)
 			                nearest != NULL ? nearest : "", nearest != NULL ? "'?" : "");
 		}
 		c->keys[k] = c->at->values[i];
-		if (k != KEY_HEADERS && k != KEY_PUSH && k != KEY_DELETE &&
+		if (k != KEY_HEADERS && k != KEY_PUSH && k != KEY_DELETE && k != KEY_OPTIONS &&
 		    c->keys[k]->kind != NODE_SCALAR)
 			return node_err(err, c->keys[k], "'%s' is a word", key_names[k]);
 	}
@@ -151,8 +151,10 @@ static const unsigned char no_objects[] = {
 static int
 put_refs(struct test_case *c, const struct node *node, bool new, struct err *err)
 {
-	static const char able[] = "\0 report-status";
+	static const char able[] = "\0 report-status push-options";
 	size_t n = node == NULL ? 0 : node->kind == NODE_LIST ? node->n : 1;
+	size_t n_able = c->keys[KEY_OPTIONS] != NULL ? sizeof(able) - 1 :
+	                sizeof("\0 report-status") - 1;
 	bool first;
 
 	for (size_t i = 0; i < n; i++) {
@@ -164,13 +166,35 @@ put_refs(struct test_case *c, const struct node *node, bool new, struct err *err
 			return node_err(err, ref, "here stands a ref: refs/heads/main");
 		first = c->body.len == 0;
 		line = str_format("%04zx%s %s %s", 4 + 40 + 1 + 40 + 1 + strlen(ref->text) +
-		                  (first ? sizeof(able) - 1 : 0), new ? ZEROS : ONES, new ? ONES : ZEROS,
+		                  (first ? n_able : 0), new ? ZEROS : ONES, new ? ONES : ZEROS,
 		                  ref->text);
 		if (line == NULL)
 			return err_set(err, ENOMEM, "out of memory");
 		buf_put(&c->body, line, strlen(line));
-		buf_put(&c->body, able, first ? sizeof(able) - 1 : 0);
+		buf_put(&c->body, able, first ? n_able : 0);
 	}
+	return 0;
+}
+
+/* What `git push -o` adds, behind the refs. */
+static int
+put_options(struct test_case *c, struct err *err)
+{
+	const struct node *node = c->keys[KEY_OPTIONS];
+	size_t n = node == NULL ? 0 : node->kind == NODE_LIST ? node->n : 1;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct node *option = node->kind == NODE_LIST ? node->items[i] : node;
+		OWN(freep) char *line = NULL;
+
+		if (option->kind != NODE_SCALAR || *option->text == '\0' || strlen(option->text) > 1000)
+			return node_err(err, option, "here stands an option of `git push -o`: ci.skip");
+		line = str_format("%04zx%s", 4 + strlen(option->text), option->text);
+		if (line == NULL)
+			return err_set(err, ENOMEM, "out of memory");
+		buf_put(&c->body, line, strlen(line));
+	}
+	buf_put(&c->body, "0000", n > 0 ? 4 : 0);
 	return 0;
 }
 
@@ -180,6 +204,8 @@ read_body(struct test_case *c, struct err *err)
 	int r;
 
 	if (c->keys[KEY_PUSH] == NULL && c->keys[KEY_DELETE] == NULL) {
+		if (c->keys[KEY_OPTIONS] != NULL)
+			return node_err(err, c->keys[KEY_OPTIONS], "options belong to a `push` or `delete`");
 		if (c->keys[KEY_BODY] != NULL)
 			buf_put(&c->body, c->keys[KEY_BODY]->text, strlen(c->keys[KEY_BODY]->text));
 		return 0;
@@ -191,6 +217,7 @@ read_body(struct test_case *c, struct err *err)
 	r = put_refs(c, c->keys[KEY_PUSH], true, err);
 	r = r == 0 ? put_refs(c, c->keys[KEY_DELETE], false, err) : r;
 	buf_put(&c->body, "0000", 4);
+	r = r == 0 ? put_options(c, err) : r;
 	if (c->keys[KEY_PUSH] != NULL)
 		buf_put(&c->body, no_objects, sizeof(no_objects));
 	return c->method == NULL ? err_set(err, ENOMEM, "out of memory") : r;
@@ -316,6 +343,10 @@ run_cases(struct testing *t, const char *file, struct err *err)
 	size_t len;
 	int r = read_file_at(AT_FDCWD, file, CASES_FILE_MAX, &text, &len, err);
 
+	if (r == -ENOENT && t->cli->cases == NULL)
+		return err_set(err, ENOENT, "there are no cases to test it with: write them into '%s' "
+		               "(`- {request: GET https://api.example.com/, expect: allow}`), or name "
+		               "another file with --cases", file);
 	r = r == 0 ? node_parse(file, text, len, &root, err) : r;
 	if (r < 0)
 		return r;
@@ -347,7 +378,7 @@ policy_cli_test(const struct policy_cli *cli, int argc, char **argv)
 	struct err err = {0};
 	int r;
 
-	if (argc != 1)
+	if (!policy_cli_default(&argc, &argv) || argc != 1)
 		return cli_failf("`policy test` takes one policy: cloister policy test FILE");
 	if (policy_load_file(AT_FDCWD, argv[0], &p, NULL, &err) < 0)
 		return policy_cli_refuse(cli, argv[0], &err);

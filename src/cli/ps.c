@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <time.h>
@@ -35,6 +36,7 @@ struct ps {
 	bool all, json;
 	struct json out;
 	uint64_t now_ns;
+	size_t width;                   /* of the terminal; 0: there is none */
 };
 
 static int
@@ -113,20 +115,46 @@ json_spec(struct json *out, const struct cell_spec *spec, const char *state)
 	json_close(out, ']');
 }
 
-/* What it serves, as --publish has it, and the command. */
+/* TEXT in at most MAX characters, the last of them "..." if it was longer. */
 static void
-print_command(const struct cell_spec *spec)
+cut(char *text, size_t max)
 {
-	char *const *argv = spec->argv;
+	size_t n = 0;
+	char *end = text;
 
-	for (size_t i = 0; i < spec->n_ports; i++)
-		printf("[%u:%u] ", spec->ports[i].cell, spec->ports[i].host);
-	for (size_t i = 0; argv[i] != NULL; i++) {
-		if (i > 0)
-			putchar(' ');
-		text_print_safe(stdout, argv[i], strlen(argv[i]), false);
+	for (char *c = text; *c != '\0'; c++) {
+		if (((unsigned char)*c & 0xc0) == 0x80)
+			continue;
+		if (n++ == max - 3)
+			end = c;
 	}
-	putchar('\n');
+	if (n > max)
+		memcpy(end, "...", sizeof("..."));
+}
+
+/* What it serves, as --publish has it, and the command: on a terminal what fits into the
+ * line behind its N other columns. */
+static void
+print_command(const struct ps *ps, const struct cell_spec *spec, int n)
+{
+	OWN(freep) char *text = NULL;
+	size_t size, room = ps->width > (size_t)n + 8 ? ps->width - (size_t)n : 8;
+	FILE *out = open_memstream(&text, &size);
+
+	if (out == NULL)
+		return;
+	for (size_t i = 0; i < spec->n_ports; i++)
+		fprintf(out, "[%u:%u] ", spec->ports[i].cell, spec->ports[i].host);
+	for (size_t i = 0; spec->argv[i] != NULL; i++) {
+		if (i > 0)
+			fputc(' ', out);
+		text_print_safe(out, spec->argv[i], strlen(spec->argv[i]), false);
+	}
+	if (fclose(out) != 0)
+		return;
+	if (ps->width > 0)
+		cut(text, room);
+	puts(text);
 }
 
 static void
@@ -134,6 +162,7 @@ show_running(struct ps *ps, const struct info *info)
 {
 	struct json *out = &ps->out;
 	char age[NUM_TEXT_MAX], memory[NUM_TEXT_MAX] = "-", pids[NUM_TEXT_MAX] = "-";
+	int n;
 
 	if (ps->json) {
 		json_open(out, NULL, '{');
@@ -153,9 +182,9 @@ show_running(struct ps *ps, const struct info *info)
 	if (info->pids > 0)
 		snprintf(pids, sizeof(pids), "%llu", (unsigned long long)info->pids);
 	num_format_duration(age, (ps->now_ns - info->started_ns) / 1000000);
-	printf("%-9s %-12s %-11s %-7s %-7s %-5s ", info->spec.id,
+	n = printf("%-9s %-12s %-11s %-7s %-7s %-5s ", info->spec.id,
 	       info->spec.name[0] != '\0' ? info->spec.name : "-", "running", age, memory, pids);
-	print_command(&info->spec);
+	print_command(ps, &info->spec, n);
 }
 
 static void
@@ -163,6 +192,7 @@ show_ended(struct ps *ps, const struct cell_record *record)
 {
 	struct json *out = &ps->out;
 	char age[NUM_TEXT_MAX], state[32];
+	int n;
 
 	if (ps->json) {
 		json_open(out, NULL, '{');
@@ -178,9 +208,9 @@ show_ended(struct ps *ps, const struct cell_record *record)
 	num_format_duration(age, (ps->now_ns - record->ended_ns) / 1000000);
 	snprintf(state, sizeof(state), "ended %u%s", record->status,
 	         record->n_changes > 0 ? "*" : "");
-	printf("%-9s %-12s %-11s %-7s %-7s %-5s ", record->spec.id,
+	n = printf("%-9s %-12s %-11s %-7s %-7s %-5s ", record->spec.id,
 	       record->spec.name[0] != '\0' ? record->spec.name : "-", state, age, "-", "-");
-	print_command(&record->spec);
+	print_command(ps, &record->spec, n);
 }
 
 static int
@@ -256,6 +286,7 @@ cmd_ps(int argc, char **argv)
 {
 	struct ps ps = { .out = { .out = stdout } };
 	struct err err = {0};
+	struct winsize size;
 	struct timespec now;
 	int rest;
 
@@ -263,6 +294,8 @@ cmd_ps(int argc, char **argv)
 		return cli_fail(&err);
 	if (rest < argc)
 		return cli_failf("'ps' takes no cell: '%s' is too much", argv[rest]);
+	if (isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0)
+		ps.width = size.ws_col;
 	clock_gettime(CLOCK_REALTIME, &now);
 	ps.now_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 	if (ps.json)

@@ -65,6 +65,9 @@ add_grant(struct run *run, const char *host, const char *cell, enum cell_access 
 		return err_set(err, E2BIG, "there are over %d grants", CELL_GRANTS_MAX);
 	if (real == NULL)
 		return err_errno(err, "cannot grant '%s'", host);
+	if (cell == NULL && strcmp(real, "/") == 0)
+		return err_set(err, EINVAL, "'%s' is the whole machine, and cannot be granted: name a "
+		               "folder of it", host);
 	r = check_cell_path(cell != NULL ? cell : real, err);
 	if (r < 0)
 		return r;
@@ -126,7 +129,7 @@ run_add_workspace(struct run *run, const char *text, struct err *err)
 	OWN(freep) char *dir = strdup(text);
 	enum cell_access access = CELL_OVERLAY;
 	struct cell_grant *grant;
-	char *cwd;
+	char *cwd, *colon;
 	struct stat st;
 	int r;
 
@@ -138,8 +141,13 @@ run_add_workspace(struct run *run, const char *text, struct err *err)
 		access = CELL_READ;
 	else
 		(void)cut_suffix(dir, "overlay");
-	if (stat(dir, &st) < 0)
+	if (stat(dir, &st) < 0) {
+		colon = strrchr(dir, ':');
+		if (errno == ENOENT && colon != NULL && strchr(colon, '/') == NULL)
+			return err_set(err, EINVAL, "-w '%s' is not DIR[:MODE]: there is no mode '%s', only "
+			               "overlay, rw and ro", text, colon + 1);
 		return err_errno(err, "cannot use '%s' as a workspace", dir);
+	}
 	if (!S_ISDIR(st.st_mode))
 		return err_set(err, ENOTDIR, "cannot use '%s' as a workspace: it is no folder", dir);
 	if (faccessat(AT_FDCWD, dir, R_OK | X_OK, AT_EACCESS) < 0)

@@ -104,10 +104,13 @@ check_found(int folder, const char *where, struct err *err)
 	if (!S_ISREG(st.st_mode))
 		return err_set(err, EPERM, "'%s' is not a plain file: give the policy with -p, or "
 		               "--no-policy", path);
-	if ((st.st_uid != 0 && st.st_uid != geteuid() &&
-	     (geteuid() != 0 || st.st_uid != above.st_uid)) || (st.st_mode & 022) != 0)
-		return err_set(err, EPERM, "'%s' belongs to or is writable by somebody else: give the "
-		               "policy with -p, or --no-policy", path);
+	if ((st.st_mode & 022) != 0)
+		return err_set(err, EPERM, "others may write '%s': `chmod go-w` it, or leave it alone "
+		               "with --no-policy", path);
+	if (st.st_uid != 0 && st.st_uid != geteuid() &&
+	    (geteuid() != 0 || st.st_uid != above.st_uid))
+		return err_set(err, EPERM, "'%s' belongs to somebody else: look at it, and give a copy of "
+		               "yours with -p; or --no-policy", path);
 	if (cell_writable_covers(path))
 		return err_set(err, EPERM, "an agent can or could write '%s': look at it, and give it "
 		               "with -p; or --no-policy", path);

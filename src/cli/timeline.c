@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/io.h"
 #include "base/own.h"
 
 static int
@@ -189,6 +190,24 @@ number_of(const json_t *object, const char *key, uint64_t max)
 	return n < 0 ? 0 : (uint64_t)n > max ? max : (uint64_t)n;
 }
 
+/* A list's texts with spaces between them; NULL if there are none. */
+static char *
+join_texts(const json_t *list)
+{
+	char *all = NULL;
+
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		const char *text = json_string_value(json_array_get(list, i));
+		OWN(freep) char *before = all;
+
+		all = str_format("%s%s%s", before != NULL ? before : "", before != NULL ? " " : "",
+		                 text != NULL ? text : "");
+		if (all == NULL)
+			return NULL;
+	}
+	return all;
+}
+
 static bool
 parse(const char *line, size_t len, struct timeline_event *ret_event)
 {
@@ -210,6 +229,9 @@ parse(const char *line, size_t len, struct timeline_event *ret_event)
 		.port = (uint16_t)number_of(o, "port", UINT16_MAX),
 		.status = (uint16_t)number_of(o, "status", 999),
 		.has_query = json_is_true(json_object_get(o, "query")),
+		.is_upgrade = json_is_true(json_object_get(o, "upgrade")),
+		.has_push_options = json_is_true(json_object_get(o, "push_options")),
+		.refs = join_texts(json_object_get(o, "refs")),
 		.has_sizes = json_object_get(o, "received") != NULL,
 		.sent = number_of(o, "sent", INT64_MAX),
 		.received = number_of(o, "received", INT64_MAX),
@@ -263,5 +285,6 @@ void
 timeline_event_free(struct timeline_event *e)
 {
 	json_decref(e->json);
+	free(e->refs);
 	*e = (struct timeline_event){0};
 }

@@ -23,8 +23,9 @@ struct timeline_event {
 	uint64_t n;
 	const char *time, *type, *verdict, *why, *rule, *rule_text, *reason, *method, *scheme,
 		*host, *path, *note;
+	char *refs;                     /* of a push, as in struct policy_seen; NULL: none */
 	uint16_t port, status;          /* 0: none */
-	bool has_query;
+	bool has_query, is_upgrade, has_push_options;
 	bool has_sizes;                 /* an exchange that took place: */
 	uint64_t sent, received, ms;
 };

@@ -57,6 +57,13 @@ timeline_print_what(FILE *out, const struct timeline_event *e)
 		put(out, e->path);
 		if (e->has_query)
 			fputs("?...", out);
+		if (e->is_upgrade)
+			fputs(" (WebSocket)", out);
+		if (e->refs != NULL) {
+			fputs(" (", out);
+			put(out, e->refs);
+			fputs(e->has_push_options ? ", with options)" : ")", out);
+		}
 	} else {
 		put(out, e->type);
 		fputc(' ', out);

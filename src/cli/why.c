@@ -10,6 +10,8 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/timeline.h"
+#include "cli/why.h"
+#include "ipc/courier_channel.h"
 #include "policy/policy_suggest.h"
 
 /* What is behind each "why" of an event. */
@@ -130,7 +132,10 @@ explain(const struct timeline *t, const struct timeline_event *e)
 	timeline_print_what(stdout, e);
 	fputs("\n\n", stdout);
 	print_cause(e, cause);
-	if (timeline_is_refusal(e) && (cause == NULL || cause->rule_helps))
+	if (strcmp(e->why, "no-rule") == 0)
+		why_print_near(t, e);
+	if (timeline_is_refusal(e) && (cause == NULL || cause->rule_helps) &&
+	    strstr(e->note, COURIER_NO_RULE_HELPS) == NULL)
 		print_suggestion(e);
 }
 

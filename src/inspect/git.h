@@ -11,6 +11,7 @@
 
 #include "base/num.h"
 #include "inspect/body.h"
+#include "ipc/inspect_channel.h"
 
 #define GIT_LINE_MAX 65520              /* of a pkt-line, its length included */
 #define GIT_COMMANDS_MAX 1024
@@ -84,6 +85,7 @@ struct git_push {
 	size_t n_commands;
 	bool has_commands;              /* that is all of them, and of the options */
 	bool has_options;               /* it carries push options */
+	bool wants_report, side_band;   /* of the answer */
 	bool is_over;                   /* nothing that follows can change what is known */
 	const char *secret;             /* the kind of one that was found, or NULL */
 	bool pack_broken;               /* the rest of it could not be read */
@@ -96,6 +98,11 @@ void git_push_freep(struct git_push **p);
 /* -EBADMSG: these are no commands. */
 int git_push_feed(struct git_push *p, const unsigned char *data, size_t len);
 int git_push_finish(struct git_push *p);
+
+/* ---- in words: git_describe.c ---- */
+
+/* As INSPECT_RESULT has it. */
+void git_push_describe(const struct git_push *p, char ret_text[INSPECT_PUSHED_MAX]);
 
 /* ---- rules: body_git.c ---- */
 

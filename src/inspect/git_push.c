@@ -123,8 +123,10 @@ add_command(struct git_push *p, const char *text, size_t len)
 /* Behind the NUL of a line; words with a space between them.  Git itself takes any blank,
  * stops at a NUL and knows the word with a value too; others do not. */
 static int
-read_capabilities(struct git_reading *r, const char *text, size_t len)
+read_capabilities(struct git_push *p, const char *text, size_t len)
 {
+	static const char report[] = "report-status", band[] = "side-band-64k";
+
 	for (size_t i = 0; i < len; i++)
 		if ((unsigned char)text[i] < ' ')
 			return -EBADMSG;
@@ -133,7 +135,12 @@ read_capabilities(struct git_reading *r, const char *text, size_t len)
 		size_t n = space != NULL ? (size_t)(space - text) : len;
 
 		if (n == 12 && memcmp(text, "push-options", 12) == 0)
-			r->options = true;
+			p->reading->options = true;
+		else if ((n == sizeof(report) - 1 || n == sizeof(report) + 2) &&
+		         memcmp(text, report, sizeof(report) - 1) == 0)
+			p->wants_report = true; /* also "-v2" */
+		else if (n == sizeof(band) - 1 && memcmp(text, band, n) == 0)
+			p->side_band = true;
 		else if (n > 12 && memcmp(text, "push-options=", 13) == 0)
 			return -EBADMSG;
 		n += space != NULL;
@@ -153,7 +160,7 @@ take_command_line(struct git_push *p, const char *text, size_t len)
 	if (len > 0 && text[len - 1] == '\n')
 		len--;
 	n = nul != NULL && nul < text + len ? (size_t)(nul - text) : len;
-	if (n < len && read_capabilities(r, text + n + 1, len - n - 1) < 0)
+	if (n < len && read_capabilities(p, text + n + 1, len - n - 1) < 0)
 		return -EBADMSG;
 	if (n == 9 && memcmp(text, "push-cert", 9) == 0) {
 		if (r->cert.len > 0)

@@ -404,6 +404,8 @@ inspect_result(const struct inspect *in, struct inspect_findings *ret_findings)
 	                                           .fits = in->fits, .n_fits = in->n_fits };
 	if (in->secret || in->unreadable)
 		memcpy(ret_findings->what, in->what, sizeof(ret_findings->what));
+	if (in->git != NULL && in->git->has_commands && !in->git_unreadable)
+		git_push_describe(in->git, ret_findings->pushed);
 }
 
 bool

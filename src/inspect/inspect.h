@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "http/http_head.h"
+#include "ipc/inspect_channel.h"
 #include "policy/policy.h"
 
 struct err;
@@ -43,6 +44,7 @@ struct inspect_findings {
 	bool secret, unreadable;
 	char what[128];                 /* the kind of secret ("GitHub token"), or why it cannot
 	                                 * be read ("its gzip data are broken"); "" otherwise */
+	char pushed[INSPECT_PUSHED_MAX]; /* as INSPECT_RESULT has it */
 	const unsigned char *fits;      /* bit R: the body fits rule R; n bytes, the inspect's */
 	size_t n_fits;
 };

@@ -15,6 +15,9 @@
 #define GATE_NAMES_FD 9                 /* memory file: names and their addresses; it outlives
                                          * the gate, so that addresses keep their meaning */
 
+/* In an event's note: of an address that no rule can open. */
+#define COURIER_NO_RULE_HELPS "no rule changes that"
+
 /* When the supervisor shuts the channel down (the courier reads its end), the cell has
  * ended: the courier sends what events it still has and exits, at once.  The others
  * exit when theirs ends. */

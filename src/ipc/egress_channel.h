@@ -60,6 +60,7 @@ enum egress_routed {
 	EGRESS_LOOK,                    /* read its first bytes and ask again */
 	EGRESS_SPEAK,                   /* end TLS, if it is, and speak HTTP with it */
 	EGRESS_TUNNEL,                  /* raw: the courier has connected to the peer */
+	EGRESS_LOOK_BRIEFLY,            /* as EGRESS_LOOK, and do not wait long for them */
 };
 enum egress_flags { EGRESS_HAS_BODY = 1 };
 /* EGRESS_RESET_DONE, from the courier after its whole answer: it stands, but the rest of

@@ -18,11 +18,15 @@ enum inspect_frame {
 	INSPECT_END,
 	/* inspect -> courier: done, also before the end if no more is needed (then the
 	 * stream is over).  u32 enum inspect_result, str what (the secret's kind, or why it
-	 * cannot be looked into), u32 n, n bytes: bit R is set where the body fits rule R. */
+	 * cannot be looked into), str pushed, u32 n, n bytes: bit R is set where the body fits
+	 * rule R.  PUSHED is "" or about a push: "-" and letters (r: a report is wanted, s: in a
+	 * side band, o: it has options), then each ref behind a space, "+" in front if it is
+	 * moved by force, ":" if it is deleted; "..." at the end if there are more. */
 	INSPECT_RESULT,
 	/* courier -> inspect: nobody waits for this one any more; the stream is over. */
 	INSPECT_DROP,
 };
+#define INSPECT_PUSHED_MAX 1024
 enum inspect_wanted { INSPECT_SECRETS = 1, INSPECT_RULES = 2 };
 enum inspect_result { INSPECT_CLEAN, INSPECT_SECRET, INSPECT_UNREADABLE };
 #endif

@@ -95,8 +95,17 @@ struct policy_limits {
  * owns *ret_policy. */
 int policy_load_file(int dirfd, const char *path, struct policy **ret_policy,
                      struct policy_limits *ret_limits, struct err *err);
-/* The same from memory, for tests and fuzzing: `extends` and `include` are errors unless
- * they name a preset. */
+/* For people who mend it: all that is wrong, not only what was found first. */
+#define POLICY_FAULTS_MAX 20
+struct policy_faults {
+	struct err *list;               /* room for POLICY_FAULTS_MAX, the caller's */
+	size_t n;
+	bool more;                      /* than there is room for */
+};
+int policy_load_file_all(int dirfd, const char *path, struct policy **ret_policy,
+                         struct policy_faults *faults, struct err *err);
+/* The same as policy_load_file() from memory, for tests and fuzzing: `extends` and
+ * `include` are errors unless they name a preset. */
 int policy_load_text(const char *name, const char *text, size_t len,
                      struct policy **ret_policy, struct policy_limits *ret_limits,
                      struct err *err);

@@ -367,23 +367,19 @@ policy_who_covers(const struct policy *p, size_t index)
 }
 
 int
-policy_check_reach(const struct policy *p, const char *name, const char *shown,
+policy_check_reach(const struct policy *p, size_t index, const char *name, const char *shown,
                    struct err *err)
 {
+	const struct policy_rule *rule = &p->rules[index], *by;
 	size_t n = strlen(shown);
+	bool ours = file_len(rule->place) == n && strncmp(rule->place, shown, n) == 0;
 
-	for (size_t i = 0; i < p->n_rules; i++) {
-		const struct policy_rule *rule = &p->rules[i], *by;
-		bool ours = file_len(rule->place) == n && strncmp(rule->place, shown, n) == 0;
-
-		by = who_covers(p, i, !ours);
-		if (by == NULL)
-			continue;
-		return err_set(err, EINVAL, "%s%s: this rule is never reached: the one at %s (%s) %s",
-		               ours ? name : "", rule->place + (ours ? n : 0), by->place, by->text,
-		               (by->protocols & rule->protocols) == 0 ?
-		               "settles what is spoken with this host and port" :
-		               "matches first; put the narrower rule in front");
-	}
-	return 0;
+	by = who_covers(p, index, !ours);
+	if (by == NULL)
+		return 0;
+	return err_set(err, EINVAL, "%s%s: this rule is never reached: the one at %s (%s) %s",
+	               ours ? name : "", rule->place + (ours ? n : 0), by->place, by->text,
+	               (by->protocols & rule->protocols) == 0 ?
+	               "settles what is spoken with this host and port" :
+	               "matches first; put the narrower rule in front");
 }

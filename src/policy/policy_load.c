@@ -30,6 +30,7 @@ struct loading {
 	struct policy_limits limits;
 	int dirfd;                      /* -1: no files */
 	unsigned n_files;
+	struct policy_faults *faults;   /* NULL: the first one ends it */
 	struct err *err;
 };
 
@@ -39,6 +40,21 @@ static int
 out_of_memory(struct loading *l)
 {
 	return err_set(l->err, ENOMEM, "the policy is too large");
+}
+
+/* Whether to go on after R: what is wrong was noted, and says nothing about the rest. */
+static int
+note_fault(struct loading *l, int r)
+{
+	struct policy_faults *faults = l->faults;
+
+	if (r >= 0 || faults == NULL || r == -ENOMEM || r == -E2BIG || l->err == NULL)
+		return r;
+	if (faults->n < POLICY_FAULTS_MAX)
+		faults->list[faults->n++] = *l->err;
+	else
+		faults->more = true;
+	return faults->more ? r : 0;
 }
 
 /* ---- files ---- */
@@ -71,7 +87,7 @@ check_circle(struct loading *l, const struct source *source)
 }
 
 static int
-load_path(struct loading *l, struct source *source)
+read_path(struct loading *l, struct source *source, char **ret_text)
 {
 	OWN(closep) int fd = -1;
 	OWN(freep) char *text = NULL;
@@ -98,9 +114,21 @@ load_path(struct loading *l, struct source *source)
 	r = read_exactly(fd, text, (size_t)st.st_size, l->err);
 	if (r < 0)
 		return err_wrap(l->err, "%s: cannot read this policy", source->name);
-	source->text = text;
+	source->text = *ret_text = TAKE(text);
 	source->len = (size_t)st.st_size;
-	return load_source(l, source);
+	return 0;
+}
+
+/* NODE is what names it; NULL: the command line. */
+static int
+load_path(struct loading *l, struct source *source, const struct node *node)
+{
+	OWN(freep) char *text = NULL;
+	int r = read_path(l, source, &text);
+
+	if (r < 0 && node != NULL)
+		return err_wrap(l->err, "%s:%zu:%zu", node->file, node->line, node->column);
+	return r < 0 ? r : load_source(l, source);
 }
 
 /* PATH as seen from the folder of FILE. */
@@ -179,7 +207,7 @@ load_word(struct loading *l, const struct source *from, const struct node *node)
 	source.shown = word[0] == '/' ? last_part(word) : beside(l, from->shown, word);
 	if (source.name == NULL || source.shown == NULL)
 		return out_of_memory(l);
-	return load_path(l, &source);
+	return load_path(l, &source, node);
 }
 
 static int
@@ -190,7 +218,7 @@ load_words(struct loading *l, const struct source *from, const struct node *node
 	if (node->kind != NODE_LIST)
 		return load_word(l, from, node);
 	for (size_t i = 0; r == 0 && i < node->n; i++)
-		r = load_word(l, from, node->items[i]);
+		r = note_fault(l, load_word(l, from, node->items[i]));
 	return r;
 }
 
@@ -214,6 +242,7 @@ load_egress(struct loading *l, const struct source *source, const struct node *n
 			r = node_err(l->err, item, "`include` stands alone: what it names cannot be narrowed");
 		else
 			r = load_words(l, source, include);
+		r = note_fault(l, r);
 	}
 	return r;
 }
@@ -258,7 +287,7 @@ load_limits(struct loading *l, const struct node *node)
 	if (node->kind != NODE_MAP)
 		return node_err(l->err, node, "`limits` is a map: {memory: 2G, time: 1h}");
 	for (size_t i = 0; r == 0 && i < node->n; i++)
-		r = load_limit(l, node->items[i], node->values[i]);
+		r = note_fault(l, load_limit(l, node->items[i], node->values[i]));
 	return r;
 }
 
@@ -268,6 +297,7 @@ check_top(struct loading *l, const struct node *root)
 	static const char *const names[] = { "version", "egress", "limits", "extends", NULL };
 	const struct node *version;
 	size_t k;
+	int r;
 
 	if (root->kind != NODE_MAP)
 		return node_err(l->err, root, "a policy is a map that begins with `version: 1`");
@@ -279,9 +309,13 @@ check_top(struct loading *l, const struct node *root)
 		if (names[k] != NULL)
 			continue;
 		if (strcmp(key, "include") == 0)
-			return node_err(l->err, root->items[i], "`include` is an item of `egress`; to put "
-			                "rules behind yours write `extends`");
-		return policy_read_unknown(root->items[i], names, "in a policy", l->err);
+			r = node_err(l->err, root->items[i], "`include` is an item of `egress`; to put "
+			             "rules behind yours write `extends`");
+		else
+			r = policy_read_unknown(root->items[i], names, "in a policy", l->err);
+		r = note_fault(l, r);
+		if (r < 0)
+			return r;
 	}
 	version = node_get(root, "version");
 	if (version == NULL)
@@ -298,13 +332,13 @@ load_source(struct loading *l, const struct source *source)
 	const struct node *part;
 	int r = node_parse(source->name, source->text, source->len, &root, l->err);
 
-	r = r == 0 ? check_top(l, root) : r;
+	r = r == 0 ? note_fault(l, check_top(l, root)) : r;
 	if (r == 0 && (part = node_get(root, "limits")) != NULL)
-		r = load_limits(l, part);
+		r = note_fault(l, load_limits(l, part));
 	if (r == 0 && (part = node_get(root, "egress")) != NULL)
-		r = load_egress(l, source, part);
+		r = note_fault(l, load_egress(l, source, part));
 	if (r == 0 && (part = node_get(root, "extends")) != NULL)
-		r = load_words(l, source, part);
+		r = note_fault(l, load_words(l, source, part));
 	return r;
 }
 
@@ -320,8 +354,15 @@ load(struct loading *l, struct source *source, struct policy **ret_policy,
 	if (p == NULL)
 		return err_set(l->err, ENOMEM, "out of memory");
 	l->p = p;
-	r = source->text != NULL ? load_source(l, source) : load_path(l, source);
-	r = r == 0 ? policy_check_reach(p, source->name, source->shown, l->err) : r;
+	r = source->text != NULL ? load_source(l, source) : load_path(l, source, NULL);
+	r = note_fault(l, r);
+	for (size_t i = 0; r == 0 && i < p->n_rules; i++)
+		r = note_fault(l, policy_check_reach(p, i, source->name, source->shown, l->err));
+	if (l->faults != NULL && l->faults->n > 0) {
+		if (l->err != NULL)
+			*l->err = l->faults->list[0];
+		return r < 0 ? r : -EINVAL;
+	}
 	r = r == 0 ? policy_seal(p, l->err) : r;
 	if (r < 0)
 		return r;
@@ -339,6 +380,16 @@ policy_load_file(int dirfd, const char *path, struct policy **ret_policy,
 	struct source source = { .name = path, .shown = last_part(path) };
 
 	return load(&l, &source, ret_policy, ret_limits);
+}
+
+int
+policy_load_file_all(int dirfd, const char *path, struct policy **ret_policy,
+                     struct policy_faults *faults, struct err *err)
+{
+	struct loading l = { .dirfd = dirfd, .faults = faults, .err = err };
+	struct source source = { .name = path, .shown = last_part(path) };
+
+	return load(&l, &source, ret_policy, NULL);
 }
 
 int

@@ -70,10 +70,10 @@ int policy_read_git(struct policy_draft *d, const struct node *node);
 
 /* Refuse what cannot be meant: keys that exclude each other. */
 int policy_check_rule(const struct policy_draft *d);
-/* Refuse rules that earlier ones leave nothing for: rules of the file NAME, which places
+/* Refuse rule INDEX if earlier ones leave nothing for it: of the file NAME, which places
  * call SHOWN; in other files, only where the earlier one is in the same. */
-int policy_check_reach(const struct policy *p, const char *name, const char *shown,
-                       struct err *err);
+int policy_check_reach(const struct policy *p, size_t index, const char *name,
+                       const char *shown, struct err *err);
 /* The last of the rules that leave nothing of rule INDEX, or NULL. */
 const struct policy_rule *policy_who_covers(const struct policy *p, size_t index);
 

@@ -440,6 +440,7 @@ static int
 unknown_key(const struct node *key, struct err *err)
 {
 	static const char *const in_body[] = { "json", "regex", "graphql", "jsonrpc", "max", NULL };
+	static const char *const include[] = { "include", NULL };
 	const char *names[POLICY_KEYS + 1];
 
 	for (size_t i = 0; in_body[i] != NULL; i++)
@@ -450,6 +451,8 @@ unknown_key(const struct node *key, struct err *err)
 	names[POLICY_KEYS] = NULL;
 	if (strcmp(key->text, "host") == 0 || strcmp(key->text, "hosts") == 0)
 		return node_err(err, key, "hosts stand behind the verb: `allow: api.example.com`");
+	if (text_nearest(key->text, names) == NULL && text_nearest(key->text, include) != NULL)
+		return policy_read_unknown(key, include, "in `egress`", err);
 	return policy_read_unknown(key, names, "in a rule", err);
 }
 

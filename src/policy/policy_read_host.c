@@ -6,6 +6,7 @@
 
 #include "base/err.h"
 #include "base/num.h"
+#include "base/own.h"
 #include "policy/policy_load.h"
 
 #define LABEL_MAX 63
@@ -22,6 +23,9 @@ check_labels(const char *name, struct err *err)
 
 	if (strlen(name) > NAME_MAX_LEN)
 		return err_set(err, EINVAL, "this name is too long");
+	/* A word that was meant for something else: "--", "-x". */
+	if (strspn(name, "-_.") == strlen(name))
+		return err_set(err, EINVAL, "'%.64s' is not the name of a host", name);
 	for (;; label += n + 1) {
 		n = strcspn(label, ".");
 		if (n == 0 || n > LABEL_MAX)
@@ -131,6 +135,34 @@ parse_net(char *text, struct policy_host *host, struct err *err)
 	return check_rest(host, v4, err);
 }
 
+/* Where nothing is ever sent, whatever a rule says: see courier_address.c. */
+static const char *
+unusable(const struct policy_host *host)
+{
+	static const struct {
+		unsigned char bytes[16];
+		uint8_t bits;
+		const char *what;
+	} ranges[] = {
+		{ { [10] = 0xff, [11] = 0xff, 192, 0, 2 }, 120, "for documentation" },
+		{ { [10] = 0xff, [11] = 0xff, 198, 51, 100 }, 120, "for documentation" },
+		{ { [10] = 0xff, [11] = 0xff, 203, 0, 113 }, 120, "for documentation" },
+		{ { [10] = 0xff, [11] = 0xff, 198, 18 }, 111, "of the cell's own network" },
+		{ { [10] = 0xff, [11] = 0xff, 224 }, 100, "multicast" },
+		{ { 0x20, 0x01, 0x0d, 0xb8 }, 32, "for documentation" },
+		{ { 0xff }, 8, "multicast" },
+	};
+
+	for (size_t i = 0; host->kind == POLICY_HOST_NET && i < ARRAY_LEN(ranges); i++) {
+		struct policy_host range = { .kind = POLICY_HOST_NET, .bits = ranges[i].bits };
+
+		memcpy(range.address, ranges[i].bytes, sizeof(range.address));
+		if (host->bits >= range.bits && policy_net_has(&range, host->address))
+			return ranges[i].what;
+	}
+	return NULL;
+}
+
 /* ---- a host with its port ---- */
 
 static int
@@ -229,6 +261,9 @@ policy_read_hosts(struct policy_draft *d, const struct node *node)
 
 		if (policy_parse_host(d->p, list.at[i], &hosts[i], &err) < 0)
 			return node_err(d->err, item, "%s", err.text);
+		if (d->rule.verb == POLICY_VERB_ALLOW && unusable(&hosts[i]) != NULL)
+			return node_err(d->err, item, "nothing is ever sent to this address: it is %s",
+			                unusable(&hosts[i]));
 	}
 	d->rule.hosts = hosts;
 	d->rule.n_hosts = list.n;

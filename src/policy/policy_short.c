@@ -42,6 +42,43 @@ split_slash(struct shortcut *s, char *host)
 		s->path = slash;
 }
 
+/* Where something else than HTTP is spoken, HTTP is not what was meant. */
+static int
+check_port(const char *host, struct err *err)
+{
+	static const struct {
+		const char *end, *what;
+	} ports[] = { { ":22", "SSH" }, { ":25", "SMTP" }, { ":3306", "MySQL" },
+	              { ":5432", "PostgreSQL" }, { ":6379", "Redis" } };
+	const char *colon = strrchr(host, ':');
+
+	/* An address without brackets has no port. */
+	if (colon != strchr(host, ':') && *host != '[')
+		return 0;
+	for (size_t i = 0; colon != NULL && i < ARRAY_LEN(ports); i++)
+		if (strcmp(colon, ports[i].end) == 0)
+			return err_set(err, EINVAL, "this would let HTTP through to the port of %s: write "
+			               "%.100s/tcp for raw TCP", ports[i].what, host);
+	return 0;
+}
+
+static int
+check_split(const struct shortcut *s, const char *host, struct err *err)
+{
+	const char *scheme = strstr(host, "://");
+
+	if (scheme != NULL && (s->path == NULL || scheme < s->path))
+		return err_set(err, EINVAL, "there is no %.*s here: only http:// and https:// may stand in "
+		               "front of a host, or /tcp behind its port for raw TCP",
+		               (int)(scheme - host), host);
+	if (*host == '-')
+		return err_set(err, EINVAL, "'%.64s' is not the name of a host", host);
+	if (s->path != NULL && strcmp(s->path, "/udp") == 0)
+		return err_set(err, EINVAL, "UDP never leaves a cell; /tcp and /tls can stand there");
+	return s->path == NULL && s->protocol == NULL && s->scheme == NULL && s->methods == NULL ?
+	       check_port(host, err) : 0;
+}
+
 static int
 split(struct shortcut *s, const char *text, struct err *err)
 {
@@ -68,7 +105,7 @@ split(struct shortcut *s, const char *text, struct err *err)
 		host = strchr(host, '/') + 2;
 	}
 	split_slash(s, host);
-	return 0;
+	return check_split(s, host, err);
 }
 
 /* As YAML, so that there is one reader. */

@@ -193,15 +193,17 @@ suggest_put_extras(struct buf *b, const struct policy_seen *seen)
 /* ---- one rule ---- */
 
 static void
-put_git(struct buf *b, enum suggest_git op, const char *repo)
+put_git(struct buf *b, enum suggest_git op, const char *repo, const struct policy_seen *seen)
 {
 	suggest_put(b, "    git: {");
-	if (op == SUGGEST_GIT_PUSH)
-		suggest_put(b, "push: ['refs/heads/**'], ");
+	if (op == SUGGEST_GIT_PUSH) {
+		suggest_put_push(b, seen);
+		suggest_put(b, ", ");
+	}
 	suggest_put(b, "repos: [");
 	suggest_put_word(b, repo);
 	suggest_put(b, "]}\n");
-	if (op == SUGGEST_GIT_PUSH)
+	if (op == SUGGEST_GIT_PUSH && seen->refs == NULL)
 		suggest_put(b, "    # better only the branches that it may push: refs/heads/agent/*\n");
 	if (op == SUGGEST_GIT_MAYBE)
 		suggest_put(b, "    # if this was a push, also the branches: push: [refs/heads/agent/*]\n");
@@ -214,7 +216,7 @@ put_http(struct buf *b, const struct policy_seen *seen)
 	enum suggest_git op = suggest_git(seen, text);
 
 	if (op != SUGGEST_GIT_NO) {
-		put_git(b, op, text);
+		put_git(b, op, text, seen);
 		return;
 	}
 	if (seen->websocket)

@@ -22,6 +22,9 @@ struct policy_seen {
 	uint16_t port;
 	bool plain;                     /* http://, not https:// */
 	bool websocket;
+	const char *refs;               /* of a push, with spaces between them: "+refs/heads/x" by
+	                                 * force, ":refs/heads/x" deleted */
+	bool push_options;
 	bool private_address;           /* the name led to a private address */
 	bool secret;                    /* its body looked like a credential */
 	uint64_t sent;                  /* bytes of its body */

@@ -18,6 +18,8 @@ void suggest_host(const struct policy_seen *seen, char ret_text[HTTP_HOST_MAX + 
 enum suggest_git suggest_git(const struct policy_seen *seen,
                              char ret_repo[POLICY_TEXT_MAX + 1]);
 bool suggest_path(const char *path, char ret_glob[POLICY_TEXT_MAX + 1]);
+/* "push: [refs/heads/x], delete: true", as SEEN needs it. */
+void suggest_put_push(struct buf *b, const struct policy_seen *seen);
 /* `private` and `body: {max}`, where SEEN needs them. */
 void suggest_put_extras(struct buf *b, const struct policy_seen *seen);
 #endif

@@ -12,12 +12,14 @@
 #include "base/err.h"
 #include "base/own.h"
 #include "base/utf8.h"
+#include "policy/policy_yaml_explain.h"
 
 struct parsing {
 	yaml_parser_t yaml;
 	yaml_event_t event;
 	bool has_event;
 	const char *file, *text;
+	size_t len;
 	struct node *all;
 	size_t n_nodes;
 	struct err *err;
@@ -139,7 +141,7 @@ fail_yaml(struct parsing *p)
 {
 	yaml_parser_t *yaml = &p->yaml;
 	yaml_mark_t mark = yaml->problem_mark;
-	char text[256];
+	char text[POLICY_YAML_TEXT_MAX];
 
 	if (yaml->error == YAML_MEMORY_ERROR)
 		return err_set(p->err, ENOMEM, "out of memory");
@@ -153,9 +155,7 @@ fail_yaml(struct parsing *p)
 		snprintf(text, sizeof(text), "this is not UTF-8 text (%s)", yaml->problem);
 		return fail_at(p, mark, text);
 	}
-	snprintf(text, sizeof(text), "this is not YAML: %s%s%s",
-	         yaml->problem != NULL ? yaml->problem : "it ends too soon",
-	         yaml->context != NULL ? ", " : "", yaml->context != NULL ? yaml->context : "");
+	policy_yaml_explain(yaml, p->text, p->len, &mark, text);
 	return fail_at(p, mark, text);
 }
 
@@ -177,7 +177,8 @@ refuse_tricks(struct parsing *p)
 	const yaml_char_t *anchor = NULL, *tag = NULL;
 
 	if (e->type == YAML_ALIAS_EVENT)
-		return fail_at(p, e->start_mark, "aliases (*name) are not taken: write it out again");
+		return fail_at(p, e->start_mark, "'*' begins an alias here, which is not taken: a pattern "
+		               "stands in quotes, '*.example.com'");
 	if (e->type == YAML_SCALAR_EVENT) {
 		anchor = e->data.scalar.anchor;
 		tag = e->data.scalar.tag;
@@ -361,6 +362,7 @@ node_parse(const char *file, const char *text, size_t len, struct node **ret_roo
 		len -= sizeof(mark);
 	}
 	p.text = text;
+	p.len = len;
 	if (yaml_parser_initialize(&p.yaml) == 0)
 		return err_set(err, ENOMEM, "out of memory");
 	yaml_parser_set_encoding(&p.yaml, YAML_UTF8_ENCODING);

@@ -449,7 +449,7 @@ def test_not_what_others_can_write(operator):
     project = operator.folder("project", {"cloister.yaml": DENY_ALL})
     for mode in (0o664, 0o646):
         (project / "cloister.yaml").chmod(mode)
-        operator.run("--", "true", cwd=project).sentence("cloister.yaml", "somebody else")
+        operator.run("--", "true", cwd=project).sentence("others may write", "`chmod go-w` it")
     (project / "cloister.yaml").unlink()
     (project / "cloister.yaml").symlink_to(operator.file("elsewhere.yaml", DENY_ALL))
     operator.run("--", "true", cwd=project).sentence("cloister.yaml", "plain file")

@@ -203,6 +203,49 @@ def test_the_readmes_examples_work_in_order(operator):
     assert operator.cells("-a") == []
 
 
+# ---- the man pages' examples ---------------------------------------------------------------------
+
+def page_examples():
+    """Everything that is typed in them, lines put together."""
+    text = "".join(re.sub(r"\|\n +", "| ", page.read_text()) for page in PAGES)
+    return sorted(set(re.findall(r"^(?:\.Dl )?\$ (cloister .*|cell=.*)$", text, flags=re.M)))
+
+
+# What an example runs is somebody's own.
+OWN = r"(?<=-- )(agent|npm ci|make test|make|\./job\.sh|\./check)(?=\)|$)"
+# The cells that they speak of.
+CHANGES = "mkdir -p src .vscode; echo 1 >src/main.c; echo {} >.vscode/tasks.json"
+CELLS = {"fix": ["-w", ".", "--no-policy", "--", "sh", "-c", CHANGES],
+         "try": ["-w", ".", "--no-policy", "--", "touch", "x"],
+         "job": ["-d", "--allow", "a.example", "--", "sh", "-c", "getent hosts b.example; exec sleep $0"]}
+
+
+@pytest.mark.parametrize("line", page_examples())
+def test_the_examples_of_man_pages_work(operator, line):
+    if "jq" in line and shutil.which("jq") is None:
+        pytest.skip("no jq")
+    if "--memory" in line and not operator.is_root:
+        pytest.skip("ordinary users may have no such limit here")
+    runs_on = "1000" if re.search(r"cloister (exec|stop|kill|ps)", line) else "0"
+    project = operator.folder("project")
+    if "cloister.yaml" in line:
+        operator.file("project/cloister.yaml", "version: 1\negress: []\n")
+        operator.file("project/cloister.test.yaml", "- {request: https://x.y, expect: deny}\n")
+    (operator.home / ".cache/thing").mkdir(parents=True, exist_ok=True)
+    for name, words in CELLS.items():
+        if f"--name {name}" not in line:
+            operator.run("-q", "--name", name, *words, *([runs_on] if name == "job" else []),
+                         cwd=project).ok()
+    if runs_on == "0":
+        operator.cloister("wait", "job")
+    script = re.sub(OWN, "true", line).replace("cloister learn", "cloister learn -o new.yaml")
+    done = operator.do("sh", "-c", f"cell=job; {script}", cwd=project,
+                       env={"PATH": f"{CLOISTER.parent}:{os.environ['PATH']}", "API_KEY": "x"})
+    operator.cloister("kill", "--all").ok()
+    operator.cloister("discard", "--all").ok()
+    assert done.status == 0, (script, done)
+
+
 # ---- older kernels -------------------------------------------------------------------------------
 
 MAIN = """

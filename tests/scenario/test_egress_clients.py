@@ -68,20 +68,42 @@ def test_git_clones_and_pushes_where_it_may(online, repository):
 
 
 @needs("git", "fcgiwrap")
-@pytest.mark.parametrize("push", ["HEAD:refs/heads/main", "HEAD:refs/heads/agent/x HEAD:main",
-                                  "HEAD:refs/tags/agent/x", ":refs/heads/main"],
-                         ids=["main", "one-of-two", "tag", "delete"])
-def test_git_is_refused_other_refs(online, repository, push):
-    rules = ("  - allow: git.example.test\n    git: {fetch: true, push: [refs/heads/agent/*]}\n"
-             "    reason: agents push to their own branches\n")
-    done = online.sh(rules, CLONE.format(name=repository) + f"git push origin {push} 2>&1",
-                     options=GIT_NAMES, seconds=SECONDS)
-    assert done.status != 0 and "403" in done.out, done
+@pytest.mark.parametrize("push, named", [
+    ("HEAD:refs/heads/main", ["refs/heads/main"]),
+    ("HEAD:refs/heads/agent/x HEAD:main", ["refs/heads/agent/x", "refs/heads/main"]),
+    ("HEAD:refs/tags/agent/x", ["refs/tags/agent/x"]),
+    (":refs/heads/main", [":refs/heads/main"])], ids=["main", "one-of-two", "tag", "delete"])
+def test_git_is_refused_other_refs(online, repository, push, named):
+    """Git shows why, the record names the refs, and the rule that `why` prints lets them go."""
+    rules = ("  - deny: git.example.test\n    git: {push: [refs/heads/main]}\n"
+             "    reason: main is for people\n"
+             "  - allow: git.example.test\n    git: {fetch: true, push: [refs/heads/agent/*]}\n")
+    script = CLONE.format(name=repository) + f"git push origin {push} 2>&1"
+    done = online.sh(rules, script, options=GIT_NAMES, seconds=SECONDS)
+    reason = "main is for people" if "main" in push else "no rule allows this"
+    assert done.status != 0 and f"(refused by cloister: {reason})" in done.out, done
+    assert done.out.count("[remote rejected]") == len(named), done
     assert refs(online, repository) == {"refs/heads/main": "one"}
     refused = [e for e in online.events(type="http") if e["verdict"] == "deny"]
     assert refused and refused[-1]["path"].endswith("/git-receive-pack")
+    assert sorted(refused[-1]["refs"]) == sorted(named)
     said = online.operator.cloister("why", online.cell).ok()
-    assert "git-receive-pack" in said
+    assert f"/git-receive-pack ({' '.join(refused[-1]['refs'])})" in said
+    rule = said[said.index("  - allow:"):]
+    online.sh(rule + rules, script, options=GIT_NAMES, seconds=SECONDS)
+    assert [e["verdict"] for e in online.events(refs=refused[-1]["refs"])] == ["allow"], rule
+
+
+@needs("git", "fcgiwrap")
+def test_git_shows_the_refusal_of_a_large_push(online, repository):
+    """Longer than what git keeps in memory, so that it is sent in chunks."""
+    rules = "  - allow: git.example.test\n    git: {push: [refs/heads/agent/*]}\n"
+    done = online.sh(rules, CLONE.format(name=repository) +
+                     "head -c 3000000 /dev/urandom >large; git add large; git commit -q -m large\n"
+                     "git push origin HEAD:main 2>&1", options=GIT_NAMES, seconds=SECONDS)
+    assert done.status != 0, done
+    assert "refused by cloister: no rule allows this" in done.out or "HTTP 403" in done.out, done
+    assert refs(online, repository) == {"refs/heads/main": "one"}
 
 
 @needs("git", "fcgiwrap")
@@ -106,6 +128,7 @@ def test_git_may_fetch_only(online, repository):
     done = online.sh(rules, CLONE.format(name=repository) + "git push -q origin HEAD:x 2>&1",
                      options=GIT_NAMES, seconds=SECONDS)
     assert done.out.startswith("one\n") and done.status != 0
+    assert "remote: refused by cloister: no rule allows this" in done.out, done
     assert refs(online, repository) == {"refs/heads/main": "one"}
 
 

@@ -343,7 +343,7 @@ def test_learn(online):
     assert done.status == 0, done
     assert done.out == ""
     lines = done.err.splitlines()
-    assert lines[0] == "cloister: learning: everything is allowed, and recorded"
+    assert lines[0] == "cloister: learning: everything public is allowed, and recorded"
     assert "learned from 4 requests" in done.err and "cloister.yaml" in done.err
     policy = online.operator.base / "learning/cloister.yaml"
     text = policy.read_text()
@@ -376,10 +376,98 @@ def test_learn_is_the_command_in_all_else(online):
     done = learn(online, "-q", "-e", "WORD=said", "--", "sh", "-c", "echo $WORD; exit 7")
     assert (done.status, done.out, done.err) == (7, "said\n", "")
     assert not (online.operator.base / "learning/cloister.yaml").exists()
-    for words in (["-d"], ["--allow", "a.test"]):
-        learn(online, *words, "--", "true").sentence(f"leave out --{'detach' if words == ['-d'] else 'allow'}")
+    for option, words in (("detach", ["-d"]), ("policy", ["-p", "a.yaml"])):
+        learn(online, *words, "--", "true").sentence(f"leave out --{option}")
     learn(online).sentence("there is no command")
-    learn(online, "-o", "/nonexistent/x", "--", "true").sentence("/nonexistent/x")
+    # Before the command is run.
+    told = ["--", "sh", "-c", "echo run"]
+    learn(online, "-o", "/nonexistent/x", *told).sentence("/nonexistent/x")
+    learn(online, "--force", "-o", "/tmp", *told).sentence("'/tmp' is a folder")
+
+
+def test_learn_prints(online):
+    done = learn(online, "-o", "-", "--", *CURL, "-o", "/dev/null", "-w", "%{http_code}\n", f"{UP}/echo")
+    assert done.status == 0 and done.out.startswith("200\n# written by"), done
+    assert "learned from 1 request\n" in done.err
+    assert list((online.operator.base / "learning").iterdir()) == []
+    policy = online.operator.file("printed.yaml", done.out[len("200\n"):])
+    assert codes(online, policy, [f"{UP}/echo"]) == ["200"]
+
+
+def test_learn_from_this_machine(online):
+    """What is closed without a rule is opened by one, and learned."""
+    url = "http://host.cloister.internal:8080/echo"
+    words = ["--", *CURL, "-o", "/dev/null", "-w", "%{http_code}\n", url]
+    assert "can allow host.cloister.internal" in json.loads(learn(online, "--", *CURL, url).out)["hint"]
+    assert learn(online, "--allow", "host.cloister.internal:8080", *words).out == "200\n"
+    policy = online.operator.base / "learning/cloister.yaml"
+    assert online.run(policy, *words[1:]).ok() == "200\n", policy.read_text()
+
+
+def test_learn_from_a_server_that_speaks_first(online):
+    """Nobody has said so, and the client waits for it, though not for long."""
+    talk = ["/usr/bin/python3", "-c", "import socket\n"
+            "print(socket.create_connection(('up.example.test', 7), 12).recv(100))"]
+    assert learn(online, "--", *talk).out == "b'220 welcome\\r\\n'\n"
+    policy = online.operator.base / "learning/cloister.yaml"
+    assert online.run(policy, *talk).ok() == "b'220 welcome\\r\\n'\n", policy.read_text()
+
+
+def test_learn_leaves_out_names_that_are_none(online):
+    learn(online, "--", "sh", "-c", f"{' '.join(CURL)} -o /dev/null {UP}/echo; "
+          f"{' '.join(CURL)} -o /dev/null https://nosuch.example.test/")
+    policy = (online.operator.base / "learning/cloister.yaml").read_text()
+    assert "allow: up.example.test" in policy and "allow: nosuch" not in policy
+
+
+# ---- what `why` and refusals say ---------------------------------------------------------------------
+
+def test_why_knows_upgrades(online):
+    """The rule that it prints lets the WebSocket through."""
+    words = ["-o", "/dev/null", "-w", "%{http_code}\n", "-H", "Connection: Upgrade", "-H", "Upgrade: websocket",
+             "-H", "Sec-WebSocket-Version: 13", "-H", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
+             "--http1.1", "--max-time", "2", "https://ws.example.test/x"]
+    rules = "  - allow: ws.example.test\n    methods: [GET]\n"
+    assert online.curl(rules, *words).out == "403\n"
+    said = online.operator.cloister("why", online.cell).ok()
+    assert "GET https://ws.example.test/x (WebSocket)" in said and "upgrade: websocket" in said
+    online.curl(said[said.index("  - allow:"):] + rules, *words)
+    assert [e["verdict"] for e in online.events(upgrade=True)] == ["allow"]
+
+
+@pytest.mark.parametrize("more, words, said", [
+    ("methods: [GET]", ["-d", "x"], "no: the method is POST"),
+    ("paths: [/other]", [], "no: the path is /echo"),
+    ("headers: {x-a: b}", [], "no: its query or headers do not fit"),
+    ("body: {json: {/a: 1}}", ["-H", "content-type: application/json", "-d", '{"a": 2}'], "no: its body does not fit"),
+], ids=["method", "path", "header", "body"])
+def test_why_shows_the_rules_that_nearly_match(online, more, words, said):
+    rules = f"  - allow: www.example.test\n  - allow: up.example.test\n    {more}\n"
+    assert online.curl(rules, *CODE, *words, f"{UP}/echo").out == "403"
+    told = online.operator.cloister("why", online.cell).ok()
+    assert "The rules about this host:\n    policy.yaml:4:5  allow up.example.test" in told, told
+    assert f"\n        {said}\n" in told and "policy.yaml:3:5" not in told
+
+
+@pytest.mark.parametrize("url, rule, hint, helps", [
+    ("http://meta.example.test/", "meta.example.test", "Do not try again.", False),
+    ("http://inner.example.test/echo", "inner.example.test", "`private: true`", True),
+], ids=["metadata", "private"])
+def test_what_helps_with_addresses(online, url, rule, hint, helps):
+    done = online.curl(f"  - allow: {rule}\n", url)
+    assert hint in json.loads(done.out)["hint"], done
+    said = online.operator.cloister("why", online.cell).ok()
+    assert ("- allow: " in said) == helps, said
+    if helps:
+        rules = said[said.index("  - allow:"):] + f"  - allow: {rule}\n"
+        assert codes(online, rules, [url]) == ["200"]
+
+
+def test_the_other_scheme_is_hinted_at(online):
+    done = online.curl("  - allow: www.example.test:80\n", "https://www.example.test:80/hello")
+    assert "use http://" in json.loads(done.out)["hint"], done
+    done = online.curl("  - allow: up.example.test:443\n", "http://up.example.test:443/echo")
+    assert "use https://" in json.loads(done.out)["hint"], done
 
 
 def test_learn_tells_what_is_refused_even_so(online):

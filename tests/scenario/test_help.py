@@ -46,6 +46,12 @@ def test_run_options(operator):
         assert option in said
 
 
+def test_unknown_options(operator):
+    operator.cloister("run", "-z", "--", "true").sentence("'-z'", "see `cloister help run`")
+    operator.cloister("learn", "--qqqqqq", "--", "true").sentence("see `cloister help learn`")
+    assert "takes the options of `cloister run`" in operator.cloister("help", "learn").ok()
+
+
 def test_help_of_nothing(operator):
     operator.cloister("help", "nosuch").sentence("'nosuch'")
     operator.cloister("help", "rnu").sentence("'rnu'", "did you mean 'run'")

@@ -210,6 +210,12 @@ def test_exec(operator):
     assert operator.cloister("exec", id, "cat", input="through").ok() == "through"
 
 
+def test_exec_of_nothing(operator):
+    operator.cloister("exec").sentence("which cell and command?")
+    operator.cloister("exec", "job").sentence("there is no command to run in 'job'")
+    operator.cloister("exec", "job", "--").sentence("there is no command to run in 'job'")
+
+
 def test_exec_words_are_the_commands(operator):
     id = operator.detach("--", "sleep", "1000")
     assert operator.cloister("exec", id, "echo", "-e", "--", "-t").ok() == "-- -t\n"

@@ -153,6 +153,23 @@ def test_names_are_refused_at_once(operator):
     assert said.ok() == "no such name\n"
 
 
+TRIED = "the command tried to reach the network, of which this cell has none"
+
+
+@pytest.mark.parametrize("script, told", [
+    ("socket.getaddrinfo('example.com', 80)", True),
+    ("socket.create_connection(('93.184.216.34', 80))", True),
+    ("socket.create_connection(socket.create_server(('127.0.0.1', 0)).getsockname())", False),
+    ("pass", False)], ids=["name", "address", "loopback", "nothing"])
+def test_who_has_no_policy_is_told(operator, script, told):
+    """Otherwise nobody knows why names do not resolve."""
+    words = ["--", "/usr/bin/python3", "-Ic", f"import socket\ntry: {script}\nexcept OSError: pass"]
+    assert (TRIED in operator.run(*words).err) == told
+    assert TRIED not in operator.run("-q", *words).err
+    assert TRIED not in operator.run("--allow", "a.example", *words).err
+    operator.kept |= {cell["cell"] for cell in operator.cells("-a")}
+
+
 def test_cells_do_not_reach_each_other(operator):
     serve = ("import socket, time; s = socket.create_server(('127.0.0.1', 7777));"
              "a = socket.socket(socket.AF_UNIX); a.bind('\\0cell'); a.listen(); print('up',"

@@ -62,9 +62,37 @@ def test_check_for_programs(operator, policy):
     assert done.status == 1 and done.err == ""
     good, broken, missing = json.loads(done.out)
     assert good == {"file": str(policy), "ok": True, "rules": 7}
-    assert broken == {"file": str(bad), "ok": False, "at": str(bad), "line": 3, "column": 5,
-                      "error": "there is no key 'alow' in a rule: did you mean 'allow'?"}
-    assert missing["ok"] is False and "No such file" in missing["error"]
+    assert broken == {"file": str(bad), "ok": False, "errors": [
+        {"at": str(bad), "line": 3, "column": 5,
+         "error": "there is no key 'alow' in a rule: did you mean 'allow'?"}]}
+    assert missing["ok"] is False and "No such file" in missing["errors"][0]["error"]
+
+
+def test_check_tells_everything(operator):
+    """All that is wrong in one go, up to a bound."""
+    base = operator.file("p/base.yaml", words("- alow: a.b", "- deny: [x"))
+    bad = operator.file("p/bad.yaml", "version: 1\nlimits: {memory: x, tim: 2}\nfoo: 1\negress:\n"
+                                      "  - alow: a.b\n  - allow: q\n    paths: [x]\n"
+                                      "  - include: [none.yaml, base.yaml]\n"
+                                      "  - allow: a.b\n  - allow: a.b\n")
+    done = operator.cloister("policy", "check", bad)
+    places = [line.split(": ")[0] for line in done.err.splitlines()]
+    assert done.status == 1 and places == [
+        f"{bad}:3:1", f"{bad}:2:18", f"{bad}:2:21", f"{bad}:5:5", f"{bad}:7:13",
+        f"{bad}:8:15", f"{base}:5:1", f"{bad}:10:5"], done.err
+    assert "none.yaml: cannot open this policy: No such file" in done.err
+    many = operator.file("p/many.yaml", words(*["- alow: a.b"] * 50))
+    lines = operator.cloister("policy", "check", many).err.splitlines()
+    assert len(lines) == 21 and lines[20] == "there is more after these 20: mend them first"
+    # Whoever runs it is told the first.
+    operator.run("-p", bad, "--", "true").sentence("bad.yaml:3:1: there is no key 'foo'")
+
+
+def test_check_of_this_folder(operator, policy):
+    done = operator.cloister("policy", "check", cwd=policy.parent)
+    assert done.ok() == "cloister.yaml: 7 rules\n"
+    operator.file("p/cloister.test.yaml", CASES)
+    assert operator.cloister("policy", "test", cwd=policy.parent).ok() == "11 cases passed\n"
 
 
 def test_check_unreachable(operator):
@@ -151,6 +179,20 @@ def test_cases(operator, policy):
     assert rows[0]["rule"] == "cloister.yaml:3:5" and rows[-1]["rule"] is None
 
 
+def test_cases_with_push_options(operator):
+    policy = operator.file("o/cloister.yaml", words(
+        "- allow: a.example", "  git: {push: ['refs/heads/**'], options: true}",
+        "- allow: b.example", "  git: {push: ['refs/heads/**'], delete: true}"))
+    operator.file("o/cloister.test.yaml", "".join(
+        f"- {{request: 'https://{host}/o/r', {how}, expect: {verdict}}}\n" for host, how, verdict in (
+            ("a.example", "push: refs/heads/x, options: [ci.skip, merge_request.create]", "allow"),
+            ("b.example", "push: refs/heads/x, options: ci.skip", "deny"),
+            ("b.example", "push: refs/heads/x", "allow"),
+            ("b.example", "delete: refs/heads/x, options: ci.skip", "deny"),
+            ("b.example", "delete: refs/heads/x", "allow"))))
+    assert operator.cloister("policy", "test", policy).ok() == "5 cases passed\n"
+
+
 def test_cases_that_fail(operator, policy):
     cases = operator.file("else.yaml", "- request: POST https://api.github.com/x\n"
                                        "  expect: allow\n"
@@ -191,6 +233,8 @@ def test_secrets_in_cases(operator, policy):
     ("- {request: ftp://x.y, expect: deny}", "1:3: 'ftp://x.y' is not a URL"),
     ("- {request: 'https://x.y/%zz', expect: deny}", "1:3: "),
     ("- {request: https://x.y, push: main, expect: deny}", "1:32: here stands a ref"),
+    ("- {request: https://x.y, options: a, expect: deny}", "1:35: options belong to"),
+    ("- {request: https://x.y, push: refs/a, options: '', expect: deny}", "1:49: here stands an"),
     ("[]", "1:1: cases are a list"),
     ("a: b", "1:1: cases are a list"),
 ])
@@ -201,7 +245,8 @@ def test_cases_that_are_none(operator, policy, case, error):
 
 
 def test_no_cases(operator, policy):
-    operator.cloister("policy", "test", policy).sentence("cloister.test.yaml")
+    operator.cloister("policy", "test", policy).sentence("no cases to test it with",
+                                                         "cloister.test.yaml")
 
 
 # ---- explain -----------------------------------------------------------------------------------
@@ -218,6 +263,9 @@ def test_explain(operator, policy):
         "  4 rules are behind it\n"
         "ask, by cloister.yaml:9:5 (until there is somebody to ask, that is deny)\n"
         "reason: writes to GitHub need a person\n")
+    # In one word, as in cases.
+    assert operator.cloister("policy", "explain", policy,
+                             "POST https://api.github.com/x").ok() == said
     said = operator.cloister("policy", "explain", policy, "https://nosuch.test").ok()
     assert said == "  7 rules are about other hosts\ndeny: no rule matches\n"
 
@@ -298,9 +346,28 @@ def test_the_schema_is_of_the_same_policies(operator):
 def test_words(operator, policy):
     operator.cloister("policy").sentence("check, test, explain, presets or schema")
     operator.cloister("policy", "chekc", policy).sentence("did you mean 'check'?")
-    operator.cloister("policy", "check").sentence("cloister policy check FILE...")
+    operator.cloister("policy", "check", cwd="/").sentence("there is no cloister.yaml here")
     operator.cloister("policy", "test", policy, policy).sentence("takes one policy")
     operator.cloister("policy", "schema", "x").sentence("takes no words")
+
+
+# ---- short forms ---------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("rule, error", [
+    ("-x", "'-x' is not the name of a host"),
+    ("db:5432/udp", "UDP never leaves a cell"),
+    ("db:5432", "db:5432/tcp"),
+    ("github.com:22", "github.com:22/tcp"),
+    ("[fd00::1]:22", "[fd00::1]:22/tcp"),
+    ("ftp://x.example", "there is no ftp here"),
+])
+def test_short_forms_that_mean_something_else(operator, rule, error):
+    operator.run(f"--allow={rule}", "--", "true").sentence(error)
+
+
+def test_the_end_of_options_is_no_value(operator):
+    operator.run("--allow", "--", "true").sentence("'--allow' wants RULE behind it")
+    operator.run("--allow", "fd00::22", "--allow", "GET x.y:22", "--", "true").ok()
 
 
 # ---- the courier has no loader -----------------------------------------------------------------

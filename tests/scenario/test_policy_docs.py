@@ -1,5 +1,6 @@
 """The examples of docs/policy.md, README.md, docs/ and cloister.yaml(5) are policies."""
 import re
+import shlex
 
 import pytest
 
@@ -44,6 +45,23 @@ def test_the_cases_pass(operator):
     policy = operator.file("docs/cloister.yaml", first)
     operator.file("docs/cloister.test.yaml", cases[0])
     assert re.fullmatch(r"\d+ cases passed\n", operator.cloister("policy", "test", policy).ok())
+
+
+def commands(text):
+    """`cloister policy ...` as people would type it."""
+    return re.findall(r"^(?:\$ )?cloister policy (.*?)(?: +#.*)?$", text, flags=re.M)
+
+
+@pytest.mark.parametrize("name", ["docs/policy.md", "man/cloister-policy.1", "man/cloister-learn.1"])
+def test_the_commands_work(operator, name):
+    """Each of them, beside the policy of docs/policy.md and its cases."""
+    first, *others = blocks("docs/policy.md")
+    folder = operator.file("docs/cloister.yaml", first).parent
+    operator.file("docs/cloister.test.yaml", [block for block in others if is_cases(block)][0])
+    lines = commands((TREE / name).read_text())
+    assert lines
+    for line in lines:
+        operator.cloister("policy", *shlex.split(line), cwd=folder).ok()
 
 
 def test_every_preset_is_listed(operator):

@@ -153,6 +153,17 @@ def test_raw_programs(operator, terminal):
     assert t.end() == 0
 
 
+@pytest.mark.parametrize("word", ["a" * 200, "\u00fc" * 200], ids=["ascii", "utf-8"])
+def test_ps_keeps_to_the_line(operator, terminal, word):
+    operator.detach("--name", "long", "--", "sh", "-c", "sleep 1000", word)
+    t = terminal(operator.program, "ps", columns=90)
+    assert t.end() == 0
+    line = [line for line in t.text.splitlines() if " long " in line][0]
+    assert len(line) == 90 and line.endswith(f"{word[0]}..."), line
+    # Elsewhere nothing is cut.
+    assert word in operator.cloister("ps").ok()
+
+
 def test_settings_are_as_before(operator, terminal, inside):
     t = terminal(*inside, "sh", "-c", "echo ready; read x")
     t.expect("ready")

@@ -318,6 +318,14 @@ def test_sparse_file(operator, workspace):
         assert f.read(4) == b"end\0"
 
 
+def test_what_is_no_workspace(operator, workspace):
+    operator.run("-w", f"{workspace}:rx", "--", "true").sentence("there is no mode 'rx'", "overlay, rw and ro")
+    operator.run("-w", "/", "--", "true").sentence("'/' is the whole machine")
+    operator.run("-w", f"{workspace}/none", "--", "true").sentence("No such file")
+    id = operator.change(workspace, "touch x")
+    operator.cloister("diff", id, "y").sentence(f"cell {id} changed nothing at 'y'")
+
+
 def test_deep_tree(operator, workspace):
     id = operator.change(workspace, "mkdir -p $(seq -s / 200) && echo x >$(seq -s / 200)/f")
     operator.cloister("apply", id).ok()

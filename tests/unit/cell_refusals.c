@@ -34,6 +34,8 @@ TEST(cell_refusals_of_one_event)
 		       "\"query\":true,\"path\":\"/\""), "GET http://h:8080/", "" },
 		{ "\"type\":\"dns\",\"verdict\":\"deny\",\"note\":\"no rule\",\"host\":\"b.example\"",
 		  "name b.example", "no rule" },
+		{ "\"type\":\"dns\",\"verdict\":\"deny\",\"why\":\"no-rule\",\"host\":\"b.example\"",
+		  "name b.example", "no rule mentions it" },
 		{ "\"type\":\"tcp\",\"verdict\":\"deny\",\"note\":\"no rule\",\"host\":\"db\",\"port\":5432",
 		  "tcp db:5432", "no rule" },
 		{ HTTP("allow", ",\"status\":403"), NULL, NULL },

@@ -220,6 +220,52 @@ TEST(git_rules)
 	}
 }
 
+/* What is said of a push to whom it is refused, and in the record. */
+TEST(git_describe)
+{
+	static const struct {
+		const char *push, *text;
+	} described[] = {
+		{ "create", "-rs refs/heads/main" },
+		{ "forward", "-rs refs/heads/main" },
+		{ "two", "-rs refs/heads/x refs/heads/y" },
+		{ "force", "-rs +refs/heads/main" },
+		{ "delete", "-rs :refs/heads/x" },
+		{ "options", "-rso refs/tags/v1 refs/heads/z" },
+	};
+
+	make_pushes();
+	for (size_t i = 0; i < ARRAY_LEN(described); i++) {
+		OWN(git_push_freep) struct git_push *p = NULL;
+		OWN(freep) char *data = NULL;
+		char path[64], text[INSPECT_PUSHED_MAX];
+		size_t len;
+
+		snprintf(path, sizeof(path), "sha256.%s", described[i].push);
+		CHECK_OK(read_file_at(AT_FDCWD, path, 1 << 20, &data, &len, NULL));
+		CHECK_OK(git_push_new(false, &p));
+		CHECK_OK(git_push_feed(p, (unsigned char *)data, len));
+		CHECK_OK(git_push_finish(p));
+		git_push_describe(p, text);
+		CHECK_STR(text, described[i].text);
+	}
+}
+
+TEST(git_describe_is_bounded)
+{
+	OWN(git_push_freep) struct git_push *p = NULL;
+	char text[INSPECT_PUSHED_MAX];
+
+	CHECK_OK(git_push_new(false, &p));
+	for (size_t i = 0; i < 100; i++) {
+		p->commands[i].ref = str_format("refs/heads/a-rather-long-name-%zu", i);
+		p->n_commands++;
+	}
+	git_push_describe(p, text);
+	CHECK(strlen(text) < INSPECT_PUSHED_MAX && strlen(text) > INSPECT_PUSHED_MAX - 48);
+	CHECK_STR(text + strlen(text) - 4, " ...");
+}
+
 /* Secrets are looked for in the objects: the pack itself is compressed. */
 TEST(git_secret_in_pack)
 {

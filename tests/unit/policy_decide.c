@@ -36,14 +36,14 @@ static const struct {
 	{ "- allow: 10.0.0.0/9", GET "10.127.3.4", "allow 0" },
 	{ "- allow: 10.0.0.0/9", GET "10.128.3.4", "deny -1" },
 	{ "- allow: 10.0.0.0/9", GET "[::ffff:10.1.2.3]", "allow 0" },
-	{ "- allow: '2001:db8::/32'", GET "[2001:db8:1::1]", "allow 0" },
-	{ "- allow: '2001:db8::/32'", GET "[2001:db9:1::1]", "deny -1" },
-	{ "- allow: '::/0'", GET "[2001:db9:1::1]", "allow 0" },
+	{ "- allow: '2a01:db8::/32'", GET "[2a01:db8:1::1]", "allow 0" },
+	{ "- allow: '2a01:db8::/32'", GET "[2a01:db9:1::1]", "deny -1" },
+	{ "- allow: '::/0'", GET "[2a01:db9:1::1]", "allow 0" },
 	{ "- allow: '::/0'", GET "10.0.0.1", "deny -1" },
-	{ "- allow: 0.0.0.0/0", GET "[2001:db9:1::1]", "deny -1" },
+	{ "- allow: 0.0.0.0/0", GET "[2a01:db9:1::1]", "deny -1" },
 	{ "- allow: 0.0.0.0/0", GET "a.example", "deny -1" },
-	{ "- allow: '[2001:db8::1]:8443'", GET "[2001:db8::1]:8443", "allow 0" },
-	{ "- allow: '[2001:db8::/32]:8443'", GET "[2001:db8::1]:8443", "allow 0" },
+	{ "- allow: '[2a01:db8::1]:8443'", GET "[2a01:db8::1]:8443", "allow 0" },
+	{ "- allow: '[2a01:db8::/32]:8443'", GET "[2a01:db8::1]:8443", "allow 0" },
 	{ "- allow: [a.example, b.example]", GET "b.example", "allow 0" },
 	/* order, over lists of different kinds */
 	{ "- deny: a.example\n- allow: '**.example'", GET "a.example", "deny 0" },
@@ -393,9 +393,9 @@ TEST(policy_before_there_is_a_request)
 TEST(policy_index_finds_what_is_there)
 {
 	static const char *const names[] = { "a", "b.a", "c.b.a", "a.a", "x", "c.x", "a.b.c.d.e.f",
-		"host.cloister.internal", "10.0.0.1", "[2001:db8::1]" };
+		"host.cloister.internal", "10.0.0.1", "[2a01:db8::1]" };
 	static const char *const patterns[] = { "a", "b.a", "'*.a'", "'**.a'", "'*.b.a'", "'**.b.a'",
-		"'*'", "'**.f'", "10.0.0.0/8", "'2001:db8::/32'", "host.cloister.internal", "c.x" };
+		"'*'", "'**.f'", "10.0.0.0/8", "'2a01:db8::/32'", "host.cloister.internal", "c.x" };
 	char rules[16384];
 	size_t len = 0;
 

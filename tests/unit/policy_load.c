@@ -39,7 +39,8 @@ static const struct {
 	{ "- include: x.yaml", "3:12: a file cannot be read from here" },
 	/* YAML that says something else than it seems to */
 	{ "- &a {allow: x.y}", "3:3: anchors (&name) are not taken: write it out again" },
-	{ "- *a", "3:3: aliases (*name) are not taken: write it out again" },
+	{ "- *a", "3:3: '*' begins an alias here, which is not taken: a pattern stands in "
+	  "quotes, '*.example.com'" },
 	{ "- allow: !!str x.y", "3:10: tags (!name) are not taken: leave it out" },
 	{ "- <<: {}\n", "3:3: merge keys (<<) are not taken: write it out again" },
 	{ "- allow: x.y\n---\nx: y\n", "4:1: a second document begins here: a file has one" },
@@ -47,10 +48,27 @@ static const struct {
 	{ "- [[[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]]", "3:17: this is nested too deeply" },
 	{ "- \"a\\0b\"", "3:3: there is a control character in this text" },
 	{ "- {allow: x.y, reason: \"\\e[31m\"}", "3:24: there is a control character in this text" },
-	{ "- allow: 'x", "3:12: this is not YAML: found unexpected end of stream, while scanning a "
-	  "quoted scalar" },
-	{ "\t- allow: x", "3:1: this is not YAML: found character that cannot start any token, while "
-	  "scanning for the next token" },
+	/* YAML that is none: what to write instead */
+	{ "- allow: 'x", "3:10: the quote that begins here has no end" },
+	{ "- allow: *.x.y", "3:10: '*' in front means something else to YAML: put it in quotes, "
+	  "'*.x.y'" },
+	{ "- allow: [\xc3\xbc, *]", "3:14: '*' in front means something else to YAML: put it in quotes, "
+	  "'*'" },
+	{ "\t- allow: x", "3:1: there is a tab here: YAML is indented with spaces only" },
+	{ "- allow: x.y\n\tmethods: GET",
+	  "4:1: there is a tab here: YAML is indented with spaces only" },
+	{ " - allow: x.y\n  methods: GET", "4:3: this does not line up with the list that begins on line "
+	  "3: every '-' of a list stands in the same column, and the keys of a rule two columns behind "
+	  "it" },
+	{ "- allow: x.y\n  reason: a: b", "4:12: this ':' comes unexpected: line up the keys in one "
+	  "column, and put text that has a ': ' in it in quotes" },
+	{ "- allow: x.y\n  reason: @x", "4:11: nothing begins with '@' in YAML: put it in quotes, "
+	  "'@x'" },
+	{ "- allow: x.y\n  methods\n- allow: x.z",
+	  "4:3: a ':' and a space are missing behind 'methods'" },
+	{ "- {allow: x.y, methods: [GET}", "3:29: a ',' or ']' is missing in the list that begins on "
+	  "line 3" },
+	{ "- inclde: npm", "3:3: there is no key 'inclde' in `egress`: did you mean 'include'?" },
 	/* hosts */
 	{ "- allow: https://x.y/z", "3:10: this is a URL: write its host here, and the rest under "
 	  "`scheme:` and `paths:`" },
@@ -62,6 +80,7 @@ static const struct {
 	{ "- allow: '*.*.x'", "3:10: '*' stands only for whole labels in front: *.example.com, "
 	  "**.example.com, or * alone" },
 	{ "- allow: b\xc3\xbc" "cher.x", "3:10: write this name in its ASCII form (xn--...)" },
+	{ "- allow: '--'", "3:10: '--' is not the name of a host" },
 	{ "- allow: a..b", "3:10: 'a..b' is not the name of a host" },
 	{ "- allow: a b", "3:10: 'a b' is not the name of a host" },
 	{ "- allow: x@y", "3:10: a host has no user in front of it" },
@@ -71,6 +90,10 @@ static const struct {
 	{ "- allow: 10.0.0.1/8", "3:10: this range begins at 10.0.0.0: write 10.0.0.0/8" },
 	{ "- allow: 10.0.0.0/33", "3:10: '/33' is not a prefix from 0 to 32" },
 	{ "- allow: 'fd00::1/8'", "3:10: this range begins at fd00::: write fd00::/8" },
+	{ "- allow: 192.0.2.1", "3:10: nothing is ever sent to this address: it is for documentation" },
+	{ "- allow: 198.19.0.0/16:80",
+	  "3:10: nothing is ever sent to this address: it is of the cell's own network" },
+	{ "- allow: 'ff02::/16'", "3:10: nothing is ever sent to this address: it is multicast" },
 	{ "- allow: x.y:0", "3:10: '0' is not a port from 1 to 65535" },
 	{ "- allow: x.y:http", "3:10: 'http' is not a port from 1 to 65535" },
 	{ "- allow: '[fd00::1'", "3:10: ']' is missing behind the address" },
@@ -378,6 +401,19 @@ TEST(policy_load_files)
 	CHECK_U64(limits.time_ms, 0);
 }
 
+/* What is wrong with a file that FILE names is told with the line that names it. */
+static void
+check_named(const char *file, const char *error)
+{
+	OWN(freep) char *place = str_format("%s:2:10: ", file);
+	struct policy *p = NULL;
+	const char *said = load_file(file, &p, NULL);
+
+	CHECK(strncmp(said, place, strlen(place)) == 0);
+	CHECK(strlen(said) > strlen(error) &&
+	      strcmp(said + strlen(said) - strlen(error), error) == 0);
+}
+
 TEST(policy_load_refuses_files)
 {
 	OWN(freep) char *fifo = str_format("%s/fifo.yaml", test_dir());
@@ -401,12 +437,10 @@ TEST(policy_load_refuses_files)
 	          "group.yaml: others may write this policy: `chmod go-w` it");
 	CHECK_STR(load_file("other.yaml", &p, NULL),
 	          "other.yaml: others may write this policy: `chmod go-w` it");
-	CHECK_STR(load_file("shut.yaml", &p, NULL),
-	          "group.yaml: others may write this policy: `chmod go-w` it");
-	CHECK_STR(load_file("self.yaml", &p, NULL), "./self.yaml: this file names itself");
+	check_named("shut.yaml", "group.yaml: others may write this policy: `chmod go-w` it");
+	check_named("self.yaml", "self.yaml: this file names itself");
 	CHECK(strstr(load_file("one.yaml", &p, NULL), "this file names itself by way of ") != NULL);
-	CHECK_STR(load_file("none.yaml", &p, NULL),
-	          "there.yaml: cannot open this policy: No such file or directory");
+	check_named("none.yaml", "there.yaml: cannot open this policy: No such file or directory");
 	CHECK_STR(load_file("bad.yaml", &p, NULL),
 	          "worse.yaml:2:11: there is no key 'alow' in a rule: did you mean 'allow'?");
 	CHECK_STR(load_file("fifo.yaml", &p, NULL), "fifo.yaml: this is not a file");

@@ -42,6 +42,18 @@ static const struct {
 	{ { .method = "POST", .host = "a.x", .port = 443, .path = "/o/r/git-receive-pack" },
 	  "  - allow: a.x\n    git: {push: ['refs/heads/**'], repos: [o/r]}\n"
 	  "    # better only the branches that it may push: refs/heads/agent/*\n" },
+	{ { .method = "POST", .host = "a.x", .port = 443, .path = "/o/r/git-receive-pack",
+	    .refs = "refs/heads/a :refs/heads/b" },
+	  "  - allow: a.x\n    git: {push: [refs/heads/a, refs/heads/b], delete: true, "
+	  "repos: [o/r]}\n" },
+	{ { .method = "POST", .host = "a.x", .port = 443, .path = "/o/r/git-receive-pack",
+	    .refs = "+refs/tags/v1", .push_options = true },
+	  "  - allow: a.x\n    git: {push: [refs/tags/v1], force: true, options: true, "
+	  "repos: [o/r]}\n" },
+	/* Not all of them were told. */
+	{ { .method = "POST", .host = "a.x", .port = 443, .path = "/o/r/git-receive-pack",
+	    .refs = "refs/tags/v1 ..." },
+	  "  - allow: a.x\n    git: {push: ['refs/heads/**', 'refs/tags/**'], repos: [o/r]}\n" },
 	{ { .method = "GET", .host = "a.x", .port = 443, .path = "/o/r/info/refs" },
 	  "  - allow: a.x\n    git: {repos: [o/r]}\n"
 	  "    # if this was a push, also the branches: push: [refs/heads/agent/*]\n" },

@@ -20,6 +20,10 @@ static const char gate_names[] = CELL_NET_GATE4 "\t" CELL_NET_GATE_NAME "\n"
 static const char gate_resolver[] = "nameserver " CELL_NET_GATE4 "\n"
                                     "options timeout:2 attempts:3\n";
 
+/* For whoever looks why names do not resolve. */
+static const char no_resolver[] =
+	"# This cell has no policy, and so no network: see `cloister help run`.\n";
+
 static int
 write_names(int etc, const struct cell_spec *spec, struct err *err)
 {
@@ -34,7 +38,7 @@ write_names(int etc, const struct cell_spec *spec, struct err *err)
 		{ "group", "root:x:0:\nagent:x:1000:\ntty:x:5:\nnogroup:x:65534:\n" },
 		{ "hosts", hosts },
 		{ "hostname", name },
-		{ "resolv.conf", spec->has_policy ? gate_resolver : "" },
+		{ "resolv.conf", spec->has_policy ? gate_resolver : no_resolver },
 		{ "nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n"
 		                   "services: files\nprotocols: files\n" },
 	};

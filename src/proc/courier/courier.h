@@ -147,6 +147,7 @@ struct exchange {
 	char host[HTTP_HOST_MAX + 1];
 	char note[COURIER_NOTE_MAX];    /* one sentence for people, or "" */
 	char inspect_what[128];
+	char pushed[INSPECT_PUSHED_MAX]; /* as INSPECT_RESULT has it, or "" */
 	struct secrets_scan scan;       /* with SCANS */
 	unsigned char tail[SECRETS_TAIL];
 };
@@ -276,6 +277,8 @@ void exchange_drain(struct exchange *ex);
 /* 403 (or STATUS) with a body that says why; recorded.  WHY is as in events, REASON for
  * people (NULL: the rule's, or what WHY means). */
 void exchange_refuse(struct exchange *ex, const char *why, const char *reason);
+/* The whole answer is HEAD and BODY, whatever has become of the request. */
+void exchange_answer(struct exchange *ex, struct http_head *head, const struct buf *body);
 void exchange_refuse_with(struct exchange *ex, uint16_t status, const char *why,
                           const char *reason);
 /* The server's fault, or the network's.  If the answer has begun: a reset. */

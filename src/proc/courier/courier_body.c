@@ -394,14 +394,16 @@ judge(struct exchange *ex)
 static int
 take_result(struct exchange *ex, struct buf *body)
 {
-	const char *what;
+	const char *what, *pushed;
 	uint32_t n;
 
 	if (buf_get_u32(body, &ex->inspect_result) < 0 || buf_get_str(body, &what) < 0 ||
+	    buf_get_str(body, &pushed) < 0 || strlen(pushed) >= sizeof(ex->pushed) ||
 	    buf_get_u32(body, &n) < 0 || buf_left(body) != n ||
 	    ex->inspect_result > INSPECT_UNREADABLE || n > POLICY_RULES_MAX / 8)
 		return -EBADMSG;
 	snprintf(ex->inspect_what, sizeof(ex->inspect_what), "%s", what);
+	snprintf(ex->pushed, sizeof(ex->pushed), "%s", pushed);
 	/* None is not the same as not looked at. */
 	ex->fits = calloc(1, (size_t)n + 1);
 	if (ex->fits == NULL)

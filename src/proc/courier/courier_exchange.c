@@ -38,7 +38,7 @@ exchange_new(struct courier *c, uint32_t id, enum exchange_kind kind)
 		buf_init(&frame, MUX_FRAME_MAX);
 	}
 	memset(ex, 0, offsetof(struct exchange, host));
-	ex->host[0] = ex->note[0] = '\0';
+	ex->host[0] = ex->note[0] = ex->pushed[0] = '\0';
 	ex->courier = c;
 	ex->kind = kind;
 	ex->frame = frame;

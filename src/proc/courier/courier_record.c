@@ -6,6 +6,7 @@
 #include "base/own.h"
 #include "ipc/courier_channel.h"
 #include "proc/courier/courier.h"
+#include "proc/courier/courier_git.h"
 
 #define NAMES_RECENT 32                 /* of which questions are recorded once */
 #define NAMES_RECENT_MS 10000
@@ -31,6 +32,20 @@ put_rule(struct events *e, const struct exchange *ex)
 		event_list(e, "logged", places, ex->logged.n);
 }
 
+/* As refspecs: "+refs/heads/x" by force, ":refs/heads/x" deleted. */
+static void
+put_refs(struct events *e, const char *pushed)
+{
+	const char *refs[COURIER_GIT_REFS_MAX];
+	char room[INSPECT_PUSHED_MAX];
+	size_t n = courier_git_refs(pushed, room, refs);
+
+	if (n > 0)
+		event_list(e, "refs", refs, n);
+	if (courier_git_has(pushed, 'o'))
+		event_true(e, "push_options");
+}
+
 static void
 put_target(struct events *e, const struct exchange *ex)
 {
@@ -51,6 +66,8 @@ put_target(struct events *e, const struct exchange *ex)
 			event_true(e, "query");
 		if (ex->is_upgrade)
 			event_true(e, "upgrade");
+		if (ex->pushed[0] != '\0')
+			put_refs(e, ex->pushed);
 	}
 	event_str(e, "via", vias[ex->via]);
 	if (ex->kind == EXCHANGE_HTTP)

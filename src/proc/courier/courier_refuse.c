@@ -4,6 +4,9 @@
 #include <string.h>
 
 #include "base/own.h"
+#include "cell/cell_net.h"
+#include "ipc/courier_channel.h"
+#include "proc/courier/courier_git.h"
 #include "proc/courier/courier_upstream.h"
 
 #define BODY_MAX (32 * 1024)
@@ -50,11 +53,29 @@ reason_for(const struct exchange *ex, const char *why)
 	return "this is not allowed";
 }
 
+/* What a server that speaks something else was asked for. */
 static const char *
-hint_for(const char *why, bool refused)
+hint_for_scheme(const struct exchange *ex, const char *why)
 {
-	if (!refused && strcmp(why, "protocol") == 0)
-		return "The server is at fault; try again later.";
+	if (ex->scheme == HTTP_PLAIN && ex->port != 80)
+		return "If the server speaks TLS on this port, use https://.";
+	if (ex->scheme == HTTP_TLS && ex->port != 443)
+		return "If the server speaks plain HTTP on this port, use http://.";
+	return strcmp(why, "protocol") == 0 ? "The server is at fault; try again later."
+	                                    : "Try again later.";
+}
+
+static const char *
+hint_for(const struct exchange *ex, const char *error, const char *why, const char *reason,
+         bool refused)
+{
+	if (!refused && (strcmp(why, "protocol") == 0 || strcmp(error, "upstream broke off") == 0 ||
+	                 strstr(reason, "TLS handshake") != NULL))
+		return hint_for_scheme(ex, why);
+	if (strcmp(why, "private-address") == 0 && strstr(reason, COURIER_NO_RULE_HELPS) != NULL)
+		return "Do not try again.";
+	if (strcmp(why, "private-address") == 0 && strcmp(ex->host, CELL_NET_HOST_NAME) == 0)
+		return "The operator can allow " CELL_NET_HOST_NAME " with its port.";
 	for (size_t i = 0; i < ARRAY_LEN(meanings); i++)
 		if (strcmp(meanings[i].why, why) == 0)
 			return meanings[i].hint;
@@ -103,15 +124,33 @@ static void
 write_body(struct buf *b, const struct exchange *ex, const char *error, const char *why,
            const char *reason, bool refused)
 {
+	if (refused && courier_git_is_asking(ex)) {
+		courier_git_put_text(b, reason, policy_rule_place(ex->policy->policy,
+		                                                  ex->decision.rule),
+		                     hint_for(ex, error, why, reason, refused));
+		return;
+	}
 	put_member(b, "{\"error\":", error);
 	put_what(b, ex);
 	put_member(b, ",\"rule\":", policy_rule_place(ex->policy->policy, ex->decision.rule));
 	put_member(b, ",\"reason\":", reason);
-	put_member(b, ",\"hint\":", hint_for(why, refused));
+	put_member(b, ",\"hint\":", hint_for(ex, error, why, reason, refused));
 	put(b, "}\n");
 }
 
-/* The whole answer, whatever has become of the request. */
+void
+exchange_answer(struct exchange *ex, struct http_head *head, const struct buf *body)
+{
+	head->length = body->len;
+	if (!exchange_respond(ex, head, !ex->is_head))
+		return;
+	if (!ex->is_head)
+		exchange_give(ex, body->data, body->len);
+	ex->received = 0;
+	ex->first_ms = 0;
+	exchange_end(ex, NULL, 0);
+}
+
 static void
 answer(struct exchange *ex, uint16_t status, const char *error, const char *why,
        const char *reason, bool refused)
@@ -126,16 +165,11 @@ answer(struct exchange *ex, uint16_t status, const char *error, const char *why,
 
 	if (!refused)
 		head.fields[2] = (struct http_field){ { "x-cloister-error", 16 }, { why, strlen(why) } };
+	if (refused && courier_git_is_asking(ex))
+		head.fields[0].value = (struct http_text){ "text/plain", 10 };
 	buf_init(&body, BODY_MAX);
 	write_body(&body, ex, error, why, reason, refused);
-	head.length = body.len;
-	if (!exchange_respond(ex, &head, !ex->is_head))
-		return;
-	if (!ex->is_head)
-		exchange_give(ex, body.data, body.len);
-	ex->received = 0;
-	ex->first_ms = 0;
-	exchange_end(ex, NULL, 0);
+	exchange_answer(ex, &head, &body);
 }
 
 void
@@ -159,6 +193,8 @@ exchange_refuse_with(struct exchange *ex, uint16_t status, const char *why, cons
 		exchange_reset(ex, EGRESS_RESET_POLICY);
 		return;
 	}
+	if (courier_git_refuse(ex, reason))
+		return;
 	ex->status = status;
 	exchange_record(ex);
 	answer(ex, status, "refused by cloister", why, reason, true);

@@ -10,6 +10,7 @@
 #include "base/own.h"
 #include "cell/cell_net.h"
 #include "http/h1.h"
+#include "ipc/courier_channel.h"
 
 static void begin_resolve(struct upstream *up);
 
@@ -402,8 +403,10 @@ vet(const struct upstream *up, struct address *addresses, size_t n, char *text, 
 				snprintf(text, size, "this machine is reached only where a rule names "
 				         CELL_NET_HOST_NAME);
 			else
-				snprintf(text, size, named ? "the address %s is %s"
-				                           : "the name leads to %s, which is %s", shown, what);
+				snprintf(text, size, named ? "the address %s is %s%s"
+				                           : "the name leads to %s, which is %s%s", shown, what,
+				         address_is_allowed(&addresses[i], true, named, NULL) ? ""
+				         : "; " COURIER_NO_RULE_HELPS);
 			continue;
 		}
 		rule = named ? -1 : policy_denies_address(up->policy->policy, up->rule, shown, up->port);

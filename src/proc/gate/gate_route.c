@@ -97,14 +97,14 @@ gate_route_secured(struct gate_conn *gc)
 /* ---- the question ---- */
 
 static void
-route_wait_for_bytes(struct gate_conn *gc)
+route_wait_for_bytes(struct gate_conn *gc, unsigned ms)
 {
 	if (gc->owes != GATE_OWES_NOTHING)
 		gate_proxy_accept(gc);
 	if (gc->is_dead)
 		return;
 	gate_conn_use(gc, &looking, NULL);
-	gate_conn_set_late(gc, gc->refusal != NULL ? GATE_REFUSED_MS : GATE_SILENT_MS);
+	gate_conn_set_late(gc, ms);
 	route_look(gc);
 }
 
@@ -146,7 +146,8 @@ route_frame(void *owner, uint32_t type, struct buf *body)
 		/* What the client speaks tells how to refuse it, too. */
 		gc->refusal = routed == EGRESS_REFUSED ? strdup(reason) : NULL;
 		gc->may_speak = routed == EGRESS_SPEAK;
-		route_wait_for_bytes(gc);
+		route_wait_for_bytes(gc, gc->refusal != NULL ? GATE_REFUSED_MS :
+		                     routed == EGRESS_LOOK_BRIEFLY ? GATE_BRIEF_MS : GATE_SILENT_MS);
 	}
 	return 0;
 }
@@ -263,7 +264,7 @@ gate_route_start(struct gate_conn *gc)
 	if (gc->owes == GATE_OWES_NOTHING)
 		n = route_peek(gc);
 	if (n == -EAGAIN)
-		route_wait_for_bytes(gc);
+		route_wait_for_bytes(gc, GATE_SILENT_MS);
 	else if (n < 0)
 		gate_conn_drop(gc, true);
 	else

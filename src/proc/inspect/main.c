@@ -101,6 +101,7 @@ send_result(struct server *s, uint32_t id, const struct inspect_findings *f)
 	buf_put_u32(&answer, f->secret ? INSPECT_SECRET : f->unreadable ? INSPECT_UNREADABLE
 	                                                                : INSPECT_CLEAN);
 	buf_put_str(&answer, f->what);
+	buf_put_str(&answer, f->pushed);
 	buf_put_u32(&answer, (uint32_t)f->n_fits);
 	buf_put(&answer, f->fits, f->n_fits);
 	mux_send(s->mux, id, INSPECT_RESULT, &answer);

@@ -453,6 +453,7 @@ start(struct supervisor *sv, struct err *err)
 		r = start_cell(sv, err);
 	if (r == 0) {
 		judge_changes(sv);
+		supervisor_watch_net(sv);
 		r = watch_cell(sv, err);
 	}
 	if (r == 0 && sv->spec.has_policy)
@@ -548,6 +549,7 @@ main(void)
 {
 	static struct supervisor sv = {
 		.libexec = -1, .state = -1, .changes = -1, .log = -1,
+		.counters = -1,
 		.cell = { .pidfd = -1, .channel = -1, .userns = -1, .scratch = -1,
 		          .mntns = -1, .netns = -1 },
 		.egress = { .trust = { -1, -1, -1, -1 }, .key = -1, .policy = -1, .names = -1,

@@ -70,6 +70,7 @@ struct supervisor {
 
 	struct egress egress;
 	struct events events;
+	int counters;                   /* of the cell's network, if it has no policy; or -1 */
 	pid_t publish;                  /* 0 if there is none */
 	int ports[2 * CELL_PORTS_MAX];  /* listening on the host, IPv4 and IPv6 of each */
 
@@ -101,6 +102,10 @@ void supervisor_tell_dead(struct supervisor *sv);
 /* Whether one of them is still to answer to that. */
 bool supervisor_is_awaited(const struct supervisor *sv);
 void supervisor_tell_ended(struct supervisor *sv, uint32_t status);
+
+/* supervisor_net.c: for `run` in the foreground, without a policy. */
+void supervisor_watch_net(struct supervisor *sv);
+void supervisor_tell_net(struct supervisor *sv);
 
 /* supervisor_init.c: the channel to init. */
 int supervisor_send_spawn(struct supervisor *sv, uint32_t handle, struct buf *rest,

@@ -367,6 +367,7 @@ supervisor_clean_up(struct supervisor *sv, int status)
 	supervisor_unpublish(sv);
 	supervisor_egress_close(sv);
 	supervisor_tell_refusals(sv, called(sv));
+	supervisor_tell_net(sv);
 	keep_state(sv, status);
 	/* If something in it would not die, the entry stays, for a later run to clear. */
 	cell_place_leave(&sv->place, cgroup_destroy(sv->cgroup) == 0);

@@ -1,0 +1,25 @@
+/* courier_git.h - refusals in the form that git shows to its user. */
+#ifndef CLOISTER_COURIER_GIT_H
+#define CLOISTER_COURIER_GIT_H
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "ipc/inspect_channel.h"
+#include "proc/courier/courier.h"
+
+#define COURIER_GIT_REFS_MAX 128
+
+/* The refs in PUSHED (as INSPECT_RESULT has it), in ROOM: how many. */
+size_t courier_git_refs(const char *pushed, char room[INSPECT_PUSHED_MAX],
+                        const char *ret_refs[COURIER_GIT_REFS_MAX]);
+bool courier_git_has(const char *pushed, char flag);
+
+/* Answer a push with a report that refuses each of its refs, and record it; false if this
+ * is none, or its client does not want one. */
+bool courier_git_refuse(struct exchange *ex, const char *reason);
+
+/* Whether git asks for the refs of a repository: of a refusal it shows plain text. */
+bool courier_git_is_asking(const struct exchange *ex);
+void courier_git_put_text(struct buf *b, const char *reason, const char *rule,
+                          const char *hint);
+#endif
