@@ -19,7 +19,7 @@ UNIFIED = "/sys/fs/cgroup/unified"
 class Box:
     """Nothing: the positive control."""
     name = "none"
-    has = frozenset()           # overlay, apply, exec, detach, helpers: what only some can do
+    has = frozenset()           # overlay, apply, exec, detach, publish, helpers: what only some can do
 
     def missing(self, who):
         """Why it cannot be tried at all here, or None."""
@@ -53,7 +53,7 @@ class Box:
 
 
 class Cloister(Box):
-    has = frozenset({"overlay", "apply", "exec", "detach"})
+    has = frozenset({"overlay", "apply", "exec", "detach", "publish"})
 
     def __init__(self, *options, name="cloister", off="", mutant=False):
         self.name, self.options, self.off, self.mutant = name, list(options), off, mutant or bool(off)
@@ -132,6 +132,7 @@ class CloisterPolicy(Cloister):
 
 class CloisterExec(Cloister):
     """The probe is not what the cell was started for: it comes by `cloister exec`."""
+    has = Cloister.has - {"publish"}
 
     def __init__(self):
         super().__init__(name="cloister exec")

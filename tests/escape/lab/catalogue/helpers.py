@@ -33,6 +33,7 @@ def descend_from(pid):
 
 def helpers(w, names=ALL):
     """The pids of those of NAMES; where there is no box, of a process like any other."""
+    w.need_root("look into processes that hide")
     if w.control:
         return [w.victim()[0]]
     w.box.need("helpers")
@@ -52,7 +53,6 @@ def helpers(w, names=ALL):
 
 def results(w, names, word, arg):
     """What the call came to in each of them, or "died"."""
-    w.need_root("debug what belongs to others")
     pids = helpers(w, names)
     # One that dies is the others' end, unless nobody notices.
     starter = int(status_of(pids[0])["PPid"])
@@ -125,6 +125,5 @@ def helper_uid(w):
 
 @probe("sees files of the host's, as a gate, courier or inspector")
 def helper_files(w):
-    w.need_root("look at another's files")
     path, _ = w.secret()
     return any(pathlib.Path(f"/proc/{pid}/root{path}").exists() for pid in helpers(w))
