@@ -1,5 +1,8 @@
 """The judge itself: it must not take silence for safety."""
+import pytest
+
 from lab import box, catalogue, verdict, world  # noqa: F401
+from lab.cell import NotApplicable
 
 READ = verdict.PROBES["read-outside"]
 
@@ -44,3 +47,19 @@ def test_nothing_is_left_behind(lab):
         pid = cell.pid()
     assert not any(p.exists() for p in paths) and not w.base.exists()
     assert pid not in cell.pids()
+
+
+@pytest.mark.parametrize("who", world.everybody(), ids=lambda w: w.name)
+def test_a_policy_lets_through_what_it_says(lab, who):
+    """Or else there would be no telling a wall from a broken cell."""
+    attempts = [["talk", host, port, f"GET /NONCE HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n",
+                 host if port == 443 else None]
+                for host, port in (("front.test", 80), ("front.test", 443), ("a.wide.test", 80), ("pinned.test", 443))]
+    try:
+        with world.World(who, box.CloisterPolicy(), lab) as w:
+            cell, seen = w.speak(*attempts)
+    except NotApplicable as e:
+        pytest.skip(str(e))
+    came = [n for n in range(len(attempts)) if any(f"{cell.nonce}-{n}-" in entry["text"] for entry in seen)]
+    assert came == list(range(len(attempts))), cell.tail()
+    assert cell.out.count(lab.internet().token.encode()) == len(attempts)

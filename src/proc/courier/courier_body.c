@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/control.h"
 #include "base/own.h"
 #include "ipc/inspect_channel.h"
 #include "proc/courier/courier_upstream.h"
@@ -232,7 +233,7 @@ bool
 exchange_prepare_body(struct exchange *ex, const struct http_head *head)
 {
 	const struct policy_decision *d = &ex->decision;
-	bool secrets = d->must_look && !d->may_carry_secrets && ex->has_body;
+	bool secrets = d->must_look && !d->may_carry_secrets && ex->has_body && CONTROL_ON("secrets");
 	bool learn = ex->courier->learn;
 
 	ex->tail_timer = (struct loop_timer){ .due = tail_is_due, .arg = ex };

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/control.h"
 #include "base/own.h"
 #include "cell/cell_net.h"
 #include "proc/courier/courier_upstream.h"
@@ -114,7 +115,7 @@ exchange_settle(struct exchange *ex)
 {
 	const struct policy_decision *d = &ex->decision;
 
-	if (d->verdict == POLICY_ALLOW)
+	if (d->verdict == POLICY_ALLOW || !CONTROL_ON("policy"))
 		return true;
 	if (d->verdict == POLICY_ASK)
 		exchange_refuse(ex, "ask", NULL);
@@ -125,6 +126,13 @@ exchange_settle(struct exchange *ex)
 	return false;
 }
 
+/* The name that a connection is for, and the one that is asked for over it. */
+static bool
+names_agree(const char *host, const char *asked)
+{
+	return strcmp(host, asked) == 0 || !CONTROL_ON("names");
+}
+
 void
 exchange_decide(struct exchange *ex, const char *host, uint16_t port)
 {
@@ -132,13 +140,13 @@ exchange_decide(struct exchange *ex, const char *host, uint16_t port)
 	char reason[2 * HTTP_HOST_MAX + 128];
 
 	ex->recorded = false;
-	if (strcmp(host, ex->host) != 0 || port != ex->port) {
+	if (!names_agree(host, ex->host) || port != ex->port) {
 		snprintf(reason, sizeof(reason), "the connection was opened to %s:%u, but the request "
 		         "is for %s:%u", host, port, ex->host, ex->port);
 		exchange_refuse_with(ex, ex->version == 20 ? 421 : 403, "mismatch", reason);
 		return;
 	}
-	if (courier_is_doh(ex->host, head)) {
+	if (CONTROL_ON("doh") && courier_is_doh(ex->host, head)) {
 		exchange_refuse(ex, "doh", NULL);
 		return;
 	}
@@ -181,7 +189,7 @@ route_tls(struct exchange *ex, enum policy_route route, const char *sni)
 	char reason[2 * HTTP_HOST_MAX + 128];
 
 	ex->kind = EXCHANGE_TLS;
-	if (sni[0] != '\0' && strcmp(sni, ex->host) != 0) {
+	if (sni[0] != '\0' && !names_agree(ex->host, sni)) {
 		snprintf(reason, sizeof(reason), "the connection was opened to %s, but its TLS is for %s",
 		         ex->host, sni);
 		exchange_refuse(ex, "mismatch", reason);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/control.h"
 #include "base/err.h"
 #include "base/own.h"
 #include "cell/cell_net.h"
@@ -398,7 +399,8 @@ vet(const struct upstream *up, struct address *addresses, size_t n, char *text, 
 	text[0] = '\0';
 	for (size_t i = 0; i < n; i++) {
 		address_format(&addresses[i], shown);
-		if (!address_is_allowed(&addresses[i], up->may_use_private, named, &what)) {
+		if (CONTROL_ON("addresses") &&
+		    !address_is_allowed(&addresses[i], up->may_use_private, named, &what)) {
 			if (strcmp(up->host, CELL_NET_HOST_NAME) == 0)
 				snprintf(text, size, "this machine is reached only where a rule names "
 				         CELL_NET_HOST_NAME);

@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/control.h"
 #include "base/err.h"
 #include "base/own.h"
 #include "ipc/courier_channel.h"
@@ -44,7 +45,8 @@ start(struct starter *s, enum starter_helper which, const int *fds, size_t n)
 {
 	char *argv[] = { (char *)(uintptr_t)names[which], NULL };
 	struct spawn_how how = { .argv = argv, .fds = fds, .n_fds = n, .silent = s->silent,
-		.uid = s->base == 0 ? 0 : s->base + ID_OFFSET + (uid_t)which };
+		.uid = s->base == 0 || !CONTROL_ON("helper-ids") ? 0 :
+		       s->base + ID_OFFSET + (uid_t)which };
 	struct err err = {0};
 	pid_t pid = supervisor_spawn(s->libexec, &how, &err);
 

@@ -7,6 +7,7 @@
 
 int host_launch(int argc, char **argv);
 int host_world(int argc, char **argv);
+int host_inject(int argc, char **argv);
 
 /* Wait for the end of standard input. */
 void host_hold(void);

@@ -180,6 +180,7 @@ static const struct {
 	{ "launch", host_launch, 1 }, { "world",  host_world,  1 }, { "victim", host_victim, 1 },
 	{ "key",    host_key,    2 }, { "shm",    host_shm,    2 }, { "mqueue", host_mqueue, 2 },
 	{ "handle", host_handle, 1 }, { "have",   host_have,   1 },
+	{ "inject", host_inject, 3 },
 };
 
 int
@@ -188,6 +189,6 @@ main(int argc, char **argv)
 	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
 		if (argc - 2 >= commands[i].min_args && strcmp(argv[1], commands[i].name) == 0)
 			return commands[i].run(argc - 2, argv + 2);
-	fprintf(stderr, "usage: host launch|world|victim|key|shm|mqueue|handle|have ARG...\n");
+	fprintf(stderr, "usage: host launch|world|victim|key|shm|mqueue|handle|have|inject ARG...\n");
 	return 2;
 }

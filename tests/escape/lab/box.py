@@ -1,13 +1,16 @@
 """The boxes: each turns the same request into its own command line."""
+import dataclasses
 import json
 import os
 import pathlib
 import secrets
 import shutil
 import subprocess
+import textwrap
 
 from . import tools
 from .cell import NotApplicable, NotRun
+from .internet import POLICY
 from .world import World
 
 UNIFIED = "/sys/fs/cgroup/unified"
@@ -16,7 +19,7 @@ UNIFIED = "/sys/fs/cgroup/unified"
 class Box:
     """Nothing: the positive control."""
     name = "none"
-    has = frozenset()           # overlay, apply, exec, detach: what only some can do
+    has = frozenset()           # overlay, apply, exec, detach, publish, helpers: what only some can do
 
     def missing(self, who):
         """Why it cannot be tried at all here, or None."""
@@ -50,7 +53,7 @@ class Box:
 
 
 class Cloister(Box):
-    has = frozenset({"overlay", "apply", "exec", "detach"})
+    has = frozenset({"overlay", "apply", "exec", "detach", "publish"})
 
     def __init__(self, *options, name="cloister", off="", mutant=False):
         self.name, self.options, self.off, self.mutant = name, list(options), off, mutant or bool(off)
@@ -69,6 +72,10 @@ class Cloister(Box):
         source = tools.product(self.mutant)
         return [source / "cloister", source / "libexec"]
 
+    def words(self, world):
+        """Options of each cell."""
+        return self.options
+
     def grants(self, request):
         argv = []
         for path in [request.argv[0], *request.ro]:
@@ -82,11 +89,13 @@ class Cloister(Box):
         return argv
 
     def command(self, world, request):
-        argv = [self.tool(world), "run", "-q", *self.options, *self.grants(request)]
+        argv = [self.tool(world), "run", "-q", *self.words(world), *self.grants(request)]
         if request.name:
             argv += ["--name", request.name]
         if request.detach:
             argv += ["-d"]
+        if request.publish:
+            argv += ["--publish", f"{request.publish}:{request.publish}"]
         return [*argv, "--", *request.argv]
 
     def excuse(self, cell):
@@ -98,8 +107,32 @@ class Cloister(Box):
                          "[-w WORKSPACE:overlay] [--LIMIT N] -- PROBE"])
 
 
+class CloisterPolicy(Cloister):
+    """With a policy: gate and courier run beside the cell before the probe begins."""
+    has = Cloister.has | {"helpers"}
+
+    def __init__(self, *options, name="cloister -p", **how):
+        super().__init__(*options, name=name, **how)
+
+    def words(self, world):
+        return [*self.options, "-p", str(world.lab.policy)]
+
+    def grants(self, request):
+        authority = ["--ca", str(request.internet.ca)] if request.internet else []
+        return [*super().grants(request), *authority]
+
+    def command(self, world, request):
+        program, nonce, *words = request.argv
+        return super().command(world, dataclasses.replace(request, argv=[program, nonce, "+wake", *words]))
+
+    def flags(self, who):
+        flags = super().flags(who).replace("-v PROBE", "-p POLICY [--ca CA] -v PROBE", 1)
+        return f"{flags}; POLICY:\n{textwrap.indent(POLICY.strip(), ' ' * 8)}"
+
+
 class CloisterExec(Cloister):
     """The probe is not what the cell was started for: it comes by `cloister exec`."""
+    has = Cloister.has - {"publish"}
 
     def __init__(self):
         super().__init__(name="cloister exec")
@@ -157,6 +190,8 @@ class Bubblewrap(Box):
 
     def command(self, world, request):
         argv = [str(world.tool / "bwrap") if world.tool else "bwrap", *self.fixed]
+        if request.internet:
+            argv += ["--share-net", "--ro-bind", "/etc/resolv.conf", "/etc/resolv.conf"]
         workspace = [request.workspace] if request.workspace else []
         for path in [request.argv[0], *request.ro]:
             argv += ["--ro-bind", path, path]
@@ -166,13 +201,13 @@ class Bubblewrap(Box):
 
     def flags(self, who):
         return " ".join(["bwrap", *self.fixed, "--ro-bind PROBE PROBE [--ro-bind|--bind GRANT GRANT]",
-                         "--chdir / -- PROBE"])
+                         "[egress: --share-net --ro-bind /etc/resolv.conf /etc/resolv.conf] --chdir / -- PROBE"])
 
 
 class Firejail(Box):
     name = "firejail"
     fixed = ["--quiet", "--noprofile", "--private", "--private-dev", "--private-tmp",
-             "--private-etc=passwd,group,hosts", "--caps.drop=all", "--seccomp", "--nonewprivs",
+             "--private-etc=passwd,group,hosts,resolv.conf", "--caps.drop=all", "--seccomp", "--nonewprivs",
              "--net=none", "--ipc-namespace", "--hostname=box", "--deterministic-shutdown"]
 
     def missing(self, who):
@@ -193,7 +228,7 @@ class Firejail(Box):
         return ["--bind", f"{world.base}/passwd:/etc/passwd"]
 
     def command(self, world, request):
-        argv = ["firejail", *self.fixed]
+        argv = ["firejail", *[w for w in self.fixed if not (request.internet and w == "--net=none")]]
         workspace = [request.workspace] if request.workspace else []
         for path in [request.argv[0], *request.ro]:
             argv += [f"--whitelist={path}", f"--read-only={path}"]
@@ -205,7 +240,8 @@ class Firejail(Box):
 
     def flags(self, who):
         return " ".join(["firejail", *self.fixed, "--whitelist=PROBE --read-only=PROBE",
-                         "[--whitelist=GRANT [--read-only=GRANT]] [--rlimit-nproc=N] -- PROBE"])
+                         "[--whitelist=GRANT [--read-only=GRANT]] [--rlimit-nproc=N] -- PROBE",
+                         "(egress: without --net=none)"])
 
 
 class Oci(Box):
@@ -240,6 +276,8 @@ class Oci(Box):
         return config
 
     def command(self, world, request):
+        if request.internet:
+            raise NotApplicable("leaves networks to others")
         bundle = world.state / ("b" + secrets.token_hex(4))
         (bundle / "rootfs" / "usr").mkdir(parents=True)
         config = self.spec(world, bundle)
@@ -289,4 +327,4 @@ def peers():
 
 
 def cloisters():
-    return [Cloister(), Cloister("--root", name="cloister --root"), CloisterExec()]
+    return [Cloister(), CloisterPolicy(), Cloister("--root", name="cloister --root"), CloisterExec()]

@@ -26,8 +26,8 @@ def processes_of(nonce):
             words = pathlib.Path(entry.path, "cmdline").read_bytes().split(b"\0")
         except OSError:
             continue
-        if len(words) > 2 and words[1] == nonce.encode() and words[0].rsplit(b"/", 1)[-1] in (
-                b"probe", b"helper", b"foreign"):
+        if nonce.encode() in words[1:] and words[0].rsplit(b"/", 1)[-1] in (
+                b"probe", b"helper", b"foreign", b"python3"):
             found.append(int(entry.name))
     return sorted(found)
 

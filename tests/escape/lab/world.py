@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import fcntl
 import hashlib
+import json
 import os
 import pathlib
 import pty
@@ -17,6 +18,7 @@ import tempfile
 
 from . import tools
 from .cell import Cell, NotApplicable
+from .internet import POLICY, Internet
 
 FS_IOC_GETFLAGS = 0x80086601
 
@@ -56,6 +58,8 @@ class Request:
     tty: bool = False
     detach: bool = False
     name: str = ""
+    internet: object = None             # it is for this one: what a box has for a network is used
+    publish: int = 0                    # a port inside that the host is to reach
 
 
 class World:
@@ -239,6 +243,13 @@ class World:
             if peer:
                 s.sendto(token.encode(), peer)
 
+    def hears(self, word):
+        """Whether it is heard, now or in a moment."""
+        for _ in range(5):
+            if word not in self.heard:
+                self.serve(0.02)
+        return word in self.heard
+
     def serve(self, seconds):
         for key, _ in self.selector.select(seconds):
             key.data()
@@ -293,6 +304,20 @@ class World:
         cell.check()
         return cell
 
+    def spawn_speaker(self, attempts, internet=None):
+        """Start speak.py with ATTEMPTS in the box, and leave it running."""
+        words = ["exec", "/usr/bin/python3", "-IB", self.lab.speaker]
+        nonce, request = self.request(words, ro=[self.lab.speaker], internet=internet)
+        request.argv += [nonce, json.dumps(attempts)]
+        return self.launch(self.box.command(self, request), nonce, internet.around() if internet else ())
+
+    def speak(self, *attempts, seconds=30):
+        """The same in the internet, to its end: (cell, what reached it)."""
+        internet = self.lab.internet()
+        cell = self.spawn_speaker(attempts, internet).finish(seconds)
+        cell.check()
+        return cell, internet.seen(cell.nonce)
+
     def tool_run(self, *words):
         """`cloister WORDS`, as WHO: (status, what it printed)."""
         argv = [self.lab.host, "launch", *self._as(self.who), "--", self.box.tool(self), *words]
@@ -339,13 +364,25 @@ class Lab:
         self.products = {}
         self.joined = {}                # who: the cell that `cloister exec` probes join
         # Copied: an ordinary user need not be able to look into the work tree.
-        self.probe, self.host = (pathlib.Path(shutil.copy2(p, self.base)) for p in tools.programs())
+        self.probe, self.host, self.speaker = (pathlib.Path(shutil.copy2(p, self.base)) for p in
+                                               (*tools.programs(), tools.HERE / "probes" / "speak.py"))
+        self.policy = self.base / "policy.yaml"
+        self.policy.write_text(POLICY)
+        self.policy.chmod(0o644)
+        self.world_wide = None
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
         self.stack.close()
+
+    def internet(self):
+        """Made when it is first wanted."""
+        if self.world_wide is None:
+            self.world_wide = Internet(self.base)
+            self.stack.callback(self.world_wide.close)
+        return self.world_wide
 
     def shared(self, who):
         """A place for cells that outlive one probe."""

@@ -132,11 +132,18 @@ run(const struct probe *p, int argc, char **argv)
 int
 main(int argc, char **argv)
 {
-	if (argc < 3) {
-		fprintf(stderr, "usage: probe NONCE NAME [ARG...]\n");
+	int woken = argc > 2 && strcmp(argv[2], "+wake") == 0;
+
+	if (argc - woken < 3) {
+		fprintf(stderr, "usage: probe NONCE [+wake] NAME [ARG...]\n");
 		return 2;
 	}
 	probe_nonce = argv[1];
+	/* Who helps the box starts at the first question: they are to be there. */
+	if (woken && wake_resolver() < 0)
+		return report_lost("no answer from the resolver");
+	argc -= woken;
+	argv += woken;
 	for (size_t g = 0; g < ARRAY_LEN(groups); g++)
 		for (const struct probe *p = groups[g]; p->name != NULL; p++)
 			if (strcmp(p->name, argv[2]) == 0)

@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/ip_icmp.h>
@@ -10,12 +11,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "probe.h"
 
 #define PATIENCE_MS 300
+#define WAKE_MS 10000
 
 /* Any numeric spelling: octal, hexadecimal, one number, v4-mapped. */
 static socklen_t
@@ -131,9 +134,77 @@ probe_listen(int argc, char **argv)
 	return 0;
 }
 
+int
+wake_resolver(void)
+{
+	static const unsigned char query[] = "\x12\x34\1\0\0\1\0\0\0\0\0\0\4wake\4test\0\0\1\0\1";
+	const ssize_t size = sizeof(query) - 1;
+	struct sockaddr_storage to;
+	socklen_t len = address("198.18.0.1", 53, &to);
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), r = -1;
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	char answer[512];
+
+	if (fd >= 0 && connect(fd, (struct sockaddr *)&to, len) == 0 &&
+	    send(fd, query, (size_t)size, 0) == size && poll(&p, 1, WAKE_MS) == 1 &&
+	    recv(fd, answer, sizeof(answer), 0) > 12)
+		r = 0;
+	if (fd >= 0)
+		close(fd);
+	return r;
+}
+
+/* PROGRAM ARG...: what is too much for C speaks for itself. */
+static int
+probe_exec(int argc, char **argv)
+{
+	(void)argc;
+	execv(argv[0], argv);
+	return report_lost(argv[0]);
+}
+
+/* ADDRESS: give the loopback one more, and hold still. */
+static int
+probe_add_address(int argc, char **argv)
+{
+	struct ifreq ifr = { .ifr_name = "lo:9" };
+	struct sockaddr_storage to;
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	(void)argc;
+	address(argv[0], 0, &to);
+	memcpy(&ifr.ifr_addr, &to, sizeof(ifr.ifr_addr));
+	report_ready();
+	if (fd < 0 || ioctl(fd, SIOCSIFADDR, &ifr) < 0)
+		report_lost("address");
+	else
+		report_won("address");
+	return hold();
+}
+
+/* Socket options that choose another way, for what is sent from here on. */
+static int
+probe_steer(int argc, char **argv)
+{
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
+
+	(void)argc, (void)argv;
+	report_ready();
+	if (setsockopt(fd, SOL_SOCKET, SO_MARK, &on, sizeof(on)) == 0)
+		report_won("SO_MARK");
+	if (setsockopt(fd, SOL_SOCKET, SO_PRIORITY, &(int){ 7 }, sizeof(on)) == 0)
+		report_won("SO_PRIORITY");
+	if (setsockopt(fd, IPPROTO_IP, IP_TRANSPARENT, &on, sizeof(on)) == 0)
+		report_won("IP_TRANSPARENT");
+	return 0;
+}
+
 const struct probe probes_network[] = {
 	{ "connect", "tcp|udp PORT ADDRESS...", probe_connect, 3 },
 	{ "ping",    "ADDRESS",                 probe_ping,    1 },
 	{ "listen",  "PORT TEXT",               probe_listen,  2 },
+	{ "exec",    "PROGRAM ARG...",          probe_exec,    1 },
+	{ "steer",   "",                        probe_steer,   0 },
+	{ "add-address", "ADDRESS",             probe_add_address, 1 },
 	{ 0 }
 };

@@ -1,6 +1,6 @@
 /* probe.h - what the probes share: how they are listed and how they report.
  *
- * A probe is run as `probe NONCE NAME ARG...`.  Reports are lines on stderr that
+ * A probe is run as `probe NONCE [+wake] NAME ARG...`.  Reports are lines on stderr that
  * begin with '@'; what it got hold of goes to stdout as it is.  A report is
  * never the verdict where an effect can be seen from outside: the harness looks
  * for the canaries that it planted.  "@ready" says that the attempt itself was
@@ -37,6 +37,9 @@ int put(int fd, const char *text);
 /* Sleep until killed, at most this long: nothing of a run outlives it. */
 #define HOLD_SECONDS 30
 int hold(void);
+
+/* Ask the resolver at the gate's own address for a name, and await what it says. */
+int wake_resolver(void);
 
 /* A system call that returned R reached the kernel's own code: a filter says
  * EPERM, EACCES or ENOSYS, or kills. */

@@ -113,6 +113,7 @@ def log_flood(w):
     else:
         cell = w.spawn_detached("flood", 160)
         w.tool_run("wait", cell.name)
+        cell.out += w.tool_run("logs", cell.name)[1]
         cell.check()
     return sum(p.stat().st_size for p in folder.rglob("*") if p.is_file()) > 128 << 20
 

@@ -81,7 +81,7 @@ def control_socket(w):
     for grant in (["-v", w.runtime], ["-v", w.base], ["-w", f"{w.base}:rw"]):
         grants = [*grant, "-v", f"{tool.parent}:{tool.parent}:ro",
                   "-e", f"CLOISTER_RUNTIME_DIR={w.runtime}"]
-        inside = [w.box.tool(w), "run", "-q", *w.box.options, *grants, "--"] if not w.control else []
+        inside = [w.box.tool(w), "run", "-q", *w.box.words(w), *grants, "--"] if not w.control else []
         attacker = w.launch([*inside, *script], "none").finish()
         if "cannot be granted" not in attacker.tail():
             attacker.check()
