@@ -89,7 +89,7 @@ endif
 
 # ---- the build ------------------------------------------------------------------
 .PHONY: all lib unit run test install uninstall bench lint fuzz asan mutant \
-        escape soak clean deps deps-test deps-lint help tests FORCE
+        escape soak npm clean deps deps-test deps-lint help tests FORCE
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
 # All processors, unless the command line says otherwise.  What calls a second
@@ -213,6 +213,11 @@ deps-test:
 deps-lint:
 	@tools/deps.sh build test lint
 
+# Large, and from elsewhere, so nobody gets them without asking.
+npm: deps-test
+	@mkdir -p build/npm && cp tests/npm/package.json build/npm/
+	npm install --prefix build/npm --no-fund --no-audit
+
 run: deps
 	$(SUB) all
 	@CLOISTER=$(B)/cloister tools/demo.sh
@@ -282,6 +287,7 @@ FORCE:
 ## make escape      the table of escape probes, cloister beside its peers
 ## make bench       measure; a table, and build/bench.json
 ## make soak        thousands of cells, killed at random; nothing may be left
+## make npm         bring what some tests skip without: real agents, from npm, 700 MB
 ## make fuzz        fuzz each parser for FUZZ_SECONDS (60)
 ## make lint        analyzers, script and man page checks, both compilers
 ## make install     to PREFIX (/usr/local), under DESTDIR

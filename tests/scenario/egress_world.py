@@ -19,8 +19,9 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+NPM = HERE.parents[1] / "build/npm"
 
-NGINX, UP, WS, GRPC, PROXY, DNS = (f"93.184.216.{n}" for n in (10, 20, 21, 22, 30, 53))
+NGINX, UP, WS, GRPC, MODEL, PROXY, DNS = (f"93.184.216.{n}" for n in (10, 20, 21, 22, 23, 30, 53))
 DEAD = "93.184.216.99"                  # exists, and nobody listens
 NGINX6, UP6, DEAD6 = (f"2606:2800:220:1::{n}" for n in (10, 20, 99))
 # Where nothing in the world may lead; the server at UP listens here too, to see who comes.
@@ -39,6 +40,11 @@ NAMES |= {
     "up2.example.test": {"A": [UP]},
     "ws.example.test": {"A": [WS]},
     "grpc.example.test": {"A": [GRPC]},
+    # Agents find their provider here as they do outside.
+    "api.anthropic.com": {"A": [MODEL]},
+    "api.openai.com": {"A": [MODEL]},
+    "chatgpt.com": {"A": [MODEL]},
+    "model.example.test": {"A": [MODEL]},
     "v6.example.test": {"AAAA": [NGINX6]},
     "dead.example.test": {"A": [DEAD]},
     # The first address of each is dead: the other must be tried.
@@ -74,7 +80,7 @@ def run(*argv, **how):
 
 def make_addresses():
     run("ip", "link", "set", "lo", "up")
-    for address in (NGINX, UP, WS, GRPC, PROXY, DNS, DEAD, *PRIVATE):
+    for address in (NGINX, UP, WS, GRPC, MODEL, PROXY, DNS, DEAD, *PRIVATE):
         run("ip", "addr", "add", f"{address}/32", "dev", "lo")
     for address in (NGINX6, UP6, DEAD6, *PRIVATE6):
         run("ip", "addr", "add", f"{address}/128", "dev", "lo", "nodad")
@@ -103,7 +109,8 @@ def make_certificates(folder):
     make_key(folder, "stranger", "Nobody's authority", ca)
     make_key(folder, "corporate-ca", "A company's own authority", ca)
     make_key(folder, "good", "www.example.test",
-             leaf("*.example.test", "a.b.example.test", "evil.test", NGINX, UP), "ca")
+             leaf("*.example.test", "a.b.example.test", "evil.test", "api.anthropic.com",
+                  "api.openai.com", "chatgpt.com", NGINX, UP), "ca")
     make_key(folder, "expired", "expired.example.test", leaf("expired.example.test"), "ca", days=-1)
     make_key(folder, "wrongname", "www.example.test", leaf("elsewhere.test"), "ca")
     make_key(folder, "untrusted", "untrusted.example.test", leaf("untrusted.example.test"),
@@ -128,6 +135,14 @@ def make_etc(folder):
     for ours, over in (("certs", "/etc/ssl/certs"), ("resolv.conf", "/etc/resolv.conf"),
                        ("hosts", "/etc/hosts")):
         run("mount", "--bind", folder / ours, over)
+
+
+def show_npm(folder):
+    """What `make npm` brought, at a place that every operator can reach."""
+    place = folder / "npm"
+    place.mkdir()
+    if NPM.is_dir():
+        run("mount", "--bind", NPM, place)
 
 
 # ---- a name server ----------------------------------------------------------------------
@@ -296,7 +311,8 @@ def start_nginx(folder):
 
 def await_listeners(folder):
     """Until each server answers, or says why it does not."""
-    wanted = [(NGINX, 443), (UP, 443), (UP, SINK_PORT), ("127.0.0.1", 8000), (PROXY, 3128)]
+    wanted = [(NGINX, 443), (UP, 443), (UP, SINK_PORT), ("127.0.0.1", 8000), (PROXY, 3128),
+              (MODEL, 443)]
     for part, address in (("websockets", (WS, 443)), ("grpc", (GRPC, 443))):
         if subprocess.run([sys.executable, "-c", f"import {part}"], check=False,
                           capture_output=True).returncode == 0:
@@ -321,6 +337,7 @@ def main():
     keys.mkdir()
     make_certificates(keys)
     make_etc(folder)
+    show_npm(folder)
     names = NameServer(folder / "dns.jsonl")
     for serve in (names.serve_udp, names.serve_tcp):
         threading.Thread(target=serve, daemon=True).start()
@@ -328,6 +345,7 @@ def main():
     start_nginx(folder)
     for kind in ("http", "sink", "websocket", "grpc", "proxy"):
         start(sys.executable, HERE / "egress_servers.py", kind, folder, stderr=log)
+    start(sys.executable, HERE / "egress_model.py", folder, stderr=log)
     await_listeners(folder)
     print("ready", flush=True)
     sys.stdin.read()
