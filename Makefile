@@ -89,7 +89,7 @@ endif
 
 # ---- the build ------------------------------------------------------------------
 .PHONY: all lib unit run test install uninstall bench lint fuzz asan mutant \
-        escape soak npm clean deps deps-test deps-lint help tests FORCE
+        escape soak growth npm clean deps deps-test deps-lint help tests FORCE
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
 # All processors, unless the command line says otherwise.  What calls a second
@@ -250,6 +250,10 @@ soak: deps-test
 	$(SUB) all
 	@CLOISTER_BUILD=$(B) CLOISTER=$(B)/cloister $(PYTHON) tests/soak/run.py $(ARGS)
 
+growth: deps-test
+	$(SUB) all
+	@CLOISTER_BUILD=$(B) CLOISTER=$(B)/cloister $(PYTHON) tests/soak/growth.py $(ARGS)
+
 lint: deps-lint
 	$(SUB) all tests
 	@B=$(B) tools/lint.sh
@@ -287,6 +291,7 @@ FORCE:
 ## make escape      the table of escape probes, cloister beside its peers
 ## make bench       measure; a table, and build/bench.json
 ## make soak        thousands of cells, killed at random; nothing may be left
+## make growth      100,000 requests out of a cell; no memory or descriptor may be lost
 ## make npm         bring what some tests skip without: real agents, from npm, 700 MB
 ## make fuzz        fuzz each parser for FUZZ_SECONDS (60)
 ## make lint        analyzers, script and man page checks, both compilers
@@ -296,4 +301,4 @@ FORCE:
 ## make clean       remove build/
 ##
 ## CC=clang builds with clang; B=DIR builds in DIR; V=1 shows the commands;
-## ARGS=... goes to escape, bench and soak (ARGS=--help).
+## ARGS=... goes to escape, bench, soak and growth (ARGS=--help).
