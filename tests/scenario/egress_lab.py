@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import leftovers
+from egress_world import NPM
 from operators import IS_ROOT, IS_STATIC, SECONDS, read_until, wait_until
 
 HERE = Path(__file__).resolve().parent
@@ -39,6 +40,12 @@ def needs_python(*modules):
     """Skip unless the system's Python has all of MODULES."""
     missing = [m for m in modules if not has_module(m)]
     return pytest.mark.skipif(bool(missing), reason=f"Python has no {', '.join(missing)}")
+
+
+def needs_npm(program):
+    """Skip unless `make npm` brought PROGRAM."""
+    return pytest.mark.skipif(not (NPM / "node_modules/.bin" / program).exists(),
+                              reason=f"{program} is not in build/npm: `make npm` brings it")
 
 
 class Lab:

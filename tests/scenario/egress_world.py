@@ -28,6 +28,7 @@ NGINX6, UP6, DEAD6 = (f"2606:2800:220:1::{n}" for n in (10, 20, 99))
 PRIVATE = ["10.0.0.5", "172.16.0.5", "192.168.0.5", "169.254.169.254", "100.100.100.200",
            "100.64.0.5"]
 PRIVATE6 = ["fd00:ec2::254", "fd12::5"]
+REGISTRY = "127.0.0.1:4873"              # npm's, if it is there; nginx has it at /registry/
 SINK_PORT = 9000                        # at UP: swallows bodies fast
 
 ON_NGINX = ["www", "api", "git", "npm", "pypi", "deb", "big", "front", "a.b", "expired",
@@ -257,6 +258,12 @@ http {{
         }}
         location = /away {{ return 302 $arg_to; }}
         location /npm/ {{ try_files $uri $uri/index.json =404; }}
+        location /registry/ {{
+            proxy_pass http://{REGISTRY}/;
+            proxy_http_version 1.1;
+            proxy_set_header Host $host;
+            proxy_set_header X-Forwarded-Proto https;
+        }}
         location /up/ {{
             proxy_pass http://127.0.0.1:8000/;
             proxy_http_version 1.1;
@@ -297,7 +304,7 @@ def start_nginx(folder):
     names = {"expired.example.test": "expired", "selfsigned.example.test": "selfsigned",
              "untrusted.example.test": "untrusted", "wrongname.other.test": "wrongname",
              "corporate.example.test": "corporate"}
-    where = {"folder": folder, "NGINX": NGINX, "NGINX6": NGINX6}
+    where = {"folder": folder, "NGINX": NGINX, "NGINX6": NGINX6, "REGISTRY": REGISTRY}
     bad = "".join(BAD_SERVER.format(name=name, key=key, **where) for name, key in names.items())
     (folder / "nginx.conf").write_text(
         ("" if os.geteuid() else "user root;\n") + NGINX_CONF.format(bad=bad, **where))
@@ -307,6 +314,26 @@ def start_nginx(folder):
         start(fcgiwrap, "-s", f"unix:{folder}/fcgi.sock", "-c", "2",
               env={"PATH": "/usr/bin:/bin", "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_COUNT": "1",
                    "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*"})
+
+
+REGISTRY_CONF = """
+storage: {folder}/registry
+auth: {{htpasswd: {{file: {folder}/registry.users}}}}
+uplinks: {{}}
+packages:
+  '**': {{access: $all, publish: $all}}
+log: {{type: stdout, level: warn}}
+"""
+
+
+def start_registry(folder, log):
+    """A real one, without a way to any other; who wants it waits for it."""
+    program = NPM / "node_modules/.bin/verdaccio"
+    if program.exists():
+        (folder / "registry.yaml").write_text(REGISTRY_CONF.format(folder=folder))
+        start(program, "-c", folder / "registry.yaml", "-l", REGISTRY, stdout=log, stderr=log,
+              env={**os.environ, "HOME": str(folder), "NODE_ENV": "production",
+                   "VERDACCIO_PUBLIC_URL": "https://npm.example.test/registry/"})
 
 
 def await_listeners(folder):
@@ -346,6 +373,7 @@ def main():
     for kind in ("http", "sink", "websocket", "grpc", "proxy"):
         start(sys.executable, HERE / "egress_servers.py", kind, folder, stderr=log)
     start(sys.executable, HERE / "egress_model.py", folder, stderr=log)
+    start_registry(folder, log)
     await_listeners(folder)
     print("ready", flush=True)
     sys.stdin.read()

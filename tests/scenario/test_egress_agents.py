@@ -3,8 +3,7 @@
 They come with `make npm`.  The model is egress_model.py, at the providers' own names."""
 import pytest
 
-from egress_lab import needs
-from egress_world import NPM
+from egress_lab import needs, needs_npm
 from operators import only_user
 
 SECONDS = 120
@@ -23,11 +22,6 @@ NARROW = """
     methods: [POST]
     paths: [/v1/responses]
 """
-
-
-def needs_npm(program):
-    return pytest.mark.skipif(not (NPM / "node_modules/.bin" / program).exists(),
-                              reason=f"{program} is not in build/npm: `make npm` brings it")
 
 
 @pytest.fixture
