@@ -139,13 +139,14 @@ for name in ('www.example.test', 'evil.test', 'gate.cloister.internal', 'localho
         except socket.gaierror as e: print(name, 'unknown')
 print(time.monotonic() - began < 10)
 """
+    before = online.lab.asked("evil.test")
     said = online.python("  - allow: www.example.test\n", script).ok().splitlines()
     assert said[0].startswith("www.example.test 198.1") and said[1].startswith("www.example.test fd63:")
     assert said[2:] == ["evil.test unknown"] * 2 + [
         "gate.cloister.internal 198.18", "gate.cloister.internal fd63:6c6f:6973:7465::1",
         "localhost 127.0", "localhost ::1", "True"]
     assert online.events(type="dns", host="evil.test", verdict="deny")
-    assert online.lab.asked("evil.test") == []
+    assert online.lab.asked("evil.test") == before
 
 
 def test_resolvers_elsewhere_are_the_gate_too(online):
