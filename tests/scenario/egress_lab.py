@@ -4,6 +4,7 @@ The whole of the operator's side runs in network and mount namespaces in which
 addresses of the real internet are the loopback's (egress_world.py), so that nothing ever
 leaves the machine, and cells see names, addresses and certificates as they would outside.
 """
+import contextlib
 import functools
 import json
 import os
@@ -51,8 +52,10 @@ def needs_npm(program):
 class Lab:
     """The world that runs, and what its servers saw."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, env=None):
         self.folder = folder
+        folder.mkdir()
+        folder.chmod(0o755)
         for name in ("files", "git", "raw"):
             (folder / name).mkdir()
         # With its first process, all that it started dies.
@@ -62,7 +65,8 @@ class Lab:
             spaces += ["-U", "-r"]
         self.process = subprocess.Popen(
             ["unshare", *spaces, "/usr/bin/python3", "-B", str(HERE / "egress_world.py"),
-             str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+             str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            env={**os.environ, **(env or {})})
         try:
             read_until(self.process.stdout.fileno(), b"ready\n")
         except AssertionError:
@@ -115,18 +119,21 @@ class Lab:
         return [q["type"] for q in map(json.loads, self.lines("dns.jsonl")) if q["name"] == name]
 
 
-@pytest.fixture(scope="session")
-def lab(ground):
+@contextlib.contextmanager
+def world(folder, **env):
     missing = [name for name in NEEDED if shutil.which(name, path=PATH) is None]
     if missing:
         pytest.skip(f"not installed: {', '.join(missing)}")
-    folder = ground / "world"
-    folder.mkdir()
-    folder.chmod(0o755)
-    lab = Lab(folder)
+    lab = Lab(folder, env)
     leftovers.LABS.append(lab.process.pid)
     yield lab
     lab.close()
+
+
+@pytest.fixture(scope="session")
+def lab(ground):
+    with world(ground / "world") as lab:
+        yield lab
 
 
 class Online:

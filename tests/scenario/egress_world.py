@@ -6,7 +6,8 @@
 Runs in network, mount and pid namespaces of its own (egress_lab.py makes them), where
 addresses of the real internet are put on the loopback, and the resolver and the list of
 trusted authorities are those of the tests.  Says "ready" on standard output, and ends
-with everything that it started when standard input does.
+with everything that it started when standard input does.  With NO_IPV6 in the environment the
+machine has no IPv6, though the names still have such addresses.
 """
 import json
 import os
@@ -27,7 +28,8 @@ NGINX6, UP6, DEAD6 = (f"2606:2800:220:1::{n}" for n in (10, 20, 99))
 # Where nothing in the world may lead; the server at UP listens here too, to see who comes.
 PRIVATE = ["10.0.0.5", "172.16.0.5", "192.168.0.5", "169.254.169.254", "100.100.100.200",
            "100.64.0.5"]
-PRIVATE6 = ["fd00:ec2::254", "fd12::5"]
+HAS_IPV6 = "NO_IPV6" not in os.environ
+PRIVATE6 = ["fd00:ec2::254", "fd12::5"] if HAS_IPV6 else []
 REGISTRY = "127.0.0.1:4873"              # npm's, if it is there; nginx has it at /registry/
 SINK_PORT = 9000                        # at UP: swallows bodies fast
 
@@ -80,10 +82,12 @@ def run(*argv, **how):
 # ---- network and files --------------------------------------------------------------------
 
 def make_addresses():
+    for which in () if HAS_IPV6 else ("all", "default", "lo"):
+        Path(f"/proc/sys/net/ipv6/conf/{which}/disable_ipv6").write_text("1")
     run("ip", "link", "set", "lo", "up")
     for address in (NGINX, UP, WS, GRPC, MODEL, PROXY, DNS, DEAD, *PRIVATE):
         run("ip", "addr", "add", f"{address}/32", "dev", "lo")
-    for address in (NGINX6, UP6, DEAD6, *PRIVATE6):
+    for address in (NGINX6, UP6, DEAD6, *PRIVATE6) if HAS_IPV6 else ():
         run("ip", "addr", "add", f"{address}/128", "dev", "lo", "nodad")
 
 
@@ -306,8 +310,10 @@ def start_nginx(folder):
              "corporate.example.test": "corporate"}
     where = {"folder": folder, "NGINX": NGINX, "NGINX6": NGINX6, "REGISTRY": REGISTRY}
     bad = "".join(BAD_SERVER.format(name=name, key=key, **where) for name, key in names.items())
-    (folder / "nginx.conf").write_text(
-        ("" if os.geteuid() else "user root;\n") + NGINX_CONF.format(bad=bad, **where))
+    conf = ("" if os.geteuid() else "user root;\n") + NGINX_CONF.format(bad=bad, **where)
+    if not HAS_IPV6:
+        conf = "".join(line for line in conf.splitlines(True) if "listen [" not in line)
+    (folder / "nginx.conf").write_text(conf)
     start("nginx", "-p", folder, "-e", folder / "nginx.err", "-c", folder / "nginx.conf")
     fcgiwrap = shutil.which("fcgiwrap")
     if fcgiwrap:
