@@ -3,7 +3,10 @@ import json
 
 import pytest
 
+import vm
 from egress_lab import CURL, Online, world
+from operators import BUILD, IS_STATIC
+from test_cgroup_v2 import libraries
 
 OPEN = "  - allow: '*.example.test'\n"
 CODE = ["-o", "/dev/null", "-w", "%{http_code}"]
@@ -57,3 +60,39 @@ def test_ports_of_the_cell(online):
     done = online.outside(*CURL, *CODE, "--retry", "20", "--retry-all-errors", "--retry-delay", "0",
                           "http://127.0.0.1:18080/")
     assert done.out.endswith("200"), done
+
+
+# ---- a kernel that does not have it at all -----------------------------------------------
+
+MODULES = ["ipv6", "overlay", "nf_tables", "nft_chain_nat", "nft_nat", "nft_reject_ipv4",
+           "nft_reject_ipv6"]
+SCRIPT = """
+mkdir -p /usr/bin /usr/lib /var /home /www
+cp /bin/busybox /usr/bin
+for a in sh wget httpd sleep; do ln -s busybox /usr/bin/$a; done
+ip link set lo up
+echo from the machine >/www/file
+httpd -p 127.0.0.1:8080 -h /www
+ls /proc/net/if_inet6
+/opt/cloister doctor | grep nftables
+cell="/opt/cloister run -q --allow host.cloister.internal:8080"
+$cell -- sh -c 'for i in 1 2; do wget -qO- http://host.cloister.internal:8080/file; done' 2>&1
+$cell --publish 8000:9000 -- sh -c 'echo from the cell >/tmp/file; httpd -p 127.0.0.1:8000 -h /tmp; sleep 1000' &
+i=0
+until wget -qO- http://127.0.0.1:9000/file 2>/dev/null || [ $i = 100 ]; do i=$((i + 1)); sleep 0.1; done
+/opt/cloister kill --all
+"""
+
+
+@pytest.mark.skipif(not IS_STATIC, reason="the sanitizers' programs are not static")
+@pytest.mark.parametrize("append", ["", "ipv6.disable=1"], ids=["with", "without"])
+def test_kernel(tmp_path, append):
+    files = {f"opt/libexec/{p.name}": p for p in (BUILD / "libexec").iterdir()}
+    for name in ("gate", "courier"):
+        files |= libraries(BUILD / "libexec" / f"cloister-{name}")
+    out = vm.run(tmp_path, SCRIPT, {**files, "opt/cloister": BUILD / "cloister"}, MODULES, disk=64,
+                 append=append)
+    assert ("if_inet6: No such file" in out) == bool(append), out
+    assert ("this machine has no IPv6" in out) == bool(append), out
+    assert out.count("from the machine\n") == 2 and out.count("from the cell\n") == 1, out
+    assert "cloister-gate" not in out, out
