@@ -60,8 +60,9 @@ LDFLAGS_ALL = -Wl,-z,relro,-z,now,-z,noexecstack,--gc-sections,--as-needed $(LDF
 DYNAMIC := gate courier inspect unit replay fuzz
 
 LIBS_cloister := -lyaml -lpcre2-8 -ljansson
-# The linker would warn of name services that a static libcrypto could ask for.
-LIBS_mint     := -Wl,--no-warnings \
+# The linker would warn of name services that a static libcrypto could ask for, and newer ones
+# note that they may be collected, also where they did not warn.
+LIBS_mint     := -Wl,--no-warnings,--no-gc-sections \
                  $(shell pkg-config --static --libs libcrypto 2>/dev/null || echo -lcrypto)
 LIBS_gate     := -lssl -lcrypto -lnghttp2
 LIBS_courier  := -lssl -lcrypto -lnghttp2 -lcares
