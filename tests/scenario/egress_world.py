@@ -91,6 +91,14 @@ def make_addresses():
         run("ip", "addr", "add", f"{address}/128", "dev", "lo", "nodad")
 
 
+def validity(days):
+    """Of a certificate.  Newer versions refuse a negative number, older ones know no dates."""
+    told = subprocess.run(["openssl", "x509", "-help"], check=False, capture_output=True, text=True)
+    if days < 0 and "-not_after" in told.stdout + told.stderr:
+        return ["-not_before", "20200101000000Z", "-not_after", "20200201000000Z"]
+    return ["-days", days]
+
+
 def make_key(folder, name, subject, extensions, authority=None, days=30):
     """FOLDER/NAME.key and NAME.crt; self-signed without AUTHORITY."""
     key, crt, csr, conf = (folder / f"{name}.{end}" for end in ("key", "crt", "csr", "cnf"))
@@ -99,7 +107,8 @@ def make_key(folder, name, subject, extensions, authority=None, days=30):
         "-keyout", key, "-out", csr, "-subj", f"/CN={subject}")
     signer = (["-CA", folder / f"{authority}.crt", "-CAkey", folder / f"{authority}.key",
                "-CAcreateserial"] if authority else ["-signkey", key])
-    run("openssl", "x509", "-req", "-in", csr, *signer, "-days", days, "-extfile", conf, "-out", crt)
+    run("openssl", "x509", "-req", "-in", csr, *signer, *validity(days), "-extfile", conf,
+        "-out", crt)
 
 
 def make_certificates(folder):
