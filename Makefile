@@ -60,8 +60,9 @@ LDFLAGS_ALL = -Wl,-z,relro,-z,now,-z,noexecstack,--gc-sections,--as-needed $(LDF
 DYNAMIC := gate courier inspect unit replay fuzz
 
 LIBS_cloister := -lyaml -lpcre2-8 -ljansson
-# The linker would warn of name services that a static libcrypto could ask for.
-LIBS_mint     := -Wl,--no-warnings \
+# The linker would warn of name services that a static libcrypto could ask for, and newer ones
+# note that they may be collected, also where they did not warn.
+LIBS_mint     := -Wl,--no-warnings,--no-gc-sections \
                  $(shell pkg-config --static --libs libcrypto 2>/dev/null || echo -lcrypto)
 LIBS_gate     := -lssl -lcrypto -lnghttp2
 LIBS_courier  := -lssl -lcrypto -lnghttp2 -lcares
@@ -89,7 +90,7 @@ endif
 
 # ---- the build ------------------------------------------------------------------
 .PHONY: all lib unit run test install uninstall bench lint fuzz asan mutant \
-        escape soak clean deps deps-test deps-lint help tests FORCE
+        escape soak growth npm clean deps deps-test deps-lint help tests FORCE
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
 # All processors, unless the command line says otherwise.  What calls a second
@@ -213,6 +214,11 @@ deps-test:
 deps-lint:
 	@tools/deps.sh build test lint
 
+# Large, and from elsewhere, so nobody gets them without asking.
+npm: deps-test
+	@mkdir -p build/npm && cp tests/npm/package.json build/npm/
+	npm install --prefix build/npm --no-fund --no-audit
+
 run: deps
 	$(SUB) all
 	@CLOISTER=$(B)/cloister tools/demo.sh
@@ -244,6 +250,10 @@ bench: deps-test
 soak: deps-test
 	$(SUB) all
 	@CLOISTER_BUILD=$(B) CLOISTER=$(B)/cloister $(PYTHON) tests/soak/run.py $(ARGS)
+
+growth: deps-test
+	$(SUB) all
+	@CLOISTER_BUILD=$(B) CLOISTER=$(B)/cloister $(PYTHON) tests/soak/growth.py $(ARGS)
 
 lint: deps-lint
 	$(SUB) all tests
@@ -285,6 +295,8 @@ FORCE:
 ## make escape      the table of escape probes, cloister beside its peers
 ## make bench       measure; a table, and build/bench.json
 ## make soak        thousands of cells, killed at random; nothing may be left
+## make growth      100,000 requests out of a cell; no memory or descriptor may be lost
+## make npm         bring what some tests skip without: real agents, from npm, 700 MB
 ## make fuzz        fuzz each parser for FUZZ_SECONDS (60)
 ## make lint        analyzers, script and man page checks, both compilers
 ## make install     to PREFIX (/usr/local), under DESTDIR
@@ -293,4 +305,4 @@ FORCE:
 ## make clean       remove build/
 ##
 ## CC=clang builds with clang; B=DIR builds in DIR; V=1 shows the commands;
-## ARGS=... goes to escape, bench and soak (ARGS=--help).
+## ARGS=... goes to escape, bench, soak and growth (ARGS=--help).

@@ -125,10 +125,27 @@ if [ -n "$missing" ]; then
 		fi
 	fi
 fi
+has_candidate() {
+	case $(LC_ALL=C apt-cache policy "$1" 2>/dev/null) in
+	'' | *'Candidate: (none)'*) return 1 ;;
+	esac
+}
+
+# Not every distribution has everything.  The lists are asked for again once a day at most,
+# not whenever something is built.
+obtainable() {
+	if has_candidate "$1"; then return 0; fi
+	[ -z "$(find /var/lib/apt/lists/partial -maxdepth 0 -mtime -1 2>/dev/null)" ] || return 1
+	[ -z "${updated:-}" ] || return 1
+	updated=1
+	apt update >>"$log" 2>&1 || true
+	has_candidate "$1"
+}
+
 for package in $wished; do
-	if ! apt-cache show "$package" >/dev/null 2>&1; then
-		[ -n "${updated:-}" ] || apt update >>"$log" 2>&1 || true
-		updated=1
+	if ! obtainable "$package"; then
+		echo "There is no $package to be had here: what wants it will be skipped"
+		continue
 	fi
 	echo "Installing: $package (optional)"
 	install "$package" || echo "Could not install $package: what wants it will be skipped"

@@ -83,7 +83,7 @@ const struct policy_preset policy_presets[] = {
 	{ "anthropic", "Anthropic's API",
 	  BEGIN
 	  "  - allow: api.anthropic.com\n"
-	  "    methods: [GET, POST]\n"
+	  "    methods: [GET, HEAD, POST]\n"
 	  "    body: {max: 32M}\n" },
 	{ "openai", "OpenAI's API, and that of codex",
 	  BEGIN

@@ -26,6 +26,8 @@ def pytest_configure(config):
     # A shell's background job ignores these, and what it starts would too.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+    # Many distributions' users have 002, and a policy that a group may write is refused.
+    os.umask(0o022)
     # Whatever a test starts stays below this process, however it is orphaned.
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 

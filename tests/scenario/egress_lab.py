@@ -4,6 +4,7 @@ The whole of the operator's side runs in network and mount namespaces in which
 addresses of the real internet are the loopback's (egress_world.py), so that nothing ever
 leaves the machine, and cells see names, addresses and certificates as they would outside.
 """
+import contextlib
 import functools
 import json
 import os
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 
 import leftovers
+from egress_world import NPM
 from operators import IS_ROOT, IS_STATIC, SECONDS, read_until, wait_until
 
 HERE = Path(__file__).resolve().parent
@@ -41,11 +43,19 @@ def needs_python(*modules):
     return pytest.mark.skipif(bool(missing), reason=f"Python has no {', '.join(missing)}")
 
 
+def needs_npm(program):
+    """Skip unless `make npm` brought PROGRAM."""
+    return pytest.mark.skipif(not (NPM / "node_modules/.bin" / program).exists(),
+                              reason=f"{program} is not in build/npm: `make npm` brings it")
+
+
 class Lab:
     """The world that runs, and what its servers saw."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, env=None):
         self.folder = folder
+        folder.mkdir()
+        folder.chmod(0o755)
         for name in ("files", "git", "raw"):
             (folder / name).mkdir()
         # With its first process, all that it started dies.
@@ -55,7 +65,8 @@ class Lab:
             spaces += ["-U", "-r"]
         self.process = subprocess.Popen(
             ["unshare", *spaces, "/usr/bin/python3", "-B", str(HERE / "egress_world.py"),
-             str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+             str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            env={**os.environ, **(env or {})})
         try:
             read_until(self.process.stdout.fileno(), b"ready\n")
         except AssertionError:
@@ -108,18 +119,21 @@ class Lab:
         return [q["type"] for q in map(json.loads, self.lines("dns.jsonl")) if q["name"] == name]
 
 
-@pytest.fixture(scope="session")
-def lab(ground):
+@contextlib.contextmanager
+def world(folder, **env):
     missing = [name for name in NEEDED if shutil.which(name, path=PATH) is None]
     if missing:
         pytest.skip(f"not installed: {', '.join(missing)}")
-    folder = ground / "world"
-    folder.mkdir()
-    folder.chmod(0o755)
-    lab = Lab(folder)
+    lab = Lab(folder, env)
     leftovers.LABS.append(lab.process.pid)
     yield lab
     lab.close()
+
+
+@pytest.fixture(scope="session")
+def lab(ground):
+    with world(ground / "world") as lab:
+        yield lab
 
 
 class Online:

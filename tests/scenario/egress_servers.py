@@ -14,7 +14,7 @@ import threading
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
-from egress_world import GRPC, PRIVATE, PRIVATE6, PROXY, SINK_PORT, UP, UP6, WS
+from egress_world import GRPC, HAS_IPV6, PRIVATE, PRIVATE6, PROXY, SINK_PORT, UP, UP6, WS
 
 FOLDER = Path(sys.argv[2]) if len(sys.argv) > 2 else None
 PIECE = b"0123456789abcdef" * 4096
@@ -242,7 +242,7 @@ async def serve_http(reader, writer):
 
 async def http():
     await asyncio.start_server(serve_http, "127.0.0.1", 8000)
-    for address in (UP, UP6, *PRIVATE, *PRIVATE6):
+    for address in (UP, *([UP6] if HAS_IPV6 else []), *PRIVATE, *PRIVATE6):
         await asyncio.start_server(serve_http, address, 80)
         await asyncio.start_server(serve_http, address, 443, ssl=tls())
     # A server that talks first, and echoes, as many protocols' do.

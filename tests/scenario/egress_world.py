@@ -6,7 +6,8 @@
 Runs in network, mount and pid namespaces of its own (egress_lab.py makes them), where
 addresses of the real internet are put on the loopback, and the resolver and the list of
 trusted authorities are those of the tests.  Says "ready" on standard output, and ends
-with everything that it started when standard input does.
+with everything that it started when standard input does.  With NO_IPV6 in the environment the
+machine has no IPv6, though the names still have such addresses.
 """
 import json
 import os
@@ -19,14 +20,17 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+NPM = HERE.parents[1] / "build/npm"
 
-NGINX, UP, WS, GRPC, PROXY, DNS = (f"93.184.216.{n}" for n in (10, 20, 21, 22, 30, 53))
+NGINX, UP, WS, GRPC, MODEL, PROXY, DNS = (f"93.184.216.{n}" for n in (10, 20, 21, 22, 23, 30, 53))
 DEAD = "93.184.216.99"                  # exists, and nobody listens
 NGINX6, UP6, DEAD6 = (f"2606:2800:220:1::{n}" for n in (10, 20, 99))
 # Where nothing in the world may lead; the server at UP listens here too, to see who comes.
 PRIVATE = ["10.0.0.5", "172.16.0.5", "192.168.0.5", "169.254.169.254", "100.100.100.200",
            "100.64.0.5"]
-PRIVATE6 = ["fd00:ec2::254", "fd12::5"]
+HAS_IPV6 = "NO_IPV6" not in os.environ
+PRIVATE6 = ["fd00:ec2::254", "fd12::5"] if HAS_IPV6 else []
+REGISTRY = "127.0.0.1:4873"              # npm's, if it is there; nginx has it at /registry/
 SINK_PORT = 9000                        # at UP: swallows bodies fast
 
 ON_NGINX = ["www", "api", "git", "npm", "pypi", "deb", "big", "front", "a.b", "expired",
@@ -39,6 +43,11 @@ NAMES |= {
     "up2.example.test": {"A": [UP]},
     "ws.example.test": {"A": [WS]},
     "grpc.example.test": {"A": [GRPC]},
+    # Agents find their provider here as they do outside.
+    "api.anthropic.com": {"A": [MODEL]},
+    "api.openai.com": {"A": [MODEL]},
+    "chatgpt.com": {"A": [MODEL]},
+    "model.example.test": {"A": [MODEL]},
     "v6.example.test": {"AAAA": [NGINX6]},
     "dead.example.test": {"A": [DEAD]},
     # The first address of each is dead: the other must be tried.
@@ -73,11 +82,21 @@ def run(*argv, **how):
 # ---- network and files --------------------------------------------------------------------
 
 def make_addresses():
+    for which in () if HAS_IPV6 else ("all", "default", "lo"):
+        Path(f"/proc/sys/net/ipv6/conf/{which}/disable_ipv6").write_text("1")
     run("ip", "link", "set", "lo", "up")
-    for address in (NGINX, UP, WS, GRPC, PROXY, DNS, DEAD, *PRIVATE):
+    for address in (NGINX, UP, WS, GRPC, MODEL, PROXY, DNS, DEAD, *PRIVATE):
         run("ip", "addr", "add", f"{address}/32", "dev", "lo")
-    for address in (NGINX6, UP6, DEAD6, *PRIVATE6):
+    for address in (NGINX6, UP6, DEAD6, *PRIVATE6) if HAS_IPV6 else ():
         run("ip", "addr", "add", f"{address}/128", "dev", "lo", "nodad")
+
+
+def validity(days):
+    """Of a certificate.  Newer versions refuse a negative number, older ones know no dates."""
+    told = subprocess.run(["openssl", "x509", "-help"], check=False, capture_output=True, text=True)
+    if days < 0 and "-not_after" in told.stdout + told.stderr:
+        return ["-not_before", "20200101000000Z", "-not_after", "20200201000000Z"]
+    return ["-days", days]
 
 
 def make_key(folder, name, subject, extensions, authority=None, days=30):
@@ -88,7 +107,8 @@ def make_key(folder, name, subject, extensions, authority=None, days=30):
         "-keyout", key, "-out", csr, "-subj", f"/CN={subject}")
     signer = (["-CA", folder / f"{authority}.crt", "-CAkey", folder / f"{authority}.key",
                "-CAcreateserial"] if authority else ["-signkey", key])
-    run("openssl", "x509", "-req", "-in", csr, *signer, "-days", days, "-extfile", conf, "-out", crt)
+    run("openssl", "x509", "-req", "-in", csr, *signer, *validity(days), "-extfile", conf,
+        "-out", crt)
 
 
 def make_certificates(folder):
@@ -103,7 +123,8 @@ def make_certificates(folder):
     make_key(folder, "stranger", "Nobody's authority", ca)
     make_key(folder, "corporate-ca", "A company's own authority", ca)
     make_key(folder, "good", "www.example.test",
-             leaf("*.example.test", "a.b.example.test", "evil.test", NGINX, UP), "ca")
+             leaf("*.example.test", "a.b.example.test", "evil.test", "api.anthropic.com",
+                  "api.openai.com", "chatgpt.com", NGINX, UP), "ca")
     make_key(folder, "expired", "expired.example.test", leaf("expired.example.test"), "ca", days=-1)
     make_key(folder, "wrongname", "www.example.test", leaf("elsewhere.test"), "ca")
     make_key(folder, "untrusted", "untrusted.example.test", leaf("untrusted.example.test"),
@@ -128,6 +149,14 @@ def make_etc(folder):
     for ours, over in (("certs", "/etc/ssl/certs"), ("resolv.conf", "/etc/resolv.conf"),
                        ("hosts", "/etc/hosts")):
         run("mount", "--bind", folder / ours, over)
+
+
+def show_npm(folder):
+    """What `make npm` brought, at a place that every operator can reach."""
+    place = folder / "npm"
+    place.mkdir()
+    if NPM.is_dir():
+        run("mount", "--bind", NPM, place)
 
 
 # ---- a name server ----------------------------------------------------------------------
@@ -242,6 +271,12 @@ http {{
         }}
         location = /away {{ return 302 $arg_to; }}
         location /npm/ {{ try_files $uri $uri/index.json =404; }}
+        location /registry/ {{
+            proxy_pass http://{REGISTRY}/;
+            proxy_http_version 1.1;
+            proxy_set_header Host $host;
+            proxy_set_header X-Forwarded-Proto https;
+        }}
         location /up/ {{
             proxy_pass http://127.0.0.1:8000/;
             proxy_http_version 1.1;
@@ -282,10 +317,12 @@ def start_nginx(folder):
     names = {"expired.example.test": "expired", "selfsigned.example.test": "selfsigned",
              "untrusted.example.test": "untrusted", "wrongname.other.test": "wrongname",
              "corporate.example.test": "corporate"}
-    where = {"folder": folder, "NGINX": NGINX, "NGINX6": NGINX6}
+    where = {"folder": folder, "NGINX": NGINX, "NGINX6": NGINX6, "REGISTRY": REGISTRY}
     bad = "".join(BAD_SERVER.format(name=name, key=key, **where) for name, key in names.items())
-    (folder / "nginx.conf").write_text(
-        ("" if os.geteuid() else "user root;\n") + NGINX_CONF.format(bad=bad, **where))
+    conf = ("" if os.geteuid() else "user root;\n") + NGINX_CONF.format(bad=bad, **where)
+    if not HAS_IPV6:
+        conf = "".join(line for line in conf.splitlines(True) if "listen [" not in line)
+    (folder / "nginx.conf").write_text(conf)
     start("nginx", "-p", folder, "-e", folder / "nginx.err", "-c", folder / "nginx.conf")
     fcgiwrap = shutil.which("fcgiwrap")
     if fcgiwrap:
@@ -294,9 +331,30 @@ def start_nginx(folder):
                    "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*"})
 
 
+REGISTRY_CONF = """
+storage: {folder}/registry
+auth: {{htpasswd: {{file: {folder}/registry.users}}}}
+uplinks: {{}}
+packages:
+  '**': {{access: $all, publish: $all}}
+log: {{type: stdout, level: warn}}
+"""
+
+
+def start_registry(folder, log):
+    """A real one, without a way to any other; who wants it waits for it."""
+    program = NPM / "node_modules/.bin/verdaccio"
+    if program.exists():
+        (folder / "registry.yaml").write_text(REGISTRY_CONF.format(folder=folder))
+        start(program, "-c", folder / "registry.yaml", "-l", REGISTRY, stdout=log, stderr=log,
+              env={**os.environ, "HOME": str(folder), "NODE_ENV": "production",
+                   "VERDACCIO_PUBLIC_URL": "https://npm.example.test/registry/"})
+
+
 def await_listeners(folder):
     """Until each server answers, or says why it does not."""
-    wanted = [(NGINX, 443), (UP, 443), (UP, SINK_PORT), ("127.0.0.1", 8000), (PROXY, 3128)]
+    wanted = [(NGINX, 443), (UP, 443), (UP, SINK_PORT), ("127.0.0.1", 8000), (PROXY, 3128),
+              (MODEL, 443)]
     for part, address in (("websockets", (WS, 443)), ("grpc", (GRPC, 443))):
         if subprocess.run([sys.executable, "-c", f"import {part}"], check=False,
                           capture_output=True).returncode == 0:
@@ -321,6 +379,7 @@ def main():
     keys.mkdir()
     make_certificates(keys)
     make_etc(folder)
+    show_npm(folder)
     names = NameServer(folder / "dns.jsonl")
     for serve in (names.serve_udp, names.serve_tcp):
         threading.Thread(target=serve, daemon=True).start()
@@ -328,6 +387,8 @@ def main():
     start_nginx(folder)
     for kind in ("http", "sink", "websocket", "grpc", "proxy"):
         start(sys.executable, HERE / "egress_servers.py", kind, folder, stderr=log)
+    start(sys.executable, HERE / "egress_model.py", folder, stderr=log)
+    start_registry(folder, log)
     await_listeners(folder)
     print("ready", flush=True)
     sys.stdin.read()

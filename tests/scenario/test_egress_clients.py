@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from egress_lab import CURL, needs, needs_python
+from egress_lab import CURL, needs, needs_npm, needs_python
+from operators import wait_until
 from test_real_programs import GIT_NAMES, wheel
 
 OPEN = "  - allow: '*.example.test'\n"
@@ -177,6 +178,39 @@ def test_npm_installs(online, npm_registry):
     assert done.ok() == "from the registry\n"
     assert {"/npm/tool", "/npm/tool/-/tool-1.2.3.tgz"} <= {
         e["path"] for e in online.events(type="http", verdict="allow")}
+
+
+@pytest.fixture
+def verdaccio(online):
+    """npm's options for https://npm.example.test/registry/, once it answers."""
+    url = "https://npm.example.test/registry/"
+    wait_until(lambda: online.outside(*CURL, "-f", f"{url}-/ping").status == 0, "the registry answers")
+    return f"--registry {url} --{url.removeprefix('https:')}:_authToken=of-the-tests --loglevel=http"
+
+
+@needs("node", "npm")
+@needs_npm("verdaccio")
+def test_npm_publishes_and_installs(online, verdaccio):
+    """From a real registry; whoever may only read does not publish."""
+    name = f"made-by-{online.operator.who}"
+    publish = f"""
+        mkdir ~/m && cd ~/m && echo "module.exports = 'published'" >index.js
+        echo '{{"name": "{name}", "version": "1.0.0", "dependencies": {{}}}}' >package.json
+        npm publish {verdaccio} 2>&1"""
+    reading = "  - allow: npm.example.test\n    methods: [GET, HEAD]\n    paths: [/registry/**]\n"
+    writing = (f"  - allow: npm.example.test\n    methods: [PUT]\n    paths: [/registry/{name}]\n" +
+               reading)
+    done = online.sh(reading, publish, seconds=SECONDS)
+    assert done.status != 0 and "403" in done.out, done
+    assert online.refusal(type="http")["method"] == "PUT"
+    online.sh(writing, publish, seconds=SECONDS).ok()
+    done = online.sh(reading, f"""
+        mkdir ~/p && cd ~/p && echo '{{"name": "p", "version": "1.0.0"}}' >package.json
+        npm install --no-audit --no-fund {verdaccio} {name} >&2 && npm ci --no-audit {verdaccio} >&2
+        node -p "require('{name}')"
+    """, seconds=SECONDS)
+    assert done.ok() == "published\n"
+    assert [e["path"] for e in online.events(type="http", verdict="allow") if "/-/" in e["path"]]
 
 
 def test_pip_installs(online):

@@ -159,11 +159,11 @@ def _disk(path, mebibytes):
         f.write(b"\x55\xaa")
 
 
-def run(tmp_path, script, files, modules=(), disk=0, memory=512):
+def run(tmp_path, script, files, modules=(), disk=0, memory=512, append=""):
     """Boot, run the shell SCRIPT as root, power off; returns what was printed.
 
     FILES: {path in the machine: path here}, all made executable.  DISK: mebibytes
-    of a /dev/vda, the one partition of which then is the root.
+    of a /dev/vda, the one partition of which then is the root.  APPEND: words for the kernel.
     """
     if platform.machine() not in MACHINES:
         pytest.skip(f"no virtual machine for {platform.machine()}")
@@ -184,7 +184,7 @@ def run(tmp_path, script, files, modules=(), disk=0, memory=512):
             [qemu, *flags, "-m", str(memory), "-smp", "2", "-nographic", "-nodefaults",
              "-serial", "stdio", "-no-reboot", "-kernel", kernel,
              "-initrd", tmp_path / "initramfs",
-             "-append", f"console={console} quiet panic=-1"],
+             "-append", f"console={console} quiet panic=-1 {append}"],
             stdin=subprocess.DEVNULL, capture_output=True, timeout=BOOT_SECONDS)
     except subprocess.TimeoutExpired as e:
         pytest.fail(f"the machine did not finish:\n{(e.stdout or b'').decode(errors='replace')}")

@@ -16,16 +16,18 @@ serve server     service=server.service service=server.socket
 """
 
 
-def deps(tmp_path, *lists, apt=True):
+def deps(tmp_path, *lists, apt=True, wish=True):
     """Run it with a dpkg that only has `there`, and an apt-get that notes what it is told."""
     (tmp_path / "packages").write_text(PACKAGES)
     script = DEPS.read_text().replace("/etc/os-release", str(tmp_path / "os-release"))
     script = script.replace("/usr/sbin/policy-rc.d", str(tmp_path / "policy-rc.d"))
+    script = script.replace("/var/lib/apt/lists", str(tmp_path / "lists"))
     (tmp_path / "deps.sh").write_text(script)
     (tmp_path / "os-release").write_text('ID="testos"\n')
     bin_ = tmp_path / "bin"
     bin_.mkdir()
-    for tool in ("sh", "sed", "tr", "dirname", "mktemp", "rm", "cat", "env", "tee", "chmod"):
+    for tool in ("sh", "sed", "tr", "dirname", "mktemp", "rm", "cat", "env", "tee", "chmod",
+                 "find"):
         (bin_ / tool).symlink_to(shutil.which(tool))
     fake(bin_ / "id", "echo 0")
     if apt:
@@ -35,7 +37,7 @@ def deps(tmp_path, *lists, apt=True):
              f'[ ! -x {tmp_path}/policy-rc.d ] || {tmp_path}/policy-rc.d || '
              f'echo "services held: $?" >>{tmp_path}/asked')
         fake(bin_ / "systemctl", f'echo "systemctl $@" >>{tmp_path}/asked')
-        fake(bin_ / "apt-cache", "exit 0")
+        fake(bin_ / "apt-cache", f"echo '  Candidate: {'1.0' if wish else '(none)'}'")
     done = subprocess.run([bin_ / "sh", tmp_path / "deps.sh", *lists], capture_output=True,
                           text=True, env={"PATH": str(bin_)}, timeout=60)
     asked = tmp_path / "asked"
@@ -58,6 +60,20 @@ def test_installs_what_is_missing(tmp_path):
     assert asked == ["install -y --no-install-recommends away",
                      "install -y --no-install-recommends wish"]
     assert "Installing: away" in done.stdout
+
+
+def test_what_is_not_to_be_had_is_told(tmp_path):
+    done, asked = deps(tmp_path, "test", wish=False)
+    assert done.returncode == 0, done.stderr
+    assert asked == ["install -y --no-install-recommends away", "update"]
+    assert "no wish to be had" in done.stdout
+
+
+def test_lists_of_today_are_not_asked_for_again(tmp_path):
+    (tmp_path / "lists/partial").mkdir(parents=True)
+    done, asked = deps(tmp_path, "test", wish=False)
+    assert done.returncode == 0, done.stderr
+    assert asked == ["install -y --no-install-recommends away"]
 
 
 def test_a_service_is_neither_started_nor_enabled(tmp_path):

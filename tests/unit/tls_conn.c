@@ -296,6 +296,79 @@ TEST(conn_start_tls_later)
 	lab_tls_over();
 }
 
+/* ---- corked before the handshake is done ---- */
+
+static void
+check_heard(const struct scene *scene, size_t size)
+{
+	for (int i = 0; i < 2; i++) {
+		const struct side *s = scene->sides[i];
+
+		CHECK(s->broken == 0 && s->read_error == 0 && s->readies == 1 && s->heard_end);
+		CHECK_U64(s->got, size);
+	}
+}
+
+/* Both sides have written, uncorked and said the end before either heard of the other. */
+TEST(conn_uncorked_during_the_handshake)
+{
+	static const size_t sizes[] = { 1, 3000, 60000, 300000 };
+
+	lab_tls_up();
+	for (size_t i = 0; i < 2 * ARRAY_LEN(sizes); i++) {
+		struct scene scene;
+		int ends[2];
+
+		SSL_CTX_set_max_proto_version(lab_client_ctx, i % 2 == 0 ? TLS1_2_VERSION : 0);
+		scene_up(&scene);
+		lab_tcp_pair(ends);
+		for (int k = 0; k < 2; k++) {
+			struct side *s = side_new(&scene, (uint32_t)i + 1);
+
+			s->corks = true;
+			s->to_send = sizes[i / 2];
+			side_start(s, ends[k], k == 0 ? lab_client(LAB_NAME) : lab_server());
+			side_push(s);
+			CHECK(s->conn.handshaking && !s->conn.corked && s->sent > 0);
+			CHECK_U64(s->conn.held.len, s->sent);
+		}
+		CHECK_OK(loop_run(scene.loop, NULL));
+		check_heard(&scene, sizes[i / 2]);
+		scene_down(&scene);
+	}
+	lab_tls_over();
+}
+
+/* The cork outlives the handshake: nothing is said until it is taken out, not even the end. */
+TEST(conn_uncorked_after_the_handshake)
+{
+	struct scene scene;
+	int ends[2];
+
+	lab_tls_up();
+	scene_up(&scene);
+	lab_tcp_pair(ends);
+	for (int k = 0; k < 2; k++) {
+		struct side *s = side_new(&scene, 5);
+
+		s->to_send = 3000;
+		side_start(s, ends[k], k == 0 ? lab_client(LAB_NAME) : lab_server());
+		conn_cork(&s->conn);
+		side_push(s);
+	}
+	scene_run(&scene);
+	for (int k = 0; k < 2; k++) {
+		CHECK(scene.sides[k]->readies == 1 && scene.sides[k]->got == 0);
+		CHECK(!scene.sides[k]->heard_end);
+	}
+	conn_uncork(&scene.sides[0]->conn);
+	conn_uncork(&scene.sides[1]->conn);
+	CHECK_OK(loop_run(scene.loop, NULL));
+	check_heard(&scene, 3000);
+	scene_down(&scene);
+	lab_tls_over();
+}
+
 /* ---- one write, one record, one send ---- */
 
 TEST(conn_cork)

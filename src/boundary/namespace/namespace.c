@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -15,6 +16,7 @@
 
 #include "base/control.h"
 #include "base/err.h"
+#include "base/io.h"
 #include "base/own.h"
 #include "boundary/boundary.h"
 #include "boundary/cgroup.h"
@@ -179,12 +181,35 @@ abandon(struct boundary_cell *cell)
 		closep(&cell->listeners[i]);
 }
 
+/* The cell is to have a limit of one byte on core files (ns_child.c).  sudo and careful
+ * machines leave a hard limit of zero, which only root can raise.  Zero is as good where no
+ * program of the host's is started for a crash. */
+static int
+raise_core_limit(struct err *err)
+{
+	const struct rlimit one = { 1, 1 };
+	OWN(freep) char *pattern = NULL;
+	struct rlimit now;
+
+	if (getrlimit(RLIMIT_CORE, &now) < 0 || now.rlim_max > 0 ||
+	    setrlimit(RLIMIT_CORE, &one) == 0)
+		return 0;
+	if (read_file_at(AT_FDCWD, "/proc/sys/kernel/core_pattern", 4096, &pattern, NULL, NULL) == 0 &&
+	    pattern[0] != '|')
+		return 0;
+	return err_set(err, EPERM, "a crash in the cell would start this machine's crash handler, "
+	               "because the hard limit on core files is 0 here: start it where `ulimit -Hc` is "
+	               "not 0 (for sudo: `Defaults rlimit_core=default` in sudoers)");
+}
+
 static int
 start_plan(struct ns_plan *plan, struct boundary_cell *cell, struct err *err)
 {
 	int ends[2], r;
 
-	r = ns_prepare_grants(plan, err);
+	r = raise_core_limit(err);
+	if (r == 0)
+		r = ns_prepare_grants(plan, err);
 	if (r < 0)
 		return r;
 	plan->init_exe = openat(plan->ground->libexec, "cloister-init", O_PATH | O_CLOEXEC);

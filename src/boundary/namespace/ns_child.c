@@ -107,6 +107,9 @@ set_limits(const struct ns_plan *plan, struct err *err)
 		pids = (struct rlimit){ now.rlim_max, now.rlim_max };
 	if (getrlimit(RLIMIT_SIGPENDING, &now) == 0 && now.rlim_max / 4 < signals.rlim_max)
 		signals = (struct rlimit){ now.rlim_max / 4, now.rlim_max / 4 };
+	/* Then the supervisor has seen to it that zero is as good. */
+	if (getrlimit(RLIMIT_CORE, &now) == 0 && now.rlim_max == 0)
+		core = now;
 	if ((CONTROL_ON("limit-user") && setrlimit(RLIMIT_SIGPENDING, &signals) < 0) ||
 	    (CONTROL_ON("limit-pids") && setrlimit(RLIMIT_NPROC, &pids) < 0) ||
 	    (CONTROL_ON("core") && setrlimit(RLIMIT_CORE, &core) < 0))

@@ -151,10 +151,12 @@ courier_record_name(struct courier *c, const char *name, bool permitted)
 		return;
 	event_begin(e, "dns");
 	event_str(e, "verdict", permitted ? "allow" : "deny");
-	if (!permitted)
+	if (!permitted) {
 		event_str(e, "why", "no-rule");
-	else if (c->learn && !policy_mentions_host(c->policy->policy, name))
+		event_str(e, "note", "no rule mentions it");
+	} else if (c->learn && !policy_mentions_host(c->policy->policy, name)) {
 		event_str(e, "why", "learn");
+	}
 	event_str(e, "host", name);
 	event_done(e, !permitted, name);
 	courier_at_round_end(c);

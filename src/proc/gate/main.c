@@ -1,6 +1,7 @@
 /* main.c - cloister-gate: takes what the agent sends, makes canonical requests of it, and
  * hands them to the courier.  It has no secret and no authority. */
 #include <errno.h>
+#include <fcntl.h>
 #include <openssl/rand.h>
 #include <openssl/ssl.h>
 #include <signal.h>
@@ -89,18 +90,16 @@ gate_prepare(struct gate *g, struct err *err)
 	return r == 0 ? gate_read_start(g, err) : r;
 }
 
-/* A machine without IPv6 has no sockets for it. */
-static int
-gate_allow_absent(int r, struct loop_source *source)
+/* A machine without IPv6 has no sockets for it.  To be asked before anything is opened: that
+ * would take their numbers. */
+static bool
+gate_has_ipv6(void)
 {
-	if (r != -EBADF && r != -EPERM)
-		return r;
-	source->fd = -1;
-	return 0;
+	return fcntl(GATE_TCP6_FD, F_GETFD) >= 0 && fcntl(GATE_UDP6_FD, F_GETFD) >= 0;
 }
 
 static int
-gate_watch(struct gate *g, struct err *err)
+gate_watch(struct gate *g, bool ipv6, struct err *err)
 {
 	int r = loop_new(&g->loop, err);
 
@@ -111,14 +110,15 @@ gate_watch(struct gate *g, struct err *err)
 	};
 	if (r == 0)
 		r = loop_watch(g->loop, &g->supervisor, EPOLLIN, err);
+	g->listeners[1].fd = g->resolvers[1].fd = -1;
 	if (r == 0)
 		r = gate_listen(g, 0, GATE_TCP_FD, err);
-	if (r == 0)
-		r = gate_allow_absent(gate_listen(g, 1, GATE_TCP6_FD, err), &g->listeners[1]);
+	if (r == 0 && ipv6)
+		r = gate_listen(g, 1, GATE_TCP6_FD, err);
 	if (r == 0)
 		r = gate_dns_listen(g, 0, GATE_UDP_FD, err);
-	if (r == 0)
-		r = gate_allow_absent(gate_dns_listen(g, 1, GATE_UDP6_FD, err), &g->resolvers[1]);
+	if (r == 0 && ipv6)
+		r = gate_dns_listen(g, 1, GATE_UDP6_FD, err);
 	return r;
 }
 
@@ -128,12 +128,13 @@ main(void)
 	static const struct lockdown lockdown = { .filter = FILTER_GATE };
 	static struct gate gate;
 	struct err err = {0};
+	bool ipv6 = gate_has_ipv6();
 	int r = gate_prepare(&gate, &err);
 
 	if (r == 0)
 		r = lockdown_enter(&lockdown, KEPT_FDS, &err);
 	if (r == 0)
-		r = gate_watch(&gate, &err);
+		r = gate_watch(&gate, ipv6, &err);
 	if (r == 0)
 		r = loop_run(gate.loop, &err);
 	if (r < 0)

@@ -169,11 +169,12 @@ serve(struct starter *s)
 	}
 }
 
-/* As root it keeps what it takes to change ids and to signal who has changed them. */
+/* As root it keeps what it takes to change ids and to signal who has changed them; as root of
+ * a user namespace, which has no ids for them, what helpers need to be root of one beneath. */
 static int
-restrict_self(void)
+restrict_self(bool has_ids)
 {
-	const unsigned kept = geteuid() != 0 ? 0 :
+	const unsigned kept = geteuid() != 0 ? 0 : !has_ids ? 1u << CAP_SETFCAP :
 		1u << CAP_KILL | 1u << CAP_SETUID | 1u << CAP_SETGID;
 	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	struct __user_cap_data_struct data[2] = { { kept, kept, 0 }, { 0, 0, 0 } };
@@ -212,7 +213,7 @@ become_starter(const struct supervisor *sv, int channel, pid_t parent)
 	/* A detached cell's `run` ends when nobody has its output open any more. */
 	for (int i = 0; i < (sv->spec.detached ? 3 : 2); i++)
 		dup2(null, i);
-	if (restrict_self() == 0)
+	if (restrict_self(s.base != 0) == 0)
 		serve(&s);
 }
 

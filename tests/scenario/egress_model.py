@@ -1,0 +1,254 @@
+#!/usr/bin/python3
+"""A model provider that is no model, for the agents' tests: egress_model.py FOLDER
+
+Speaks as much of Anthropic's Messages API and of OpenAI's Responses API as their agents
+need, streaming as they do.  It answers "hello from the model"; asked to run [[COMMAND]] it
+wants the agent's own tool to do so, and then repeats what that printed.
+"""
+import base64
+import gzip
+import hashlib
+import json
+import re
+import ssl
+import sys
+import zlib
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+from egress_world import MODEL
+
+PARTS = ("text", "content", "output")   # where text is in a message, at any depth
+HELLO = "hello from the model"
+# OpenAI's agent has had several shells; each takes its command in its own way.
+SHELLS = {"exec_command": lambda command: {"cmd": command},
+          "shell_command": lambda command: {"command": command},
+          "shell": lambda command: {"command": ["sh", "-c", command]}}
+
+
+def pieces(text):
+    """TEXT as a model would say it, word by word."""
+    return re.findall(r"\S+\s*", text)
+
+
+def command_in(text):
+    """The command that was last asked for."""
+    found = re.findall(r"\[\[(.+?)\]\]", text)
+    return found[-1] if found else None
+
+
+def text_of(content):
+    if isinstance(content, str):
+        return content
+    if isinstance(content, dict):
+        content = [content.get(key, "") for key in PARTS]
+    return "\n".join(filter(None, map(text_of, content or [])))
+
+
+# ---- Anthropic ---------------------------------------------------------------------------
+
+def anthropic_block(request):
+    """The one block of the answer: text, or the use of a tool."""
+    blocks = [block for message in request["messages"] if isinstance(message["content"], list)
+              for block in message["content"]]
+    results = [block for block in blocks if block.get("type") == "tool_result"]
+    if results:
+        return {"type": "text", "text": f"the tool said: {text_of(results)}"}
+    command = command_in(text_of(request["messages"]))
+    if command and "Bash" in [tool["name"] for tool in request.get("tools", [])]:
+        return {"type": "tool_use", "id": "toolu_1", "name": "Bash",
+                "input": {"command": command, "description": "as asked"}}
+    return {"type": "text", "text": HELLO}
+
+
+def anthropic_events(request):
+    block = anthropic_block(request)
+    usage = {"input_tokens": 1, "output_tokens": 1}
+    message = {"id": "msg_1", "type": "message", "role": "assistant", "content": [],
+               "model": request["model"], "stop_reason": None, "stop_sequence": None,
+               "usage": usage}
+    yield {"type": "message_start", "message": message}
+    if block["type"] == "text":
+        empty = {"type": "text", "text": ""}
+        deltas = [{"type": "text_delta", "text": piece} for piece in pieces(block["text"])]
+        reason = "end_turn"
+    else:
+        empty = {**block, "input": {}}
+        deltas = [{"type": "input_json_delta", "partial_json": json.dumps(block["input"])}]
+        reason = "tool_use"
+    yield {"type": "content_block_start", "index": 0, "content_block": empty}
+    yield {"type": "ping"}
+    for delta in deltas:
+        yield {"type": "content_block_delta", "index": 0, "delta": delta}
+    yield {"type": "content_block_stop", "index": 0}
+    yield {"type": "message_delta", "delta": {"stop_reason": reason, "stop_sequence": None},
+           "usage": usage}
+    yield {"type": "message_stop"}
+
+
+def anthropic_whole(request):
+    block = anthropic_block(request)
+    return {"id": "msg_1", "type": "message", "role": "assistant", "content": [block],
+            "model": request["model"], "stop_sequence": None,
+            "stop_reason": "tool_use" if block["type"] == "tool_use" else "end_turn",
+            "usage": {"input_tokens": 1, "output_tokens": 1}}
+
+
+# ---- OpenAI -------------------------------------------------------------------------------
+
+def openai_item(request):
+    outputs = [item for item in request["input"] if item.get("type") == "function_call_output"]
+    if outputs:
+        return {"type": "message", "id": "msg_2", "role": "assistant", "content": [
+            {"type": "output_text", "text": f"the tool said: {text_of(outputs[-1])}"}]}
+    command = command_in(text_of(request["input"]))
+    tools = [tool.get("name") for tool in request.get("tools", [])]
+    shell = next((name for name in SHELLS if name in tools), None)
+    if command and shell:
+        return {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": shell,
+                "arguments": json.dumps(SHELLS[shell](command))}
+    return {"type": "message", "id": "msg_1", "role": "assistant",
+            "content": [{"type": "output_text", "text": HELLO}]}
+
+
+def openai_events(request):
+    item = openai_item(request)
+    yield {"type": "response.created", "response": {"id": "resp_1"}}
+    yield {"type": "response.output_item.added", "output_index": 0,
+           "item": {**item, "content": []} if item["type"] == "message" else item}
+    if item["type"] == "message":
+        for piece in pieces(item["content"][0]["text"]):
+            yield {"type": "response.output_text.delta", "item_id": item["id"], "output_index": 0,
+                   "content_index": 0, "delta": piece}
+    yield {"type": "response.output_item.done", "output_index": 0, "item": item}
+    yield {"type": "response.completed", "response": {"id": "resp_1", "usage": {
+        "input_tokens": 1, "input_tokens_details": None, "output_tokens": 1,
+        "output_tokens_details": None, "total_tokens": 2}}}
+
+
+# ---- HTTP ----------------------------------------------------------------------------------
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_):
+        pass
+
+    def note(self, **what):
+        with open(self.server.folder / "seen.jsonl", "a") as log:
+            log.write(json.dumps({"server": "model", "method": self.command, "target": self.path,
+                                  "host": self.headers["host"], **what}) + "\n")
+
+    def body(self):
+        if "chunked" in self.headers.get("transfer-encoding", ""):
+            data = b""
+            while size := int(self.rfile.readline().split(b";")[0], 16):
+                data += self.rfile.read(size)
+                self.rfile.readline()
+            self.rfile.readline()
+        else:
+            data = self.rfile.read(int(self.headers.get("content-length") or 0))
+        coding = self.headers.get("content-encoding", "")
+        if coding == "gzip":
+            data = gzip.decompress(data)
+        elif coding == "deflate":
+            data = zlib.decompress(data)
+        elif coding == "zstd":
+            import zstandard
+            data = zstandard.ZstdDecompressor().decompressobj().decompress(data)
+        return data
+
+    def answer(self, status, value):
+        data = json.dumps(value).encode()
+        self.send_response(status)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def stream(self, events):
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream")
+        self.send_header("cache-control", "no-cache")
+        self.send_header("transfer-encoding", "chunked")
+        self.end_headers()
+        for event in events:
+            data = f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode()
+            self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
+            self.wfile.flush()
+        self.wfile.write(b"0\r\n\r\n")
+
+    # ---- WebSocket, as far as one peer needs it that sends whole messages ----
+    def receive(self):
+        """The next message; None when there is none any more."""
+        head = self.rfile.read(2)
+        if len(head) < 2 or head[0] & 15 == 8:
+            return None
+        size = head[1] & 127
+        if size > 125:
+            size = int.from_bytes(self.rfile.read(2 if size == 126 else 8), "big")
+        mask, data = self.rfile.read(4), self.rfile.read(size)
+        data = bytes(byte ^ mask[i & 3] for i, byte in enumerate(data))
+        return data if head[0] & 15 in (1, 2) else self.receive()
+
+    def send(self, text):
+        data = text.encode()
+        size = bytes([len(data)]) if len(data) < 126 else b"\x7e" + len(data).to_bytes(2, "big")
+        self.wfile.write(b"\x81" + size + data)
+        self.wfile.flush()
+
+    def talk(self):
+        key = self.headers["sec-websocket-key"] + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+        self.send_response(101)
+        self.send_header("upgrade", "websocket")
+        self.send_header("connection", "Upgrade")
+        self.send_header("sec-websocket-accept",
+                         base64.b64encode(hashlib.sha1(key.encode()).digest()).decode())
+        self.end_headers()
+        self.close_connection = True
+        while data := self.receive():
+            request = json.loads(data)
+            self.note(message=request.get("type"), size=len(data))
+            for event in openai_events(request):
+                self.send(json.dumps(event))
+
+    def do_GET(self):
+        self.note(upgrade=self.headers.get("upgrade"))
+        if self.headers.get("upgrade") == "websocket" and self.path == "/v1/responses":
+            self.talk()
+        elif self.path.partition("?")[0].endswith("/models"):
+            self.answer(200, {"object": "list", "data": [], "models": []})
+        else:
+            self.answer(404, {"error": {"type": "not_found_error", "message": "no such thing"}})
+
+    def do_POST(self):
+        data = self.body()
+        path = self.path.partition("?")[0]
+        key = self.headers.get("x-api-key") or self.headers.get("authorization", "")
+        self.note(key=key, coding=self.headers.get("content-encoding"), size=len(data))
+        request = json.loads(data or b"{}")
+        if path == "/v1/messages/count_tokens":
+            self.answer(200, {"input_tokens": 1})
+        elif path == "/v1/messages" and not request.get("stream"):
+            self.answer(200, anthropic_whole(request))
+        elif path == "/v1/messages":
+            self.stream(anthropic_events(request))
+        elif path == "/v1/responses":
+            self.stream(openai_events(request))
+        else:
+            self.answer(404, {"error": {"type": "not_found_error", "message": "no such thing"}})
+
+
+def main():
+    folder = Path(sys.argv[1])
+    server = ThreadingHTTPServer((MODEL, 443), Handler)
+    server.folder = folder
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "keys/good.crt", folder / "keys/good.key")
+    server.socket = context.wrap_socket(server.socket, server_side=True,
+                                        do_handshake_on_connect=False)
+    server.serve_forever()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+"""Real agents work in a cell: they find their provider, trust the cell, and bear refusals.
+
+They come with `make npm`.  The model is egress_model.py, at the providers' own names."""
+import pytest
+
+from egress_lab import needs, needs_npm
+from operators import only_user
+
+SECONDS = 120
+CLAUDE = ["claude", "--dangerously-skip-permissions", "-p"]
+CODEX = ["codex", "exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox",
+         # A name that it does not know gets its simplest tools.
+         "-m", "a-model"]
+PROMPTS = [("say hello", "hello from the model"),
+           ("run [[echo $((6*7)) >~/made; cat ~/made]]", "the tool said: ")]
+# Only what is needed, and no word about what else they would like.
+NARROW = """
+  - allow: api.anthropic.com
+    methods: [POST]
+    paths: [/v1/messages]
+  - allow: api.openai.com
+    methods: [POST]
+    paths: [/v1/responses]
+"""
+
+
+@pytest.fixture
+def ask(online):
+    """Run an agent; what it said."""
+    def ask(rules, *words, variables=(), more=(), **how):
+        given = {"PATH": "/opt/npm/node_modules/.bin:/usr/bin:/bin",
+                 "ANTHROPIC_API_KEY": "of-the-tests", "CODEX_API_KEY": "of-the-tests",
+                 **dict(variables)}
+        options = ["-v", f"{online.lab.folder / 'npm'}:/opt/npm:ro", *more]
+        for name, value in given.items():
+            options += ["-e", f"{name}={value}"]
+        return online.run(rules, *words, options=options, seconds=SECONDS, **how)
+    return ask
+
+
+def answered(online, path):
+    return [e["status"] for e in online.events(type="http", path=path, verdict="allow")]
+
+
+@needs_npm("claude")
+@pytest.mark.parametrize("prompt, says", PROMPTS, ids=["text", "tool"])
+def test_claude(online, ask, prompt, says):
+    done = ask("  - include: anthropic\n", *CLAUDE, prompt)
+    assert says in done.ok(), done
+    assert "tool" not in says or done.out.split()[-1] == "42"
+    assert "refused" not in done.err, "the preset lacks something"
+    assert 200 in answered(online, "/v1/messages")
+
+
+@needs_npm("claude")
+def test_claude_where_it_is_sent(online, ask):
+    """Another provider's address; everything else it would like to reach is refused."""
+    done = ask("  - allow: model.example.test\n", *CLAUDE, "say hello",
+               variables={"ANTHROPIC_BASE_URL": "https://model.example.test"})
+    assert done.ok() == "hello from the model\n"
+    assert {e["host"] for e in online.events(type="http", verdict="allow")} == {"model.example.test"}
+
+
+@needs_npm("claude")
+def test_claude_with_the_least(online, ask):
+    assert ask(NARROW, *CLAUDE, "say hello").ok() == "hello from the model\n"
+    assert online.events(type="http", host="api.anthropic.com", verdict="deny")
+
+
+@needs_npm("claude")
+def test_claude_is_told_why_not(online, ask):
+    """A refusal ends it soon, and it shows its user the reason."""
+    done = ask("  - deny: api.anthropic.com\n    reason: no models on Sundays\n", *CLAUDE, "say hello")
+    assert done.status != 0
+    assert "no models on Sundays" in done.out + done.err, done
+
+
+@needs_npm("codex")
+@pytest.mark.parametrize("prompt, says", PROMPTS, ids=["text", "tool"])
+def test_codex(online, ask, prompt, says):
+    """Over the WebSocket that it prefers."""
+    done = ask("  - include: openai\n", *CODEX, prompt)
+    assert says in done.ok(), done
+    assert "tool" not in says or done.out.split()[-1] == "42"
+    assert 101 in answered(online, "/v1/responses")
+
+
+@needs_npm("codex")
+@needs("bwrap")
+def test_codex_in_its_own_sandbox(online, ask):
+    """In a cell that permits one."""
+    words = [word for word in CODEX if "bypass" not in word] + ["--sandbox", "workspace-write"]
+    done = ask("  - include: openai\n", *words, "run [[echo $((6*7))]]",
+               more=["--profile", "nested"])
+    assert done.ok().split()[-1] == "42", done
+
+
+@needs_npm("codex")
+@only_user      # it tries its WebSocket for ten seconds before it gives up
+def test_codex_with_the_least(online, ask):
+    """Without the WebSocket it falls back to streamed answers."""
+    assert ask(NARROW, *CODEX, "say hello").ok() == "hello from the model\n"
+    assert answered(online, "/v1/responses") == [200]
