@@ -38,6 +38,7 @@ struct egress {
 	int key;                        /* of the cell's certificate authority: a memory file */
 	int policy, names;              /* memory files; NAMES is the gate's own */
 	pid_t mint, starter;            /* 0 if there is none */
+	struct cgroup *cgroup;          /* the helpers' own */
 	struct loop_source starter_channel, listeners[BOUNDARY_LISTENERS];
 	struct loop_source gate, courier;       /* while they run */
 	struct loop_timer again, patience;
@@ -139,7 +140,8 @@ void supervisor_egress_stop(struct supervisor *sv);
 /* The cell is going: let them say what they have to, and go. */
 void supervisor_egress_finish(struct supervisor *sv);
 bool supervisor_egress_is_over(const struct supervisor *sv);
-void supervisor_egress_close(struct supervisor *sv);
+/* -EBUSY when something is left in their cgroup. */
+int supervisor_egress_close(struct supervisor *sv);
 
 /* supervisor_events.c: one message of the courier's; -EAGAIN if there is none. */
 int supervisor_hear_courier(struct supervisor *sv);
