@@ -191,7 +191,7 @@ courier_close(struct courier *c)
 		exchange_over(c->exchanges);
 	}
 	if (c->events.loop != NULL)
-		events_flush(&c->events, true);
+		events_finish(&c->events);
 	events_free(&c->events);
 	pool_free(c->pool);
 	while ((ex = c->over) != NULL) {

@@ -43,7 +43,7 @@ struct pool;
 #define COURIER_QUIET_S 2               /* without any, their memory is given back */
 #define COURIER_KEPT_FRAME (8 * 1024)   /* and the memory that each of them keeps */
 #define COURIER_PENDING_MAX (4 * 1024 * 1024) /* of an answer, that the gate does not take */
-#define COURIER_NOTE_MAX 384
+#define COURIER_NOTE_MAX EGRESS_REASON_MAX
 #define COURIER_HELD_MAX ((size_t)64 * 1024 * 1024)     /* of one body, whatever rules say */
 #define COURIER_HELD_ALL ((size_t)256 * 1024 * 1024)    /* of all */
 #define COURIER_TAIL_MS 5               /* how long the end of a stream is held back */
@@ -289,6 +289,15 @@ void courier_failure_set(struct courier_failure *f, uint16_t status, const char 
 /* EX, as it is now; once only. */
 void exchange_record(struct exchange *ex);
 void courier_record_name(struct courier *c, const char *name, bool permitted);
+/* What the gate refused by itself (EGRESS_NOTE). */
+struct courier_note {
+	enum egress_note kind;
+	const char *host, *reason;      /* HOST is "" if it is not known */
+	uint16_t port, status;          /* 0 likewise */
+	enum egress_via via;
+	uint32_t times;
+};
+void courier_record_note(struct courier *c, const struct courier_note *note);
 
 /* ---- courier_pool.c ---- */
 

@@ -147,6 +147,31 @@ take_request(struct courier *c, uint32_t id, struct buf *body)
 }
 
 static int
+take_note(struct courier *c, struct buf *body)
+{
+	char host[HTTP_HOST_MAX + 1] = "";
+	struct courier_note note = { .host = host };
+	const char *name, *address;
+	uint32_t kind, via, port, status;
+
+	if (buf_get_u32(body, &kind) < 0 || buf_get_u32(body, &note.times) < 0 ||
+	    buf_get_u32(body, &via) < 0 || buf_get_str(body, &name) < 0 ||
+	    buf_get_str(body, &address) < 0 || buf_get_u32(body, &port) < 0 ||
+	    buf_get_u32(body, &status) < 0 || buf_get_str(body, &note.reason) < 0 ||
+	    buf_left(body) != 0 || kind > EGRESS_NOTE_TCP || via > EGRESS_SOCKS || port > 65535 ||
+	    status > 599 || note.times == 0 || strlen(note.reason) >= COURIER_NOTE_MAX)
+		return -EBADMSG;
+	if ((name[0] != '\0' || address[0] != '\0') && take_host(name, address, host) < 0)
+		return -EBADMSG;
+	note.kind = kind;
+	note.via = via;
+	note.port = (uint16_t)port;
+	note.status = (uint16_t)status;
+	courier_record_note(c, &note);
+	return 0;
+}
+
+static int
 take_end(struct exchange *ex, struct buf *body)
 {
 	struct http_field fields[HTTP_FIELDS_MAX];
@@ -193,6 +218,8 @@ gate_frame(void *arg, uint32_t id, struct mux_stream *stream, uint32_t type, str
 		return stream != NULL || id == 0 ? -EBADMSG : take_route(c, id, body);
 	case EGRESS_REQUEST:
 		return stream != NULL || id == 0 ? -EBADMSG : take_request(c, id, body);
+	case EGRESS_NOTE:
+		return id != 0 ? -EBADMSG : take_note(c, body);
 	case EGRESS_END:
 		return stream == NULL ? 0 : take_end(stream->arg, body);
 	case EGRESS_RESET:

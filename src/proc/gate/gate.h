@@ -127,6 +127,7 @@ struct gate {
 
 	size_t held;                            /* see GATE_HELD_MAX */
 	size_t n_questions;                     /* of DNS, waiting for the courier */
+	uint32_t unnoted;                       /* refusals that the courier was not told of yet */
 	struct buf frame, text;                 /* what is being written */
 	struct http_head head;                  /* what is being read */
 	char literal[INET6_ADDRSTRLEN + 2];     /* an address as a host */
@@ -198,6 +199,10 @@ void gate_request_send(struct gate_conn *gc, struct gate_stream *s, uint32_t ver
 void gate_request_refusal(struct gate *g, const char *reason);
 /* The same as a whole HTTP/1.1 answer that ends the connection, in g->text. */
 void gate_request_refusal_h1(struct gate *g, uint16_t status, const char *reason);
+/* Have it recorded that the gate itself refuses something, on GC's connection (NULL: on
+ * none). */
+void gate_note(struct gate *g, const struct gate_conn *gc, enum egress_note kind,
+               uint16_t status, const char *reason);
 
 /* ---- what speaks ---- */
 

@@ -130,8 +130,10 @@ accept_start(struct gate *g, int fd, bool is_v6)
 		gate_route_start(gc);
 	else if (gc->port == CELL_NET_PROXY_PORT || gc->port == CELL_NET_SOCKS_PORT)
 		gate_proxy_start(gc);
-	else
+	else {
+		gate_note(g, gc, EGRESS_NOTE_TCP, 0, "nothing listens on this port of the gate");
 		gate_conn_drop(gc, true);
+	}
 }
 
 /* ---- listening ---- */

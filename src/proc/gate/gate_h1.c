@@ -157,6 +157,9 @@ gate_h1_refuse(struct gate_h1 *h, uint16_t status, const char *reason)
 {
 	struct gate_conn *gc = h->gc;
 
+	/* What came to nothing on the other side was recorded there. */
+	if (status != 502 && status != 504)
+		gate_note(gc->gate, gc, EGRESS_NOTE_HTTP, status, reason);
 	if (h->answer == ANSWER_BODY || h->answer == ANSWER_DONE) {
 		gate_conn_drop(gc, true);
 		return;
