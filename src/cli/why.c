@@ -105,7 +105,7 @@ print_suggestion(const struct timeline_event *e)
 
 	timeline_get_seen(e, &seen);
 	if (policy_write_rule_for(&seen, &text, &err) < 0) {
-		fputs("\nNo rule would allow it: ", stdout);
+		fputs("\nNo rule is suggested: ", stdout);
 		put(err.text);
 		putchar('\n');
 		return;

@@ -1,4 +1,6 @@
 """Whatever is refused leaves an event, and a flood of refusals hides nothing."""
+import uuid
+
 import pytest
 
 from egress_lab import needs_python
@@ -134,3 +136,26 @@ for i in range(1500):
     assert [e["n"] for e in events] == list(range(1, len(events) + 1))
     told = online.operator.cloister("events", online.cell).ok()
     assert "refusals of all kinds" in told and " times" in told
+
+
+# ---- fields that a rule speaks of ---------------------------------------------------------------
+
+HEADERS = "  - allow: up.example.test\n    headers: {x-debug: absent}\n  - allow: www.example.test\n"
+CHUNKS = b"POST /echo HTTP/1.1\r\n" + H + b"Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n5\r\nhello\r\n0\r\n"
+
+
+@pytest.mark.parametrize("name, passes", [("x-debug", False), ("X_Debug", False), ("x.debug", False),
+                                          ("x-other", True)])
+def test_a_field_is_no_trailer_if_a_rule_speaks_of_it(online, lab, name, passes):
+    mark = uuid.uuid4().hex
+    data = CHUNKS.replace(b"/echo", b"/echo?" + mark.encode()) + f"{name}: 1\r\n\r\n".encode()
+    online.python(HEADERS, SEND, "up.example.test", data.hex())
+    assert [e["verdict"] for e in online.events(type="http")] == ["allow" if passes else "deny"]
+    assert bool(lab.seen(mark)) == passes
+
+
+@pytest.mark.parametrize("name", ["x-debug", "x_debug", "x.debug"])
+def test_a_field_in_another_spelling(online, name):
+    done = online.curl(HEADERS, "-o", "/dev/null", "-w", "%{http_code}", "-H", f"{name}: 1",
+                       "https://up.example.test/204")
+    assert done.ok() == "403"

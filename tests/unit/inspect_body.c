@@ -481,3 +481,19 @@ TEST(inspect_unreadable_fits)
 	inspect_result(in, &f);
 	CHECK(f.unreadable && f.fits[0] == 2);
 }
+
+/* Parameters that some servers take for `query`: nobody knows what they will run. */
+TEST(body_graphql_odd_parameters)
+{
+	static const char *const paths[] = {
+		"/?a=1;query=mutation{x}", "/?query[]=mutation{x}", "/?Query=mutation{x}",
+		"/?+query=mutation{x}", "/?query={a}&query%5B%5D=mutation{x}",
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
+		OWN(policy_freep) struct policy *p = load("body: {graphql: {operations: [mutation]}}");
+
+		/* It fits the rule that denies, and not the one that allows. */
+		CHECK_U64(fits_of(p, "GET", paths[i], "", "", 0, NULL), 2);
+	}
+}

@@ -171,10 +171,27 @@ take_note(struct courier *c, struct buf *body)
 	return 0;
 }
 
+/* Rules have judged the head; servers may add the trailers to it. */
+static bool
+trailers_are_governed(const struct exchange *ex, const struct http_field *fields, size_t n,
+                      char reason[COURIER_NOTE_MAX])
+{
+	for (size_t i = 0; i < n; i++) {
+		if (!policy_mentions_header(ex->policy->policy, fields[i].name))
+			continue;
+		snprintf(reason, COURIER_NOTE_MAX, "a rule speaks of the field '%.*s', so it cannot be a "
+		         "trailer", fields[i].name.len < 64 ? (int)fields[i].name.len : 64,
+		         fields[i].name.at);
+		return true;
+	}
+	return false;
+}
+
 static int
 take_end(struct exchange *ex, struct buf *body)
 {
 	struct http_field fields[HTTP_FIELDS_MAX];
+	char reason[COURIER_NOTE_MAX];
 	size_t n, start = body->pos;
 
 	if (ex->came_all || http_fields_decode(body, fields, &n, NULL) < 0 || buf_left(body) != 0)
@@ -187,7 +204,10 @@ take_end(struct exchange *ex, struct buf *body)
 	if ((ex->kind != EXCHANGE_HTTP || !ex->has_body) && ex->step != STEP_RAW &&
 	    ex->step != STEP_DRAIN)
 		return -EBADMSG;
-	if (n > 0)
+	if (n > 0 && ex->kind == EXCHANGE_HTTP && ex->step != STEP_DRAIN &&
+	    trailers_are_governed(ex, fields, n, reason))
+		exchange_refuse(ex, "malformed", reason);
+	else if (n > 0)
 		buf_put(&ex->trailers, body->data + start, body->len - start);
 	exchange_body_end(ex);
 	return 0;
