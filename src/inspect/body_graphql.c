@@ -224,11 +224,12 @@ select_operation(struct body_operations *ops, size_t first, const char *name, si
 static int
 read_request(const json_t *request, struct body_operations *ops)
 {
-	const json_t *query = json_object_get(request, "query");
-	const json_t *name = json_object_get(request, "operationName");
+	bool odd = false;
+	const json_t *query = body_json_get(request, "query", &odd);
+	const json_t *name = body_json_get(request, "operationName", &odd);
 	size_t first = ops->n;
 
-	if (!json_is_string(query) ||
+	if (odd || !json_is_string(query) ||
 	    (name != NULL && !json_is_string(name) && !json_is_null(name)))
 		return -EBADMSG;
 	if (body_graphql_document(json_string_value(query), json_string_length(query), ops) < 0)

@@ -159,3 +159,12 @@ def test_a_field_in_another_spelling(online, name):
     done = online.curl(HEADERS, "-o", "/dev/null", "-w", "%{http_code}", "-H", f"{name}: 1",
                        "https://up.example.test/204")
     assert done.ok() == "403"
+
+
+@pytest.mark.parametrize("address", ["64:ff9b::5db8:d70e", "2002:5db8:d70e::1"], ids=["nat64", "6to4"])
+def test_a_denied_address_inside_another(online, address):
+    """What is denied is denied by way of a translator too."""
+    rules = "  - deny: 93.184.215.0/24\n  - allow: '::/0'\n"
+    done = online.curl(rules, "-g", "-o", "/dev/null", "-w", "%{http_code}", f"http://[{address}]/")
+    assert done.out == "403", done
+    assert "denies" in online.refusal(type="http")["note"]
