@@ -3,7 +3,8 @@ import uuid
 
 import pytest
 
-from egress_lab import needs_python
+from egress_lab import CURL, await_event, needs_python
+from operators import wait_until
 
 OPEN = "  - allow: '*.example.test'\n"
 
@@ -168,3 +169,18 @@ def test_a_denied_address_inside_another(online, address):
     done = online.curl(rules, "-g", "-o", "/dev/null", "-w", "%{http_code}", f"http://[{address}]/")
     assert done.out == "403", done
     assert "denies" in online.refusal(type="http")["note"]
+
+
+def test_a_timeline_that_could_not_be_opened_goes_on(online):
+    """Something is in its way for a while: what comes then is missing, and told as missing."""
+    online.start(OPEN, "sleep", "1000")
+    entry = next(online.operator.state.glob(f"{online.cell}.*"))
+    (entry / "events.jsonl").mkdir()
+    online.inside(*CURL, "http://up.example.test/204").ok()
+    wait_until((entry / "policy").exists, "the supervisor tried")
+    (entry / "events.jsonl").rmdir()
+    online.inside(*CURL, "http://up.example.test/204?again").ok()
+    event = await_event(online, type="http", query=True)
+    assert event["n"] > 1
+    done = online.operator.cloister("events", online.cell)
+    assert "no longer kept" in done.err

@@ -50,7 +50,8 @@ struct egress {
 struct events {
 	int fd;                         /* the timeline, or -1 */
 	uint64_t n, size;
-	bool failed;
+	bool has_policy, begun;         /* kept beside it; it was made */
+	bool failed;                    /* and that was said */
 	struct cell_refusals refusals;
 };
 
