@@ -36,6 +36,7 @@ struct pool;
 #define COURIER_RAW_IDLE_S 3600
 #define COURIER_QUEUE_S 60              /* to a connection, while there are too many */
 #define COURIER_INSPECT_S 30
+#define COURIER_PRESSED_S 3             /* between two pieces of a request, while others wait */
 
 #define COURIER_INTERIM_MAX 64          /* heads before the last one (103 and the like) */
 #define COURIER_DRAIN_MAX (4 * 1024 * 1024) /* of a request that was answered early */
@@ -85,6 +86,7 @@ struct exchange {
 	enum exchange_kind kind;
 	enum exchange_step step;
 	uint64_t deadline_s;            /* on the courier's clock; 0: none */
+	uint64_t heard_s;               /* when the gate last sent something of it */
 	uint64_t began_ms, first_ms;    /* FIRST_MS: of the answer's head; 0: none yet */
 
 	/* What is asked for. */
@@ -234,6 +236,8 @@ void exchange_over(struct exchange *ex);
 void exchange_touch(struct exchange *ex, uint64_t seconds);
 /* Answer the gate's question about a connection; with EGRESS_TUNNEL its bytes follow. */
 void exchange_routed(struct exchange *ex, enum egress_routed routed, const char *reason);
+/* Its request does not come, and others wait: so it gives way.  True: it did. */
+bool exchange_give_way(struct exchange *ex);
 /* Its time is up. */
 void exchange_late(struct exchange *ex);
 /* The gate takes bytes again. */
@@ -313,6 +317,8 @@ void pool_forget(struct exchange *ex);
  * anything left to watch. */
 bool pool_tick(struct pool *pool);
 void pool_round_over(struct pool *pool);
+/* Whether others wait for what EX has, or waits for itself. */
+bool pool_is_pressed(const struct exchange *ex);
 /* A connection of EX's own, for raw bytes. */
 void pool_connect(struct exchange *ex);
 #endif

@@ -139,6 +139,7 @@ take_request(struct courier *c, uint32_t id, struct buf *body)
 		return -EBADMSG;
 	ex->via = via;
 	ex->version = version;
+	ex->heard_s = c->now_s;
 	ex->head_at = ex->frame.pos;
 	if (take_head(ex, flags) < 0)
 		return -EBADMSG;
@@ -264,6 +265,7 @@ gate_data(void *arg, struct mux_stream *stream, const unsigned char *data, size_
 		return -EBADMSG;
 	}
 	ex->came += len;
+	ex->heard_s = ex->courier->now_s;
 	exchange_body(ex, data, len);
 	return 0;
 }

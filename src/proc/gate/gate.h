@@ -36,6 +36,7 @@ struct gate_h2_head;
 #define GATE_HANDSHAKE_MS 15000
 #define GATE_STALL_MS 60000             /* the agent reads nothing of what it is sent */
 #define GATE_UNBLOCK_MS 10              /* between looks whether the courier reads again */
+#define GATE_PRESSED_MS 3000            /* of silence in the middle of a request, when all are busy */
 #define GATE_TRIM_MS 2000               /* of quiet, then memory is given back */
 #define GATE_LINGER_MS 3000             /* of silence from the agent after our last words */
 #define GATE_LINGER_ALL_MS 30000        /* however much it still sends */
@@ -65,6 +66,8 @@ struct gate_protocol {
 	void (*flush)(struct gate_conn *gc);
 	void (*late)(struct gate_conn *gc);             /* NULL: dropped */
 	void (*ended)(struct gate_conn *gc);            /* free gc->state; may be NULL */
+	/* Whether all that is missing is the agent's; NULL: no. */
+	bool (*waits)(const struct gate_conn *gc);
 };
 
 /* A proxy's handshake that is not answered yet. */
@@ -79,6 +82,7 @@ struct gate_conn {
 	struct loop_timer late, stall;
 	size_t stall_left;
 	uint64_t linger_until;
+	uint64_t heard_ms;                      /* when the agent last sent something */
 
 	/* Where it goes: exactly one of NAME and ADDRESS is not "", except on the proxy's
 	 * port before the client has said. */
@@ -119,7 +123,7 @@ struct gate {
 	struct gate_list busy, idle;            /* oldest first */
 	struct gate_conn *touched, *dead;
 	struct loop_round round;
-	struct loop_timer trim, unblock;
+	struct loop_timer trim, unblock, pressed;
 	struct gate_conn *spare;
 	struct gate_h1 *spare_h1;
 	struct gate_h2_head *spare_heads;

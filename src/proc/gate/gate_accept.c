@@ -138,15 +138,33 @@ accept_start(struct gate *g, int fd, bool is_v6)
 
 /* ---- listening ---- */
 
+/* The oldest that stopped in the middle of what it was sending. */
+static struct gate_conn *
+accept_find_silent(const struct gate *g)
+{
+	uint64_t now = loop_now_ms();
+
+	for (struct gate_conn *gc = g->busy.first; gc != NULL; gc = gc->next)
+		if (gc->protocol != NULL && gc->protocol->waits != NULL && gc->protocol->waits(gc) &&
+		    now - gc->heard_ms >= GATE_PRESSED_MS)
+			return gc;
+	return NULL;
+}
+
 static bool
 accept_make_room(struct gate *g)
 {
+	struct gate_conn *silent;
+
 	if (g->n_conns < g->conns_max)
 		return true;
-	if (g->idle.first != NULL) {
-		gate_conn_drop(g->idle.first, false);
+	silent = g->idle.first != NULL ? g->idle.first : accept_find_silent(g);
+	if (silent != NULL) {
+		gate_conn_drop(silent, silent != g->idle.first);
 		return true;
 	}
+	if (g->pressed.at_ms == 0)
+		loop_set_timer(g->loop, &g->pressed, GATE_PRESSED_MS);
 	for (size_t i = 0; i < ARRAY_LEN(g->listeners); i++)
 		loop_unwatch(g->loop, &g->listeners[i]);
 	return false;

@@ -415,7 +415,18 @@ h1_late(struct gate_conn *gc)
 		gate_conn_drop(gc, h != NULL);
 }
 
+static bool
+h1_waits(const struct gate_conn *gc)
+{
+	const struct gate_h1 *h = gc->state;
+
+	return h == NULL || (h->request != REQUEST_DONE && h->stuck == NULL && h->answer != ANSWER_BODY &&
+	                     !gc->waits_for_mux &&
+	                     (h->stream.mux == NULL || h->stream.mux->may_send > 0));
+}
+
 static const struct gate_protocol h1 = {
+	.waits = h1_waits,
 	.readable = h1_readable, .writable = h1_writable, .late = h1_late, .ended = h1_ended,
 };
 
