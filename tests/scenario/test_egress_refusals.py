@@ -1,4 +1,5 @@
 """Whatever is refused leaves an event, and a flood of refusals hides nothing."""
+import json
 import uuid
 
 import pytest
@@ -184,3 +185,23 @@ def test_a_timeline_that_could_not_be_opened_goes_on(online):
     assert event["n"] > 1
     done = online.operator.cloister("events", online.cell)
     assert "no longer kept" in done.err
+
+
+# ---- refusals of what is still being sent -------------------------------------------------------
+
+LARGE = 64 << 20
+
+
+@pytest.mark.parametrize("version", ["--http1.1", "--http2"])
+@pytest.mark.parametrize("how", ["denied", "too-large", "too-large-unannounced"])
+def test_a_refused_upload_is_answered(online, version, how):
+    """The client goes on sending for a while, and still gets its answer, not a reset."""
+    rules = OPEN if how != "denied" else "  - deny: up.example.test\n    reason: not there\n"
+    source = ["-T", "-"] if how == "too-large-unannounced" else ["-T", "/dev/shm/large"]
+    script = f'head -c {LARGE} /dev/zero >/dev/shm/large; exec "$@" </dev/shm/large'
+    done = online.run(rules, "sh", "-c", script, "sh", *CURL, version, *source, "-H", "Expect:",
+                      "-w", "\n%{http_code}", "https://up.example.test/echo", seconds=60)
+    body, _, status = done.out.rpartition("\n")
+    assert (done.status, status) == (0, "403"), done
+    assert json.loads(body)["error"] == "refused by cloister"
+    assert online.refusal(type="http")["why"] == ("rule" if how == "denied" else "too-large")

@@ -165,10 +165,10 @@ take_events(struct supervisor *sv, struct ipc_message *message)
 	uint32_t n;
 	int r = 0;
 
+	buf_init(&lines, IPC_MESSAGE_MAX + COURIER_EVENTS_MAX * HEAD_MAX);
 	if (message->type != COURIER_EVENTS || message->n_fds != 0 ||
 	    buf_get_u32(&message->body, &n) < 0 || n == 0 || n > COURIER_EVENTS_MAX)
 		return -EBADMSG;
-	buf_init(&lines, IPC_MESSAGE_MAX + COURIER_EVENTS_MAX * HEAD_MAX);
 	format_time(time);
 	for (uint32_t i = 0; r == 0 && i < n; i++)
 		r = take_event(sv, &message->body, time, &lines);
