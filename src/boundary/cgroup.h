@@ -53,6 +53,10 @@ int cgroup_create(const char *id, const struct cgroup_limits *limits,
                   struct cgroup **ret_cgroup, unsigned *ret_missing,
                   char *why, size_t why_size, struct err *err);
 
+/* What serves a cell and is not in it has a group beside the cell's, made with
+ * cgroup_create() under the cell's id with this behind it. */
+#define CGROUP_HELPERS "-egress"
+
 /* The cell's first process gets in by both of the following, before it makes its
  * cgroup namespace (CLONE_NEWCGROUP on the same clone3 would take the caller's
  * group for its root, and show the cell the files of its own limits).
@@ -89,7 +93,8 @@ const char *cgroup_paths(const struct cgroup *cg);
 int cgroup_destroy(struct cgroup *cg);
 void cgroup_free(struct cgroup *cg);        /* memory only; NULL is fine */
 void cgroup_freep(struct cgroup **cg);
-/* Kill what is left in, and remove, directories that cgroup_paths() named.
+/* Kill what is left in, and remove, directories that cgroup_paths() named, and the
+ * helpers' beside them.
  * Only cgroups whose last part is "cloister-<id>" are touched. */
 int cgroup_clear_stale(const char *paths);
 

@@ -12,6 +12,7 @@
 #include <linux/magic.h>
 
 #include "base/err.h"
+#include "base/io.h"
 #include "base/own.h"
 #include "boundary/cgroup_parts.h"
 
@@ -349,14 +350,27 @@ adopt_stale(struct cgroup *cg, char *path)
 	p->between = version == 2 && cgroup_v2_has_between(p->path);
 }
 
-int
-cgroup_clear_stale(const char *paths)
+/* One group, which is in all of PATHS with SUFFIX behind each. */
+static int
+clear_one(const char *paths, const char *suffix)
 {
 	OWN(freep) char *text = strdup(paths);
 	struct cgroup *cg = calloc(1, sizeof(*cg));
 	char *rest = text, *line;
 
-	while (cg != NULL && (line = strsep(&rest, "\n")) != NULL)
-		adopt_stale(cg, line);
+	while (cg != NULL && (line = strsep(&rest, "\n")) != NULL) {
+		OWN(freep) char *path = str_format("%s%s", line, suffix);
+
+		if (path != NULL)
+			adopt_stale(cg, path);
+	}
 	return cg == NULL ? -ENOMEM : cgroup_destroy(cg);
+}
+
+int
+cgroup_clear_stale(const char *paths)
+{
+	int r = clear_one(paths, CGROUP_HELPERS), own = clear_one(paths, "");
+
+	return own < 0 ? own : r;
 }

@@ -4,13 +4,14 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "base/num.h"
 #include "base/own.h"
 #include "base/text.h"
 
 /* The members of an event that are told; each cut to its room. */
 struct event {
 	char type[8], verdict[8], note[96], rule[96], reason[96], method[16], scheme[8], host[96],
-		path[64], port[8];
+		path[64], port[8], count[16];
 };
 
 /* A string behind its opening quote, into OUT: escapes undone where they stand for
@@ -71,6 +72,7 @@ read_event(const char *members, struct event *e)
 		{ "method", e->method, sizeof(e->method) },
 		{ "scheme", e->scheme, sizeof(e->scheme) }, { "host", e->host, sizeof(e->host) },
 		{ "path", e->path, sizeof(e->path) }, { "port", e->port, sizeof(e->port) },
+		{ "count", e->count, sizeof(e->count) },
 	};
 	const char *at = members;
 	char key[16], *out;
@@ -103,7 +105,9 @@ tell_what(const struct event *e, char ret_what[CELL_REFUSAL_TEXT])
 
 	if (strcmp(e->type, "dns") == 0)
 		snprintf(ret_what, CELL_REFUSAL_TEXT, "name %s", e->host);
-	else if (strcmp(e->type, "http") == 0)
+	else if (strcmp(e->type, "many") == 0)
+		snprintf(ret_what, CELL_REFUSAL_TEXT, "many");
+	else if (strcmp(e->type, "http") == 0 && e->method[0] != '\0')
 		snprintf(ret_what, CELL_REFUSAL_TEXT, "%s %s://%s%s%s%s", e->method, e->scheme, e->host,
 		         usual ? "" : ":", usual ? "" : e->port, e->path);
 	else
@@ -115,11 +119,14 @@ cell_refusals_note(struct cell_refusals *refusals, const char *members)
 {
 	struct event e = {0};
 	struct cell_refusal refusal = { .times = 1 };
+	uint64_t count;
 
 	read_event(members, &e);
 	if (strcmp(e.verdict, "deny") != 0 && strcmp(e.verdict, "ask") != 0)
 		return;
-	refusals->total++;
+	if (num_parse_count(e.count, 1, CELL_REFUSAL_TIMES_MAX, &count, NULL) == 0)
+		refusal.times = count;
+	refusals->total += refusal.times;
 	tell_what(&e, refusal.what);
 	snprintf(refusal.why, sizeof(refusal.why), e.rule[0] != '\0' ? "%s (%s)" : "%s",
 	         e.reason[0] != '\0' ? e.reason : e.note[0] == '\0' && strcmp(e.type, "dns") == 0 ?
@@ -128,7 +135,7 @@ cell_refusals_note(struct cell_refusals *refusals, const char *members)
 		struct cell_refusal *same = &refusals->kinds[i];
 
 		if (strcmp(same->what, refusal.what) == 0 && strcmp(same->why, refusal.why) == 0) {
-			same->times++;
+			same->times += refusal.times;
 			return;
 		}
 	}

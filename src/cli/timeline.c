@@ -236,6 +236,7 @@ parse(const char *line, size_t len, struct timeline_event *ret_event)
 		.sent = number_of(o, "sent", INT64_MAX),
 		.received = number_of(o, "received", INT64_MAX),
 		.ms = number_of(o, "ms", INT64_MAX),
+		.count = number_of(o, "count", INT64_MAX),
 	};
 	return true;
 }

@@ -27,7 +27,7 @@ struct timeline_event {
 	uint16_t port, status;          /* 0: none */
 	bool has_query, is_upgrade, has_push_options;
 	bool has_sizes;                 /* an exchange that took place: */
-	uint64_t sent, received, ms;
+	uint64_t sent, received, ms, count;
 };
 void timeline_event_free(struct timeline_event *e);     /* for OWN() too */
 bool timeline_is_refusal(const struct timeline_event *e);

@@ -47,7 +47,9 @@ timeline_print_what(FILE *out, const struct timeline_event *e)
 	if (strcmp(e->type, "dns") == 0) {
 		fputs("name ", out);
 		put(out, e->host);
-	} else if (strcmp(e->type, "http") == 0) {
+	} else if (strcmp(e->type, "many") == 0) {
+		fputs("refusals of all kinds", out);
+	} else if (strcmp(e->type, "http") == 0 && e->method[0] != '\0') {
 		put(out, e->method);
 		fputc(' ', out);
 		put(out, e->scheme);
@@ -89,6 +91,8 @@ static const struct {
 	{ "unreachable",     "the server cannot be reached" },
 	{ "protocol",        "it is not the protocol that it should be" },
 	{ "doh",             "names are not to be resolved this way" },
+	{ "malformed",       "it cannot be read in one way only" },
+	{ "many",            "there were too many to tell them one by one" },
 };
 
 void
@@ -100,6 +104,8 @@ timeline_print_cause(FILE *out, const struct timeline_event *e)
 		if (strcmp(causes[i].why, e->why) == 0)
 			words = causes[i].words;
 	fputs(words, out);
+	if (e->count > 1)
+		fprintf(out, ", %llu times", (unsigned long long)e->count);
 	if (e->rule[0] != '\0') {
 		fputs(" (", out);
 		put(out, e->rule);

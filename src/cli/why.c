@@ -41,6 +41,10 @@ static const struct cause {
 	{ "unresolved", false, true, "A rule allows it, but the name could not be resolved." },
 	{ "unreachable", false, true, "A rule allows it, but the server could not be reached." },
 	{ "protocol", false, true, "What was sent is not the protocol that the rule is about." },
+	{ "malformed", false, true, "It was not sent on: it is no well-formed request, or one that two "
+	  "programs might read in two ways. No rule changes that." },
+	{ "many", false, true, "More was refused in a short time than is told one by one. The events "
+	  "before this one show what it was like." },
 	{ "doh", false, false, "It asks a DNS-over-HTTPS service, which would hide the names that are "
 	  "looked up. The cell's own resolver answers for every name that a rule mentions." },
 };
@@ -103,7 +107,7 @@ print_suggestion(const struct timeline_event *e)
 
 	timeline_get_seen(e, &seen);
 	if (policy_write_rule_for(&seen, &text, &err) < 0) {
-		fputs("\nNo rule would allow it: ", stdout);
+		fputs("\nNo rule is suggested: ", stdout);
 		put(err.text);
 		putchar('\n');
 		return;

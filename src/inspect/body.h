@@ -38,6 +38,9 @@ json_t *body_json_parse(const char *data, size_t len);
 /* Whether a server that goes by the content type reads JSON in UTF-8; none is fine. */
 bool body_json_is_type(struct http_text content_type);
 void body_json_freep(json_t **value);
+/* The member NAME of OBJECT, or NULL.  ODD is set if there is one that only readers who know
+ * no capital letters take for it. */
+const json_t *body_json_get(const json_t *object, const char *name, bool *odd);
 enum body_fit body_json_fits(const json_t *root, const struct policy_body *rule, bool every);
 
 /* ---- body_jsonrpc.c ---- */

@@ -224,11 +224,12 @@ select_operation(struct body_operations *ops, size_t first, const char *name, si
 static int
 read_request(const json_t *request, struct body_operations *ops)
 {
-	const json_t *query = json_object_get(request, "query");
-	const json_t *name = json_object_get(request, "operationName");
+	bool odd = false;
+	const json_t *query = body_json_get(request, "query", &odd);
+	const json_t *name = body_json_get(request, "operationName", &odd);
 	size_t first = ops->n;
 
-	if (!json_is_string(query) ||
+	if (odd || !json_is_string(query) ||
 	    (name != NULL && !json_is_string(name) && !json_is_null(name)))
 		return -EBADMSG;
 	if (body_graphql_document(json_string_value(query), json_string_length(query), ops) < 0)
@@ -271,6 +272,33 @@ form_decode(char *text, size_t len)
 
 struct form { const char *query, *name; size_t n_query, n_name, queries, names; };
 
+/* What some servers take for one of the two, in other letters, as a list, behind ";". */
+static bool
+has_odd_field(const char *text, size_t len)
+{
+	const char *end = text + len;
+
+	for (const char *p = text; p < end;) {
+		size_t n = 0, n_key = 0;
+
+		while (p + n < end && p[n] != '&' && p[n] != ';')
+			n++;
+		while (n_key < n && p[n_key] != '=')
+			n_key++;
+		if ((policy_param_is_like(p, n_key, "query") ||
+		     policy_param_is_like(p, n_key, "operationName")) &&
+		    !((n_key == 5 && memcmp(p, "query", 5) == 0) ||
+		      (n_key == 13 && memcmp(p, "operationName", 13) == 0)))
+			return true;
+		/* A plain one, but only for those that know ";". */
+		if (p > text && p[-1] == ';' && (policy_param_is_like(p, n_key, "query") ||
+		                                 policy_param_is_like(p, n_key, "operationName")))
+			return true;
+		p += n + 1;
+	}
+	return false;
+}
+
 /* TEXT is changed. */
 static struct form
 read_form_fields(char *text, size_t len)
@@ -312,6 +340,8 @@ read_form(const char *data, size_t len, struct body_operations *ops)
 		return -EBADMSG;
 	memcpy(ops->form, data, len);
 	ops->form[len] = '\0';
+	if (has_odd_field(data, len))
+		return -EBADMSG;
 	f = read_form_fields(ops->form, len);
 	/* Of two, one server takes the first and another the last. */
 	if (f.queries != 1 || f.names > 1 || f.n_query == 0 ||
@@ -355,7 +385,7 @@ body_graphql_in_query(struct http_text path)
 		return true;
 	memcpy(copy, query.at, query.len);
 	f = read_form_fields(copy, query.len);
-	return f.queries + f.names > 0;
+	return f.queries + f.names > 0 || has_odd_field(query.at, query.len);
 }
 
 int

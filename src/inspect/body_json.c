@@ -224,7 +224,20 @@ body_json_is_type(struct http_text content_type)
 
 /* ---- pointers ---- */
 
-struct tally { size_t found, fit; };
+const json_t *
+body_json_get(const json_t *object, const char *name, bool *odd)
+{
+	const json_t *value = json_object_get(object, name);
+	const char *other;
+
+	if (value != NULL || !json_is_object(object))
+		return value;
+	json_object_foreach((json_t *)(uintptr_t)object, other, value)
+		*odd = *odd || compare_names(&other, &name) == 0;
+	return NULL;
+}
+
+struct tally { size_t found, fit; bool odd; };
 
 static bool
 value_fits(const struct policy_value *want, const json_t *got)
@@ -332,8 +345,8 @@ walk(const struct policy_json *want, const char *pointer, const json_t *at,
 	if (all)
 		walk_all(want, pointer, at, tally);
 	else
-		walk(want, pointer, json_is_array(at) ? element(at, part) : json_object_get(at, part),
-		     tally);
+		walk(want, pointer, json_is_array(at) ? element(at, part) :
+		     body_json_get(at, part, &tally->odd), tally);
 }
 
 enum body_fit
@@ -345,6 +358,8 @@ body_json_fits(const json_t *root, const struct policy_body *rule, bool every)
 		struct tally tally = {0};
 
 		walk(&rule->json[i], rule->json[i].pointer, root, &tally);
+		if (tally.odd)
+			return BODY_UNREADABLE;
 		if (every ? tally.fit < tally.found : tally.fit == 0)
 			return BODY_MISFITS;
 	}

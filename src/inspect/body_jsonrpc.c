@@ -19,11 +19,12 @@ is_version_2(const json_t *message)
 static bool
 count_message(const json_t *message, const struct policy_list *methods, struct tally *tally)
 {
-	const json_t *method = json_object_get(message, "method");
+	bool odd = false;
+	const json_t *method = body_json_get(message, "method", &odd);
 	bool answers = json_object_get(message, "result") != NULL ||
 	               json_object_get(message, "error") != NULL;
 
-	if (!json_is_object(message) || !is_version_2(message))
+	if (!json_is_object(message) || !is_version_2(message) || odd)
 		return false;
 	if (method == NULL)
 		return answers;

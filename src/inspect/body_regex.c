@@ -9,13 +9,15 @@
 #include "base/own.h"
 
 #define MATCH_LIMIT 50000000            /* steps of one attempt; time is what counts */
-#define CALLS_PER_LOOK 256              /* between two looks at the clock */
+#define DEPTH_LIMIT 1000000             /* nested ones; the heap's limit is mostly met first */
+#define CALLS_PER_LOOK 256              /* between two looks at the clock, */
+#define CALLS_FOR_BYTES (16 * 1024)     /* in a body of this size; a larger one takes longer */
 
 /* An expression may be slow in ways that no count of steps sees, so each part of it asks
  * for the time. */
 struct watch {
 	uint64_t start_us, left_us;
-	unsigned calls;
+	unsigned calls, per_look;
 };
 
 static uint64_t
@@ -33,7 +35,7 @@ look_at_clock(pcre2_callout_block *block, void *arg)
 	struct watch *watch = arg;
 
 	(void)block;
-	if (++watch->calls % CALLS_PER_LOOK != 0)
+	if (++watch->calls % watch->per_look != 0)
 		return 0;
 	return cpu_us() - watch->start_us > watch->left_us ? PCRE2_ERROR_CALLOUT : 0;
 }
@@ -52,6 +54,17 @@ regex_free(struct regex *re)
 	pcre2_code_free(re->code);
 }
 
+/* Between two calls all of the body may be gone through once. */
+static unsigned
+calls_per_look(size_t len)
+{
+	size_t n = CALLS_PER_LOOK;
+
+	if (len > CALLS_FOR_BYTES)
+		n = n * CALLS_FOR_BYTES / len;
+	return n > 0 ? (unsigned)n : 1;
+}
+
 static bool
 regex_make(struct regex *re, const char *pattern, struct watch *watch)
 {
@@ -68,6 +81,7 @@ regex_make(struct regex *re, const char *pattern, struct watch *watch)
 	if (re->context == NULL)
 		return false;
 	pcre2_set_match_limit(re->context, MATCH_LIMIT);
+	pcre2_set_depth_limit(re->context, DEPTH_LIMIT);
 	pcre2_set_heap_limit(re->context, BODY_REGEX_HEAP_KIB);
 	pcre2_set_callout(re->context, look_at_clock, watch);
 	return true;
@@ -94,7 +108,7 @@ body_regex_fits(const char *data, size_t len, const struct policy_list *list,
 	enum body_fit fit = BODY_MISFITS;
 
 	for (size_t i = 0; i < list->n && fit != BODY_FITS; i++) {
-		struct watch watch = { .start_us = cpu_us() };
+		struct watch watch = { .start_us = cpu_us(), .per_look = calls_per_look(len) };
 		enum body_fit one = BODY_UNREADABLE;
 
 		if (time->used_us < BODY_REGEX_CPU_MS * 1000) {

@@ -16,6 +16,12 @@
 
 #define PIECE (32 * 1024)
 #define RATIO_FROM (1024 * 1024)        /* below this, a ratio means nothing */
+#define BROTLI_OVERHEAD 64              /* bytes that packing may add, besides an eighth */
+
+/* Known since 1.1, which Debian 12 has not. */
+#ifdef BROTLI_COMMON_SHARED_DICTIONARY_H_
+#define HAVE_BROTLI_METADATA 1
+#endif
 
 struct stage;
 
@@ -120,18 +126,35 @@ close_zlib(struct stage *s)
 
 /* ---- br ---- */
 
+/* RFC 7932: a block may hold what is not content. */
+#ifdef HAVE_BROTLI_METADATA
+static void
+note_metadata(void *arg, size_t size)
+{
+	struct stage *s = arg;
+
+	s->hides = s->hides || size > 0;
+}
+#endif
+
 static int
 open_brotli(struct stage *s)
 {
 	s->brotli = BrotliDecoderCreateInstance(NULL, NULL, NULL);
-	return s->brotli != NULL ? 0 : -ENOMEM;
+	if (s->brotli == NULL)
+		return -ENOMEM;
+#ifdef HAVE_BROTLI_METADATA
+	BrotliDecoderSetMetadataCallbacks(s->brotli, note_metadata, NULL, s);
+#endif
+	return 0;
 }
 
 static int
 step_brotli(struct stage *s, const unsigned char **data, size_t *len,
             unsigned char out[PIECE], size_t *ret_n, bool *ret_end)
 {
-	size_t room = PIECE;
+	size_t room = PIECE, before = *len;
+	uint64_t in, made;
 	BrotliDecoderResult r;
 
 	if (s->ended)
@@ -139,6 +162,11 @@ step_brotli(struct stage *s, const unsigned char **data, size_t *len,
 	r = BrotliDecoderDecompressStream(s->brotli, len, data, &room, &out, NULL);
 	*ret_n = PIECE - room;
 	*ret_end = r == BROTLI_DECODER_RESULT_SUCCESS;
+	/* Where the library does not tell of it: nobody's data become so much longer. */
+	in = s->in + before - *len;
+	made = s->out + *ret_n;
+	if (*ret_end && in > made + made / 8 + BROTLI_OVERHEAD)
+		s->hides = true;
 	return r == BROTLI_DECODER_RESULT_ERROR ? -EBADMSG : 0;
 }
 

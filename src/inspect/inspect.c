@@ -22,6 +22,7 @@ struct inspect {
 	struct decode *decode;          /* NULL: its coding is not known: */
 	struct err coding;
 	struct secrets_scan scan;
+	struct secrets_scan *raw;       /* of what is packed, for servers that leave it so */
 
 	bool collects;                  /* some rule wants all of it as text */
 	bool too_much;
@@ -31,7 +32,7 @@ struct inspect {
 	struct git_push *git;           /* it is a push, and some rule asks what of */
 	bool git_unreadable;
 
-	bool has_bytes, done;
+	bool has_input, has_bytes, done;
 	bool secret, unreadable;
 	char what[sizeof(((struct inspect_findings *)0)->what)];
 	unsigned char *fits;
@@ -117,6 +118,11 @@ inspect_new(const struct inspect_request *req, struct inspect **ret_inspect, str
 		return err_set(err, -r, "there is no memory to look into a body");
 	/* It matters only if there is a body. */
 	(void)decode_new(req->content_coding, take_decoded, in, &in->decode, &in->coding);
+	if (in->secrets && in->decode != NULL && !decode_is_plain(in->decode)) {
+		in->raw = calloc(1, sizeof(*in->raw));
+		if (in->raw == NULL)
+			return err_set(err, ENOMEM, "there is no memory to look into a body");
+	}
 	*ret_inspect = TAKE(in);
 	return 0;
 }
@@ -139,6 +145,7 @@ inspect_free(struct inspect *in)
 	git_push_free(in->git);
 	decode_free(in->decode);
 	free(in->head);
+	free(in->raw);
 	free(in->fits);
 	free(in);
 }
@@ -368,6 +375,9 @@ inspect_feed(struct inspect *in, const void *data, size_t len)
 
 	if (in->done)
 		return INSPECT_DONE;
+	in->has_input = in->has_input || len > 0;
+	if (in->raw != NULL && !in->secret)
+		note_secret(in, secrets_find(in->raw, data, len));
 	if (in->decode == NULL && len > 0)
 		note_unreadable(in, in->coding.text);
 	else if (len > 0 && decode_feed(in->decode, data, len, &err) < 0)
@@ -387,6 +397,9 @@ inspect_finish(struct inspect *in)
 		return;
 	if (in->decode != NULL && decode_finish(in->decode, &err) < 0)
 		note_unreadable(in, err.text);
+	/* Whoever leaves it packed gets something else than nothing. */
+	if (in->has_input && !in->has_bytes && (in->collects || in->git != NULL))
+		note_unreadable(in, "it unpacks to nothing");
 	if (in->git != NULL && in->has_bytes && !in->git_unreadable &&
 	    git_push_finish(in->git) < 0)
 		in->git_unreadable = true;

@@ -47,7 +47,16 @@ enum egress_frame {
 	/* either way: u32 enum egress_reset: torn down, nothing follows, both forget the
 	 * stream. */
 	EGRESS_RESET,
+
+	/* gate -> courier, on stream 0: something was refused by the gate itself, because it
+	 * cannot be read, and is to be recorded.  u32 enum egress_note, u32 how often (at least
+	 * 1), u32 via, str name, str address (both "" if they are not known), u32 port (0
+	 * likewise), u32 status (0: none), str reason (one sentence, under EGRESS_REASON_MAX). */
+	EGRESS_NOTE,
 };
+#define EGRESS_REASON_MAX 384
+
+enum egress_note { EGRESS_NOTE_HTTP, EGRESS_NOTE_DNS, EGRESS_NOTE_TCP };
 
 enum egress_via { EGRESS_TRANSPARENT, EGRESS_CONNECT, EGRESS_SOCKS };
 /* What the first bytes are.  EGRESS_LOOKS_UNKNOWN: they have not come yet; the courier

@@ -81,6 +81,9 @@ int policy_denies_address(const struct policy *p, int before, const char *addres
 const char *policy_rule_place(const struct policy *p, int rule);
 const char *policy_rule_text(const struct policy *p, int rule);
 size_t policy_n_rules(const struct policy *p);
+/* Whether the `headers` of some rule speak of the field NAME, or of one that servers may
+ * take for it. */
+bool policy_mentions_header(const struct policy *p, struct http_text name);
 
 /* ---- loading: policy_load.c ---- */
 

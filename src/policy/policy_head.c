@@ -12,6 +12,12 @@ lower_case(char c)
 	return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
 }
 
+static bool
+is_alphanumeric(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
+
 enum decoding { DECODE_PATH, DECODE_PATH_BUT_SLASH, DECODE_QUERY };
 
 /* Escapes undone; OUT has room for LEN bytes. */
@@ -25,8 +31,8 @@ decode(const char *text, size_t len, enum decoding how, char *out)
 		              num_hex_digit(text[i + 2]) >= 0;
 		char c = escape ? (char)(num_hex_digit(text[i + 1]) * 16 + num_hex_digit(text[i + 2])) : text[i];
 
-		if (escape && !(c == '/' && how == DECODE_PATH_BUT_SLASH)) {
-			out[n++] = c;
+		if (escape) {
+			out[n++] = c == '/' && how == DECODE_PATH_BUT_SLASH ? POLICY_ESCAPED_SLASH : c;
 			i += 2;
 		} else {
 			out[n++] = how == DECODE_QUERY && c == '+' ? ' ' : text[i];
@@ -183,6 +189,46 @@ tally_fits(const struct policy_rule *rule, const struct policy_field *field,
 	return tally->fit > 0;
 }
 
+/* Servers that hand fields on as variables know letters and digits, and make all else "_":
+ * to them x_debug and x.debug are X-Debug. */
+static bool
+header_is_like(struct http_text name, const char *want)
+{
+	size_t len = strlen(want);
+
+	if (name.len != len)
+		return false;
+	for (size_t i = 0; i < len; i++)
+		if (name.at[i] != want[i] && (is_alphanumeric(name.at[i]) || is_alphanumeric(want[i])))
+			return false;
+	return true;
+}
+
+bool
+policy_mentions_header(const struct policy *p, struct http_text name)
+{
+	for (size_t i = 0; i < policy_n_rules(p); i++) {
+		const struct policy_rule *rule = policy_rule_at(p, i);
+
+		for (size_t k = 0; k < rule->n_headers; k++)
+			if (header_is_like(name, rule->headers[k].name))
+				return true;
+	}
+	return false;
+}
+
+/* What is only like the name of a rule is what it speaks of for one server and not for
+ * another: nothing that allows fits it, and what refuses may. */
+static void
+count_value(const struct policy_rule *rule, const struct policy_field *field, bool exact,
+            bool fits, struct tally *tally)
+{
+	if (!exact && rule->verb != POLICY_VERB_ALLOW && field->absent)
+		return;
+	tally->found++;
+	tally->fit += fits && (exact || rule->verb != POLICY_VERB_ALLOW);
+}
+
 static bool
 header_fits(const struct policy_rule *rule, const struct policy_field *field,
             const struct http_head *head)
@@ -192,10 +238,9 @@ header_fits(const struct policy_rule *rule, const struct policy_field *field,
 	for (size_t i = 0; i < head->n_fields; i++) {
 		struct http_text value = head->fields[i].value;
 
-		if (!text_is(head->fields[i].name, field->name))
-			continue;
-		tally.found++;
-		tally.fit += fits_any(&field->globs, value.at, value.len, '\0');
+		if (header_is_like(head->fields[i].name, field->name))
+			count_value(rule, field, text_is(head->fields[i].name, field->name),
+			            fits_any(&field->globs, value.at, value.len, '\0'), &tally);
 	}
 	return tally_fits(rule, field, &tally);
 }
@@ -230,6 +275,60 @@ name_is(const char *text, size_t len, const char *name)
 	return len == strlen(name) && memcmp(decoded, name, len) == 0;
 }
 
+/* The next character of a name as the most lenient servers read it, '\0' at its end: small
+ * letters, what is behind "[" or a zero left out, "." and blanks as "_". */
+static char
+lenient(const char *text, size_t len, size_t i)
+{
+	char c = i < len ? lower_case(text[i]) : '\0';
+
+	return c == '[' ? '\0' : c == '.' || c == ' ' ? '_' : c;
+}
+
+bool
+policy_param_is_like(const char *text, size_t len, const char *name)
+{
+	char decoded[3 * POLICY_TEXT_MAX];
+	const char *at = decoded;
+	size_t n = strlen(name), i = 0;
+
+	len = decode(text, len < sizeof(decoded) ? len : sizeof(decoded), DECODE_QUERY, decoded);
+	for (; len > 0 && (*at == ' ' || *at == '\t'); at++)
+		len--;
+	while (lenient(at, len, i) != '\0' && lenient(at, len, i) == lenient(name, n, i))
+		i++;
+	return lenient(at, len, i) == lenient(name, n, i);
+}
+
+static void
+count_param(const struct policy_rule *rule, const struct policy_field *field, const char *at,
+            const char *stop, struct tally *tally)
+{
+	const char *equals = memchr(at, '=', (size_t)(stop - at));
+	const char *end = equals != NULL ? equals : stop, *value = equals != NULL ? equals + 1 : stop;
+	bool exact = name_is(at, (size_t)(end - at), field->name);
+
+	if (exact || policy_param_is_like(at, (size_t)(end - at), field->name))
+		count_value(rule, field, exact,
+		            value_fits(&field->globs, value, (size_t)(stop - value)), tally);
+}
+
+/* Some servers part parameters at ";" too. */
+static void
+count_parts(const struct policy_rule *rule, const struct policy_field *field, const char *at,
+            const char *stop, struct tally *tally)
+{
+	const char *end;
+
+	if (field->absent || memchr(at, ';', (size_t)(stop - at)) == NULL)
+		return;
+	for (; at <= stop; at = end + 1) {
+		end = memchr(at, ';', (size_t)(stop - at));
+		end = end != NULL ? end : stop;
+		count_param(rule, field, at, end, tally);
+	}
+}
+
 static bool
 param_fits(const struct policy_rule *rule, const struct policy_field *field,
            const struct http_text *query)
@@ -237,20 +336,29 @@ param_fits(const struct policy_rule *rule, const struct policy_field *field,
 	const char *at = query->at, *end = query->at + query->len;
 	struct tally tally = {0};
 
+	if (rule->verb == POLICY_VERB_ALLOW && memchr(at, ';', query->len) != NULL)
+		return false;
 	while (at < end) {
 		const char *stop = memchr(at, '&', (size_t)(end - at));
-		const char *equals;
 
 		stop = stop != NULL ? stop : end;
-		equals = memchr(at, '=', (size_t)(stop - at));
-		if (name_is(at, (size_t)((equals != NULL ? equals : stop) - at), field->name)) {
-			at = equals != NULL ? equals + 1 : stop;
-			tally.found++;
-			tally.fit += value_fits(&field->globs, at, (size_t)(stop - at));
-		}
+		count_param(rule, field, at, stop, &tally);
+		count_parts(rule, field, at, stop, &tally);
 		at = stop + 1;
 	}
 	return tally_fits(rule, field, &tally);
+}
+
+static bool
+query_fits(const struct policy_rule *rule, const struct http_text *query)
+{
+	bool parted = query->len > 0 && memchr(query->at, ';', query->len) != NULL;
+
+	for (size_t i = 0; i < rule->query.n; i++)
+		if ((!parted || rule->verb != POLICY_VERB_ALLOW || strchr(rule->query.at[i], ';') != NULL) &&
+		    policy_glob(rule->query.at[i], query->at, query->len, '&'))
+			return true;
+	return false;
 }
 
 static bool
@@ -399,7 +507,7 @@ policy_head_differs(const struct policy_rule *rule, const struct policy_facts *f
 		return "upgrade";
 	if (rule->git.present && !git_fits(rule, facts))
 		return "git";
-	if (rule->has_query && !fits_any(&rule->query, facts->query.at, facts->query.len, '&'))
+	if (rule->has_query && !query_fits(rule, &facts->query))
 		return "query";
 	if (!params_fit(rule, facts))
 		return "query";

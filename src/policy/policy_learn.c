@@ -225,11 +225,12 @@ struct method {
 static int
 learn_method(const struct wish *wishes, size_t n, struct method *m)
 {
+	char other[POLICY_TEXT_MAX + 1];
 	bool any = false;
 
 	m->name = method_of(&wishes[0]);
 	m->requests = n;
-	m->paths = calloc(n, sizeof(*m->paths));
+	m->paths = calloc(2 * n, sizeof(*m->paths));
 	if (m->paths == NULL)
 		return -ENOMEM;
 	for (size_t i = 0; i < n; i++) {
@@ -241,6 +242,14 @@ learn_method(const struct wish *wishes, size_t n, struct method *m)
 			return -ENOMEM;
 		memcpy(path, wishes[i].path, strlen(wishes[i].path));
 		m->paths[m->n_paths++] = path;
+		/* What servers read in two ways is allowed by what fits both. */
+		if (suggest_other_path(path, other)) {
+			path = calloc(1, strlen(other) + 4);
+			if (path == NULL)
+				return -ENOMEM;
+			memcpy(path, other, strlen(other));
+			m->paths[m->n_paths++] = path;
+		}
 		any |= *path == '\0';
 		m->secret |= seen->secret;
 		m->sent_max = seen->sent > m->sent_max ? seen->sent : m->sent_max;
@@ -488,6 +497,9 @@ policy_write_for(const struct policy_seen *seen, size_t n, const char *title, ch
 	if (r == 0) {
 		qsort(wishes, n_wishes, sizeof(*wishes), compare_wishes);
 		put_title(&b, title, n);
+		if (n_wishes < n)
+			suggest_put(&b, "  # %zu request%s left out: no rule can be written that allows just "
+			            "them.\n", n - n_wishes, n - n_wishes == 1 ? " is" : "s are");
 		r = put_all(&b, wishes, n_wishes);
 	}
 	for (size_t i = 0; i < n_wishes; i++)

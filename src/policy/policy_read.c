@@ -196,9 +196,9 @@ decode_path(struct policy_draft *d, const struct node *node, char *text)
 		if (!isxdigit((unsigned char)c[1]) || !isxdigit((unsigned char)c[2]))
 			return node_err(d->err, node, "'%%' begins an escape of two hex digits: write %%25");
 		sscanf(c + 1, "%2x", &code);
-		if (code == 0 || code == '/' || code == '*' || code == '\\')
+		if (code == 0 || code == '*' || code == '\\')
 			return node_err(d->err, node, "'%.3s' in a path cannot be matched", c);
-		*out = (char)code;
+		*out = code == '/' ? POLICY_ESCAPED_SLASH : (char)code;
 		c += 2;
 	}
 	*out = '\0';
@@ -213,6 +213,8 @@ fix_path(struct policy_draft *d, const struct node *node, char *text)
 		                strstr(text, "://") != NULL ? "..., without its host: " : "", text);
 	if (strchr(text, '?') != NULL)
 		return node_err(d->err, node, "what follows '?' goes under `query:`");
+	if (strchr(text, '\\') != NULL)
+		return node_err(d->err, node, "no path has a '\\' in it");
 	if (strchr(text, '#') != NULL)
 		return node_err(d->err, node, "'#' and what follows it is never sent");
 	for (const char *c = text; (c = strchr(c, '/')) != NULL; c++) {

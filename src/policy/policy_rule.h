@@ -50,6 +50,9 @@ struct policy_host {
 struct policy_ports { uint16_t first, last; };
 
 /* Headers and parameters of the query. */
+/* Stands for %2F where it is not taken for a slash.  No path that is sent has a backslash. */
+#define POLICY_ESCAPED_SLASH '\\'
+
 struct policy_field {
 	const char *name;               /* of a header: in lower case */
 	bool absent;                    /* must not be there */
@@ -149,6 +152,9 @@ const struct policy_rule *policy_rule_at(const struct policy *p, size_t i);
 /* Whether a request is POST /repository/git-receive-pack, however its path is spelled: what
  * the rules take for a push, and what reads its body, must be the same. */
 bool policy_is_push(struct http_text method, struct http_text path);
+/* Whether a parameter of a query, as it was written, is NAME to a server that reads names
+ * leniently: in any case, "name[]", " name". */
+bool policy_param_is_like(const char *text, size_t len, const char *name);
 
 /* ---- policy_match.c ---- */
 

@@ -5,12 +5,15 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/err.h"
 #include "base/num.h"
 #include "base/own.h"
 #include "policy/policy_parts.h"
 #include "policy/policy_suggest_parts.h"
+
+#define PATH_SAID_MAX 1000              /* bytes; events cut longer ones */
 
 void
 suggest_put(struct buf *b, const char *fmt, ...)
@@ -68,6 +71,30 @@ can_say_method(const char *method)
 	                          strspn(method, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-") == len);
 }
 
+static bool
+must_escape(char c)
+{
+	return (unsigned char)c <= ' ' || (unsigned char)c >= 0x7f;
+}
+
+/* A star is any text to a rule, and of a path that was cut the rest is not known. */
+static bool
+can_say_path(const char *path)
+{
+	size_t n = 0;
+
+	if (path == NULL || path[0] != '/')
+		return true;
+	for (const char *c = path; *c != '\0' && *c != '?'; c++) {
+		n += must_escape(*c) ? 3 : 1;
+		if (*c == '*' || *c == '#' || *c == '\\' || strncasecmp(c, "%2A", 3) == 0 ||
+		    strncasecmp(c, "%5C", 3) == 0 || strncmp(c, "%00", 3) == 0 ||
+		    n > PATH_SAID_MAX)
+			return false;
+	}
+	return true;
+}
+
 bool
 suggest_can_say(const struct policy_seen *seen)
 {
@@ -80,6 +107,7 @@ suggest_can_say(const struct policy_seen *seen)
 		return false;
 	suggest_host(seen, text);
 	return scratch != NULL && strchr(seen->host, '*') == NULL &&
+	       (seen->protocol != POLICY_HTTP || can_say_path(seen->path)) &&
 	       policy_parse_host(scratch, text, &host, NULL) == 0;
 }
 
@@ -135,38 +163,36 @@ suggest_git(const struct policy_seen *seen, char ret_repo[POLICY_TEXT_MAX + 1])
 	return SUGGEST_GIT_NO;
 }
 
-/* The path as a glob that fits it: what cannot be said becomes a star. */
 bool
 suggest_path(const char *path, char ret_glob[POLICY_TEXT_MAX + 1])
 {
 	size_t n = 0;
 
-	if (path == NULL || path[0] != '/')
+	if (path == NULL || path[0] != '/' || !can_say_path(path))
 		return false;
-	for (const char *c = path; *c != '\0' && *c != '?' && *c != '#'; c++) {
-		static const char *const unsaid[] = { "%2F", "%2f", "%2A", "%2a", "%5C", "%5c", "%00" };
-		bool star = (unsigned char)*c <= ' ' || (unsigned char)*c >= 0x7f;
-
-		for (size_t i = 0; i < ARRAY_LEN(unsaid); i++) {
-			if (strncmp(c, unsaid[i], 3) == 0) {
-				star = true;
-				c += 2;
-				break;
-			}
-		}
-		if (n + 3 > POLICY_TEXT_MAX) {
-			n = (size_t)((char *)memrchr(ret_glob, '/', n) - ret_glob) + 1;
-			memcpy(ret_glob + n, "**", 2);
-			n += 2;
-			break;
-		}
-		ret_glob[n++] = star ? '*' : *c;
-		/* Either way of reading an escaped slash is meant. */
-		if (star && (c[0] | 0x20) == 'f')
-			ret_glob[n++] = '*';
+	for (const char *c = path; *c != '\0' && *c != '?'; c++) {
+		if (must_escape(*c))
+			n += (size_t)snprintf(ret_glob + n, 4, "%%%02X", (unsigned char)*c);
+		else
+			ret_glob[n++] = *c;
 	}
 	ret_glob[n] = '\0';
 	return true;
+}
+
+bool
+suggest_other_path(const char *glob, char ret_glob[POLICY_TEXT_MAX + 1])
+{
+	size_t n = 0;
+
+	for (const char *c = glob; *c != '\0'; c++) {
+		bool slash = strncasecmp(c, "%2F", 3) == 0;
+
+		ret_glob[n++] = slash ? '/' : *c;
+		c += slash ? 2 : 0;
+	}
+	ret_glob[n] = '\0';
+	return strlen(glob) != n;
 }
 
 /* The size that a limit for N bytes is rounded up to: 12M. */
@@ -212,7 +238,7 @@ put_git(struct buf *b, enum suggest_git op, const char *repo, const struct polic
 static void
 put_http(struct buf *b, const struct policy_seen *seen)
 {
-	char text[POLICY_TEXT_MAX + 1];
+	char text[POLICY_TEXT_MAX + 1], other[POLICY_TEXT_MAX + 1];
 	enum suggest_git op = suggest_git(seen, text);
 
 	if (op != SUGGEST_GIT_NO) {
@@ -226,6 +252,10 @@ put_http(struct buf *b, const struct policy_seen *seen)
 	if (suggest_path(seen->path, text)) {
 		suggest_put(b, "    paths: [");
 		suggest_put_word(b, text);
+		if (suggest_other_path(text, other)) {
+			suggest_put(b, ", ");
+			suggest_put_word(b, other);
+		}
 		suggest_put(b, "]\n");
 	}
 	if (seen->secret)
@@ -262,7 +292,7 @@ policy_write_rule_for(const struct policy_seen *seen, char **ret_text, struct er
 
 	buf_init(&b, 16 * POLICY_TEXT_MAX);
 	if (!suggest_can_say(only_name ? &name : seen))
-		return err_set(err, EINVAL, "no rule can be written for '%.32s %.100s'",
+		return err_set(err, EINVAL, "no rule can be written that allows just '%.32s %.100s'",
 		               seen->method != NULL ? seen->method : "",
 		               seen->host != NULL ? seen->host : "");
 	suggest_host(only_name ? &name : seen, host);

@@ -17,7 +17,10 @@ bool suggest_can_say(const struct policy_seen *seen);
 void suggest_host(const struct policy_seen *seen, char ret_text[HTTP_HOST_MAX + 16]);
 enum suggest_git suggest_git(const struct policy_seen *seen,
                              char ret_repo[POLICY_TEXT_MAX + 1]);
+/* The path as a glob that fits it and nothing else; false if it is none. */
 bool suggest_path(const char *path, char ret_glob[POLICY_TEXT_MAX + 1]);
+/* With each %2F in it taken for a slash; false if it has none. */
+bool suggest_other_path(const char *glob, char ret_glob[POLICY_TEXT_MAX + 1]);
 /* "push: [refs/heads/x], delete: true", as SEEN needs it. */
 void suggest_put_push(struct buf *b, const struct policy_seen *seen);
 /* `private` and `body: {max}`, where SEEN needs them. */

@@ -19,9 +19,9 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	members[size] = '\0';
 	cell_refusals_note(&refusals, members);
 	cell_refusals_note(&refusals, members);
-	assert(refusals.n <= 1 && refusals.total == 2 * refusals.n);
+	assert(refusals.n <= 1 && refusals.total >= 2 * refusals.n);
 	for (size_t i = 0; i < refusals.n; i++) {
-		assert(refusals.kinds[i].times == 2);
+		assert(refusals.kinds[i].times == refusals.total);
 		assert(memchr(refusals.kinds[i].what, 0, CELL_REFUSAL_TEXT) != NULL);
 		assert(memchr(refusals.kinds[i].why, 0, CELL_REFUSAL_TEXT) != NULL);
 	}

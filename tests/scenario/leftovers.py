@@ -39,9 +39,9 @@ class Witness:
         os.close(self.fd)
 
 
-def cgroups(cells):
-    """The cgroups of CELLS, in every hierarchy."""
-    names, found = {f"cloister-{id}" for id in cells}, set()
+def cgroups(cells, kinds=("",)):
+    """The cgroups of CELLS, in every hierarchy; of KINDS "-egress" is the helpers' beside a cell's."""
+    names, found = {f"cloister-{id}{kind}" for id in cells for kind in kinds}, set()
 
     def look(folder):
         try:
@@ -101,7 +101,7 @@ def check(operator, mounts_before):
     left += [f"state entry {name}" for name in operator.names(operator.state)
              if name.split(".")[0] not in operator.kept]
     cells = operator.witness.names()
-    left += [f"cgroup {name}" for name in gone(lambda: cgroups(cells))]
+    left += [f"cgroup {name}" for name in gone(lambda: cgroups(cells, ("", "-egress")))]
     left += [f"mount {line}" for line in gone(lambda: mounts() - mounts_before)]
     if operator.kept:
         done = operator.cloister("discard", "--all")

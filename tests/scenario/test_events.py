@@ -104,7 +104,8 @@ def test_a_name_that_is_a_number(operator, record):
 
 CAUSES = {"no-rule": True, "rule": True, "ask": True, "private-address": True, "secret": True,
           "too-large": True, "mismatch": False, "unreadable": False, "certificate": False,
-          "unresolved": False, "unreachable": False, "protocol": False, "doh": False}
+          "unresolved": False, "unreachable": False, "protocol": False, "doh": False,
+          "malformed": False, "many": False}
 
 
 @pytest.mark.parametrize("why", CAUSES)
@@ -125,7 +126,7 @@ def test_why_in_words(operator, record, why):
 @pytest.mark.parametrize("event", [
     {"type": "dns", "host": "b.example"}, {"type": "tcp", "host": "db.example", "port": 5432},
     {"type": "tls", "host": "pin.example", "port": 443}, {"type": "tcp", "host": "10.0.0.5", "port": 22},
-    {"type": "http", "scheme": "http", "method": "GET", "host": "a.example", "port": 8080, "path": "/a b*"},
+    {"type": "http", "scheme": "http", "method": "GET", "host": "a.example", "port": 8080, "path": "/a b"},
     {"type": "http", "scheme": "https", "method": "GET", "host": "[2606:2800:220:1::10]", "port": 443, "path": "/"},
     {"type": "http", "scheme": "https", "method": "M-SEARCH", "host": "a.example", "port": 443, "path": "/?"},
 ], ids=["dns", "tcp", "tls", "address", "plain", "address6", "method"])
@@ -134,6 +135,14 @@ def test_suggested_rules_are_rules(operator, record, event):
     said = operator.cloister("why").ok()
     policy = operator.file("p.yaml", "version: 1\negress:\n" + said[said.index("  - allow: "):])
     operator.cloister("policy", "check", policy).ok()
+
+
+@pytest.mark.parametrize("path, suggests", [("/**", None), ("/a%2Ab", None), ("/%2Fx", "['/%2Fx', //x]")])
+def test_no_wider_rule_is_suggested(operator, record, path, suggests):
+    record({**EVENT, "path": path})
+    said = operator.cloister("why").ok()
+    assert (f"paths: {suggests}\n" in said) if suggests else ("allow:" not in said)
+    assert "paths: [/*" not in said
 
 
 def test_what_is_no_longer_kept_is_told(operator, record):

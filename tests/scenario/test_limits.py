@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from egress_lab import CURL, helpers_of
 from leftovers import cgroups
 from operators import SECONDS, is_alive, only_root, only_user, wait_until
 
@@ -305,3 +306,45 @@ def test_processes_are_in_the_cgroup(limited):
     inside = {int(p) for p in cgroup_value(limited, id, "cgroup.procs").split()}
     assert inside == set(rest) and supervisor not in inside
     process.kill()
+
+
+# ---- what serves a cell -----------------------------------------------------------
+
+def test_the_helpers_are_limited_beside_the_cell(limited, online):
+    """Gate, courier and inspector work for the agent: with its share of the processors, and without
+    counting as its memory."""
+    id = online.start("  - allow: '*.example.test'\n    body: {regex: [x]}\n", "sleep", "1000",
+                      options=["--cpus", "0.5", "--memory", "100M"])
+    online.inside(*CURL, "-d", "x", "https://up.example.test/echo").ok()
+    helpers = helpers_of(limited, id)
+    assert set(helpers) == {"gate", "courier", "inspect"}
+    folders = cgroups({id}, ("-egress",))
+    inside = {int(p) for folder in folders for p in Path(folder, "cgroup.procs").read_text().split()}
+    assert set(helpers.values()) <= inside
+    for pid in helpers.values():
+        groups = [line.split(":", 2) for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines()]
+        limited_by = [name for _, kinds, name in groups
+                      if not kinds or {"cpu", "memory", "pids"} & set(kinds.split(","))]
+        assert limited_by and all(f"cloister-{id}-egress" in name for name in limited_by), groups
+
+    def value(*names):
+        return next(Path(f, n).read_text().strip() for n in names for f in folders
+                    if Path(f, n).exists() and "/unified/" not in f)
+    quota = value("cpu.max", "cpu.cfs_quota_us").split()
+    period = quota[1] if len(quota) > 1 else value("cpu.cfs_period_us")
+    assert int(quota[0]) * 2 == int(period)
+    assert int(value("memory.max", "memory.limit_in_bytes")) == 1536 * MIB
+    assert int(value("pids.max")) == 16
+    limited.cloister("kill", id).ok()
+    wait_until(lambda: not cgroups({id}, ("", "-egress")), "they are removed")
+
+
+def test_the_helpers_go_with_a_supervisor_that_was_killed(limited, online):
+    id = online.start("  - allow: '*.example.test'\n", "sleep", "1000")
+    online.inside(*CURL, "https://up.example.test/204").ok()
+    assert cgroups({id}, ("-egress",))
+    pids = limited.pids(id)
+    os.kill(pids[0], signal.SIGKILL)
+    wait_until(lambda: not any(map(is_alive, pids)), "they are dead")
+    limited.run("--", "true").ok()
+    wait_until(lambda: not cgroups({id}, ("", "-egress")), "the next run has removed them")

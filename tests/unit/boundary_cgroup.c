@@ -584,6 +584,30 @@ TEST(cgroup_stale_is_cleared)
 	cgroup_clear_stale(paths);
 }
 
+/* A cell's helpers have a group beside its own, which goes with it. */
+TEST(cgroup_of_helpers)
+{
+	static const struct cgroup_limits limits = { .pids = 16 };
+	struct cgroup *cg = make_for_control(), *helpers = NULL;
+	char paths[4096], theirs[4096], id[CGROUP_ID_MAX], why[512];
+	unsigned missing;
+	pid_t pid;
+
+	snprintf(paths, sizeof(paths), "%s", cgroup_paths(cg));
+	snprintf(id, sizeof(id), "%s" CGROUP_HELPERS, strrchr(paths, '/') + strlen("/cloister-"));
+	CHECK_OK(cgroup_create(id, &limits, &helpers, &missing, why, sizeof(why), NULL));
+	CHECK_U64(missing, 0);
+	snprintf(theirs, sizeof(theirs), "%s", cgroup_paths(helpers));
+	CHECK(strstr(theirs, id) != NULL);
+	pid = start_family(helpers, 3);
+	wait_for_pids(helpers, 4);
+	cgroup_free(helpers);
+	cgroup_free(cg);
+	CHECK_OK(cgroup_clear_stale(paths));
+	CHECK(WTERMSIG(wait_for(pid)) == SIGKILL);
+	CHECK(all_gone(paths) && all_gone(theirs));
+}
+
 TEST(cgroup_stale_touches_only_ours)
 {
 	struct cgroup *cg = make_for_control();

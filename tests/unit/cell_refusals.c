@@ -38,6 +38,9 @@ TEST(cell_refusals_of_one_event)
 		  "name b.example", "no rule mentions it" },
 		{ "\"type\":\"tcp\",\"verdict\":\"deny\",\"note\":\"no rule\",\"host\":\"db\",\"port\":5432",
 		  "tcp db:5432", "no rule" },
+		{ HTTP("deny", ",\"why\":\"malformed\",\"host\":\"h\",\"port\":80,\"note\":\"two hosts\""),
+		  "http h:80", "two hosts" },
+		{ "\"type\":\"many\",\"verdict\":\"deny\",\"count\":7,\"note\":\"so many\"", "many", "so many" },
 		{ HTTP("allow", ",\"status\":403"), NULL, NULL },
 		{ "\"verdict\":\"de", NULL, NULL },
 		{ "\"note\":\"\\\"verdict\\\":\\\"deny\\\"\"", NULL, NULL },
@@ -91,4 +94,16 @@ TEST(cell_refusals_cut_what_is_long)
 	cell_refusals_note(&refusals, members);
 	CHECK_U64(refusals.n, 1);
 	CHECK(strlen(refusals.kinds[0].what) < CELL_REFUSAL_TEXT);
+}
+
+TEST(cell_refusals_that_stand_for_many)
+{
+	struct cell_refusals refusals = {0};
+
+	cell_refusals_note(&refusals, HTTP("deny", POST "\"path\":\"/\",\"count\":41"));
+	cell_refusals_note(&refusals, HTTP("deny", POST "\"path\":\"/\""));
+	/* Not a number that an event may have: it counts as one. */
+	cell_refusals_note(&refusals, HTTP("deny", POST "\"path\":\"/\",\"count\":99999999999999999999"));
+	CHECK_U64(refusals.total, 43);
+	CHECK_U64(refusals.kinds[0].times, 43);
 }

@@ -181,3 +181,32 @@ TEST(courier_address_interleaves)
 			CHECK_STR(address_format(&list[j], text), cases[i].want[j]);
 	}
 }
+
+TEST(address_leads_to)
+{
+	static const struct {
+		const char *address, *inner;
+	} cases[] = {
+		{ "1.2.3.4",                  "" },
+		{ "2606:2800:220:1::10",      "" },
+		{ "::ffff:93.184.215.14",     "93.184.215.14" },
+		{ "64:ff9b::5db8:d70e",       "93.184.215.14" },
+		{ "2002:5db8:d70e::1",        "93.184.215.14" },
+		{ "64:ff9b:1:5db8:d7:e00::",  "93.184.215.14 0.0.0.0" },
+		{ "64:ff9b:1::5db8:d70e",     "0.0.0.0 93.184.215.14" },
+		{ "2606:2800::5efe:5db8:d70e", "93.184.215.14" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct address a, inner[ADDRESS_EMBEDDED_MAX];
+		char got[256] = "", text[ADDRESS_TEXT_MAX];
+		size_t n;
+
+		CHECK(address_parse(cases[i].address, &a));
+		n = address_embedded(&a, inner);
+		for (size_t k = 0; k < n; k++)
+			snprintf(got + strlen(got), sizeof(got) - strlen(got), "%s%s", k > 0 ? " " : "",
+			         address_format(&inner[k], text));
+		CHECK_STR(got, cases[i].inner);
+	}
+}

@@ -161,3 +161,74 @@ TEST(courier_event_of_the_largest_size)
 	free(huge);
 	end();
 }
+
+static void
+refuse(const char *host)
+{
+	event_begin(&events, "http");
+	event_str(&events, "host", host);
+	event_kind_ends(&events);
+	event_u64(&events, "ms", 1);
+	event_done(&events, true, host);
+}
+
+TEST(courier_event_repeats)
+{
+	char what[COURIER_WHAT_MAX + 1], text[1024];
+	uint32_t refused;
+
+	begin();
+	for (size_t i = 0; i < 100; i++)
+		refuse("a");
+	refuse("b");
+	/* What is allowed is never counted with others. */
+	for (size_t i = 0; i < 20; i++) {
+		event_begin(&events, "http");
+		event_done(&events, false, "");
+	}
+	events_flush(&events, true);
+	CHECK_U64(receive(&refused, what, text), REPEATS_EACH + 1 + 20);
+	events_finish(&events);
+	CHECK_U64(receive(&refused, what, text), 1);
+	CHECK(refused == 1);
+	CHECK_STR(text, "\"type\":\"http\",\"host\":\"a\",\"count\":92");
+	/* Then it begins anew. */
+	refuse("a");
+	events_flush(&events, true);
+	CHECK_U64(receive(&refused, what, text), 1);
+	CHECK_STR(text, "\"type\":\"http\",\"host\":\"a\",\"ms\":1");
+	end();
+}
+
+/* How many messages' worth of NEW kinds are told. */
+static uint32_t
+flood(size_t n, char ret_last[1024])
+{
+	char what[COURIER_WHAT_MAX + 1], host[32];
+	uint32_t refused, told = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		snprintf(host, sizeof(host), "h%zu", i);
+		refuse(host);
+		if (events.n == COURIER_EVENTS_MAX) {
+			events_flush(&events, true);
+			told += receive(&refused, what, ret_last);
+		}
+	}
+	events_finish(&events);
+	return told + receive(&refused, what, ret_last);
+}
+
+TEST(courier_event_floods)
+{
+	char text[1024];
+
+	begin();
+	CHECK_U64(flood(2000, text), REPEATS_ALL + 1);
+	CHECK_STR(text, "\"type\":\"many\",\"verdict\":\"deny\",\"why\":\"many\",\"count\":1488,"
+	          "\"note\":\"so many more were refused that they are not told one by one\"");
+	CHECK_U64(flood(2000, text), REPEATS_ALL_AGAIN + 1);
+	CHECK_U64(flood(10, text), 10);
+	CHECK_U64(flood(600, text), REPEATS_ALL + 1);
+	end();
+}

@@ -72,6 +72,12 @@ run_cases(const struct body_case *cases, size_t n)
 /* ---- JSON ---- */
 
 static const struct body_case json_cases[] = {
+	/* A name that is the same to readers who know no capitals. */
+	{ "body: {json: {/mcp: absent}}", JSON, "{\"MCP\":1}", false, true },
+	{ "body: {json: {/mcp: absent}}", JSON, "{\"x\":1}", true, true },
+	{ "body: {json: {/a/mcp: absent}}", JSON, "{\"a\":{\"mC\\u0050\":1}}", false, true },
+	{ "body: {jsonrpc: {methods: [x]}}", JSON, "{\"jsonrpc\":\"2.0\",\"Method\":\"y\",\"result\":1}", false, true },
+	{ "body: {graphql: {operations: [query]}}", JSON, "{\"query\":\"{a}\",\"operationname\":\"x\"}", false, true },
 	{ "body: {json: {/model: claude-*}}", JSON, "{\"model\":\"claude-x\"}", true, true },
 	{ "body: {json: {/model: claude-*}}", JSON, "{\"model\":\"gpt\"}", false, false },
 	{ "body: {json: {/model: claude-*}}", JSON, "{}", false, false },
@@ -366,6 +372,22 @@ TEST(body_regex_bounds)
 	}
 }
 
+/* One step may go through all of a large body: the clock is looked at more often then.  It is the
+ * processor's time that is counted, so a busy machine does not matter. */
+TEST(body_regex_bounds_large)
+{
+	enum { BIG = 32 << 20 };
+	const char *const slow[] = { "a[^b]*+c" };
+	const struct policy_list list = { slow, 1 };
+	struct body_regex_time time = {0};
+	OWN(freep) char *text = malloc(BIG);
+
+	CHECK(text != NULL);
+	memset(text, 'a', BIG);
+	CHECK(body_regex_fits(text, BIG, &list, &time) == BODY_UNREADABLE);
+	CHECK(time.used_us < 3 * BODY_REGEX_CPU_MS * 1000);
+}
+
 /* ---- the whole ---- */
 
 TEST(body_matchers_all)
@@ -464,4 +486,53 @@ TEST(inspect_unreadable_fits)
 	CHECK(inspect_feed(in, "{\"a\":\"x\"}", 9) == INSPECT_DONE);
 	inspect_result(in, &f);
 	CHECK(f.unreadable && f.fits[0] == 2);
+}
+
+/* Parameters that some servers take for `query`: nobody knows what they will run. */
+TEST(body_graphql_odd_parameters)
+{
+	static const char *const paths[] = {
+		"/?a=1;query=mutation{x}", "/?query[]=mutation{x}", "/?Query=mutation{x}",
+		"/?+query=mutation{x}", "/?query={a}&query%5B%5D=mutation{x}",
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
+		OWN(policy_freep) struct policy *p = load("body: {graphql: {operations: [mutation]}}");
+
+		/* It fits the rule that denies, and not the one that allows. */
+		CHECK_U64(fits_of(p, "GET", paths[i], "", "", 0, NULL), 2);
+	}
+}
+
+/* Servers that leave it packed get more than nothing. */
+TEST(body_that_unpacks_to_nothing)
+{
+	static const unsigned char empty[] = { 0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0 };
+	OWN(policy_freep) struct policy *p = load("body: {regex: [FORBIDDEN]}");
+	struct inspect_request req = { .policy = p, .rules = true, .content_coding = { "gzip", 4 } };
+	struct inspect_findings f;
+
+	look(&req, empty, sizeof(empty), sizeof(empty), &f);
+	CHECK(f.unreadable);
+	CHECK_STR(f.what, "it unpacks to nothing");
+}
+
+/* Nor are secrets hidden in what only looks packed: these are stored blocks. */
+TEST(body_secret_in_packed_bytes)
+{
+	static const char key[] = "-----BEGIN PRIVATE KEY-----\nMIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIB"
+		"AQQgevZzL1gdAFr88hb2OF4L5k9oVxUq1cTz7pBn";
+	/* A block of brotli that is skipped, then content enough for its size. */
+	unsigned char data[2 + 256 + 1] = { 0xac, 0x00 };
+	struct inspect_request req = { .secrets = true, .content_coding = { "br", 2 } };
+	struct inspect_findings f;
+	size_t n = sizeof(key) - 1;
+
+	CHECK(n <= 256);
+	data[0] = (unsigned char)(0x2c | ((n - 1) & 1) << 7);
+	data[1] = (unsigned char)((n - 1) >> 1);
+	memcpy(data + 2, key, n);
+	data[2 + n] = 0x03;
+	look(&req, data, 3 + n, 7, &f);
+	CHECK(f.secret);
 }

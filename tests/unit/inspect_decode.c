@@ -238,3 +238,13 @@ TEST(decode_too_much)
 	}
 	check_broken("zstd", packed, ZSTD_compress(packed, BIG, data, BIG, 1), "64 MiB");
 }
+
+/* A block of brotli that holds what is not content. */
+TEST(decode_brotli_metadata)
+{
+	unsigned char data[103] = { 0xac, 0x31 };       /* 100 bytes are skipped */
+
+	memset(data + 2, 'x', 100);
+	data[102] = 0x03;
+	check_broken("br", data, sizeof(data), "hold more than its content");
+}

@@ -18,9 +18,11 @@ static const struct {
 	{ { .method = "POST", .host = "a.x", .port = 8443, .path = "/" },
 	  "  - allow: a.x:8443\n    methods: [POST]\n    paths: [/]\n" },
 	{ { .method = "GET", .host = "a.x", .port = 80, .path = "/a'b [1]", .plain = true },
-	  "  - allow: a.x\n    methods: [GET]\n    paths: ['/a''b*[1]']\n" },
-	{ { .method = "GET", .host = "a.x", .port = 443, .path = "/@s%2Fn/%2A%20" },
-	  "  - allow: a.x\n    methods: [GET]\n    paths: ['/@s**n/*%20']\n" },
+	  "  - allow: a.x\n    methods: [GET]\n    paths: ['/a''b%20[1]']\n" },
+	{ { .method = "GET", .host = "a.x", .port = 443, .path = "/@s%2Fn/%20" },
+	  "  - allow: a.x\n    methods: [GET]\n    paths: ['/@s%2Fn/%20', '/@s/n/%20']\n" },
+	{ { .method = "GET", .host = "a.x", .port = 443, .path = "/%2F" },
+	  "  - allow: a.x\n    methods: [GET]\n    paths: ['/%2F', //]\n" },
 	{ { .method = "OPTIONS", .host = "a.x", .port = 443, .path = "*" },
 	  "  - allow: a.x\n    methods: [OPTIONS]\n" },
 	{ { .method = "GET", .host = "[fd00::1]", .port = 443, .path = "/" },
@@ -181,4 +183,18 @@ TEST(policy_write_for_many)
 	check_learns(seen, 1000,
 	             "  # 1000 requests\n  - allow: reg.x\n    methods: [GET]\n"
 	             "    paths: [/*, /*/-/*]\n");
+}
+
+/* What no rule can tell from more is not suggested. */
+TEST(policy_suggest_nothing_wider)
+{
+	static const char *const paths[] = { "/**", "/*", "/a%2Ab", "/%2a%2A" };
+	char *text = NULL;
+
+	for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
+		const struct policy_seen seen = { .method = "GET", .host = "a.x", .port = 443,
+		                                  .path = paths[i] };
+
+		CHECK(policy_write_rule_for(&seen, &text, NULL) < 0);
+	}
 }

@@ -92,6 +92,15 @@ expire_one(struct courier *c)
 	return false;
 }
 
+static bool
+push_one(struct courier *c)
+{
+	for (struct exchange *ex = c->exchanges; ex != NULL; ex = ex->next)
+		if (exchange_give_way(ex))
+			return true;
+	return false;
+}
+
 static void
 tick_due(void *arg)
 {
@@ -100,6 +109,8 @@ tick_due(void *arg)
 
 	c->now_s = loop_now_ms() / 1000;
 	while (expire_one(c))
+		;
+	while (push_one(c))
 		;
 	busy = pool_tick(c->pool);
 	if (c->n_exchanges > 0) {
@@ -191,7 +202,7 @@ courier_close(struct courier *c)
 		exchange_over(c->exchanges);
 	}
 	if (c->events.loop != NULL)
-		events_flush(&c->events, true);
+		events_finish(&c->events);
 	events_free(&c->events);
 	pool_free(c->pool);
 	while ((ex = c->over) != NULL) {

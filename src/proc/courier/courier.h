@@ -36,6 +36,7 @@ struct pool;
 #define COURIER_RAW_IDLE_S 3600
 #define COURIER_QUEUE_S 60              /* to a connection, while there are too many */
 #define COURIER_INSPECT_S 30
+#define COURIER_PRESSED_S 3             /* between two pieces of a request, while others wait */
 
 #define COURIER_INTERIM_MAX 64          /* heads before the last one (103 and the like) */
 #define COURIER_DRAIN_MAX (4 * 1024 * 1024) /* of a request that was answered early */
@@ -43,7 +44,7 @@ struct pool;
 #define COURIER_QUIET_S 2               /* without any, their memory is given back */
 #define COURIER_KEPT_FRAME (8 * 1024)   /* and the memory that each of them keeps */
 #define COURIER_PENDING_MAX (4 * 1024 * 1024) /* of an answer, that the gate does not take */
-#define COURIER_NOTE_MAX 384
+#define COURIER_NOTE_MAX EGRESS_REASON_MAX
 #define COURIER_HELD_MAX ((size_t)64 * 1024 * 1024)     /* of one body, whatever rules say */
 #define COURIER_HELD_ALL ((size_t)256 * 1024 * 1024)    /* of all */
 #define COURIER_TAIL_MS 5               /* how long the end of a stream is held back */
@@ -85,6 +86,7 @@ struct exchange {
 	enum exchange_kind kind;
 	enum exchange_step step;
 	uint64_t deadline_s;            /* on the courier's clock; 0: none */
+	uint64_t heard_s;               /* when the gate last sent something of it */
 	uint64_t began_ms, first_ms;    /* FIRST_MS: of the answer's head; 0: none yet */
 
 	/* What is asked for. */
@@ -235,6 +237,8 @@ void exchange_over(struct exchange *ex);
 void exchange_touch(struct exchange *ex, uint64_t seconds);
 /* Answer the gate's question about a connection; with EGRESS_TUNNEL its bytes follow. */
 void exchange_routed(struct exchange *ex, enum egress_routed routed, const char *reason);
+/* Its request does not come, and others wait: so it gives way.  True: it did. */
+bool exchange_give_way(struct exchange *ex);
 /* Its time is up. */
 void exchange_late(struct exchange *ex);
 /* The gate takes bytes again. */
@@ -292,6 +296,15 @@ void courier_failure_set(struct courier_failure *f, uint16_t status, const char 
 /* EX, as it is now; once only. */
 void exchange_record(struct exchange *ex);
 void courier_record_name(struct courier *c, const char *name, bool permitted);
+/* What the gate refused by itself (EGRESS_NOTE). */
+struct courier_note {
+	enum egress_note kind;
+	const char *host, *reason;      /* HOST is "" if it is not known */
+	uint16_t port, status;          /* 0 likewise */
+	enum egress_via via;
+	uint32_t times;
+};
+void courier_record_note(struct courier *c, const struct courier_note *note);
 
 /* ---- courier_pool.c ---- */
 
@@ -307,6 +320,8 @@ void pool_forget(struct exchange *ex);
  * anything left to watch. */
 bool pool_tick(struct pool *pool);
 void pool_round_over(struct pool *pool);
+/* Whether others wait for what EX has, or waits for itself. */
+bool pool_is_pressed(const struct exchange *ex);
 /* A connection of EX's own, for raw bytes. */
 void pool_connect(struct exchange *ex);
 #endif

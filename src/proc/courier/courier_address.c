@@ -85,6 +85,46 @@ has_prefix(const unsigned char *bytes, const unsigned char *prefix, unsigned bit
 	return rest == 0 || ((bytes[whole] ^ prefix[whole]) >> (8 - rest)) == 0;
 }
 
+/* ISATAP is a form of the lower half, under any prefix.  The bits of its first byte say
+ * whether the IPv4 address is unique, and do not matter. */
+static bool
+has_isatap(const unsigned char *bytes)
+{
+	static const unsigned char isatap[] = { 0, 0, 0x5e, 0xfe };
+
+	return (bytes[8] & 0xfc) == isatap[0] && memcmp(bytes + 9, isatap + 1, 3) == 0;
+}
+
+static void
+take_inner(struct address *inner, const unsigned char *high, const unsigned char *low)
+{
+	*inner = (struct address){ .family = AF_INET };
+	memcpy(inner->bytes, high, 2);
+	memcpy(inner->bytes + 2, low, 2);
+}
+
+size_t
+address_embedded(const struct address *a, struct address ret_inner[ADDRESS_EMBEDDED_MAX])
+{
+	/* RFC 8215: what NAT64 of one's own keeps here, as RFC 6052 lays it out or at the end. */
+	static const unsigned char own_nat64[] = { 0, 0x64, 0xff, 0x9b, 0, 1 };
+	const unsigned char *bytes = a->bytes;
+	size_t n = 0;
+
+	if (a->family != AF_INET6)
+		return 0;
+	for (size_t i = 0; i < ARRAY_LEN(embeddings) && n == 0; i++)
+		if (has_prefix(bytes, embeddings[i].bytes, embeddings[i].bits))
+			take_inner(&ret_inner[n++], bytes + embeddings[i].at, bytes + embeddings[i].at + 2);
+	if (memcmp(bytes, own_nat64, sizeof(own_nat64)) == 0) {
+		take_inner(&ret_inner[n++], bytes + 6, bytes + 9);
+		take_inner(&ret_inner[n++], bytes + 12, bytes + 14);
+	}
+	if (has_isatap(bytes))
+		take_inner(&ret_inner[n++], bytes + 12, bytes + 14);
+	return n;
+}
+
 static enum address_kind
 judge_by(const struct range *ranges, size_t n, const unsigned char *bytes,
          const char **ret_what)
@@ -108,7 +148,6 @@ judge4(const unsigned char *bytes, const char **ret_what)
 static enum address_kind
 judge6(const unsigned char *bytes, const char **ret_what)
 {
-	static const unsigned char isatap[] = { 0, 0, 0x5e, 0xfe };
 	enum address_kind kind, inner = ADDRESS_PUBLIC;
 	const char *what;
 
@@ -116,9 +155,7 @@ judge6(const unsigned char *bytes, const char **ret_what)
 		if (has_prefix(bytes, embeddings[i].bytes, embeddings[i].bits))
 			return judge4(bytes + embeddings[i].at, ret_what);
 	kind = judge_by(ranges6, ARRAY_LEN(ranges6), bytes, ret_what);
-	/* ISATAP is a form of the lower half, under any prefix.  The bits of its first byte
-	 * say whether the IPv4 address is unique, and do not matter. */
-	if ((bytes[8] & 0xfc) == isatap[0] && memcmp(bytes + 9, isatap + 1, 3) == 0)
+	if (has_isatap(bytes))
 		inner = judge4(bytes + 12, &what);
 	if (inner > kind) {
 		*ret_what = what;

@@ -32,6 +32,9 @@ socklen_t address_to_socket(const struct address *a, uint16_t port,
 /* IPv4 addresses inside IPv6 ones (mapped, NAT64, 6to4, ISATAP) are looked at for what
  * they are.  *RET_WHAT, if asked for, names the range: "link-local". */
 enum address_kind address_judge(const struct address *a, const char **ret_what);
+#define ADDRESS_EMBEDDED_MAX 3
+/* The IPv4 addresses that A may lead to by way of a translator: how many there are. */
+size_t address_embedded(const struct address *a, struct address ret_inner[ADDRESS_EMBEDDED_MAX]);
 /* Whether a connection to A may be made.  MAY_USE_PRIVATE: a rule says so; NAMED: the
  * agent asked for the address itself, so that the rule names it. */
 bool address_is_allowed(const struct address *a, bool may_use_private, bool named,

@@ -133,7 +133,23 @@ void
 event_begin(struct events *e, const char *type)
 {
 	buf_reset(&e->line);
+	e->kind_len = 0;
+	e->times = 1;
 	event_str(e, "type", type);
+}
+
+void
+event_kind_ends(struct events *e)
+{
+	e->kind_len = e->line.len;
+}
+
+void
+event_times(struct events *e, uint64_t times)
+{
+	e->times = times;
+	if (times > 1)
+		event_u64(e, "count", times);
 }
 
 static void
@@ -144,16 +160,11 @@ put_length(struct buf *b, const char *text, size_t len)
 	buf_put(b, "", 1);
 }
 
-void
-event_done(struct events *e, bool refused, const char *what)
+static void
+put_event(struct events *e, bool refused, const char *what)
 {
 	size_t len = what == NULL ? 0 : strnlen(what, COURIER_WHAT_MAX);
 
-	/* Texts are cut so that this cannot be. */
-	if (buf_failed(&e->line)) {
-		buf_reset(&e->line);
-		return;
-	}
 	if (e->n >= COURIER_EVENTS_MAX || IPC_MESSAGE_MAX - e->batch.len < BATCH_ROOM)
 		events_flush(e, true);
 	if (e->n == 0) {
@@ -166,6 +177,60 @@ event_done(struct events *e, bool refused, const char *what)
 	put_length(&e->batch, (char *)e->line.data, e->line.len);
 	e->n++;
 	e->urgent |= refused;
+}
+
+void
+event_done(struct events *e, bool refused, const char *what)
+{
+	size_t len = e->kind_len > 0 ? e->kind_len : e->line.len;
+
+	/* Texts are cut so that this cannot be. */
+	if (buf_failed(&e->line)) {
+		buf_reset(&e->line);
+		return;
+	}
+	if (refused && e->repeats_timer.at_ms == 0)
+		loop_set_timer(e->loop, &e->repeats_timer, REPEATS_EVERY_MS);
+	if (!refused || repeats_take(&e->repeats, e->line.data, len, e->times))
+		put_event(e, refused, what);
+}
+
+/* What was only counted becomes an event of each kind, and one of all other kinds. */
+static void
+tell_repeats(struct events *e)
+{
+	for (size_t i = 0; i < e->repeats.n; i++) {
+		const struct repeat *kind = &e->repeats.kinds[i];
+		uint64_t times = repeats_untold(kind);
+
+		if (times == 0)
+			continue;
+		buf_reset(&e->line);
+		buf_put(&e->line, kind->text, kind->len);
+		event_u64(e, "count", times);
+		put_event(e, true, "");
+	}
+	if (e->repeats.untold > 0) {
+		event_begin(e, "many");
+		event_str(e, "verdict", "deny");
+		event_str(e, "why", "many");
+		event_u64(e, "count", e->repeats.untold);
+		event_str(e, "note", "so many more were refused that they are not told one by one");
+		put_event(e, true, "");
+	}
+	repeats_reset(&e->repeats);
+}
+
+static void
+repeats_due(void *arg)
+{
+	struct events *e = arg;
+
+	tell_repeats(e);
+	/* Once more, so that what was a flood is known to be over. */
+	if (e->repeats.flooded)
+		loop_set_timer(e->loop, &e->repeats_timer, REPEATS_EVERY_MS);
+	events_flush(e, false);
 }
 
 /* 0, or -EAGAIN if the supervisor has to read first. */
@@ -213,6 +278,13 @@ events_flush(struct events *e, bool all)
 	}
 }
 
+void
+events_finish(struct events *e)
+{
+	tell_repeats(e);
+	events_flush(e, true);
+}
+
 static void
 timer_due(void *arg)
 {
@@ -226,13 +298,17 @@ events_init(struct events *e, struct loop *loop, int fd)
 	buf_init(&e->line, EVENT_MAX);
 	buf_init(&e->batch, IPC_MESSAGE_MAX);
 	e->timer = (struct loop_timer){ .due = timer_due, .arg = e };
+	e->repeats_timer = (struct loop_timer){ .due = repeats_due, .arg = e };
 }
 
 void
 events_free(struct events *e)
 {
-	if (e->loop != NULL)
+	if (e->loop != NULL) {
 		loop_cancel_timer(e->loop, &e->timer);
+		loop_cancel_timer(e->loop, &e->repeats_timer);
+	}
+	repeats_free(&e->repeats);
 	buf_free(&e->line);
 	buf_free(&e->batch);
 }

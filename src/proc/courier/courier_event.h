@@ -7,6 +7,7 @@
 
 #include "base/buf.h"
 #include "loop/loop.h"
+#include "proc/courier/courier_repeat.h"
 
 struct err;
 
@@ -20,11 +21,15 @@ struct events {
 	struct loop *loop;
 	int fd;                         /* borrowed: the supervisor's channel */
 	struct buf line;                /* the event being written */
+	size_t kind_len;                /* of it, what makes it one of a kind; 0: all */
+	uint64_t times;                 /* that it stands for */
 	struct buf batch;               /* a message, but for the number of events in it */
 	uint32_t n;
 	bool urgent;
 	uint64_t sent_ms;
 	struct loop_timer timer;
+	struct repeats repeats;
+	struct loop_timer repeats_timer;
 };
 
 void events_init(struct events *e, struct loop *loop, int fd);
@@ -38,11 +43,18 @@ void event_u64(struct events *e, const char *key, uint64_t value);
 void event_true(struct events *e, const char *key);
 /* An array of strings. */
 void event_list(struct events *e, const char *key, const char *const *texts, size_t n);
+/* What comes after this differs from one to the next of a kind. */
+void event_kind_ends(struct events *e);
+/* It stands for TIMES of them. */
+void event_times(struct events *e, uint64_t times);
+/* Of refusals that come in floods, most are only counted (courier_repeat.h). */
 void event_done(struct events *e, bool refused, const char *what);
 
 /* Send what should not wait any longer; ALL: everything, waiting for the supervisor if
  * it must be. */
 void events_flush(struct events *e, bool all);
+/* Also what was only counted until now. */
+void events_finish(struct events *e);
 
 /* TEXT as the inside of a JSON string: at most MAX bytes of it are looked at; what is
  * not UTF-8 becomes U+FFFD, controls are escaped. */

@@ -94,6 +94,27 @@ exchange_is_full(const struct exchange *ex)
 	return buf_left(&ex->pending) > 0 || ex->stream->may_send == 0;
 }
 
+bool
+exchange_give_way(struct exchange *ex)
+{
+	struct courier_failure failure;
+	/* What the server does not take is not the agent's fault, nor is a body that is to wait for
+	 * a word from it. */
+	bool agents_turn = ex->step == STEP_WAIT ? buf_left(&ex->body) < MUX_WINDOW / 2 :
+	                                           buf_left(&ex->body) == 0;
+
+	if (ex->kind != EXCHANGE_HTTP || (ex->step != STEP_WAIT && ex->step != STEP_SENT) ||
+	    ex->came_all || ex->is_upgrade || ex->answered || (ex->expects && ex->came == 0) ||
+	    !agents_turn || ex->courier->now_s - ex->heard_s < COURIER_PRESSED_S ||
+	    !pool_is_pressed(ex))
+		return false;
+	courier_failure_set(&failure, 504, "unreachable", "request not complete",
+	                    "the rest of the body did not come within %d s, and others waited",
+	                    COURIER_PRESSED_S);
+	exchange_fail(ex, &failure);
+	return true;
+}
+
 void
 exchange_late(struct exchange *ex)
 {

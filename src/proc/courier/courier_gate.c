@@ -139,6 +139,7 @@ take_request(struct courier *c, uint32_t id, struct buf *body)
 		return -EBADMSG;
 	ex->via = via;
 	ex->version = version;
+	ex->heard_s = c->now_s;
 	ex->head_at = ex->frame.pos;
 	if (take_head(ex, flags) < 0)
 		return -EBADMSG;
@@ -147,9 +148,51 @@ take_request(struct courier *c, uint32_t id, struct buf *body)
 }
 
 static int
+take_note(struct courier *c, struct buf *body)
+{
+	char host[HTTP_HOST_MAX + 1] = "";
+	struct courier_note note = { .host = host };
+	const char *name, *address;
+	uint32_t kind, via, port, status;
+
+	if (buf_get_u32(body, &kind) < 0 || buf_get_u32(body, &note.times) < 0 ||
+	    buf_get_u32(body, &via) < 0 || buf_get_str(body, &name) < 0 ||
+	    buf_get_str(body, &address) < 0 || buf_get_u32(body, &port) < 0 ||
+	    buf_get_u32(body, &status) < 0 || buf_get_str(body, &note.reason) < 0 ||
+	    buf_left(body) != 0 || kind > EGRESS_NOTE_TCP || via > EGRESS_SOCKS || port > 65535 ||
+	    status > 599 || note.times == 0 || strlen(note.reason) >= COURIER_NOTE_MAX)
+		return -EBADMSG;
+	if ((name[0] != '\0' || address[0] != '\0') && take_host(name, address, host) < 0)
+		return -EBADMSG;
+	note.kind = kind;
+	note.via = via;
+	note.port = (uint16_t)port;
+	note.status = (uint16_t)status;
+	courier_record_note(c, &note);
+	return 0;
+}
+
+/* Rules have judged the head; servers may add the trailers to it. */
+static bool
+trailers_are_governed(const struct exchange *ex, const struct http_field *fields, size_t n,
+                      char reason[COURIER_NOTE_MAX])
+{
+	for (size_t i = 0; i < n; i++) {
+		if (!policy_mentions_header(ex->policy->policy, fields[i].name))
+			continue;
+		snprintf(reason, COURIER_NOTE_MAX, "a rule speaks of the field '%.*s', so it cannot be a "
+		         "trailer", fields[i].name.len < 64 ? (int)fields[i].name.len : 64,
+		         fields[i].name.at);
+		return true;
+	}
+	return false;
+}
+
+static int
 take_end(struct exchange *ex, struct buf *body)
 {
 	struct http_field fields[HTTP_FIELDS_MAX];
+	char reason[COURIER_NOTE_MAX];
 	size_t n, start = body->pos;
 
 	if (ex->came_all || http_fields_decode(body, fields, &n, NULL) < 0 || buf_left(body) != 0)
@@ -162,7 +205,10 @@ take_end(struct exchange *ex, struct buf *body)
 	if ((ex->kind != EXCHANGE_HTTP || !ex->has_body) && ex->step != STEP_RAW &&
 	    ex->step != STEP_DRAIN)
 		return -EBADMSG;
-	if (n > 0)
+	if (n > 0 && ex->kind == EXCHANGE_HTTP && ex->step != STEP_DRAIN &&
+	    trailers_are_governed(ex, fields, n, reason))
+		exchange_refuse(ex, "malformed", reason);
+	else if (n > 0)
 		buf_put(&ex->trailers, body->data + start, body->len - start);
 	exchange_body_end(ex);
 	return 0;
@@ -193,6 +239,8 @@ gate_frame(void *arg, uint32_t id, struct mux_stream *stream, uint32_t type, str
 		return stream != NULL || id == 0 ? -EBADMSG : take_route(c, id, body);
 	case EGRESS_REQUEST:
 		return stream != NULL || id == 0 ? -EBADMSG : take_request(c, id, body);
+	case EGRESS_NOTE:
+		return id != 0 ? -EBADMSG : take_note(c, body);
 	case EGRESS_END:
 		return stream == NULL ? 0 : take_end(stream->arg, body);
 	case EGRESS_RESET:
@@ -217,6 +265,7 @@ gate_data(void *arg, struct mux_stream *stream, const unsigned char *data, size_
 		return -EBADMSG;
 	}
 	ex->came += len;
+	ex->heard_s = ex->courier->now_s;
 	exchange_body(ex, data, len);
 	return 0;
 }

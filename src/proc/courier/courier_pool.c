@@ -338,6 +338,15 @@ pool_send(struct exchange *ex)
 	open_more(o);
 }
 
+bool
+pool_is_pressed(const struct exchange *ex)
+{
+	const struct origin *o = ex->step == STEP_WAIT ? ex->origin :
+	                         ex->upstream != NULL ? ex->upstream->origin : NULL;
+
+	return o != NULL && o->n_waiting > 0 && o->n_upstreams > o->n_connecting;
+}
+
 /* Whoever waits gets what there is; whoever then waits gets new ones. */
 void
 pool_serve(struct origin *o)

@@ -81,6 +81,8 @@ put_outcome(struct events *e, const struct exchange *ex)
 
 	if (ex->status != 0)
 		event_u64(e, "status", ex->status);
+	event_str(e, "note", ex->note);
+	event_kind_ends(e);
 	if (!ex->refused) {
 		event_u64(e, "sent", ex->sent);
 		event_u64(e, "received", ex->received);
@@ -88,7 +90,6 @@ put_outcome(struct events *e, const struct exchange *ex)
 	event_u64(e, "ms", now - ex->began_ms);
 	if (ex->first_ms != 0 && !ex->refused)
 		event_u64(e, "upstream_ms", ex->first_ms - ex->began_ms);
-	event_str(e, "note", ex->note);
 }
 
 void
@@ -159,5 +160,27 @@ courier_record_name(struct courier *c, const char *name, bool permitted)
 	}
 	event_str(e, "host", name);
 	event_done(e, !permitted, name);
+	courier_at_round_end(c);
+}
+
+void
+courier_record_note(struct courier *c, const struct courier_note *note)
+{
+	static const char *const kinds[] = { "http", "dns", "tcp" };
+	struct events *e = &c->events;
+
+	event_begin(e, kinds[note->kind]);
+	event_str(e, "verdict", "deny");
+	event_str(e, "why", "malformed");
+	event_str(e, "host", note->host);
+	if (note->port != 0)
+		event_u64(e, "port", note->port);
+	event_str(e, "via", vias[note->via]);
+	if (note->status != 0)
+		event_u64(e, "status", note->status);
+	event_kind_ends(e);
+	event_str(e, "note", note->reason);
+	event_times(e, note->times);
+	event_done(e, true, note->host);
 	courier_at_round_end(c);
 }

@@ -34,6 +34,8 @@ static const struct {
 	  "Send less, or have the operator raise the rule's limit." },
 	{ "protocol", "this is not the protocol that a rule allows there",
 	  "The operator can allow raw bytes with `protocol: tcp`." },
+	{ "malformed", "two programs might read it in two ways",
+	  "Send it in its plain form." },
 	{ "doh", "names are resolved by the machine, not over HTTPS",
 	  "Use the system's resolver; it answers for every name that a rule mentions." },
 	{ "certificate", NULL,

@@ -384,6 +384,24 @@ begin_dial(struct upstream *up, const struct address *addresses, size_t n)
 
 /* ---- which addresses ---- */
 
+/* The rule before RULE that denies an address, itself (unless the agent NAMED it, and rules
+ * were asked about it) or for what it leads to; -1: none. */
+static int
+upstream_denied_by(const struct policy *policy, int rule, const struct address *address,
+                   uint16_t port, bool named)
+{
+	struct address inner[ADDRESS_EMBEDDED_MAX];
+	size_t n = address_embedded(address, inner);
+	char shown[ADDRESS_TEXT_MAX];
+	int denied = -1;
+
+	if (!named)
+		denied = policy_denies_address(policy, rule, address_format(address, shown), port);
+	for (size_t i = 0; i < n && denied < 0; i++)
+		denied = policy_denies_address(policy, rule, address_format(&inner[i], shown), port);
+	return denied;
+}
+
 /* Those of ADDRESSES that may be used, to the front; how many.  *RET_WHY, if asked for and
  * there are none, is a sentence in TEXT. */
 static size_t
@@ -411,7 +429,7 @@ vet(const struct upstream *up, struct address *addresses, size_t n, char *text, 
 				         : "; " COURIER_NO_RULE_HELPS);
 			continue;
 		}
-		rule = named ? -1 : policy_denies_address(up->policy->policy, up->rule, shown, up->port);
+		rule = upstream_denied_by(up->policy->policy, up->rule, &addresses[i], up->port, named);
 		if (rule >= 0) {
 			snprintf(text, size, "the name leads to %s, which %s denies", shown,
 			         policy_rule_place(up->policy->policy, rule));
@@ -524,16 +542,14 @@ upstream_start(struct upstream *up)
 bool
 upstream_suits(struct upstream *up, const struct exchange *ex)
 {
-	char shown[ADDRESS_TEXT_MAX];
 	struct address literal;
-
 	int rule = exchange_rule(ex);
 
 	if (ex->policy == up->policy && rule == up->rule)
 		return true;
-	if (up->proxy == NULL && !address_parse(up->host, &literal) &&
-	    policy_denies_address(ex->policy->policy, rule, address_format(&up->address, shown),
-	                          up->port) >= 0)
+	if (up->proxy == NULL &&
+	    upstream_denied_by(ex->policy->policy, rule, &up->address, up->port,
+	                       address_parse(up->host, &literal)) >= 0)
 		return false;
 	/* The next one with this rule need not ask again. */
 	courier_policy_release(up->policy);

@@ -37,6 +37,7 @@ struct gate_h2_head;
 #define GATE_HANDSHAKE_MS 15000
 #define GATE_STALL_MS 60000             /* the agent reads nothing of what it is sent */
 #define GATE_UNBLOCK_MS 10              /* between looks whether the courier reads again */
+#define GATE_PRESSED_MS 3000            /* of silence in the middle of a request, when all are busy */
 #define GATE_TRIM_MS 2000               /* of quiet, then memory is given back */
 #define GATE_LINGER_MS 3000             /* of silence from the agent after our last words */
 #define GATE_LINGER_ALL_MS 30000        /* however much it still sends */
@@ -66,6 +67,8 @@ struct gate_protocol {
 	void (*flush)(struct gate_conn *gc);
 	void (*late)(struct gate_conn *gc);             /* NULL: dropped */
 	void (*ended)(struct gate_conn *gc);            /* free gc->state; may be NULL */
+	/* Whether all that is missing is the agent's; NULL: no. */
+	bool (*waits)(const struct gate_conn *gc);
 };
 
 /* A proxy's handshake that is not answered yet. */
@@ -80,6 +83,7 @@ struct gate_conn {
 	struct loop_timer late, stall;
 	size_t stall_left;
 	uint64_t linger_until;
+	uint64_t heard_ms;                      /* when the agent last sent something */
 
 	/* Where it goes: exactly one of NAME and ADDRESS is not "", except on the proxy's
 	 * port before the client has said. */
@@ -120,7 +124,7 @@ struct gate {
 	struct gate_list busy, idle;            /* oldest first */
 	struct gate_conn *touched, *dead;
 	struct loop_round round;
-	struct loop_timer trim, unblock;
+	struct loop_timer trim, unblock, pressed;
 	struct gate_conn *spare;
 	struct gate_h1 *spare_h1;
 	struct gate_h2_head *spare_heads;
@@ -128,6 +132,7 @@ struct gate {
 
 	size_t held;                            /* see GATE_HELD_MAX */
 	size_t n_questions;                     /* of DNS, waiting for the courier */
+	uint32_t unnoted;                       /* refusals that the courier was not told of yet */
 	struct buf frame, text;                 /* what is being written */
 	struct http_head head;                  /* what is being read */
 	char literal[INET6_ADDRSTRLEN + 2];     /* an address as a host */
@@ -199,6 +204,10 @@ void gate_request_send(struct gate_conn *gc, struct gate_stream *s, uint32_t ver
 void gate_request_refusal(struct gate *g, const char *reason);
 /* The same as a whole HTTP/1.1 answer that ends the connection, in g->text. */
 void gate_request_refusal_h1(struct gate *g, uint16_t status, const char *reason);
+/* Have it recorded that the gate itself refuses something, on GC's connection (NULL: on
+ * none). */
+void gate_note(struct gate *g, const struct gate_conn *gc, enum egress_note kind,
+               uint16_t status, const char *reason);
 
 /* ---- what speaks ---- */
 

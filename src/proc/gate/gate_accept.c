@@ -114,21 +114,41 @@ accept_start(struct gate *g, int fd)
 		gate_route_start(gc);
 	else if (gc->port == CELL_NET_PROXY_PORT || gc->port == CELL_NET_SOCKS_PORT)
 		gate_proxy_start(gc);
-	else
+	else {
+		gate_note(g, gc, EGRESS_NOTE_TCP, 0, "nothing listens on this port of the gate");
 		gate_conn_drop(gc, true);
+	}
 }
 
 /* ---- listening ---- */
 
+/* The oldest that stopped in the middle of what it was sending. */
+static struct gate_conn *
+accept_find_silent(const struct gate *g)
+{
+	uint64_t now = loop_now_ms();
+
+	for (struct gate_conn *gc = g->busy.first; gc != NULL; gc = gc->next)
+		if (gc->protocol != NULL && gc->protocol->waits != NULL && gc->protocol->waits(gc) &&
+		    now - gc->heard_ms >= GATE_PRESSED_MS)
+			return gc;
+	return NULL;
+}
+
 static bool
 accept_make_room(struct gate *g)
 {
+	struct gate_conn *silent;
+
 	if (g->n_conns < g->conns_max)
 		return true;
-	if (g->idle.first != NULL) {
-		gate_conn_drop(g->idle.first, false);
+	silent = g->idle.first != NULL ? g->idle.first : accept_find_silent(g);
+	if (silent != NULL) {
+		gate_conn_drop(silent, silent != g->idle.first);
 		return true;
 	}
+	if (g->pressed.at_ms == 0)
+		loop_set_timer(g->loop, &g->pressed, GATE_PRESSED_MS);
 	for (size_t i = 0; i < ARRAY_LEN(g->listeners); i++)
 		loop_unwatch(g->loop, &g->listeners[i]);
 	return false;

@@ -146,6 +146,7 @@ conn_on_readable(void *arg)
 {
 	struct gate_conn *gc = arg;
 
+	gc->heard_ms = loop_now_ms();
 	if (!gc->is_dead)
 		gc->protocol->readable(gc);
 }
@@ -194,6 +195,7 @@ gate_conn_new(struct gate *g, int fd)
 		return NULL;
 	}
 	gc->gate = g;
+	gc->heard_ms = loop_now_ms();
 	gc->late = (struct loop_timer){ .due = conn_late, .arg = gc };
 	gc->stall = (struct loop_timer){ .due = conn_stalled, .arg = gc };
 	g->n_conns++;
@@ -331,10 +333,18 @@ conn_trim(void *arg)
 	malloc_trim(0);
 }
 
+/* Somebody may have been silent for long enough by now. */
+static void
+conn_pressed(void *arg)
+{
+	gate_listen_again(arg);
+}
+
 void
 gate_conn_init(struct gate *g)
 {
 	g->round = (struct loop_round){ .run = conn_round_end, .arg = g };
+	g->pressed = (struct loop_timer){ .due = conn_pressed, .arg = g };
 	g->unblock = (struct loop_timer){ .due = conn_unblock, .arg = g };
 	g->trim = (struct loop_timer){ .due = conn_trim, .arg = g };
 }

@@ -129,17 +129,6 @@ dns_is_localhost(const char *name)
 	       (len > 10 && strcmp(name + len - 10, ".localhost") == 0);
 }
 
-/* A name that the courier can be asked about. */
-static bool
-dns_is_host(const char *name)
-{
-	char host[HTTP_HOST_MAX + 1], address[16];
-	uint16_t port;
-
-	return http_authority_parse((struct http_text){ name, strlen(name) }, host, &port, NULL) == 0 &&
-	       strcmp(host, name) == 0 && host[0] != '[' && inet_pton(AF_INET, host, address) != 1;
-}
-
 /* Whether it was answered. */
 static bool
 dns_answer_locally(struct gate *g, const struct dns_client *client, const unsigned char *query,
@@ -155,8 +144,6 @@ dns_answer_locally(struct gate *g, const struct dns_client *client, const unsign
 		dns_answer(client, query, question, DNS_OK, loopback);
 	else if (strcmp(question->name, CELL_NET_GATE_NAME) == 0)
 		dns_answer_number(client, query, question, 1);
-	else if (!dns_is_host(question->name))
-		dns_answer(client, query, question, DNS_NXDOMAIN, NULL);
 	else
 		return false;
 	return true;
@@ -237,6 +224,11 @@ dns_take(struct gate *g, const struct dns_client *client, const unsigned char *q
 	struct dns_pending *p = NULL;
 	int r = dns_parse_query(query, len, &question);
 
+	if (r < 0)
+		gate_note(g, client->gc, EGRESS_NOTE_DNS, 0, r == -EBADMSG ?
+		          "this is no question to a name server" :
+		          question.deserves == DNS_NOTIMP ? "a name server is asked to do more than resolve" :
+		          "a question to the name server cannot be read");
 	if (r == -ENOTSUP)
 		dns_answer(client, query, &question, question.deserves, NULL);
 	if (r < 0 || dns_answer_locally(g, client, query, &question))

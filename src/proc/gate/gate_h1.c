@@ -157,6 +157,9 @@ gate_h1_refuse(struct gate_h1 *h, uint16_t status, const char *reason)
 {
 	struct gate_conn *gc = h->gc;
 
+	/* What came to nothing on the other side was recorded there. */
+	if (status != 502 && status != 504)
+		gate_note(gc->gate, gc, EGRESS_NOTE_HTTP, status, reason);
 	if (h->answer == ANSWER_BODY || h->answer == ANSWER_DONE) {
 		gate_conn_drop(gc, true);
 		return;
@@ -412,7 +415,18 @@ h1_late(struct gate_conn *gc)
 		gate_conn_drop(gc, h != NULL);
 }
 
+static bool
+h1_waits(const struct gate_conn *gc)
+{
+	const struct gate_h1 *h = gc->state;
+
+	return h == NULL || (h->request != REQUEST_DONE && h->stuck == NULL && h->answer != ANSWER_BODY &&
+	                     !gc->waits_for_mux &&
+	                     (h->stream.mux == NULL || h->stream.mux->may_send > 0));
+}
+
 static const struct gate_protocol h1 = {
+	.waits = h1_waits,
 	.readable = h1_readable, .writable = h1_writable, .late = h1_late, .ended = h1_ended,
 };
 

@@ -43,6 +43,7 @@ h2_on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *hd, void *ar
 
 	if (!h2_is_flooded(h2, hd))
 		return 0;
+	gate_note(h2->gc->gate, h2->gc, EGRESS_NOTE_HTTP, 0, "a flood of HTTP/2 frames");
 	nghttp2_session_terminate_session(session, NGHTTP2_ENHANCE_YOUR_CALM);
 	h2->is_over = true;
 	return NGHTTP2_ERR_CALLBACK_FAILURE;
@@ -93,9 +94,11 @@ h2_take_trailers(struct gate_h2 *h2, struct gate_h2_stream *st)
 	struct http_field *fields = h2->gc->gate->head.fields;
 	int n = gate_h2_head_trailers(h2->head, fields);
 
-	if (n < 0)
+	if (n < 0) {
+		gate_note(h2->gc->gate, h2->gc, EGRESS_NOTE_HTTP, 0, "the trailers cannot be sent on");
 		return nghttp2_submit_rst_stream(h2->session, NGHTTP2_FLAG_NONE, st->id,
 		                                 NGHTTP2_PROTOCOL_ERROR);
+	}
 	return gate_h2_request_end(st, fields, (size_t)n);
 }
 
@@ -117,6 +120,21 @@ h2_on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *arg)
 		r = gate_h2_request_end(st, NULL, 0);
 	}
 	return r < 0 ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
+}
+
+/* What the library refuses by itself. */
+static int
+h2_on_invalid(nghttp2_session *session, const nghttp2_frame *frame, int error, void *arg)
+{
+	struct gate_h2 *h2 = arg;
+	char reason[128];
+
+	(void)session;
+	(void)frame;
+	snprintf(reason, sizeof(reason), "an HTTP/2 frame is not in order: %s",
+	         nghttp2_strerror(error));
+	gate_note(h2->gc->gate, h2->gc, EGRESS_NOTE_HTTP, 0, reason);
+	return 0;
 }
 
 static int
@@ -224,6 +242,8 @@ h2_readable(struct gate_conn *gc)
 		}
 		taken = nghttp2_session_mem_recv(h2->session, gc->gate->in, (size_t)n);
 		if (taken != n) {
+			if (!h2->is_over)
+				gate_note(gc->gate, gc, EGRESS_NOTE_HTTP, 0, "this is not HTTP/2");
 			/* Say why, if the library has something to say. */
 			h2->is_over = true;
 			conn_pause_reading(&gc->conn);
@@ -285,6 +305,7 @@ h2_callbacks(void)
 	nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, h2_on_begin_headers);
 	nghttp2_session_callbacks_set_on_header_callback(callbacks, h2_on_header);
 	nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, h2_on_frame);
+	nghttp2_session_callbacks_set_on_invalid_frame_recv_callback(callbacks, h2_on_invalid);
 	nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, h2_on_data);
 	nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, h2_on_stream_close);
 	nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, h2_on_sent);

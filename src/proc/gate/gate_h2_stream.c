@@ -228,6 +228,7 @@ stream_refuse(struct gate_h2_stream *st, uint16_t status, const char *reason)
 	gate_request_refusal(g, reason);
 	g->head.length = g->text.len;
 	st->is_local = st->is_stopped = st->answer_ended = true;
+	gate_note(g, st->h2->gc, EGRESS_NOTE_HTTP, status, reason);
 	if (!queue_put(g, &st->out, g->text.data, g->text.len))
 		return -ENOMEM;
 	return stream_submit(st, &g->head, true) == 0 ? 0 : -ENOMEM;

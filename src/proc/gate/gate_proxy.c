@@ -72,9 +72,13 @@ static void
 socks_bad(struct gate_conn *gc, enum gate_owes kind, int error)
 {
 	static const unsigned char no_method[] = { 5, 0xff };
+	const char *reason = error == -EPERM ? "no way to log in to SOCKS is known here" :
+	                     error == -ENOTSUP ? "SOCKS is for connections only" :
+	                     "this is not SOCKS";
 	unsigned char code = error == -ENOTSUP ? SOCKS_NO_COMMAND :
 	                     error == -EAFNOSUPPORT ? SOCKS_NO_KIND : SOCKS_FAILED;
 
+	gate_note(gc->gate, gc, EGRESS_NOTE_TCP, 0, reason);
 	if (error == -EPERM)
 		gate_conn_write(gc, no_method, sizeof(no_method));
 	else if (error != -EBADMSG)

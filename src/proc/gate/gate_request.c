@@ -79,6 +79,31 @@ gate_request_send(struct gate_conn *gc, struct gate_stream *s, uint32_t version,
 }
 
 void
+gate_note(struct gate *g, const struct gate_conn *gc, enum egress_note kind, uint16_t status,
+          const char *reason)
+{
+	char shown[EGRESS_REASON_MAX];
+
+	/* The next one stands for this one too. */
+	if (mux_is_full(g->mux)) {
+		g->unnoted += g->unnoted < UINT32_MAX - 1;
+		return;
+	}
+	snprintf(shown, sizeof(shown), "%s", reason);
+	buf_reset(&g->frame);
+	buf_put_u32(&g->frame, kind);
+	buf_put_u32(&g->frame, 1 + g->unnoted);
+	buf_put_u32(&g->frame, gc == NULL ? EGRESS_TRANSPARENT : gc->via);
+	buf_put_str(&g->frame, gc == NULL ? "" : gc->name);
+	buf_put_str(&g->frame, gc == NULL ? "" : gc->address);
+	buf_put_u32(&g->frame, gc == NULL ? 0 : gc->port);
+	buf_put_u32(&g->frame, status);
+	buf_put_str(&g->frame, shown);
+	g->unnoted = 0;
+	mux_send(g->mux, 0, EGRESS_NOTE, &g->frame);
+}
+
+void
 gate_request_refusal(struct gate *g, const char *reason)
 {
 	static const char begin[] = "{\"error\":\"refused by cloister\",\"reason\":\"";

@@ -45,10 +45,19 @@ waiting_readable(struct gate_conn *gc)
 
 static const struct gate_protocol waiting = { .readable = waiting_readable };
 
+/* For the rest of a handshake, or of the first bytes. */
+static bool
+looking_waits(const struct gate_conn *gc)
+{
+	return gc->low_water != 0;
+}
+
 static void
 looking_late(struct gate_conn *gc);
 
-static const struct gate_protocol looking = { .readable = route_look, .late = looking_late };
+static const struct gate_protocol looking = {
+	.readable = route_look, .late = looking_late, .waits = looking_waits,
+};
 
 static void
 route_secure(struct gate_conn *gc)

@@ -38,6 +38,7 @@ struct egress {
 	int key;                        /* of the cell's certificate authority: a memory file */
 	int policy, names;              /* memory files; NAMES is the gate's own */
 	pid_t mint, starter;            /* 0 if there is none */
+	struct cgroup *cgroup;          /* the helpers' own */
 	struct loop_source starter_channel, listeners[BOUNDARY_LISTENERS];
 	struct loop_source gate, courier;       /* while they run */
 	struct loop_timer again, patience;
@@ -49,7 +50,8 @@ struct egress {
 struct events {
 	int fd;                         /* the timeline, or -1 */
 	uint64_t n, size;
-	bool failed;
+	bool has_policy, begun;         /* kept beside it; it was made */
+	bool failed;                    /* and that was said */
 	struct cell_refusals refusals;
 };
 
@@ -144,7 +146,8 @@ void supervisor_egress_stop(struct supervisor *sv);
 /* The cell is going: let them say what they have to, and go. */
 void supervisor_egress_finish(struct supervisor *sv);
 bool supervisor_egress_is_over(const struct supervisor *sv);
-void supervisor_egress_close(struct supervisor *sv);
+/* -EBUSY when something is left in their cgroup. */
+int supervisor_egress_close(struct supervisor *sv);
 
 /* supervisor_events.c: one message of the courier's; -EAGAIN if there is none. */
 int supervisor_hear_courier(struct supervisor *sv);

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/io.h"
 #include "base/own.h"
 #include "cell/cell_trust.h"
 #include "ipc/courier_channel.h"
@@ -27,6 +28,10 @@
 #define QUICK_MS 2000                   /* who ends sooner is broken, not unlucky */
 #define QUICK_ENDS 3                    /* so often it is started again at once */
 #define PAUSE_MAX_MS 10000
+/* What the helpers may use beside the cell, which works them.  The bodies that they hold are
+ * bounded by less. */
+#define HELPERS_MEMORY ((uint64_t)1536 * 1024 * 1024)
+#define HELPERS_PIDS 16
 
 /* ---- before the cell --------------------------------------------------------------- */
 
@@ -312,6 +317,23 @@ patience_over(void *arg)
 	kill(e->starter, SIGKILL);
 }
 
+/* Beside the cell's group, so that the agent can neither use more of the machine through
+ * its helpers than it was given, nor starve them. */
+static int
+make_group(struct supervisor *sv, struct err *err)
+{
+	struct cgroup_limits limits = { .memory = HELPERS_MEMORY, .pids = HELPERS_PIDS,
+	                                .cpus_milli = sv->spec.limits.cpus_milli };
+	OWN(freep) char *id = str_format("%s" CGROUP_HELPERS, sv->spec.id);
+	char why[512];
+	unsigned missing;
+
+	if (id == NULL)
+		return err_errno(err, "cannot make a cgroup");
+	/* What cannot be had was said when the cell's own was made. */
+	return cgroup_create(id, &limits, &sv->egress.cgroup, &missing, why, sizeof(why), err);
+}
+
 int
 supervisor_egress_start(struct supervisor *sv, struct err *err)
 {
@@ -325,7 +347,9 @@ supervisor_egress_start(struct supervisor *sv, struct err *err)
 	closep(&e->trust.ready);
 	closep(&e->trust.keystore);
 	e->trust.ready = e->trust.keystore = -1;
-	r = supervisor_fork_starter(sv, &channel, &e->starter, err);
+	r = make_group(sv, err);
+	if (r == 0)
+		r = supervisor_fork_starter(sv, &channel, &e->starter, err);
 	if (r < 0)
 		return r;
 	(void)fcntl(channel, F_SETFL, O_NONBLOCK);
@@ -374,10 +398,11 @@ supervisor_egress_is_over(const struct supervisor *sv)
 	return !sv->spec.has_policy || sv->egress.over;
 }
 
-void
+int
 supervisor_egress_close(struct supervisor *sv)
 {
 	struct egress *e = &sv->egress;
+	int r;
 
 	if (e->mint > 0) {
 		kill(e->mint, SIGKILL);
@@ -390,4 +415,7 @@ supervisor_egress_close(struct supervisor *sv)
 	if (e->starter > 0)
 		waitpid(e->starter, NULL, 0);
 	e->mint = e->starter = 0;
+	r = cgroup_destroy(e->cgroup);
+	e->cgroup = NULL;
+	return r;
 }

@@ -363,14 +363,16 @@ keep_state(struct supervisor *sv, int status)
 void
 supervisor_clean_up(struct supervisor *sv, int status)
 {
+	int left;
+
 	stdio_close(&sv->stdio);
 	supervisor_unpublish(sv);
-	supervisor_egress_close(sv);
+	left = supervisor_egress_close(sv);
 	supervisor_tell_refusals(sv, called(sv));
 	supervisor_tell_net(sv);
 	keep_state(sv, status);
 	/* If something in it would not die, the entry stays, for a later run to clear. */
-	cell_place_leave(&sv->place, cgroup_destroy(sv->cgroup) == 0);
+	cell_place_leave(&sv->place, cgroup_destroy(sv->cgroup) == 0 && left == 0);
 	sv->cgroup = NULL;
 	closep(&sv->state);
 	sv->state = -1;

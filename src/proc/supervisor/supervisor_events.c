@@ -71,21 +71,43 @@ keep_policy(struct supervisor *sv, struct err *err)
 		r = write_all(fd, bytes, (size_t)n, err);
 		at += n;
 	}
+	/* Half of it would be taken for all, and be in the way of the next try. */
+	if (r < 0)
+		unlinkat(sv->state, CELL_POLICY, 0);
 	return r;
 }
 
 static int
 open_timeline(struct supervisor *sv, struct err *err)
 {
+	struct events *e = &sv->events;
 	int r = sv->state >= 0 ? 0 : cell_state_make(&sv->spec, &sv->state, err);
 
-	if (r == 0)
+	if (r == 0 && !e->has_policy)
 		r = keep_policy(sv, err);
 	if (r < 0)
 		return r;
-	sv->events.fd = openat(sv->state, CELL_EVENTS, O_WRONLY | O_CREAT | O_EXCL | O_APPEND |
-	                       O_CLOEXEC, 0600);
-	return sv->events.fd >= 0 ? 0 : err_errno(err, "cannot make the cell's timeline");
+	e->has_policy = true;
+	e->fd = openat(sv->state, CELL_EVENTS, O_WRONLY | O_CREAT | (e->begun ? 0 : O_EXCL) |
+	               O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (e->fd < 0)
+		return err_errno(err, "cannot make the cell's timeline");
+	e->begun = true;
+	return 0;
+}
+
+/* Its older half is kept; what comes before that is told of as missing. */
+static void
+turn_over(struct supervisor *sv)
+{
+	struct events *e = &sv->events;
+
+	close(e->fd);
+	e->fd = -1;
+	e->size = 0;
+	/* What is in the way is not written behind. */
+	if (renameat(sv->state, CELL_EVENTS, sv->state, CELL_EVENTS ".1") < 0)
+		unlinkat(sv->state, CELL_EVENTS, 0);
 }
 
 /* A disk that is full must not stop the cell; but that something is missing is said. */
@@ -96,18 +118,14 @@ write_lines(struct supervisor *sv, const struct buf *lines)
 	struct err err = {0};
 	int r = 0;
 
-	if (e->size + lines->len > SUPERVISOR_EVENTS_MAX && e->fd >= 0) {
-		close(e->fd);
-		(void)renameat(sv->state, CELL_EVENTS, sv->state, CELL_EVENTS ".1");
-		e->fd = openat(sv->state, CELL_EVENTS, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND |
-		               O_CLOEXEC, 0600);
-		e->size = 0;
-	}
-	if (e->fd < 0 && !e->failed)
+	if (e->size + lines->len > SUPERVISOR_EVENTS_MAX && e->fd >= 0)
+		turn_over(sv);
+	/* Tried again each time: what failed once need not stay so, and numbers tell the gap. */
+	if (e->fd < 0)
 		r = open_timeline(sv, &err);
-	if (r == 0 && e->fd >= 0)
+	if (r == 0)
 		r = write_all(e->fd, lines->data, lines->len, &err);
-	if (r == 0 && e->fd >= 0) {
+	if (r == 0) {
 		e->size += lines->len;
 		return;
 	}
@@ -147,10 +165,10 @@ take_events(struct supervisor *sv, struct ipc_message *message)
 	uint32_t n;
 	int r = 0;
 
+	buf_init(&lines, IPC_MESSAGE_MAX + COURIER_EVENTS_MAX * HEAD_MAX);
 	if (message->type != COURIER_EVENTS || message->n_fds != 0 ||
 	    buf_get_u32(&message->body, &n) < 0 || n == 0 || n > COURIER_EVENTS_MAX)
 		return -EBADMSG;
-	buf_init(&lines, IPC_MESSAGE_MAX + COURIER_EVENTS_MAX * HEAD_MAX);
 	format_time(time);
 	for (uint32_t i = 0; r == 0 && i < n; i++)
 		r = take_event(sv, &message->body, time, &lines);

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <linux/sched.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -197,7 +198,8 @@ become_starter(const struct supervisor *sv, int channel, pid_t parent)
 	int aside[ARRAY_LEN(from)], null;
 
 	setsid();
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent)
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent ||
+	    cgroup_enter_self(sv->egress.cgroup, NULL) < 0)
 		return;
 	for (size_t i = 0; i < ARRAY_LEN(from); i++)
 		aside[i] = *from[i] < 0 ? -1 : fcntl(*from[i], F_DUPFD_CLOEXEC, 100);
@@ -217,6 +219,20 @@ become_starter(const struct supervisor *sv, int channel, pid_t parent)
 		serve(&s);
 }
 
+/* What it starts is where it is: in the helpers' cgroup. */
+static pid_t
+fork_into(const struct cgroup *cgroup)
+{
+	struct clone_args args = { .exit_signal = SIGCHLD };
+	int into = cgroup_clone_fd(cgroup);
+
+	if (into < 0)
+		return fork();
+	args.flags = CLONE_INTO_CGROUP;
+	args.cgroup = (uint64_t)into;
+	return (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+}
+
 int
 supervisor_fork_starter(struct supervisor *sv, int *ret_channel, pid_t *ret_pid,
                         struct err *err)
@@ -226,7 +242,7 @@ supervisor_fork_starter(struct supervisor *sv, int *ret_channel, pid_t *ret_pid,
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
 		return err_errno(err, "cannot make a channel");
-	pid = fork();
+	pid = fork_into(sv->egress.cgroup);
 	if (pid == 0) {
 		become_starter(sv, ends[1], parent);
 		_exit(125);

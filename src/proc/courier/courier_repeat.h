@@ -1,0 +1,36 @@
+/* courier_repeat.h - refusals that come in floods: the first are told one by one, the rest
+ * are counted, so that nobody can wash the timeline away with what is refused anyway. */
+#ifndef CLOISTER_COURIER_REPEAT_H
+#define CLOISTER_COURIER_REPEAT_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define REPEATS_EVERY_MS 10000          /* then what was counted is told */
+#define REPEATS_EACH 8                  /* of one kind are told in that time, */
+#define REPEATS_ALL 512                 /* and of all kinds; */
+#define REPEATS_ALL_AGAIN 64            /* so many right after a time with more */
+#define REPEATS_KINDS_MAX 64            /* that are counted each for itself */
+#define REPEATS_TEXT_MAX 4096           /* of the text of a kind; longer ones are counted
+                                         * together */
+
+struct repeats {
+	struct repeat {
+		char *text;             /* LEN bytes, the repeats' own */
+		size_t len;
+		uint64_t times;
+	} kinds[REPEATS_KINDS_MAX];
+	size_t n;
+	uint64_t told, untold;          /* UNTOLD: those that are counted together */
+	bool flooded;                   /* the last time had too many */
+};
+
+/* One more, TIMES over, of the kind that TEXT is.  True: it is to be told; otherwise it was
+ * counted. */
+bool repeats_take(struct repeats *r, const void *text, size_t len, uint64_t times);
+/* How many of KIND were counted and not told. */
+uint64_t repeats_untold(const struct repeat *kind);
+/* Begin anew. */
+void repeats_reset(struct repeats *r);
+void repeats_free(struct repeats *r);
+#endif
