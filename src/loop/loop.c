@@ -96,6 +96,15 @@ loop_unwatch(struct loop *loop, struct loop_source *source)
 	(void)loop_watch(loop, source, 0, NULL);
 }
 
+bool
+loop_has_event(const struct loop *loop, const struct loop_source *source)
+{
+	for (int i = loop->batch_at; i < loop->batch_n; i++)
+		if (loop->batch[i].data.ptr == source)
+			return true;
+	return false;
+}
+
 /* ---- timers ----
  *
  * A timer that is moved to a later time stays where it is in the heap, under its old

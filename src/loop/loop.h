@@ -46,6 +46,9 @@ int loop_watch(struct loop *loop, struct loop_source *source, uint32_t events,
                struct err *err);
 void loop_unwatch(struct loop *loop, struct loop_source *source);
 
+/* Whether the events at hand include some of SOURCE's that it has not been told yet. */
+bool loop_has_event(const struct loop *loop, const struct loop_source *source);
+
 /* Due once, AFTER_MS from now; setting it again moves it.  Moving it to a later time,
  * as every sign of life does with the timer of an idle connection, costs next to
  * nothing.  Timers that are due at the same time come in any order. */

@@ -144,10 +144,13 @@ round_over(void *arg)
 	struct exchange *ex;
 
 	pool_round_over(c->pool);
+	/* Recorded only now, when the gate has its answers. */
 	while ((ex = c->over) != NULL) {
 		c->over = ex->next;
+		exchange_record_last(ex);
 		exchange_recycle(ex);
 	}
+	c->over_end = &c->over;
 	events_flush(&c->events, false);
 }
 
@@ -166,6 +169,7 @@ courier_init(struct courier *c, struct policy *policy, bool learn, char *const *
 	int r = courier_set_policy(c, policy, err);
 
 	c->learn = learn;
+	c->over_end = &c->over;
 	buf_init(&c->out, FRAME_MAX);
 	proxies_load(&c->proxies, environment);
 	if (r == 0)
@@ -201,6 +205,8 @@ courier_close(struct courier *c)
 			memcpy(c->exchanges->note, "it was cut off", sizeof("it was cut off"));
 		exchange_over(c->exchanges);
 	}
+	for (ex = c->over; ex != NULL; ex = ex->next)
+		exchange_record_last(ex);
 	if (c->events.loop != NULL)
 		events_finish(&c->events);
 	events_free(&c->events);

@@ -171,7 +171,7 @@ struct courier {
 	struct pool *pool;
 
 	struct exchange *exchanges;     /* all that are not over */
-	struct exchange *over, *spare;
+	struct exchange *over, **over_end, *spare;
 	size_t n_exchanges, n_spare;
 	struct loop_round round;        /* when it ends */
 	struct loop_timer tick;         /* once a second, while there is something to watch */
@@ -295,6 +295,8 @@ void courier_failure_set(struct courier_failure *f, uint16_t status, const char 
 
 /* EX, as it is now; once only. */
 void exchange_record(struct exchange *ex);
+/* EX, which is over, if that has not been done; it lets go of its policy. */
+void exchange_record_last(struct exchange *ex);
 void courier_record_name(struct courier *c, const char *name, bool permitted);
 /* What the gate refused by itself (EGRESS_NOTE). */
 struct courier_note {

@@ -181,8 +181,6 @@ exchange_over(struct exchange *ex)
 	ex->step = STEP_OVER;
 	exchange_detach(ex);
 	exchange_drop_body(ex);
-	exchange_record(ex);
-	courier_policy_release(TAKE(ex->policy));
 	if (c->head_of == ex)
 		c->head_of = NULL;
 	mux_close(TAKE(ex->stream));
@@ -190,8 +188,9 @@ exchange_over(struct exchange *ex)
 	if (ex->next != NULL)
 		ex->next->at = ex->at;
 	c->n_exchanges--;
-	ex->next = c->over;
-	c->over = ex;
+	ex->next = NULL;
+	*c->over_end = ex;
+	c->over_end = &ex->next;
 	courier_at_round_end(c);
 }
 
@@ -332,9 +331,10 @@ exchange_try_end(struct exchange *ex, const struct buf *end)
 	ex->ended = true;
 	if (ex->upstream != NULL)       /* raw, and the other way is still open */
 		return;
-	exchange_record(ex);
 	if (ex->came_all)
 		exchange_over(ex);
+	else
+		exchange_record(ex);
 }
 
 void

@@ -101,22 +101,27 @@ h1_send(struct upstream *up, struct exchange *ex, const void *data, size_t len)
 }
 
 static void
-h1_finish_request(struct upstream *up, struct exchange *ex)
+h1_write_trailers(struct upstream *up, const struct exchange *ex)
 {
 	struct courier *c = up->courier;
 	struct http_field trailers[HTTP_FIELDS_MAX];
 	struct buf encoded;
 	size_t n = 0;
 
-	ex->sent_all = true;
-	if (!up->h1_chunked)
-		return;
 	buf_init_borrowed(&encoded, ex->trailers.data, ex->trailers.len);
 	if (ex->trailers.len > 0 && http_fields_decode(&encoded, trailers, &n, NULL) < 0)
 		n = 0;
 	buf_reset(&c->out);
 	h1_write_end(&c->out, trailers, n);
 	(void)upstream_write(up, c->out.data, c->out.len);
+}
+
+static void
+h1_finish_request(struct upstream *up, struct exchange *ex)
+{
+	ex->sent_all = true;
+	if (up->h1_chunked)
+		h1_write_trailers(up, ex);
 }
 
 static void

@@ -272,9 +272,7 @@ is_replayable(const struct exchange *ex)
 static bool
 is_quiet(const struct upstream *up)
 {
-	char byte;
-
-	return recv(up->conn.source.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
+	return !loop_has_event(up->courier->loop, &up->conn.source);
 }
 
 /* A connection for EX that is there; NULL if there is none. */

@@ -92,11 +92,11 @@ put_outcome(struct events *e, const struct exchange *ex)
 		event_u64(e, "upstream_ms", ex->first_ms - ex->began_ms);
 }
 
-void
-exchange_record(struct exchange *ex)
+static void
+record(struct exchange *ex)
 {
 	struct events *e = &ex->courier->events;
-	char what[HTTP_HOST_MAX + 64];
+	char what[HTTP_HOST_MAX + 64] = "";
 	const char *verdict = "allow";
 
 	if (ex->recorded)
@@ -110,13 +110,26 @@ exchange_record(struct exchange *ex)
 	put_rule(e, ex);
 	put_target(e, ex);
 	put_outcome(e, ex);
-	if (ex->kind == EXCHANGE_HTTP)
+	if (ex->refused && ex->kind == EXCHANGE_HTTP)
 		snprintf(what, sizeof(what), "%.*s %s", ex->method.len < 32 ? (int)ex->method.len : 32,
 		         ex->method.at, ex->host);
-	else
+	else if (ex->refused)
 		snprintf(what, sizeof(what), "%s:%u", ex->host, ex->port);
 	event_done(e, ex->refused, what);
+}
+
+void
+exchange_record(struct exchange *ex)
+{
+	record(ex);
 	courier_at_round_end(ex->courier);
+}
+
+void
+exchange_record_last(struct exchange *ex)
+{
+	record(ex);
+	courier_policy_release(TAKE(ex->policy));
 }
 
 /* Programs ask for a name once per family, and again for each connection: one event of a
