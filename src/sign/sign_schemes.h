@@ -1,0 +1,14 @@
+/* sign_schemes.h - the schemes outside the SigV4 family, and what they are configured with.
+ *
+ * Which member of a struct sign_key holds what is said at each. */
+#ifndef CLOISTER_SIGN_SCHEMES_H
+#define CLOISTER_SIGN_SCHEMES_H
+#include "sign/sign.h"
+
+/* Azure Storage, SharedKey and SharedKeyLite.  Key: id is the account, secret its key in
+ * base64.  Options: NULL takes a host whose second label is "table" for Tables. */
+struct sign_azure_options {
+	bool table;
+};
+extern const struct sign_scheme sign_azure;
+#endif
