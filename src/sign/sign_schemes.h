@@ -11,4 +11,9 @@ struct sign_azure_options {
 	bool table;
 };
 extern const struct sign_scheme sign_azure;
+
+/* HMAC by a template: WITH is a struct sign_hmac (sign_hmac.h), and must not be NULL.  Key:
+ * id and token where the template says they stand, secret in the template's coding.  `find`
+ * knows the built-in templates; for others there is sign_hmac_find(). */
+extern const struct sign_scheme sign_hmac;
 #endif
