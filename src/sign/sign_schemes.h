@@ -3,7 +3,7 @@
  * Which member of a struct sign_key holds what is said at each. */
 #ifndef CLOISTER_SIGN_SCHEMES_H
 #define CLOISTER_SIGN_SCHEMES_H
-#include "sign/sign.h"
+#include "sign/scheme_parts.h"
 
 /* Azure Storage, SharedKey and SharedKeyLite.  Key: id is the account, secret its key in
  * base64.  Options: NULL takes a host whose second label is "table" for Tables. */
@@ -16,4 +16,15 @@ extern const struct sign_scheme sign_azure;
  * id and token where the template says they stand, secret in the template's coding.  `find`
  * knows the built-in templates; for others there is sign_hmac_find(). */
 extern const struct sign_scheme sign_hmac;
+
+/* JWTs that the client signs: as `authorization: Bearer`, or in a form's `assertion` or
+ * `client_assertion`.  Key: secret is a PEM key, or a shared secret for HS256 and its kin;
+ * id is what `kid`, `iss` or `sub` are where the placeholder's differs (and only then are
+ * header or claims written anew, their members in the same order).  `find` is true for any
+ * form with a body: a form without an assertion is signed by leaving it as it is. */
+struct sign_jwt_options {
+	const char *audience;           /* the only one that is signed for; NULL: any */
+	enum sign_coding secret;        /* of a shared secret */
+};
+extern const struct sign_scheme sign_jwt;
 #endif
