@@ -20,6 +20,7 @@ struct scheme_secret {
 };
 
 void scheme_secret_wipe(struct scheme_secret *s);
+void scheme_buf_wipe(struct buf *b);    /* as buf_free, for what holds a secret */
 /* WHOSE is "the placeholder's" or "the real". */
 int scheme_secret_read(struct http_text secret, enum sign_coding coding, const char *whose,
                        struct scheme_secret *ret, struct err *err);

@@ -27,4 +27,10 @@ struct sign_jwt_options {
 	enum sign_coding secret;        /* of a shared secret */
 };
 extern const struct sign_scheme sign_jwt;
+
+/* OAuth 1.0a.  Key: id is the consumer key, token the access token; secret is the consumer's
+ * secret, "&", and the token's secret, each percent-encoded (RFC 5849, 3.4.2; "&" and what
+ * follows may be left out where there is no token), or a PEM key for RSA.  PLAINTEXT puts
+ * the secret itself into the request, and so into the struct sign_memory. */
+extern const struct sign_scheme sign_oauth1;
 #endif
