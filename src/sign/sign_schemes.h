@@ -33,4 +33,12 @@ extern const struct sign_scheme sign_jwt;
  * follows may be left out where there is no token), or a PEM key for RSA.  PLAINTEXT puts
  * the secret itself into the request, and so into the struct sign_memory. */
 extern const struct sign_scheme sign_oauth1;
+
+/* HTTP Message Signatures (RFC 9421) of requests.  Key: id is the keyid, secret a PEM key or
+ * a shared secret.  It never wants the body: where a body is at hand, a Content-Digest that
+ * is covered is checked. */
+struct sign_message_options {
+	enum sign_coding secret;        /* of a shared secret */
+};
+extern const struct sign_scheme sign_message;
 #endif
