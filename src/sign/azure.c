@@ -391,7 +391,7 @@ azure_sign(const void *with, const struct sign_key *from, const struct sign_key 
 {
 	const struct sign_azure_options *options = with;
 	OWN(scheme_secret_wipe) struct scheme_secret key = {0};
-	OWN(buf_free) struct buf base;
+	OWN(buf_free) struct buf base = {0};
 	struct azure_request req;
 	struct http_text value;
 	int r;

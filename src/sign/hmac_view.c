@@ -122,7 +122,7 @@ hmac_find_place(const struct hmac_view *v, const struct hmac_place *place,
 		found = find_in(scheme_query_of(&v->head), place->name, ret_spot);
 		if (found > 0)
 			return found;
-		/* fall through */
+		__attribute__((fallthrough));
 	case HMAC_BODY:
 		ret_spot->in_body = true;
 		if (scheme_is_form(&v->head))
@@ -205,7 +205,7 @@ int
 hmac_put_place(struct hmac_view *v, const struct sign_hmac_one *one, const struct hmac_place *place,
           struct http_text value, struct sign_memory *m, struct err *err)
 {
-	OWN(buf_free) struct buf b, coded;
+	OWN(buf_free) struct buf b = {0}, coded = {0};
 	struct scheme_cut cut;
 	struct http_text *target, kept;
 	struct hmac_spot spot;

@@ -288,7 +288,7 @@ static int
 sign_param(const struct resigner *s, struct http_text *form, const char *name,
            struct sign_memory *m, bool *is_there, bool *is_ours)
 {
-	OWN(buf_free) struct buf token, b, new_form;
+	OWN(buf_free) struct buf token = {0}, b = {0}, new_form = {0};
 	struct scheme_param param;
 	struct scheme_cut cut;
 	bool ours;

@@ -401,7 +401,7 @@ rewrite(const struct oauth_request *o, enum oauth_source source, struct http_tex
         struct err *err)
 {
 	struct scheme_cut cuts[N_KNOWN];
-	OWN(buf_free) struct buf b;
+	OWN(buf_free) struct buf b = {0};
 	size_t n = 0;
 
 	for (int i = 1; i < N_KNOWN; i++)
@@ -449,7 +449,7 @@ static int
 check_known(struct oauth_request *o, enum oauth_known known, struct http_text want,
             const char *what, struct err *err)
 {
-	OWN(buf_free) struct buf b;
+	OWN(buf_free) struct buf b = {0};
 
 	if (want.len == 0 || o->known[known] < 0)
 		return 0;

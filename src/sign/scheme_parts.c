@@ -72,7 +72,7 @@ scheme_begins(struct http_text text, const char *with)
 {
 	size_t len = strlen(with);
 
-	return text.len >= len && memcmp(text.at, with, len) == 0;
+	return text.len >= len && (len == 0 || memcmp(text.at, with, len) == 0);
 }
 
 bool
