@@ -25,17 +25,20 @@ struct sign_key {
 	struct http_text token;         /* session or access token that goes with it */
 };
 
+/* A body that had to be there before the head could be signed. */
+struct sign_body {
+	const void *at;
+	size_t len;
+};
+
 /* Room for what a signer writes; HEAD's texts point into it afterwards.  Wiped by its
  * owner: there are signatures in it, never keys. */
 struct sign_memory {
 	char at[SIGN_MEMORY_MAX];
 	size_t used;
-};
-
-/* A body that had to be there before the head could be signed. */
-struct sign_body {
-	const void *at;
-	size_t len;
+	struct sign_body body;          /* where the signature stands in the body: all of the
+	                                 * body to send instead (HEAD's length is set to its);
+	                                 * else NULL */
 };
 
 enum sign_next {

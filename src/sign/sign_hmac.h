@@ -1,0 +1,88 @@
+/* sign_hmac.h - HMAC signatures described as data: what is signed, in which order, with
+ * which digest, and where the signature stands.
+ *
+ * A message is text with parts in braces:
+ *	{method} {host} {path} {query} {target} {url} {body}
+ *	                        target: path and query; host: with a port that is not the
+ *	                        default; url: scheme, host and target
+ *	{timestamp} {nonce}     from where the template says they stand
+ *	{id} {token}            of the key
+ *	{header:NAME} {param:NAME}      param: of the query or the form, decoded
+ *	{form:sorted}           names and values of a form, decoded, sorted, nothing between
+ *	{sha256:...}            digest of what is in it, as bytes; {sha256.hex:...} and
+ *	                        {sha256.base64:...} as text; sha1, sha384 and sha512 likewise
+ *	{{ and }}               a brace
+ * Where the signature is a parameter, query, target, url and body are without it.
+ *
+ * A place is "header:NAME"; "header:NAME:MEMBER" for one of "a=1,b=2"; "param:NAME" for a
+ * parameter of the query or else of the form; "body:NAME" for one of a form, or a member
+ * of a JSON object. */
+#ifndef CLOISTER_SIGN_HMAC_H
+#define CLOISTER_SIGN_HMAC_H
+#include "sign/scheme_parts.h"
+
+#define SIGN_HMAC_PARTS_MAX 24
+#define SIGN_HMAC_TEMPLATE_MAX 512      /* characters of a message */
+#define SIGN_HMAC_ALSO_MAX 3            /* templates in one chain */
+
+enum sign_digest { SIGN_SHA1, SIGN_SHA256, SIGN_SHA384, SIGN_SHA512 };
+
+struct sign_hmac_template {
+	const char *name;
+	const char *message;
+	enum sign_digest digest;
+	enum sign_coding secret;        /* how the secret is written */
+	enum sign_coding signature;     /* SIGN_HEX or SIGN_BASE64 */
+	const char *prefix;             /* before the signature; NULL: nothing */
+	const char *at;                 /* where the signature stands */
+	const char *id, *token;         /* where those stand; NULL: nowhere */
+	const char *timestamp, *nonce;
+	const struct sign_hmac_template *also;  /* a second signature that may be there */
+};
+
+enum hmac_place_kind { HMAC_NOWHERE, HMAC_HEADER, HMAC_MEMBER, HMAC_PARAM, HMAC_BODY };
+struct hmac_place {
+	enum hmac_place_kind kind;
+	struct http_text name, member;  /* in the template */
+};
+
+enum hmac_part_kind {
+	HMAC_LITERAL, HMAC_METHOD, HMAC_HOST, HMAC_PATH, HMAC_QUERY, HMAC_TARGET, HMAC_URL,
+	HMAC_WHOLE_BODY, HMAC_TIMESTAMP, HMAC_NONCE, HMAC_ID, HMAC_TOKEN, HMAC_FIELD,
+	HMAC_PARAMETER, HMAC_FORM_SORTED, HMAC_HASH, HMAC_HASH_END,
+};
+struct hmac_part {
+	enum hmac_part_kind kind;
+	struct http_text text;          /* LITERAL; the name of FIELD and PARAMETER */
+	enum sign_digest digest;        /* HASH */
+	enum sign_coding coding;
+};
+
+struct sign_hmac_one {
+	const struct sign_hmac_template *template;
+	struct hmac_part parts[SIGN_HMAC_PARTS_MAX];
+	size_t n_parts;
+	struct hmac_place at, id, token, timestamp, nonce;
+	bool wants_body;
+};
+
+/* A template made ready.  What sign_hmac's WITH points to. */
+struct sign_hmac {
+	struct sign_hmac_one one[SIGN_HMAC_ALSO_MAX];
+	size_t n;
+};
+
+/* T is borrowed for as long as *ret_hmac lives.  The message names what is wrong and where;
+ * *ret_hmac is untouched on failure. */
+int sign_hmac_compile(const struct sign_hmac_template *t, struct sign_hmac *ret_hmac,
+                      struct err *err);
+/* As struct sign_scheme's find, for one template. */
+bool sign_hmac_find(const struct sign_hmac *hmac, const struct http_head *head,
+                    struct http_text *ret_id);
+const EVP_MD *sign_digest_md(enum sign_digest digest);
+
+/* The built-in templates by name ("github", "stripe", "binance", ...); NULL if there is
+ * none.  sign_hmac_rows is in no order and ends with an empty name. */
+extern const struct sign_hmac_template sign_hmac_rows[];
+const struct sign_hmac_template *sign_hmac_row(const char *name);
+#endif
