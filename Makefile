@@ -110,7 +110,7 @@ all: $(B)/.layers $(LIB) $(BIN) $(EXEC)
 	@:
 lib: $(B)/.layers $(LIB)
 	@:
-tests: $(UNIT) $(REPLAY)
+tests: $(UNIT) $(REPLAY) $(B)/tests/resign
 	@:
 
 # What is compiled again when the compiler or its flags change, and what is put
@@ -193,6 +193,9 @@ $(B)/fuzz_%: $(B)/obj/tests/fuzz/fuzz_%.o $(PARTS) $(LIB) $(B)/.state-links
 	$(call link,fuzz)
 
 $(B)/tests/decide: $(call obj,tests/bench/decide.c) $(LIB) $(B)/.state-links
+	$(call link,unit)
+
+$(B)/tests/resign: $(call obj,tests/scenario/resign.c) $(LIB) $(B)/.state-links
 	$(call link,unit)
 
 # Taken into the program as it is.
