@@ -122,6 +122,7 @@ struct sigv4_key {
 	unsigned char hmac[SIGV4_HASH_LEN];
 	size_t hmac_len;                /* 0: the secret itself, which stays borrowed */
 	struct http_text secret;
+	EVP_MAC_CTX *mac;
 	EVP_PKEY *pkey;
 };
 

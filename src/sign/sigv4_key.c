@@ -2,8 +2,10 @@
 #include <assert.h>
 #include <errno.h>
 #include <openssl/bio.h>
+#include <openssl/core_names.h>
 #include <openssl/crypto.h>
 #include <openssl/hmac.h>
+#include <openssl/params.h>
 #include <openssl/pem.h>
 #include <openssl/rsa.h>
 #include <string.h>
@@ -21,6 +23,38 @@ sigv4_hmac(const void *key, size_t key_len, const void *data, size_t len,
            unsigned char ret_mac[SIGV4_HASH_LEN])
 {
 	return HMAC(EVP_sha256(), key, (int)key_len, data, len, ret_mac, NULL) != NULL ? 0 : -EIO;
+}
+
+/* HMAC-SHA-256, to be used with one key after the other: finding it costs more than a
+ * short text. */
+static EVP_MAC_CTX *
+mac_new(void)
+{
+	char digest[] = "SHA256";
+	const OSSL_PARAM params[] = {
+		OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, digest, 0),
+		OSSL_PARAM_construct_end(),
+	};
+	EVP_MAC *mac = EVP_MAC_fetch(NULL, "HMAC", NULL);
+	EVP_MAC_CTX *ctx = mac == NULL ? NULL : EVP_MAC_CTX_new(mac);
+
+	EVP_MAC_free(mac);
+	if (ctx != NULL && EVP_MAC_CTX_set_params(ctx, params) != 1) {
+		EVP_MAC_CTX_free(ctx);
+		return NULL;
+	}
+	return ctx;
+}
+
+static int
+mac_make(EVP_MAC_CTX *mac, const void *key, size_t key_len, const char *text, size_t len,
+         unsigned char ret_mac[SIGV4_HASH_LEN])
+{
+	size_t made;
+
+	return EVP_MAC_init(mac, key, key_len, NULL) == 1 &&
+		EVP_MAC_update(mac, (const unsigned char *)text, len) == 1 &&
+		EVP_MAC_final(mac, ret_mac, &made, SIGV4_HASH_LEN) == 1 ? 0 : -EIO;
 }
 
 /* The secret behind its prefix, then one HMAC for each word of the scope. */
@@ -41,7 +75,7 @@ derive(const struct sigv4_row *row, const struct sign_key *key, struct http_text
 		next = memchr(at, '/', (size_t)(end - at));
 		if (next == NULL)
 			next = end;
-		r = sigv4_hmac(with, len, at, (size_t)(next - at), ret_key->hmac);
+		r = mac_make(ret_key->mac, with, len, at, (size_t)(next - at), ret_key->hmac);
 		with = ret_key->hmac;
 		len = SIGV4_HASH_LEN;
 	}
@@ -88,7 +122,10 @@ sigv4_key_open(const struct sigv4_row *row, const struct sign_key *key,
 		return err_set(err, EINVAL, "the secret for %s is empty or too long", row->label);
 	switch (row->crypt) {
 	case SIGV4_HMAC:
-		if (row->n_scope > 0)
+		k.mac = mac_new();
+		if (k.mac == NULL)
+			r = -ENOMEM;
+		else if (row->n_scope > 0)
 			r = derive(row, key, scope, &k);
 		break;
 	case SIGV4_P256:
@@ -115,7 +152,9 @@ void
 sigv4_key_close(struct sigv4_key *key)
 {
 	OPENSSL_cleanse(key->hmac, sizeof(key->hmac));
+	EVP_MAC_CTX_free(key->mac);
 	EVP_PKEY_free(key->pkey);
+	key->mac = NULL;
 	key->pkey = NULL;
 }
 
@@ -124,8 +163,8 @@ mac_of(const struct sigv4_key *key, const char *text, size_t len,
        unsigned char ret_mac[SIGV4_HASH_LEN])
 {
 	if (key->hmac_len > 0)
-		return sigv4_hmac(key->hmac, key->hmac_len, text, len, ret_mac);
-	return sigv4_hmac(key->secret.at, key->secret.len, text, len, ret_mac);
+		return mac_make(key->mac, key->hmac, key->hmac_len, text, len, ret_mac);
+	return mac_make(key->mac, key->secret.at, key->secret.len, text, len, ret_mac);
 }
 
 static void
