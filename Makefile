@@ -112,7 +112,7 @@ all: $(B)/.layers $(LIB) $(BIN) $(EXEC)
 	@:
 lib: $(B)/.layers $(LIB)
 	@:
-tests: $(UNIT) $(REPLAY)
+tests: $(UNIT) $(REPLAY) $(B)/tests/resign
 	@:
 
 # What is compiled again when the compiler or its flags change, and what is put
@@ -197,6 +197,12 @@ $(B)/fuzz_%: $(B)/obj/tests/fuzz/fuzz_%.o $(PARTS) $(LIB) $(B)/.state-links
 $(B)/tests/decide: $(call obj,tests/bench/decide.c) $(LIB) $(B)/.state-links
 	$(call link,unit)
 
+$(B)/tests/sign_loop: $(call obj,tests/bench/sign_loop.c) $(LIB) $(B)/.state-links
+	$(call link,unit)
+
+$(B)/tests/resign: $(call obj,tests/scenario/resign.c) $(LIB) $(B)/.state-links
+	$(call link,unit)
+
 # Taken into the program as it is.
 $(call obj,src/cli/policy.c): share/policy.schema.json
 
@@ -245,7 +251,7 @@ escape: deps-test
 	@CLOISTER_BUILD=$(B) CLOISTER=$(B)/cloister $(PYTHON) tests/escape/run.py $(ARGS)
 
 bench: deps-test
-	$(SUB) all $(B)/tests/decide
+	$(SUB) all $(B)/tests/decide $(B)/tests/sign_loop
 	@CLOISTER_BUILD=$(B) CLOISTER=$(B)/cloister $(PYTHON) tests/bench/run.py $(ARGS)
 
 soak: deps-test

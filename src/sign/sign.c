@@ -1,0 +1,25 @@
+/* sign.c - the table of credential schemes. */
+#include "sign/sign.h"
+
+#include <string.h>
+
+#include "base/own.h"
+#include "sign/sigv4.h"
+
+static const struct sign_scheme *const schemes[] = {
+	&sigv4_scheme,
+	&sigv4a_scheme,
+	&goog4_hmac_scheme,
+	&goog4_rsa_scheme,
+	&acs3_scheme,
+	&tc3_scheme,
+};
+
+const struct sign_scheme *
+sign_scheme_find(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_LEN(schemes); i++)
+		if (strcmp(schemes[i]->name, name) == 0)
+			return schemes[i];
+	return NULL;
+}

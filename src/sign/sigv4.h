@@ -1,0 +1,152 @@
+/* sigv4.h - AWS Signature Version 4 and its relatives: what their files share.
+ *
+ * A relative is a row: what differs between them is data.  Each signs a hash of the
+ * request in its canonical form with a key that is made from the secret and the scope,
+ * and says in `authorization`, or in the query of a presigned URL, which key, scope and
+ * fields those were. */
+#ifndef CLOISTER_SIGV4_H
+#define CLOISTER_SIGV4_H
+#include <openssl/evp.h>
+
+#include "sign/sign.h"
+
+#define SIGV4_HASH_LEN 32               /* SHA-256 */
+#define SIGV4_HEX_LEN 64
+#define SIGV4_PARAMS_MAX 512            /* of a query */
+#define SIGV4_SCOPE_MAX 256
+#define SIGV4_ID_MAX 256
+#define SIGV4_SECRET_MAX 1024           /* of a secret that is not a PEM key */
+#define SIGV4_SIGNATURE_MAX 1024        /* hex digits; RSA with 4096 bits */
+#define SIGV4_TO_SIGN_MAX 640           /* label, time, scope, hash */
+
+enum sigv4_crypt { SIGV4_HMAC, SIGV4_P256, SIGV4_RSA };
+
+enum sigv4_flags {
+	SIGV4_TWICE = 1,                /* the path is encoded again, but for S3 */
+	SIGV4_UNSIGNED_BODY = 2,        /* a hash that is not declared is UNSIGNED-PAYLOAD */
+	SIGV4_RAW_QUERY = 4,            /* as on the wire, not sorted */
+	SIGV4_LOWER_VALUES = 8,         /* fields' values in lower case */
+	SIGV4_TOKEN_UNSIGNED = 16,      /* a session token does not join SignedHeaders */
+	SIGV4_HASHED_WORD = 32,         /* UNSIGNED-PAYLOAD is hashed like a body */
+	SIGV4_CHUNKS = 64,              /* knows aws-chunked bodies */
+	SIGV4_REGION_SET = 128,         /* x-amz-region-set must be signed */
+};
+
+struct sigv4_row {
+	const char *label;              /* the algorithm's name */
+	const char *prefix;             /* what goes before the secret */
+	const char *terminator;         /* the scope's last word; NULL: there is no scope */
+	size_t n_scope;                 /* how many words the scope has */
+	const char *date, *hash, *token;        /* fields, or NULL */
+	const char *query;              /* what the parameters of a presigned URL begin with,
+	                                 * or NULL: there are none */
+	enum sigv4_crypt crypt;
+	unsigned flags;
+};
+
+/* How the client may have understood the specification where clients differ: what
+ * verifies is also how it is signed anew. */
+enum sigv4_way {
+	SIGV4_PLUS_IS_SPACE = 1,        /* in the query */
+	SIGV4_TOKEN_APART = 2,          /* a presigned URL's token was put there afterwards */
+	SIGV4_VALUES_AS_IS = 4,         /* not in lower case, for SIGV4_LOWER_VALUES */
+};
+
+/* ---- what a request says about its signature (sigv4_read.c) ------------------------ */
+
+struct sigv4_param {
+	struct http_text name, value;   /* as on the wire, in the head's path */
+};
+
+struct sigv4_query {
+	struct sigv4_param params[SIGV4_PARAMS_MAX];
+	size_t n;
+};
+
+struct sigv4_claim {
+	bool presigned;
+	bool tight;                     /* no blank behind the commas of `authorization` */
+	struct http_text id, scope, fields, signature;
+	struct http_text time;          /* as it is signed */
+	struct http_text service;       /* in SCOPE */
+};
+
+/* Whether HEAD carries a signature of ROW; RET_ID as in struct sign_scheme (escapes of a
+ * presigned URL's key id are as on the wire). */
+bool sigv4_claim_find(const struct sigv4_row *row, const struct http_head *head,
+                      struct http_text *ret_id);
+/* Read it.  QUERY is the head's (sigv4_query_read).  Texts that had escapes are put into
+ * M. */
+int sigv4_claim_read(const struct sigv4_row *row, const struct http_head *head,
+                     const struct sigv4_query *query, struct sign_memory *m,
+                     struct sigv4_claim *ret_claim, struct err *err);
+int sigv4_query_read(struct http_text path, struct sigv4_query *ret_query, struct err *err);
+/* The parameter whose name is ROW's prefix and SUFFIX, or NULL. */
+const struct sigv4_param *sigv4_param_find(const struct sigv4_row *row,
+                                           const struct sigv4_query *query,
+                                           const char *suffix);
+/* The only field NAME: its number, -1 if it is not there; an error if it is twice. */
+int sigv4_field_find(const struct http_head *head, const char *name, int *ret_at,
+                     struct err *err);
+/* S3 and what is spoken to like it. */
+bool sigv4_is_s3(const struct sigv4_claim *claim);
+/* Room in M; NULL with an error if there is none. */
+char *sigv4_room(struct sign_memory *m, size_t len, struct err *err);
+/* TEXT with its escapes resolved; TEXT itself if there are none. */
+int sigv4_decode(struct sign_memory *m, struct http_text text, struct http_text *ret_text,
+                 struct err *err);
+
+/* ---- the canonical request (sigv4_canon.c) ------------------------------------------ */
+
+struct sigv4_canon {
+	const struct sigv4_row *row;
+	const struct http_head *head;
+	const struct sigv4_query *query;
+	struct http_text fields;        /* SignedHeaders */
+	struct http_text hash;          /* of the body, or what stands for it */
+	bool presigned, once;           /* ONCE: the path is not encoded again */
+	unsigned ways;
+};
+
+int sigv4_canon_hash(const struct sigv4_canon *canon, char ret_hex[SIGV4_HEX_LEN],
+                     struct err *err);
+void sigv4_hex(const void *data, size_t len, char *ret_hex);    /* 2 * LEN, no NUL */
+/* What a byte is in an encoded name or value: itself or an escape.  Returns the length. */
+size_t sigv4_encode_byte(unsigned char byte, char ret_text[3]);
+
+/* ---- keys (sigv4_key.c, sigv4a.c) --------------------------------------------------- */
+
+/* Made of a secret and a scope. */
+struct sigv4_key {
+	enum sigv4_crypt crypt;
+	unsigned char hmac[SIGV4_HASH_LEN];
+	size_t hmac_len;                /* 0: the secret itself, which stays borrowed */
+	struct http_text secret;
+	EVP_MAC_CTX *mac;
+	EVP_PKEY *pkey;
+};
+
+int sigv4_key_open(const struct sigv4_row *row, const struct sign_key *key,
+                   struct http_text scope, struct sigv4_key *ret_key, struct err *err);
+void sigv4_key_close(struct sigv4_key *key);    /* wipes it; for OWN() too */
+int sigv4_key_sign(const struct sigv4_key *key, const char *text, size_t len,
+                   char ret_hex[SIGV4_SIGNATURE_MAX], size_t *ret_len, struct err *err);
+bool sigv4_key_fits(const struct sigv4_key *key, const char *text, size_t len,
+                    struct http_text signature);
+/* The P-256 key of a secret, as SigV4A derives it.  NULL if it cannot be had. */
+EVP_PKEY *sigv4a_key(const char *label, const char *prefix, const struct sign_key *key);
+int sigv4_hmac(const void *key, size_t key_len, const void *data, size_t len,
+               unsigned char ret_mac[SIGV4_HASH_LEN]);
+
+/* ---- all of it (sigv4.c), and who is in the family (sigv4_family.c) ------------------- */
+
+/* As struct sign_scheme's sign. */
+int sigv4_sign_row(const struct sigv4_row *row, const struct sign_key *from,
+                   const struct sign_key *to, struct http_head *head,
+                   const struct sign_body *body, struct sign_memory *m,
+                   enum sign_next *ret_next, struct sign_chunks **ret_chunks,
+                   struct err *err);
+
+extern const struct sign_scheme sigv4_scheme, sigv4a_scheme, goog4_hmac_scheme,
+	goog4_rsa_scheme, acs3_scheme, tc3_scheme;
+#endif
