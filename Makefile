@@ -192,7 +192,7 @@ $(B)/fuzz_%: LDFLAGS_ALL += -fsanitize=fuzzer
 $(B)/fuzz_%: $(B)/obj/tests/fuzz/fuzz_%.o $(PARTS) $(LIB) $(B)/.state-links
 	$(call link,fuzz)
 
-$(B)/tests/decide: $(call obj,tests/bench/decide.c) $(LIB) $(B)/.state-links
+$(B)/tests/decide $(B)/tests/swap: $(B)/tests/%: $(B)/obj/tests/bench/%.o $(LIB) $(B)/.state-links
 	$(call link,unit)
 
 # Taken into the program as it is.
@@ -238,7 +238,7 @@ escape: deps-test
 	@CLOISTER_BUILD=$(B) CLOISTER=$(B)/cloister $(PYTHON) tests/escape/run.py $(ARGS)
 
 bench: deps-test
-	$(SUB) all $(B)/tests/decide
+	$(SUB) all $(B)/tests/decide $(B)/tests/swap
 	@CLOISTER_BUILD=$(B) CLOISTER=$(B)/cloister $(PYTHON) tests/bench/run.py $(ARGS)
 
 soak: deps-test
