@@ -4,6 +4,7 @@
  * we look at every fourth: a table of bits tells, at gigabytes a second, where no pattern
  * can begin.  A pattern with an escape that early is found by the escape.  What is left is
  * followed from its first byte through the patterns in their order. */
+#include <endian.h>
 #include <string.h>
 
 #include "base/num.h"
@@ -91,7 +92,10 @@ size_t
 swap_unescape(const unsigned char *at, size_t len, bool last, unsigned char ret[4],
               size_t *ret_n)
 {
-	static const char short_forms[] = "\"\"\\\\//b\bf\fn\nr\rt\t";
+	static const unsigned char short_forms[256] = {
+		['"'] = '"', ['\\'] = '\\', ['/'] = '/', ['b'] = '\b', ['f'] = '\f', ['n'] = '\n',
+		['r'] = '\r', ['t'] = '\t',
+	};
 	int c;
 
 	ret[0] = at[0];
@@ -109,12 +113,10 @@ swap_unescape(const unsigned char *at, size_t len, bool last, unsigned char ret[
 	}
 	if (at[1] == 'u')
 		return unescape_u(at, len, last, ret, ret_n);
-	for (size_t i = 0; short_forms[i] != '\0'; i += 2)
-		if (at[1] == (unsigned char)short_forms[i]) {
-			ret[0] = (unsigned char)short_forms[i + 1];
-			return 2;
-		}
-	return 1;
+	if (short_forms[at[1]] == 0)
+		return 1;
+	ret[0] = short_forms[at[1]];
+	return 2;
 }
 
 /* ---- one candidate ---- */
@@ -287,20 +289,24 @@ may_begin(const struct swap_set *set, const unsigned char *at, size_t len, size_
 	unsigned char text[GRAM + 3];
 	size_t n = 0, pos = start, used, more;
 
-	if (!is_escape(at[start]) && set->first[at[start]] == set->first[at[start] + 1])
+	if (set->first[at[start]] == set->first[at[start] + 1] && !is_escape(at[start]))
 		return false;
 	if (has_escapes(set))
 		return true;
 	while (n < GRAM) {
 		if (pos == len)
 			return !last;
-		used = swap_unescape(at + pos, len - pos, last, text + n, &more);
+		used = 1;
+		text[n] = at[pos];
+		more = 1;
+		if (is_escape(at[pos]))
+			used = swap_unescape(at + pos, len - pos, last, text + n, &more);
 		if (used == 0)
 			return true;
 		pos += used;
 		n += more;
 	}
-	return swap_gram_may_be(set, text);
+	return (swap_gram_bit(set, text) & 1) != 0;
 }
 
 static enum swap_found
@@ -331,32 +337,35 @@ try_each(const struct swap_set *set, const unsigned char *at, size_t len, size_t
 typedef unsigned char bytes16 __attribute__((vector_size(16)));
 typedef uint64_t words2 __attribute__((vector_size(16)));
 
-static inline bool
-has_escape(const unsigned char *at)
+static inline words2
+escapes_of(const unsigned char *at)
 {
-	bytes16 a, b, any;
-	words2 w;
+	bytes16 a;
 
 	memcpy(&a, at, sizeof(a));
-	memcpy(&b, at + sizeof(a), sizeof(b));
-	any = (bytes16)(a == '%') | (bytes16)(a == '\\') | (bytes16)(b == '%') |
-	      (bytes16)(b == '\\');
-	w = (words2)any;
-	return (w[0] | w[1]) != 0;
+	return (words2)((bytes16)(a == '%') | (bytes16)(a == '\\'));
+}
+
+/* A bit for each byte of eight that is not zero but all ones. */
+static uint64_t
+bits_of(uint64_t mask)
+{
+	return (le64toh(mask) & UINT64_C(0x8040201008040201)) * UINT64_C(0x0101010101010101) >> 56;
 }
 
 /* Which starts from BEFORE bytes before AT on an escape in the group makes possible. */
 static uint64_t
 escaped_starts(const struct swap_set *set, const unsigned char *at, size_t len, bool last)
 {
-	uint64_t starts = 0;
+	words2 first = escapes_of(at), second = escapes_of(at + 16);
+	uint64_t escapes = bits_of(first[0]) | bits_of(first[1]) << 8 | bits_of(second[0]) << 16 |
+	                   bits_of(second[1]) << 24, starts = 0;
 	size_t used, n, after = 0;
 
-	for (size_t i = 0; i < GROUP; i++) {
+	for (; escapes != 0; escapes &= escapes - 1) {
+		unsigned i = (unsigned)__builtin_ctzll(escapes);
 		unsigned char bytes[4];
 
-		if (!is_escape(at[i]))
-			continue;
 		used = swap_unescape(at + i, len - i, last, bytes, &n);
 		/* Bit BEFORE + i is this place.  What an earlier escape is part of, that one finds,
 		 * if it is one. */
@@ -369,29 +378,31 @@ escaped_starts(const struct swap_set *set, const unsigned char *at, size_t len, 
 	return starts;
 }
 
-static inline uint32_t
-group_grams(const struct swap_set *set, const unsigned char *at)
+/* Whether nothing can begin at what is looked up in the group, and there is no escape. */
+static inline bool
+is_clear(const struct swap_set *set, const unsigned char *at)
 {
-	uint32_t met = 0;
+	words2 escapes = escapes_of(at) | escapes_of(at + 16);
+	uint64_t met = swap_gram_bit(set, at) | swap_gram_bit(set, at + 4) |
+	               swap_gram_bit(set, at + 8) | swap_gram_bit(set, at + 12) |
+	               swap_gram_bit(set, at + 16) | swap_gram_bit(set, at + 20) |
+	               swap_gram_bit(set, at + 24) | swap_gram_bit(set, at + 28);
 
-	for (unsigned i = 0; i < GROUP / STRIDE; i++) {
-		uint32_t slot = swap_gram_slot(set, at + (size_t)i * STRIDE);
-
-		met |= (uint32_t)(set->grams[slot >> 6] >> (slot & 63) & 1) << i;
-	}
-	return met;
+	return ((met & 1) | escapes[0] | escapes[1]) == 0;
 }
+
+_Static_assert(GROUP == 8 * STRIDE, "eight are looked up");
 
 /* Something may begin in the group at POS, or a little before. */
 static enum swap_found
 try_group(const struct swap_set *set, const unsigned char *at, size_t len, size_t pos,
-          size_t from, bool last, uint32_t met, struct swap_hit *hit)
+          size_t from, bool last, struct swap_hit *hit)
 {
 	uint64_t starts = escaped_starts(set, at + pos, len - pos, last);
 
-	for (unsigned i = 0; i < GROUP / STRIDE; i++)
-		if (met >> i & 1)
-			starts |= UINT64_C(15) << (BEFORE + i * STRIDE - (STRIDE - 1));
+	for (unsigned i = 0; i < GROUP; i += STRIDE)
+		starts |= (swap_gram_bit(set, at + pos + i) & 1) * UINT64_C(15) <<
+		          (BEFORE + i - (STRIDE - 1));
 	for (; starts != 0; starts &= starts - 1) {
 		size_t start = pos + (size_t)__builtin_ctzll(starts);
 		enum swap_found found;
@@ -409,6 +420,19 @@ try_group(const struct swap_set *set, const unsigned char *at, size_t len, size_
 	return SWAP_NONE;
 }
 
+/* What is too short for a group, when nothing follows: the same. */
+static bool
+is_clear_end(const struct swap_set *set, const unsigned char *at, size_t len)
+{
+	uint64_t met = 0;
+
+	if (len < SWAP_NEEDLE_MIN)
+		return true;
+	for (size_t i = 0; i + GRAM <= len; i += STRIDE)
+		met |= swap_gram_bit(set, at + i);
+	return (met & 1) == 0 && memchr(at, '%', len) == NULL && memchr(at, '\\', len) == NULL;
+}
+
 enum swap_found
 swap_find(const struct swap_set *set, const unsigned char *at, size_t len, size_t from,
           bool last, struct swap_hit *ret_hit)
@@ -419,14 +443,14 @@ swap_find(const struct swap_set *set, const unsigned char *at, size_t len, size_
 	if (set->n_patterns == 0)
 		return SWAP_NONE;
 	for (; len - pos >= GROUP; pos += GROUP) {
-		uint32_t met = group_grams(set, at + pos);
-
-		if (__builtin_expect(met == 0 && !has_escape(at + pos), 1))
+		if (__builtin_expect(is_clear(set, at + pos), 1))
 			continue;
-		found = try_group(set, at, len, pos, from, last, met, ret_hit);
+		found = try_group(set, at, len, pos, from, last, ret_hit);
 		if (found != SWAP_NONE)
 			return found;
 	}
 	tail = pos - from > BEFORE ? pos - BEFORE : from;
+	if (last && is_clear_end(set, at + tail, len - tail))
+		return SWAP_NONE;
 	return try_each(set, at, len, tail, len, last, ret_hit);
 }

@@ -23,10 +23,16 @@ text_at(const char *at, size_t len)
 /* ---- one text ---- */
 
 static int
+too_large(struct head *h)
+{
+	return err_set(h->err, E2BIG, "the head would be too large with the credentials in it");
+}
+
+static int
 append(struct head *h, const void *data, size_t len)
 {
 	if (len > sizeof(h->memory->at) - h->memory->used)
-		return err_set(h->err, E2BIG, "the head would be too large with the credentials in it");
+		return too_large(h);
 	memcpy(h->memory->at + h->memory->used, data, len);
 	h->memory->used += len;
 	return 0;
@@ -94,10 +100,11 @@ swap_text(struct head *h, enum swap_place place, struct http_text name, struct h
 
 /* ---- Basic ---- */
 
-/* The base64 of TEXT behind what is in memory; false if it is none. */
-static bool
-decode(struct sign_memory *m, struct http_text text)
+/* What TEXT is the base64 of, behind what is in memory; *RET_IS says if it is any. */
+static int
+decode(struct head *h, struct http_text text, bool *ret_is)
 {
+	struct sign_memory *m = h->memory;
 	uint32_t bits = 0;
 	size_t n = 0;
 
@@ -105,19 +112,22 @@ decode(struct sign_memory *m, struct http_text text)
 		text.len--;
 		n++;
 	}
-	if ((n > 0 && (text.len + n) % 4 != 0) || text.len % 4 == 1 ||
-	    text.len / 4 * 3 + 3 > sizeof(m->at) - m->used)
-		return false;
+	*ret_is = false;
+	if ((n > 0 && (text.len + n) % 4 != 0) || text.len % 4 == 1)
+		return 0;
+	if (text.len / 4 * 3 + 3 > sizeof(m->at) - m->used)
+		return too_large(h);
 	for (size_t i = 0; i < text.len; i++) {
 		int v = swap_digit_value((unsigned char)text.at[i]);
 
 		if (v < 0)
-			return false;
+			return 0;
 		bits = bits << 6 | (uint32_t)v;
 		if (i % 4 > 0)
 			m->at[m->used++] = (char)(bits >> (6 - 2 * (i % 4)));
 	}
-	return true;
+	*ret_is = true;
+	return 0;
 }
 
 static int
@@ -181,10 +191,14 @@ swap_authorization(struct head *h, struct http_field *f)
 {
 	size_t from = h->memory->used, begin = basic_begin(f->value);
 	struct http_text plain = text_at(h->memory->at + from, 0);
-	bool changed = false;
+	bool is_basic = false, changed = false;
 	int r = 0;
 
-	if (begin == 0 || !decode(h->memory, text_at(f->value.at + begin, f->value.len - begin))) {
+	if (begin > 0)
+		r = decode(h, text_at(f->value.at + begin, f->value.len - begin), &is_basic);
+	if (r < 0)
+		return r;
+	if (!is_basic) {
 		h->memory->used = from;
 		return swap_text(h, SWAP_HEADER, f->name, &f->value);
 	}

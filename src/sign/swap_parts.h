@@ -51,12 +51,13 @@ swap_gram_slot(const struct swap_set *set, const void *at)
 	return w * UINT32_C(0x9e3779b1) >> set->gram_shift;
 }
 
-static inline bool
-swap_gram_may_be(const struct swap_set *set, const void *at)
+/* In the lowest bit: whether these may be met at a pattern's beginning. */
+static inline uint64_t
+swap_gram_bit(const struct swap_set *set, const void *at)
 {
 	uint32_t slot = swap_gram_slot(set, at);
 
-	return (set->grams[slot >> 6] >> (slot & 63) & 1) != 0;
+	return set->grams[slot >> 6] >> (slot & 63);
 }
 
 /* What the escape at AT stands for: up to 4 bytes.  Returns how long it is; 1 with AT's own
