@@ -409,13 +409,9 @@ try_group(const struct swap_set *set, const unsigned char *at, size_t len, size_
 
 		if (start < from + BEFORE)
 			continue;
-		start -= BEFORE;
-		found = try_at(set, at, len, start, last, hit);
-		if (found == SWAP_NONE)
-			continue;
-		/* An earlier one may be about to be found by an escape of the next group. */
-		from = start - from > BEFORE ? start - BEFORE : from;
-		return try_each(set, at, len, from, start + 1, last, hit);
+		found = try_at(set, at, len, start - BEFORE, last, hit);
+		if (found != SWAP_NONE)
+			return found;
 	}
 	return SWAP_NONE;
 }

@@ -170,7 +170,7 @@ join(struct swap_stream *s, const unsigned char *data, size_t len, size_t *ret_l
 		return r;
 	left = s->n_held - used;
 	used_up(s, used);
-	if (left <= some && s->gone == 0) {
+	if (left <= some) {
 		/* The rest of it is in DATA, where it need not be copied. */
 		s->n_held = 0;
 		*ret_len = some - left;

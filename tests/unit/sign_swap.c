@@ -145,6 +145,26 @@ TEST(swap_odd_needles)
 		}
 }
 
+/* What ends in the middle of a character is not there. */
+TEST(swap_whole_characters)
+{
+	static const struct swap_needle needles[] = { { { "abcdefg\303", 8 }, { "", 0 } },
+	                                              { { "abcdefg\303\251h", 10 }, { "", 0 } } };
+	static const char *const cases[][2] = {
+		{ "abcdefg\\u00e9", "abcdefg\\u00e9" }, { "abcdefg\\u00e9h", "" },
+		{ "abcdefg%C3%A9h", "" }, { "abcdefg%C3x", "x" }, { "abcdefg\303\251", "\251" },
+	};
+	OWN(swap_set_freep) struct swap_set *set = set_of(needles, 2, 0);
+	OWN(swap_lab_freep) struct swap_lab *lab = swap_lab_new();
+
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++)
+		for (size_t step = 1; step < 16; step++) {
+			CHECK_OK(swap_lab_run(lab, set, SWAP_BODY, SWAP_ANY_LENGTH, cases[i][0],
+			                      strlen(cases[i][0]), step));
+			CHECK_STR(swap_lab_text(lab), cases[i][1]);
+		}
+}
+
 /* ---- lengths ---- */
 
 static const struct {
@@ -171,6 +191,8 @@ static const struct {
 	  "\\/with\\/it" },
 	{ SWAP_BODY_JSON, "findfind", "wi\001h_it_", "find\\u0066ind", "wi\\u0001h_it_",
 	  "wi\\u0001h_it_", "wi\\u0001h_it_" },
+	{ SWAP_BODY_FORM, "find it now", " b_c_d_e_ff", "f%69nd+it+now", "%20b_c_d_e_ff",
+	  "%20b_c_d_e_ff", "%20b_c_d_e_ff" },
 };
 
 TEST(swap_lengths)
@@ -203,6 +225,24 @@ TEST(swap_lengths)
 			CHECK_STR(swap_lab_text(lab), length_cases[i].same);
 		}
 	}
+}
+
+TEST(swap_lengths_in_codes)
+{
+	static const struct swap_needle needles[] = { { { "findfind", 8 }, { "with-it", 7 } } };
+	OWN(swap_set_freep) struct swap_set *set = set_of(needles, 1, SWAP_CODED);
+	OWN(swap_lab_freep) struct swap_lab *lab = swap_lab_new();
+	static const char base64[] = "<ZmluZGZpbmQ=>", hex[] = "<66696E6466696E64>";
+
+	/* What follows would not be what it was. */
+	CHECK_ERR(swap_lab_run(lab, set, SWAP_BODY, SWAP_ANY_LENGTH, base64, 14, 14), EMSGSIZE);
+	CHECK_OK(swap_lab_run(lab, set, SWAP_BODY, SWAP_FIT_LENGTH, base64, 14, 14));
+	CHECK_STR(swap_lab_text(lab), "<d2l0aC1pdHg=>");
+	CHECK_OK(swap_lab_run(lab, set, SWAP_BODY, SWAP_ANY_LENGTH, hex, 18, 18));
+	CHECK_STR(swap_lab_text(lab), "<776974682D6974>");
+	CHECK_ERR(swap_lab_run(lab, set, SWAP_BODY, SWAP_SAME_LENGTH, hex, 18, 18), EMSGSIZE);
+	CHECK_OK(swap_lab_run(lab, set, SWAP_BODY, SWAP_FIT_LENGTH, hex, 18, 18));
+	CHECK_STR(swap_lab_text(lab), "<776974682D697478>");
 }
 
 /* ---- verdicts ---- */

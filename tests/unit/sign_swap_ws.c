@@ -176,9 +176,10 @@ TEST(swap_ws_stops)
 	OWN(buf_free) struct buf in;
 
 	buf_init(&in, 1024);
+	put_frame(&in, true, 0x81, "before", 6);
 	put_frame(&in, true, 0x81, "123" FAKE, 21);
 	lab->verdict = SWAP_STOP;
 	CHECK_ERR(run(lab, set, true, &in, 7, NULL), EACCES);
 	CHECK(lab->seen[0].place == SWAP_MESSAGE && lab->seen[0].at == 3);
-	CHECK_U64(lab->out.len, 0);
+	CHECK_U64(lab->out.len, 12);
 }
