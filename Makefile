@@ -194,10 +194,7 @@ $(B)/fuzz_%: LDFLAGS_ALL += -fsanitize=fuzzer
 $(B)/fuzz_%: $(B)/obj/tests/fuzz/fuzz_%.o $(PARTS) $(LIB) $(B)/.state-links
 	$(call link,fuzz)
 
-$(B)/tests/decide: $(call obj,tests/bench/decide.c) $(LIB) $(B)/.state-links
-	$(call link,unit)
-
-$(B)/tests/sign_loop: $(call obj,tests/bench/sign_loop.c) $(LIB) $(B)/.state-links
+$(addprefix $(B)/tests/,decide sign_loop swap): $(B)/tests/%: $(B)/obj/tests/bench/%.o $(LIB) $(B)/.state-links
 	$(call link,unit)
 
 $(B)/tests/resign: $(call obj,tests/scenario/resign.c) $(LIB) $(B)/.state-links
@@ -251,7 +248,7 @@ escape: deps-test
 	@CLOISTER_BUILD=$(B) CLOISTER=$(B)/cloister $(PYTHON) tests/escape/run.py $(ARGS)
 
 bench: deps-test
-	$(SUB) all $(B)/tests/decide $(B)/tests/sign_loop
+	$(SUB) all $(addprefix $(B)/tests/,decide sign_loop swap)
 	@CLOISTER_BUILD=$(B) CLOISTER=$(B)/cloister $(PYTHON) tests/bench/run.py $(ARGS)
 
 soak: deps-test

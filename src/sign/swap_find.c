@@ -1,0 +1,452 @@
+/* swap_find.c - finds the first needle of a set in a run of bytes.
+ *
+ * One group of four bytes out of each seven at a pattern's beginning lies where we look, if
+ * we look at every fourth: a table of bits tells, at gigabytes a second, where no pattern
+ * can begin.  A pattern with an escape that early is found by the escape.  What is left is
+ * followed from its first byte through the patterns in their order. */
+#include <endian.h>
+#include <string.h>
+
+#include "base/num.h"
+#include "sign/swap_parts.h"
+
+#define GROUP 32                        /* bytes that are looked at together */
+#define BEFORE (SAMPLED - 1)            /* an escape in a group: how much earlier it began */
+
+/* ---- escapes ---- */
+
+static bool
+is_escape(unsigned char c)
+{
+	return c == '%' || c == '\\';
+}
+
+/* N hex digits; -1 if they are none, -2 if that is not known yet. */
+static int
+hex_number(const unsigned char *at, size_t len, size_t n)
+{
+	int v = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		int d = i < len ? num_hex_digit((char)at[i]) : -2;
+
+		if (d < 0)
+			return d;
+		v = v << 4 | d;
+	}
+	return v;
+}
+
+static size_t
+put_utf8(uint32_t c, unsigned char ret[4])
+{
+	if (c < 0x80) {
+		ret[0] = (unsigned char)c;
+		return 1;
+	}
+	if (c < 0x800) {
+		ret[0] = (unsigned char)(0xc0 | c >> 6);
+		ret[1] = (unsigned char)(0x80 | (c & 63));
+		return 2;
+	}
+	if (c < 0x10000) {
+		ret[0] = (unsigned char)(0xe0 | c >> 12);
+		ret[1] = (unsigned char)(0x80 | (c >> 6 & 63));
+		ret[2] = (unsigned char)(0x80 | (c & 63));
+		return 3;
+	}
+	ret[0] = (unsigned char)(0xf0 | c >> 18);
+	ret[1] = (unsigned char)(0x80 | (c >> 12 & 63));
+	ret[2] = (unsigned char)(0x80 | (c >> 6 & 63));
+	ret[3] = (unsigned char)(0x80 | (c & 63));
+	return 4;
+}
+
+/* \uXXXX, and a second one if it takes two; as swap_unescape() returns. */
+static size_t
+unescape_u(const unsigned char *at, size_t len, bool last, unsigned char ret[4], size_t *ret_n)
+{
+	int c = hex_number(at + 2, len - 2, 4), low = -1;
+
+	if (c == -2 && !last)
+		return 0;
+	if (c < 0)
+		return 1;
+	if (c >= 0xd800 && c < 0xdc00) {
+		if (len < 8)
+			low = (len == 6 || (len == 7 && at[6] == '\\')) && !last ? -2 : -1;
+		else if (at[6] == '\\' && at[7] == 'u')
+			low = hex_number(at + 8, len - 8, 4);
+		if (low == -2 && !last)
+			return 0;
+	}
+	if (low >= 0xdc00 && low < 0xe000) {
+		*ret_n = put_utf8(0x10000 + (((uint32_t)c & 0x3ff) << 10 | ((uint32_t)low & 0x3ff)), ret);
+		return 12;
+	}
+	*ret_n = put_utf8((uint32_t)c, ret);
+	return 6;
+}
+
+size_t
+swap_unescape(const unsigned char *at, size_t len, bool last, unsigned char ret[4],
+              size_t *ret_n)
+{
+	static const unsigned char short_forms[256] = {
+		['"'] = '"', ['\\'] = '\\', ['/'] = '/', ['b'] = '\b', ['f'] = '\f', ['n'] = '\n',
+		['r'] = '\r', ['t'] = '\t',
+	};
+	int c;
+
+	ret[0] = at[0];
+	*ret_n = 1;
+	if (!is_escape(at[0]))
+		return 1;
+	if (len < 2)
+		return last ? 1 : 0;
+	if (at[0] == '%') {
+		c = hex_number(at + 1, len - 1, 2);
+		if (c < 0)
+			return c == -2 && !last ? 0 : 1;
+		ret[0] = (unsigned char)c;
+		return 3;
+	}
+	if (at[1] == 'u')
+		return unescape_u(at, len, last, ret, ret_n);
+	if (short_forms[at[1]] == 0)
+		return 1;
+	ret[0] = short_forms[at[1]];
+	return 2;
+}
+
+/* ---- one candidate ---- */
+
+static unsigned
+byte_at(const struct swap_set *set, uint32_t pattern, uint32_t depth)
+{
+	const struct pattern *p = &set->patterns[pattern];
+
+	return swap_form_byte(p->form, p->phase, set->needles[p->needle].find, depth);
+}
+
+/* Of the patterns of W, all longer than W's depth, those that go on with C. */
+static void
+narrow(const struct swap_set *set, struct swap_walk *w, unsigned c)
+{
+	uint32_t lo = w->lo, end = w->end, mid;
+
+	if (w->depth == 0) {
+		w->lo = set->first[c];
+		w->end = set->first[c + 1];
+	} else if (end - lo == 1) {
+		w->lo += byte_at(set, lo, w->depth) != c;
+	} else {
+		while (lo < end) {
+			mid = lo + (end - lo) / 2;
+			if (byte_at(set, mid, w->depth) < c)
+				lo = mid + 1;
+			else
+				end = mid;
+		}
+		w->lo = lo;
+		for (end = w->end; lo < end;) {
+			mid = lo + (end - lo) / 2;
+			if (byte_at(set, mid, w->depth) <= c)
+				lo = mid + 1;
+			else
+				end = mid;
+		}
+		w->end = end;
+	}
+	w->depth++;
+}
+
+/* Which of the walks takes which for no escape. */
+#define PLAIN_PERCENT 1
+#define PLAIN_BACKSLASH 2
+
+static bool
+has_escapes(const struct swap_set *set)
+{
+	return set->has_percent || set->has_backslash;
+}
+
+static void
+walk_begin(const struct swap_set *set, struct swap_walk walk[SWAP_WALKS])
+{
+	for (unsigned i = 0; i < SWAP_WALKS; i++)
+		if ((set->has_percent || (i & PLAIN_PERCENT) == 0) &&
+		    (set->has_backslash || (i & PLAIN_BACKSLASH) == 0))
+			walk[i].end = set->n_patterns;
+}
+
+/* Patterns that end here; in order, they are the first. */
+static void
+walk_reached(const struct swap_set *set, struct swap_walk *w, bool counts)
+{
+	if (w->lo < w->end && set->patterns[w->lo].len == w->depth) {
+		if (counts) {
+			w->best = w->lo;
+			w->best_pos = w->pos;
+			w->best_percent = w->percent;
+			w->best_json = w->json;
+		}
+		w->lo++;
+	}
+}
+
+/* Follow W, number I, which begins at AT.  False: for now that is all there is. */
+static bool
+walk_on(const struct swap_set *set, struct swap_walk *w, unsigned i, const unsigned char *at,
+        size_t len, bool last)
+{
+	unsigned char bytes[4];
+	size_t used, n;
+
+	while (w->lo < w->end) {
+		if (w->pos == len)
+			return last;
+		bytes[0] = at[w->pos];
+		used = n = 1;
+		if ((bytes[0] == '%' && (i & PLAIN_PERCENT) == 0) ||
+		    (bytes[0] == '\\' && (i & PLAIN_BACKSLASH) == 0))
+			used = swap_unescape(at + w->pos, len - w->pos, last, bytes, &n);
+		if (used == 0)
+			return false;
+		if (used > 1) {
+			w->percent |= at[w->pos] == '%';
+			w->json |= at[w->pos] == '\\';
+		}
+		w->pos += used;
+		for (size_t k = 0; k < n && w->lo < w->end; k++) {
+			narrow(set, w, bytes[k]);
+			walk_reached(set, w, k + 1 == n);
+		}
+	}
+	return true;
+}
+
+static unsigned
+behind(const struct swap_set *set, uint32_t pattern)
+{
+	const struct pattern *p = &set->patterns[pattern];
+
+	return swap_form_behind(p->form, p->phase, set->needles[p->needle].find.len);
+}
+
+enum swap_found
+swap_find_on(const struct swap_set *set, const unsigned char *at, size_t len, bool last,
+             struct swap_hit *hit)
+{
+	const struct swap_walk *best = &hit->walk[0];
+	bool done = true;
+
+	for (unsigned i = 0; i < SWAP_WALKS; i++) {
+		done &= walk_on(set, &hit->walk[i], i, at + hit->start, len - hit->start, last);
+		if (hit->walk[i].best_pos > best->best_pos)
+			best = &hit->walk[i];
+	}
+	if (!done)
+		return SWAP_MORE;
+	if (best->best_pos == 0)
+		return SWAP_NONE;
+	hit->end = hit->start + best->best_pos;
+	hit->pattern = best->best;
+	hit->percent = best->best_percent;
+	hit->json = best->best_json;
+	/* The digit behind belongs to it as well, when it is there. */
+	return hit->end == len && !last && behind(set, hit->pattern) > 0 ? SWAP_MORE : SWAP_FOUND;
+}
+
+void
+swap_widen(const struct swap_set *set, const unsigned char *at, size_t len, size_t from,
+           struct swap_hit *hit)
+{
+	const struct pattern *p = &set->patterns[hit->pattern];
+	struct http_text find = set->needles[p->needle].find;
+	unsigned rest = behind(set, hit->pattern), lead = swap_form_before(p->form, p->phase);
+	int v;
+
+	if (lead > 0 && hit->start > from) {
+		v = swap_digit_value(at[hit->start - 1]);
+		hit->wide_before = v >= 0 && (v & ((1 << lead) - 1)) ==
+		                   (unsigned char)find.at[0] >> (8 - lead);
+	}
+	if (rest > 0 && hit->end < len) {
+		v = swap_digit_value(at[hit->end]);
+		hit->wide_behind = v >= 0 &&
+			v >> (6 - rest) == ((unsigned char)find.at[find.len - 1] & ((1 << rest) - 1));
+	}
+	hit->start -= hit->wide_before;
+	hit->end += hit->wide_behind;
+}
+
+/* Whether the first bytes at START may be a pattern's: cheap, and mostly not so. */
+static bool
+may_begin(const struct swap_set *set, const unsigned char *at, size_t len, size_t start,
+          bool last)
+{
+	unsigned char text[GRAM + 3];
+	size_t n = 0, pos = start, used, more;
+
+	if (set->first[at[start]] == set->first[at[start] + 1] && !is_escape(at[start]))
+		return false;
+	if (has_escapes(set))
+		return true;
+	while (n < GRAM) {
+		if (pos == len)
+			return !last;
+		used = 1;
+		text[n] = at[pos];
+		more = 1;
+		if (is_escape(at[pos]))
+			used = swap_unescape(at + pos, len - pos, last, text + n, &more);
+		if (used == 0)
+			return true;
+		pos += used;
+		n += more;
+	}
+	return (swap_gram_bit(set, text) & 1) != 0;
+}
+
+static enum swap_found
+try_at(const struct swap_set *set, const unsigned char *at, size_t len, size_t start,
+       bool last, struct swap_hit *hit)
+{
+	if (!may_begin(set, at, len, start, last))
+		return SWAP_NONE;
+	*hit = (struct swap_hit){ .start = start };
+	walk_begin(set, hit->walk);
+	return swap_find_on(set, at, len, last, hit);
+}
+
+/* ---- all of them ---- */
+
+/* Each start from FROM to TO. */
+static enum swap_found
+try_each(const struct swap_set *set, const unsigned char *at, size_t len, size_t from,
+         size_t to, bool last, struct swap_hit *hit)
+{
+	enum swap_found found = SWAP_NONE;
+
+	for (size_t i = from; i < to && found == SWAP_NONE; i++)
+		found = try_at(set, at, len, i, last, hit);
+	return found;
+}
+
+typedef unsigned char bytes16 __attribute__((vector_size(16)));
+typedef uint64_t words2 __attribute__((vector_size(16)));
+
+static inline words2
+escapes_of(const unsigned char *at)
+{
+	bytes16 a;
+
+	memcpy(&a, at, sizeof(a));
+	return (words2)((bytes16)(a == '%') | (bytes16)(a == '\\'));
+}
+
+/* A bit for each byte of eight that is not zero but all ones. */
+static uint64_t
+bits_of(uint64_t mask)
+{
+	return (le64toh(mask) & UINT64_C(0x8040201008040201)) * UINT64_C(0x0101010101010101) >> 56;
+}
+
+/* Which starts from BEFORE bytes before AT on an escape in the group makes possible. */
+static uint64_t
+escaped_starts(const struct swap_set *set, const unsigned char *at, size_t len, bool last)
+{
+	words2 first = escapes_of(at), second = escapes_of(at + 16);
+	uint64_t escapes = bits_of(first[0]) | bits_of(first[1]) << 8 | bits_of(second[0]) << 16 |
+	                   bits_of(second[1]) << 24, starts = 0;
+	size_t used, n, after = 0;
+
+	for (; escapes != 0; escapes &= escapes - 1) {
+		unsigned i = (unsigned)__builtin_ctzll(escapes);
+		unsigned char bytes[4];
+
+		used = swap_unescape(at + i, len - i, last, bytes, &n);
+		/* Bit BEFORE + i is this place.  What an earlier escape is part of, that one finds,
+		 * if it is one. */
+		if (used == 0 || (used > 1 && set->early[bytes[0]]))
+			starts |= ((UINT64_C(2) << (BEFORE + i)) - 1) & ~((UINT64_C(1) << i) - 1) &
+			          ~((UINT64_C(1) << after) - 1);
+		if (used > 1 && !has_escapes(set))
+			after = BEFORE + i + 1;
+	}
+	return starts;
+}
+
+/* Whether nothing can begin at what is looked up in the group, and there is no escape. */
+static inline bool
+is_clear(const struct swap_set *set, const unsigned char *at)
+{
+	words2 escapes = escapes_of(at) | escapes_of(at + 16);
+	uint64_t met = swap_gram_bit(set, at) | swap_gram_bit(set, at + 4) |
+	               swap_gram_bit(set, at + 8) | swap_gram_bit(set, at + 12) |
+	               swap_gram_bit(set, at + 16) | swap_gram_bit(set, at + 20) |
+	               swap_gram_bit(set, at + 24) | swap_gram_bit(set, at + 28);
+
+	return ((met & 1) | escapes[0] | escapes[1]) == 0;
+}
+
+_Static_assert(GROUP == 8 * STRIDE, "eight are looked up");
+
+/* Something may begin in the group at POS, or a little before. */
+static enum swap_found
+try_group(const struct swap_set *set, const unsigned char *at, size_t len, size_t pos,
+          size_t from, bool last, struct swap_hit *hit)
+{
+	uint64_t starts = escaped_starts(set, at + pos, len - pos, last);
+
+	for (unsigned i = 0; i < GROUP; i += STRIDE)
+		starts |= (swap_gram_bit(set, at + pos + i) & 1) * UINT64_C(15) <<
+		          (BEFORE + i - (STRIDE - 1));
+	for (; starts != 0; starts &= starts - 1) {
+		size_t start = pos + (size_t)__builtin_ctzll(starts);
+		enum swap_found found;
+
+		if (start < from + BEFORE)
+			continue;
+		found = try_at(set, at, len, start - BEFORE, last, hit);
+		if (found != SWAP_NONE)
+			return found;
+	}
+	return SWAP_NONE;
+}
+
+/* What is too short for a group, when nothing follows: the same. */
+static bool
+is_clear_end(const struct swap_set *set, const unsigned char *at, size_t len)
+{
+	uint64_t met = 0;
+
+	if (len < SWAP_NEEDLE_MIN)
+		return true;
+	for (size_t i = 0; i + GRAM <= len; i += STRIDE)
+		met |= swap_gram_bit(set, at + i);
+	return (met & 1) == 0 && memchr(at, '%', len) == NULL && memchr(at, '\\', len) == NULL;
+}
+
+enum swap_found
+swap_find(const struct swap_set *set, const unsigned char *at, size_t len, size_t from,
+          bool last, struct swap_hit *ret_hit)
+{
+	enum swap_found found;
+	size_t pos = from, tail;
+
+	if (set->n_patterns == 0)
+		return SWAP_NONE;
+	for (; len - pos >= GROUP; pos += GROUP) {
+		if (__builtin_expect(is_clear(set, at + pos), 1))
+			continue;
+		found = try_group(set, at, len, pos, from, last, ret_hit);
+		if (found != SWAP_NONE)
+			return found;
+	}
+	tail = pos - from > BEFORE ? pos - BEFORE : from;
+	if (last && is_clear_end(set, at + tail, len - tail))
+		return SWAP_NONE;
+	return try_each(set, at, len, tail, len, last, ret_hit);
+}

@@ -1,0 +1,102 @@
+/* swap_parts.h - what the files of swap share. */
+#ifndef CLOISTER_SWAP_PARTS_H
+#define CLOISTER_SWAP_PARTS_H
+#include "sign/swap.h"
+
+#define GRAM 4                          /* bytes that are looked up together */
+#define STRIDE 4                        /* every so many */
+#define SAMPLED (GRAM + STRIDE - 1)     /* a pattern's beginning, of which one is met */
+#define ESCAPED_MAX 6                   /* bytes for one byte: \u0073 */
+
+/* A needle in one form; its bytes are worked out when they are compared. */
+struct pattern {
+	uint16_t needle;
+	uint8_t form, phase;            /* PHASE: bytes of base64's group before it */
+	uint32_t len;
+};
+
+struct swap_set {
+	const struct swap_needle *needles;
+	bool coded;
+	bool has_percent, has_backslash;        /* a needle has */
+	uint32_t first[257];            /* where patterns with this first byte begin */
+	bool early[256];                /* is among the first bytes of a pattern */
+	bool before[256];               /* may share its bits with a needle that follows */
+	struct pattern *patterns;       /* sorted by their bytes; no two are the same */
+	uint32_t n_patterns;
+	unsigned gram_shift;
+	uint64_t *grams;                /* a bit for each that may be met */
+};
+
+extern const char swap_digits[2][65];   /* of base64 and base64url */
+/* The value of a digit of either, or -1. */
+int swap_digit_value(unsigned char c);
+
+/* Byte I of VALUE in this form; past VALUE's end it is filled up with "x". */
+unsigned char swap_form_byte(enum swap_form form, unsigned phase, struct http_text value,
+                             size_t i);
+/* How many bytes there are that hang on VALUE alone. */
+size_t swap_form_len(enum swap_form form, unsigned phase, size_t len);
+/* Of a value in base64, how many of its bits are in the digit before those, and in the one
+ * behind them; 0 in other forms. */
+unsigned swap_form_before(enum swap_form form, unsigned phase);
+unsigned swap_form_behind(enum swap_form form, unsigned phase, size_t len);
+
+static inline uint32_t
+swap_gram_slot(const struct swap_set *set, const void *at)
+{
+	uint32_t w;
+
+	__builtin_memcpy(&w, at, sizeof(w));
+	return w * UINT32_C(0x9e3779b1) >> set->gram_shift;
+}
+
+/* In the lowest bit: whether these may be met at a pattern's beginning. */
+static inline uint64_t
+swap_gram_bit(const struct swap_set *set, const void *at)
+{
+	uint32_t slot = swap_gram_slot(set, at);
+
+	return set->grams[slot >> 6] >> (slot & 63);
+}
+
+/* What the escape at AT stands for: up to 4 bytes.  Returns how long it is; 1 with AT's own
+ * byte if it is none; 0 if that hangs on what follows. */
+size_t swap_unescape(const unsigned char *at, size_t len, bool last, unsigned char ret[4],
+                     size_t *ret_n);
+
+enum swap_found { SWAP_NONE, SWAP_FOUND, SWAP_MORE };
+
+/* A needle at START, or a beginning of one. */
+struct swap_hit {
+	size_t start, end;
+	bool wide_before, wide_behind;  /* the first digit, the last, is shared */
+	uint32_t pattern;
+	bool percent, json;
+	struct swap_walk walk[SWAP_WALKS];
+};
+
+/* The first needle from FROM on.  LAST: nothing follows, and there is no SWAP_MORE. */
+enum swap_found swap_find(const struct swap_set *set, const unsigned char *at, size_t len,
+                          size_t from, bool last, struct swap_hit *ret_hit);
+/* Go on with HIT's walk: there is more. */
+enum swap_found swap_find_on(const struct swap_set *set, const unsigned char *at, size_t len,
+                             bool last, struct swap_hit *hit);
+
+/* Take in the digits on both sides that share their bits with what was found in base64,
+ * but none before FROM. */
+void swap_widen(const struct swap_set *set, const unsigned char *at, size_t len, size_t from,
+                struct swap_hit *hit);
+
+struct swap_out {
+	swap_sink *sink;
+	void *arg;
+	size_t skip;                    /* of what is put out: it is gone already */
+};
+int swap_put(struct swap_out *out, const unsigned char *data, size_t len);
+/* What is to be in the place of HIT, which is in AT and was widened.  *RET_GROWN is how much
+ * longer that is. */
+int swap_render(const struct swap_stream *s, const unsigned char *at,
+                const struct swap_hit *hit, struct swap_out *out, int64_t *ret_grown,
+                struct err *err);
+#endif

@@ -1,0 +1,295 @@
+/* swap_render.c - writes what is put in, in the manner of what was there. */
+#include <errno.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "sign/swap_parts.h"
+
+#define PIECE 512                       /* written at once */
+#define HEX_ESCAPE_JSON 6               /* \u0073 */
+#define HEX_ESCAPE 3                    /* %73 */
+#define TRIED 4                         /* of short escapes: the fifth is a long one */
+
+enum style { STYLE_PLAIN, STYLE_PERCENT, STYLE_JSON };
+
+struct render {
+	enum style style;
+	enum swap_form form;
+	unsigned phase;
+	struct http_text with;
+	size_t n;                       /* bytes to write, before any is escaped */
+	bool plain[256];                /* with STYLE_PERCENT: need no escape */
+	/* Escapes that are not needed: to keep the length. */
+	size_t n_long;                  /* for bytes that would be plain */
+	size_t n_longer;                /* instead of short ones */
+	size_t n_slash;                 /* \/ */
+};
+
+static bool
+is_unreserved(unsigned c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+	       c == '-' || c == '.' || c == '_' || c == '~';
+}
+
+static enum style
+style_of(enum swap_place place, const struct swap_hit *hit)
+{
+	if (hit->percent)
+		return STYLE_PERCENT;
+	if (hit->json)
+		return STYLE_JSON;
+	switch (place) {
+	case SWAP_PATH:
+	case SWAP_QUERY:
+	case SWAP_BODY_FORM:
+		return STYLE_PERCENT;
+	case SWAP_BODY_JSON:
+		return STYLE_JSON;
+	default:
+		return STYLE_PLAIN;
+	}
+}
+
+/* What was plain there may be so again: who wrote it knew what the place takes. */
+static void
+learn_plain(struct render *w, const unsigned char *at, const struct swap_hit *hit)
+{
+	unsigned char bytes[4];
+	size_t used, n;
+
+	for (unsigned c = 0; c < 256; c++)
+		w->plain[c] = is_unreserved(c);
+	for (size_t i = hit->start; i < hit->end; i += used) {
+		used = swap_unescape(at + i, hit->end - i, true, bytes, &n);
+		if (used == 1 && bytes[0] != '%')
+			w->plain[bytes[0]] = true;
+	}
+	/* A plus was a blank. */
+	w->plain['+'] = w->plain['+'] && w->form != SWAP_PLUS;
+}
+
+static unsigned char
+next_byte(const struct render *w, size_t i)
+{
+	return swap_form_byte(w->form, w->phase, w->with, i);
+}
+
+/* The letter behind the backslash, or 0. */
+static char
+short_escape(unsigned char c)
+{
+	switch (c) {
+	case '"': return '"';
+	case '\\': return '\\';
+	case '\b': return 'b';
+	case '\f': return 'f';
+	case '\n': return 'n';
+	case '\r': return 'r';
+	case '\t': return 't';
+	default: return 0;
+	}
+}
+
+static bool
+must_escape(const struct render *w, size_t i, unsigned char c)
+{
+	if (w->style == STYLE_PERCENT)
+		return !w->plain[c] &&
+		       !(w->form == SWAP_PLUS && i < w->with.len && w->with.at[i] == ' ');
+	return w->style == STYLE_JSON && (c < 0x20 || c == '"' || c == '\\');
+}
+
+/* ---- the length ---- */
+
+struct counts {
+	size_t needed;                  /* bytes more that needed escapes take */
+	size_t ascii;                   /* plain ones that may be escaped as well */
+	size_t slashes, shorts;
+};
+
+static struct counts
+count(const struct render *w)
+{
+	struct counts k = {0};
+
+	for (size_t i = 0; i < w->n; i++) {
+		unsigned char c = next_byte(w, i);
+
+		if (!must_escape(w, i, c)) {
+			k.slashes += c == '/';
+			k.ascii += c < 0x80 || w->style == STYLE_PERCENT;
+		} else if (w->style == STYLE_PERCENT) {
+			k.needed += HEX_ESCAPE - 1;
+		} else if (short_escape(c) != 0) {
+			k.needed++;
+			k.shorts++;
+		} else {
+			k.needed += HEX_ESCAPE_JSON - 1;
+		}
+	}
+	return k;
+}
+
+/* So many bytes more than without any escape.  False: that cannot be. */
+static bool
+fill(struct render *w, const struct counts *k, size_t more)
+{
+	size_t rest = more - k->needed;
+
+	if (more < k->needed)
+		return false;
+	if (w->style != STYLE_JSON) {
+		w->n_long = rest / (HEX_ESCAPE - 1);
+		return rest == 0 || (w->style == STYLE_PERCENT && rest % (HEX_ESCAPE - 1) == 0 &&
+		                     w->n_long <= k->ascii);
+	}
+	for (size_t longer = 0; longer <= TRIED && longer <= k->shorts; longer++)
+		for (size_t slash = 0; slash <= TRIED && slash <= k->slashes; slash++) {
+			size_t part = longer * (HEX_ESCAPE_JSON - 2) + slash;
+
+			if (part > rest || (rest - part) % (HEX_ESCAPE_JSON - 1) != 0 ||
+			    (rest - part) / (HEX_ESCAPE_JSON - 1) > k->ascii - slash)
+				continue;
+			w->n_longer = longer;
+			w->n_slash = slash;
+			w->n_long = (rest - part) / (HEX_ESCAPE_JSON - 1);
+			return true;
+		}
+	return false;
+}
+
+/* ---- writing ---- */
+
+struct piece {
+	unsigned char text[PIECE];
+	size_t len;
+	struct swap_out *out;
+	int r;
+};
+
+static void
+put_bytes(struct piece *p, const void *data, size_t len)
+{
+	if (p->len + len > sizeof(p->text)) {
+		if (p->r >= 0)
+			p->r = swap_put(p->out, p->text, p->len);
+		p->len = 0;
+	}
+	memcpy(p->text + p->len, data, len);
+	p->len += len;
+}
+
+static int
+put_end(struct piece *p)
+{
+	if (p->r >= 0 && p->len > 0)
+		p->r = swap_put(p->out, p->text, p->len);
+	explicit_bzero(p->text, sizeof(p->text));
+	return p->r < 0 ? p->r : 0;
+}
+
+static void
+put_long(struct piece *p, enum style style, unsigned char c)
+{
+	static const char hex[] = "0123456789ABCDEF";
+	char text[HEX_ESCAPE_JSON] = { '\\', 'u', '0', '0', hex[c >> 4], hex[c & 15] };
+
+	if (style == STYLE_PERCENT)
+		text[3] = '%';
+	put_bytes(p, style == STYLE_PERCENT ? text + 3 : text,
+	          style == STYLE_PERCENT ? HEX_ESCAPE : HEX_ESCAPE_JSON);
+}
+
+static void
+put_byte(struct piece *p, struct render *w, size_t i)
+{
+	unsigned char c = next_byte(w, i);
+	char two[2] = { '\\', short_escape(c) };
+
+	if (must_escape(w, i, c)) {
+		if (w->style == STYLE_PERCENT || two[1] == 0 || w->n_longer > 0) {
+			w->n_longer -= w->style == STYLE_JSON && two[1] != 0;
+			put_long(p, w->style, c);
+		} else {
+			put_bytes(p, two, 2);
+		}
+	} else if (c == '/' && w->n_slash > 0) {
+		w->n_slash--;
+		put_bytes(p, "\\/", 2);
+	} else if (w->n_long > 0 && (c < 0x80 || w->style == STYLE_PERCENT)) {
+		w->n_long--;
+		/* A plus that stands for a blank. */
+		put_long(p, w->style, w->form == SWAP_PLUS && c == '+' ? ' ' : c);
+	} else {
+		put_bytes(p, &c, 1);
+	}
+}
+
+/* The digit before or behind: only the bits that are the value's change. */
+static void
+put_shared(struct piece *p, const struct render *w, unsigned char was, size_t find_len,
+           bool is_before)
+{
+	unsigned bits = is_before ? swap_form_before(w->form, w->phase)
+	                          : swap_form_behind(w->form, w->phase, find_len);
+	unsigned v = (unsigned)swap_digit_value(was), mask = (1u << bits) - 1, byte;
+	unsigned char c;
+
+	byte = swap_form_byte(SWAP_RAW, 0, w->with, is_before ? 0 : find_len - 1);
+	if (is_before)
+		v = (v & ~mask) | byte >> (8 - bits);
+	else
+		v = (v & ~(mask << (6 - bits))) | (byte & mask) << (6 - bits);
+	c = (unsigned char)swap_digits[w->form == SWAP_BASE64URL][v & 63];
+	put_bytes(p, &c, 1);
+}
+
+static int
+put_filled(struct piece *p, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		put_bytes(p, "x", 1);
+	return put_end(p);
+}
+
+int
+swap_render(const struct swap_stream *s, const unsigned char *at, const struct swap_hit *hit,
+            struct swap_out *out, int64_t *ret_grown, struct err *err)
+{
+	const struct pattern *pattern = &s->set->patterns[hit->pattern];
+	const struct swap_needle *needle = &s->set->needles[pattern->needle];
+	bool fits = s->lengths == SWAP_FIT_LENGTH;
+	size_t len = hit->end - hit->start, wide = (size_t)hit->wide_before + hit->wide_behind;
+	struct render w = { .style = style_of(s->place, hit), .form = pattern->form,
+		.phase = pattern->phase, .with = needle->with };
+	struct piece p = { .out = out };
+	struct counts k;
+
+	if (fits && w.with.len > needle->find.len)
+		w.with.len = needle->find.len;
+	if ((w.form == SWAP_BASE64 || w.form == SWAP_BASE64URL) && !fits &&
+	    w.with.len != needle->find.len)
+		return err_set(err, EMSGSIZE, "a credential of another length cannot be put into the "
+		               "middle of base64");
+	w.n = swap_form_len(w.form, w.phase, fits ? needle->find.len : w.with.len);
+	if (w.style == STYLE_PERCENT)
+		learn_plain(&w, at, hit);
+	k = count(&w);
+	if (len - wide < w.n || !fill(&w, &k, len - wide - w.n)) {
+		if (fits)
+			return put_filled(&p, len);
+		if (s->lengths == SWAP_SAME_LENGTH)
+			return err_set(err, EMSGSIZE, "a credential of another length would change the "
+			               "length that was declared");
+		w.n_long = w.n_longer = w.n_slash = 0;
+		*ret_grown = (int64_t)(w.n + k.needed) - (int64_t)(len - wide);
+	}
+	if (hit->wide_before)
+		put_shared(&p, &w, at[hit->start], needle->find.len, true);
+	for (size_t i = 0; i < w.n; i++)
+		put_byte(&p, &w, i);
+	if (hit->wide_behind)
+		put_shared(&p, &w, at[hit->end - 1], needle->find.len, false);
+	return put_end(&p);
+}
