@@ -14,6 +14,7 @@ BEGIN {
 	peers["boundary", "cell"] = 1
 	peers["ipc", "loop"] = 1
 	peers["policy", "http"] = 1
+	peers["sign", "http"] = 1
 	peers["inspect", "http"] = 1
 	peers["inspect", "policy"] = 1
 	bad = 0
