@@ -29,7 +29,7 @@ guard_alloc(struct guard *ret_guard, size_t cap, struct err *err)
 		return err_errno(err, "cannot get memory for a secret");
 	/* A child that was forked has no business with it. */
 	if (madvise(at, size, MADV_DONTDUMP) < 0 || madvise(at, size, MADV_WIPEONFORK) < 0 ||
-	    mlock(at, size) < 0) {
+	    (cap <= GUARD_LOCKED_MAX && mlock(at, size) < 0)) {
 		r = err_errno(err, "cannot lock a secret in memory (see `ulimit -l`)");
 		munmap(at, size);
 		return r;

@@ -9,6 +9,9 @@
 
 struct err;
 
+#define GUARD_LOCKED_MAX (64 * 1024)    /* what is larger is no value, but many that are sealed:
+                                         * it is not kept from being swapped */
+
 struct guard {
 	char *at;                       /* CAP bytes and a NUL behind LEN; NULL: nothing */
 	size_t len, cap;

@@ -15,7 +15,7 @@ struct err;
 
 #define SOURCE_WORDS_MAX 64
 #define SOURCE_TEXT_MAX POLICY_TEXT_MAX
-#define SOURCE_OUTPUT_MAX (64 * 1024)
+#define SOURCE_OUTPUT_MAX (48 * 1024)
 #define SOURCE_TIMEOUT_MS 30000
 
 /* The fields of one credential; empty ones have no memory. */
