@@ -63,6 +63,7 @@ LIBS_cloister := -lyaml -lpcre2-8 -ljansson
 # The linker would warn of name services that a static libcrypto could ask for.
 LIBS_mint     := -Wl,--no-warnings \
                  $(shell pkg-config --static --libs libcrypto 2>/dev/null || echo -lcrypto)
+LIBS_vault    := -ljansson $(LIBS_mint)
 LIBS_gate     := -lssl -lcrypto -lnghttp2
 LIBS_courier  := -lssl -lcrypto -lnghttp2 -lcares
 LIBS_inspect  := -lcrypto -lpcre2-8 -ljansson -lz -lbrotlidec -lzstd
@@ -192,7 +193,7 @@ $(B)/fuzz_%: LDFLAGS_ALL += -fsanitize=fuzzer
 $(B)/fuzz_%: $(B)/obj/tests/fuzz/fuzz_%.o $(PARTS) $(LIB) $(B)/.state-links
 	$(call link,fuzz)
 
-$(B)/tests/decide: $(call obj,tests/bench/decide.c) $(LIB) $(B)/.state-links
+$(B)/tests/decide $(B)/tests/mint: $(B)/tests/%: $(B)/obj/tests/bench/%.o $(LIB) $(B)/.state-links
 	$(call link,unit)
 
 # Taken into the program as it is.
@@ -238,7 +239,7 @@ escape: deps-test
 	@CLOISTER_BUILD=$(B) CLOISTER=$(B)/cloister $(PYTHON) tests/escape/run.py $(ARGS)
 
 bench: deps-test
-	$(SUB) all $(B)/tests/decide
+	$(SUB) all $(B)/tests/decide $(B)/tests/mint
 	@CLOISTER_BUILD=$(B) CLOISTER=$(B)/cloister $(PYTHON) tests/bench/run.py $(ARGS)
 
 soak: deps-test
