@@ -65,6 +65,7 @@ LIBS_cloister := -lyaml -lpcre2-8 -ljansson
 # note that they may be collected, also where they did not warn.
 LIBS_mint     := -Wl,--no-warnings,--no-gc-sections \
                  $(shell pkg-config --static --libs libcrypto 2>/dev/null || echo -lcrypto)
+LIBS_vault    := -ljansson $(LIBS_mint)
 LIBS_gate     := -lssl -lcrypto -lnghttp2
 LIBS_courier  := -lssl -lcrypto -lnghttp2 -lcares
 LIBS_inspect  := -lcrypto -lpcre2-8 -ljansson -lz -lbrotlidec -lzstd
@@ -194,7 +195,8 @@ $(B)/fuzz_%: LDFLAGS_ALL += -fsanitize=fuzzer
 $(B)/fuzz_%: $(B)/obj/tests/fuzz/fuzz_%.o $(PARTS) $(LIB) $(B)/.state-links
 	$(call link,fuzz)
 
-$(addprefix $(B)/tests/,decide sign_loop swap): $(B)/tests/%: $(B)/obj/tests/bench/%.o $(LIB) $(B)/.state-links
+$(addprefix $(B)/tests/,decide mint sign_loop swap): $(B)/tests/%: $(B)/obj/tests/bench/%.o \
+                                                      $(LIB) $(B)/.state-links
 	$(call link,unit)
 
 $(B)/tests/resign: $(call obj,tests/scenario/resign.c) $(LIB) $(B)/.state-links
@@ -248,7 +250,7 @@ escape: deps-test
 	@CLOISTER_BUILD=$(B) CLOISTER=$(B)/cloister $(PYTHON) tests/escape/run.py $(ARGS)
 
 bench: deps-test
-	$(SUB) all $(addprefix $(B)/tests/,decide sign_loop swap)
+	$(SUB) all $(addprefix $(B)/tests/,decide mint sign_loop swap)
 	@CLOISTER_BUILD=$(B) CLOISTER=$(B)/cloister $(PYTHON) tests/bench/run.py $(ARGS)
 
 soak: deps-test

@@ -151,3 +151,47 @@ tree_empty(int dir, struct err *err)
 		return err_errno(err, "cannot list a folder to remove it");
 	return remove_all(&rm, fd, 0, err);
 }
+
+/* ---- folders of our own ---- */
+
+static int
+make_folders(const char *path, struct err *err)
+{
+	OWN(freep) char *partial = strdup(path);
+
+	if (partial == NULL)
+		return err_errno(err, "cannot open '%s'", path);
+	for (char *slash = partial + 1; (slash = strchr(slash, '/')) != NULL; slash++) {
+		*slash = '\0';
+		if (mkdir(partial, 0755) < 0 && errno != EEXIST)
+			return err_errno(err, "cannot make '%s' for cloister's own files", partial);
+		*slash = '/';
+	}
+	if (mkdir(path, 0700) < 0 && errno != EEXIST)
+		return err_errno(err, "cannot make '%s' for cloister's own files", path);
+	return 0;
+}
+
+int
+tree_open_made(const char *path, bool make, const char *otherwise, struct err *err)
+{
+	const int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW;
+	struct stat st;
+	int fd = open(path, flags), r;
+
+	if (fd < 0 && errno == ENOENT && make) {
+		r = make_folders(path, err);
+		if (r < 0)
+			return r;
+		fd = open(path, flags);
+	}
+	if (fd < 0)
+		return err_errno(err, "cannot open '%s'", path);
+	/* In a shared /tmp somebody else may have made it first. */
+	if (fstat(fd, &st) < 0 || st.st_uid != geteuid() || (st.st_mode & 022) != 0) {
+		close(fd);
+		return err_set(err, EPERM, "'%s' belongs to or is writable by somebody else: "
+		               "remove it, or %s", path, otherwise);
+	}
+	return fd;
+}

@@ -1,4 +1,5 @@
-/* tree.h - folders that a stranger filled: opening them, and removing what is in them. */
+/* tree.h - folders that a stranger filled: opening them, and removing what is in them; and
+ * folders that only we may fill. */
 #ifndef CLOISTER_TREE_H
 #define CLOISTER_TREE_H
 #include <stdbool.h>
@@ -18,4 +19,8 @@ int tree_open_dir_anyway(int dir, const char *name);
 /* Remove everything beneath the folder DIR, not the folder itself.  No link is
  * followed, no mount crossed; depth and modes set by a stranger do not stop it. */
 int tree_empty(int dir, struct err *err);
+
+/* Open the folder at PATH, made with those above it if it is missing and MAKE is set.
+ * Refused if somebody else could write there; OTHERWISE is what else can be done. */
+int tree_open_made(const char *path, bool make, const char *otherwise, struct err *err);
 #endif

@@ -14,48 +14,9 @@
 #include "base/io.h"
 #include "base/num.h"
 #include "base/own.h"
+#include "base/tree.h"
 
-static int
-make_folders(const char *path, struct err *err)
-{
-	OWN(freep) char *partial = strdup(path);
-
-	if (partial == NULL)
-		return err_errno(err, "cannot open '%s'", path);
-	for (char *slash = partial + 1; (slash = strchr(slash, '/')) != NULL; slash++) {
-		*slash = '\0';
-		if (mkdir(partial, 0755) < 0 && errno != EEXIST)
-			return err_errno(err, "cannot make '%s' for cloister's own files", partial);
-		*slash = '/';
-	}
-	if (mkdir(path, 0700) < 0 && errno != EEXIST)
-		return err_errno(err, "cannot make '%s' for cloister's own files", path);
-	return 0;
-}
-
-static int
-open_made(const char *path, bool make, struct err *err)
-{
-	const int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW;
-	struct stat st;
-	int fd = open(path, flags), r;
-
-	if (fd < 0 && errno == ENOENT && make) {
-		r = make_folders(path, err);
-		if (r < 0)
-			return r;
-		fd = open(path, flags);
-	}
-	if (fd < 0)
-		return err_errno(err, "cannot open '%s'", path);
-	/* In a shared /tmp somebody else may have made it first. */
-	if (fstat(fd, &st) < 0 || st.st_uid != geteuid() || (st.st_mode & 022) != 0) {
-		close(fd);
-		return err_set(err, EPERM, "'%s' belongs to or is writable by somebody else: "
-		               "remove it, or set CLOISTER_RUNTIME_DIR or CLOISTER_STATE_DIR", path);
-	}
-	return fd;
-}
+#define OTHERWISE "set CLOISTER_RUNTIME_DIR or CLOISTER_STATE_DIR"
 
 static bool
 is_absolute(const char *path)
@@ -80,7 +41,7 @@ cell_runtime_open(struct err *err)
 		path = str_format("/tmp/cloister-%u", geteuid());
 	if (path == NULL)
 		return err_errno(err, "cannot find the runtime folder");
-	return open_made(path, true, err);
+	return tree_open_made(path, true, OTHERWISE, err);
 }
 
 int
@@ -103,7 +64,7 @@ cell_state_open(bool make, struct err *err)
 		               "logs in: set HOME or CLOISTER_STATE_DIR");
 	if (path == NULL)
 		return err_errno(err, "cannot find the state folder");
-	return open_made(path, make, err);
+	return tree_open_made(path, make, OTHERWISE, err);
 }
 
 /* "ID.SLOT.NAME" or "ID.NAME", as an entry; false for anything else. */

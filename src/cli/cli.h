@@ -34,7 +34,7 @@ const struct cli_command *cli_find_command(const char *name);
 extern const struct cli_option cli_run_options[], cli_ps_options[], cli_logs_options[],
 	cli_exec_options[], cli_stop_options[], cli_kill_options[], cli_diff_options[],
 	cli_apply_options[], cli_discard_options[], cli_policy_options[], cli_doctor_options[],
-	cli_no_options[];
+	cli_no_options[], cli_secret_options[];
 
 extern const struct cli_option cli_events_options[], cli_learn_options[];
 
@@ -53,6 +53,7 @@ int cmd_apply(int argc, char **argv);
 int cmd_discard(int argc, char **argv);
 int cmd_policy(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
+int cmd_secret(int argc, char **argv);
 int cmd_version(int argc, char **argv);
 int cmd_help(int argc, char **argv);
 
@@ -68,6 +69,9 @@ int cli_parse(const struct cli_option *options, int argc, char **argv, bool anyw
 /* "cloister: TEXT" on standard error; returns CLI_FAILED. */
 int cli_fail(const struct err *err);
 int cli_failf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* Become the program HELPER of libexec; returns only if it cannot. */
+int cli_become(const char *helper, char *const *env, struct err *err);
 
 /* A connection to a running cell's supervisor; -ENOENT if no such cell runs. */
 int cli_connect(const char *word, struct cell_entry *ret_entry, struct err *err);

@@ -2,8 +2,6 @@
  * cloister-inspect, as there. */
 #include <errno.h>
 #include <fcntl.h>
-#include <libgen.h>
-#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +13,7 @@
 #include "base/err.h"
 #include "base/num.h"
 #include "base/own.h"
+#include "cli/cli.h"
 #include "cli/policy.h"
 #include "ipc/courier_channel.h"
 #include "ipc/inspect_channel.h"
@@ -80,21 +79,11 @@ policy_judge_freep(struct policy_judge **judge)
 static void
 become_inspect(int channel)
 {
-	static const char *const places[] = { "libexec", "../libexec/cloister" };
-	char exe[PATH_MAX], path[PATH_MAX + 64];
-	char *argv[] = { (char[]){ "cloister-inspect" }, NULL }, *env[] = { NULL };
-	ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
-	const char *dir;
+	char *env[] = { NULL };
 
-	if (n < 0 || (channel == INSPECT_COURIER_FD ? fcntl(channel, F_SETFD, 0) :
-	              dup2(channel, INSPECT_COURIER_FD)) < 0)
-		return;
-	exe[n] = '\0';
-	dir = dirname(exe);
-	for (size_t i = 0; i < ARRAY_LEN(places); i++) {
-		snprintf(path, sizeof(path), "%s/%s/cloister-inspect", dir, places[i]);
-		execve(path, argv, env);
-	}
+	if ((channel == INSPECT_COURIER_FD ? fcntl(channel, F_SETFD, 0) :
+	     dup2(channel, INSPECT_COURIER_FD)) >= 0)
+		(void)cli_become("cloister-inspect", env, NULL);
 }
 
 static void

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <libgen.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -274,30 +273,6 @@ pack(const struct run *run, struct err *err)
 	return 0;
 }
 
-/* The helpers stand in libexec/ beside cloister where it was built, and in
- * ../libexec/cloister where it is installed. */
-static int
-exec_supervisor(struct err *err)
-{
-	static const char *const places[] = { "libexec", "../libexec/cloister" };
-	char exe[PATH_MAX], path[PATH_MAX + 64];
-	ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
-	char *argv[] = { (char[]){ "cloister-supervisor" }, NULL };
-	const char *dir;
-
-	if (n < 0)
-		return err_errno(err, "cannot find cloister's own folder (is /proc mounted?)");
-	exe[n] = '\0';
-	dir = dirname(exe);
-	for (size_t i = 0; i < ARRAY_LEN(places); i++) {
-		snprintf(path, sizeof(path), "%s/%s/cloister-supervisor", dir, places[i]);
-		execv(path, argv);
-		if (errno != ENOENT && errno != ENOTDIR)
-			break;
-	}
-	return err_errno(err, "cannot run '%s'", path);
-}
-
 static int
 run_detached(const struct run *run, struct err *err)
 {
@@ -316,7 +291,7 @@ run_detached(const struct run *run, struct err *err)
 			_exit(CLI_FAILED);
 		if (ends[1] == 4)
 			fcntl(4, F_SETFD, 0);
-		(void)exec_supervisor(err);
+		(void)cli_become("cloister-supervisor", environ, err);
 		_exit(cli_fail(err));
 	}
 	close(ends[1]);
@@ -336,7 +311,8 @@ run_start(const struct run *run, struct err *err)
 
 	if (r < 0)
 		return r;
-	return run->spec.detached ? run_detached(run, err) : exec_supervisor(err);
+	return run->spec.detached ? run_detached(run, err) :
+	                            cli_become("cloister-supervisor", environ, err);
 }
 
 int

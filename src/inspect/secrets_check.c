@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/checksum.h"
 #include "base/own.h"
 #include "inspect/one_of.h"
 
@@ -10,35 +11,15 @@
 
 /* ---- checksums ---- */
 
-/* The CRC of Ethernet, gzip and PNG, bit by bit: it is needed for few bytes, and seldom. */
-static uint32_t
-crc32_of(const unsigned char *data, size_t len)
-{
-	uint32_t crc = 0xffffffff;
-
-	for (size_t i = 0; i < len; i++) {
-		crc ^= data[i];
-		for (int bit = 0; bit < 8; bit++)
-			crc = crc >> 1 ^ (0xedb88320 & -(crc & 1));
-	}
-	return ~crc;
-}
-
 /* Thirty characters and their CRC, in six digits of base 62. */
 bool
 secrets_check_crc62(const struct secrets_hit *hit)
 {
-	static const char digits[] =
-		"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 	const unsigned char *token = hit->view->at + hit->body;
-	uint32_t crc = crc32_of(token, 30);
+	char digits[CHECKSUM_CRC62_LEN];
 
-	for (int i = 35; i >= 30; i--) {
-		if (token[i] != (unsigned char)digits[crc % 62])
-			return false;
-		crc /= 62;
-	}
-	return true;
+	checksum_crc62(token, 30, digits);
+	return memcmp(token + 30, digits, sizeof(digits)) == 0;
 }
 
 static uint32_t

@@ -1,4 +1,5 @@
-/* policy_load.h - between the files that load policies; for them only. */
+/* policy_load.h - between the files that load policies; for them, and for src/vault, whose
+ * scopes are read as rules are. */
 #ifndef CLOISTER_POLICY_LOAD_H
 #define CLOISTER_POLICY_LOAD_H
 #include "policy/policy_parts.h"

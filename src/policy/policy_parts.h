@@ -1,4 +1,4 @@
-/* policy_parts.h - a policy's memory and its index; for src/policy only. */
+/* policy_parts.h - a policy's memory and its index; for src/policy and src/vault only. */
 #ifndef CLOISTER_POLICY_PARTS_H
 #define CLOISTER_POLICY_PARTS_H
 #include "policy/policy_rule.h"

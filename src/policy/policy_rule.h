@@ -1,4 +1,4 @@
-/* policy_rule.h - what a policy is made of; for src/policy and src/inspect only.
+/* policy_rule.h - what a policy is made of; for src/policy, src/inspect and src/vault only.
  *
  * Everything hangs in the policy's own memory and lives as long as it does.  Of each
  * matcher that a rule has, all must fit; in a list, one is enough; a list of none is a

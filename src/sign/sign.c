@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/own.h"
+#include "sign/sign_schemes.h"
 #include "sign/sigv4.h"
 
 static const struct sign_scheme *const schemes[] = {
@@ -13,6 +14,11 @@ static const struct sign_scheme *const schemes[] = {
 	&goog4_rsa_scheme,
 	&acs3_scheme,
 	&tc3_scheme,
+	&sign_azure,
+	&sign_hmac,
+	&sign_jwt,
+	&sign_oauth1,
+	&sign_message,
 };
 
 const struct sign_scheme *

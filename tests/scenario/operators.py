@@ -133,7 +133,7 @@ class Operator:
         self.lab = None             # the namespaces that everything is run in, if any
         base.mkdir()
         base.chmod(0o711)
-        for name in ("home", "runtime", "state", "xdg"):
+        for name in ("home", "runtime", "state", "xdg", "data"):
             self.folder(name).chmod(0o700)
         self.home, self.runtime, self.state = base / "home", base / "runtime", base / "state"
         self.env = {
@@ -142,6 +142,7 @@ class Operator:
             "XDG_RUNTIME_DIR": str(base / "xdg"),
             "CLOISTER_RUNTIME_DIR": str(self.runtime),
             "CLOISTER_STATE_DIR": str(self.state),
+            "CLOISTER_DATA_DIR": str(self.base / "data"),
             # The host's own git has no name and must not look for one.
             "GIT_CONFIG_NOSYSTEM": "1",
         }

@@ -7,7 +7,7 @@ import pytest
 from operators import CLOISTER, only_root
 
 COMMANDS = ["run", "learn", "ps", "exec", "events", "why", "logs", "wait", "stop", "kill", "diff",
-            "apply", "discard", "policy", "doctor", "help", "version"]
+            "apply", "discard", "policy", "secret", "doctor", "help", "version"]
 
 
 def test_overview(operator):

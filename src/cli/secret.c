@@ -1,0 +1,353 @@
+/* secret.c - `cloister secret`: says what a secret is, and has cloister-vault keep it.
+ *
+ * No value is ever here: cloister-vault asks for it, or reads it from standard input. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/io.h"
+#include "base/json.h"
+#include "base/own.h"
+#include "base/text.h"
+#include "cli/cli.h"
+#include "policy/policy_yaml.h"
+#include "vault/catalogue.h"
+#include "vault/vault_request.h"
+
+enum { OPT_LIKE, OPT_HOST, OPT_METHOD, OPT_PATH, OPT_IN, OPT_SCHEME, OPT_WITH, OPT_SHAPE, OPT_ID,
+       OPT_ENV, OPT_FROM, OPT_EXPIRES, OPT_PLAIN, OPT_FILE, OPT_KEY, OPT_JSON };
+
+const struct cli_option cli_secret_options[] = {
+	{ "like", 'l', "SERVICE", "add: it is of this service (see `secret services`)", OPT_LIKE },
+	{ "host", 0, "HOST[:PORT]", "add: where it may be sent", OPT_HOST },
+	{ "method", 0, "METHOD", "add: with these methods only", OPT_METHOD },
+	{ "path", 0, "GLOB", "add: with these paths only", OPT_PATH },
+	{ "in", 0, "PLACE", "add: header[:NAME], basic-password, query, path, body ...", OPT_IN },
+	{ "scheme", 0, "SCHEME", "add: how it is used: swap (default), basic, sigv4 ...", OPT_SCHEME },
+	{ "with", 0, "NAME=TEXT", "add: what the scheme is told, such as region=eu-west-1", OPT_WITH },
+	{ "shape", 0, "SHAPE", "add: what it looks like, such as 'key_{w32}'", OPT_SHAPE },
+	{ "id", 0, "ID", "add: the key id, account or user that goes with it", OPT_ID },
+	{ "env", 'e', "NAME", "add: the variable that its tools look for", OPT_ENV },
+	{ "from", 0, "SOURCE", "add: env:NAME, file:PATH or cmd:PROGRAM ARGS give the value", OPT_FROM },
+	{ "expires", 0, "TIME|/PLACE", "add: when what SOURCE gave is asked for again", OPT_EXPIRES },
+	{ "plain", 0, NULL, "add: it may go over HTTP without TLS", OPT_PLAIN },
+	{ "file", 'f', "FILE", "add: the definition of NAME is in this file", OPT_FILE },
+	{ "key", 0, "KEY", "init: the vault's key: file, passphrase or cmd:PROGRAM ARGS", OPT_KEY },
+	{ "json", 0, NULL, "for programs", OPT_JSON },
+	{0}
+};
+
+/* What the options say, as the YAML of one secret: so there is one reader. */
+struct secret_cli {
+	bool json;
+	const char *file, *key;
+	bool defines;                   /* something besides a name was said */
+	const char *said[OPT_EXPIRES + 1][SECRET_LIST_MAX];
+	size_t n[OPT_EXPIRES + 1];
+	bool plain;
+};
+
+static int
+take_option(void *arg, const struct cli_option *option, const char *value, struct err *err)
+{
+	struct secret_cli *cli = arg;
+	static const unsigned many = 1u << OPT_HOST | 1u << OPT_METHOD | 1u << OPT_PATH | 1u << OPT_IN |
+	                             1u << OPT_WITH | 1u << OPT_SHAPE;
+
+	switch (option->id) {
+	case OPT_JSON:
+		cli->json = true;
+		return 0;
+	case OPT_FILE:
+		cli->file = value;
+		return 0;
+	case OPT_KEY:
+		cli->key = value;
+		return 0;
+	case OPT_PLAIN:
+		cli->plain = cli->defines = true;
+		return 0;
+	default:
+		if (cli->n[option->id] > 0 && (many >> option->id & 1) == 0)
+			return err_set(err, EINVAL, "the option '--%s' is given twice", option->name);
+		if (cli->n[option->id] == SECRET_LIST_MAX)
+			return err_set(err, E2BIG, "the option '--%s' is given over %d times", option->name,
+			               SECRET_LIST_MAX);
+		cli->said[option->id][cli->n[option->id]++] = value;
+		cli->defines = true;
+		return 0;
+	}
+}
+
+/* ---- definitions ---- */
+
+static void
+put_quoted(struct buf *b, const char *text, size_t len)
+{
+	buf_put(b, "'", 1);
+	for (size_t i = 0; i < len; i++) {
+		if (text[i] == '\'')
+			buf_put(b, "'", 1);
+		buf_put(b, text + i, 1);
+	}
+	buf_put(b, "'", 1);
+}
+
+static void
+put_text(struct buf *b, const char *text)
+{
+	buf_put(b, text, strlen(text));
+}
+
+static int
+put_with(struct buf *b, const struct secret_cli *cli, struct err *err)
+{
+	for (size_t i = 0; i < cli->n[OPT_WITH]; i++) {
+		const char *text = cli->said[OPT_WITH][i], *equals = strchr(text, '=');
+
+		if (equals == NULL)
+			return err_set(err, EINVAL, "--with takes NAME=TEXT, such as region=eu-west-1");
+		put_text(b, i == 0 ? "with: {" : ", ");
+		put_quoted(b, text, (size_t)(equals - text));
+		put_text(b, ": ");
+		put_quoted(b, equals + 1, strlen(equals + 1));
+	}
+	put_text(b, cli->n[OPT_WITH] > 0 ? "}, " : "");
+	return 0;
+}
+
+static int
+write_definition(struct buf *b, const struct secret_cli *cli, struct err *err)
+{
+	static const struct { int id; const char *key; bool list; } keys[] = {
+		{ OPT_LIKE, "like", false }, { OPT_SCHEME, "scheme", false }, { OPT_ID, "id", false },
+		{ OPT_ENV, "env", false }, { OPT_FROM, "from", false }, { OPT_EXPIRES, "expires", false },
+		{ OPT_HOST, "hosts", true }, { OPT_METHOD, "methods", true }, { OPT_PATH, "paths", true },
+		{ OPT_IN, "in", true }, { OPT_SHAPE, "shape", true },
+	};
+
+	put_text(b, "{");
+	for (size_t k = 0; k < ARRAY_LEN(keys); k++) {
+		const char *const *said = cli->said[keys[k].id];
+
+		if (cli->n[keys[k].id] == 0)
+			continue;
+		put_text(b, keys[k].key);
+		put_text(b, keys[k].list ? ": [" : ": ");
+		for (size_t i = 0; i < cli->n[keys[k].id]; i++) {
+			put_text(b, i > 0 ? ", " : "");
+			put_quoted(b, said[i], strlen(said[i]));
+		}
+		put_text(b, keys[k].list ? "], " : ", ");
+	}
+	if (cli->plain)
+		put_text(b, "plain: true, ");
+	if (put_with(b, cli, err) < 0)
+		return -EINVAL;
+	put_text(b, "}");
+	return buf_failed(b) ? err_set(err, E2BIG, "there is too much said of this secret") : 0;
+}
+
+/* The place in the text that was made of the options means nothing to anybody. */
+static int
+without_place(int r, struct err *err)
+{
+	size_t digits = strspn(err->text, ":0123456789");
+
+	if (r < 0 && err->text[0] == ':' && err->text[digits] == ' ')
+		memmove(err->text, err->text + digits + 1, strlen(err->text + digits + 1) + 1);
+	return r;
+}
+
+static int
+define_by_options(const struct secret_cli *cli, const char *name, struct secret **ret_secret,
+                  struct err *err)
+{
+	OWN(buf_free) struct buf b;
+	OWN(node_freep) struct node *root = NULL;
+	int r;
+
+	buf_init(&b, 64 * 1024);
+	r = write_definition(&b, cli, err);
+	r = r == 0 ? node_parse("", (const char *)b.data, b.len, &root, err) : r;
+	r = r == 0 ? secret_read(name, root, ret_secret, err) : r;
+	return without_place(r, err);
+}
+
+static int
+define_by_file(const char *file, const char *name, struct secret **ret_secret, struct err *err)
+{
+	OWN(secret_list_free) struct secret_list list = {0};
+	OWN(freep) char *text = NULL;
+	size_t len;
+	int r = read_file_at(AT_FDCWD, file, POLICY_FILE_MAX, &text, &len, err);
+
+	r = r == 0 ? secret_load_text(file, text, len, &list, err) : r;
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < list.n; i++) {
+		if (strcmp(list.at[i]->name, name) == 0) {
+			*ret_secret = TAKE(list.at[i]);
+			return 0;
+		}
+	}
+	return err_set(err, ENOENT, "there is no secret '%s' in '%s'", name, file);
+}
+
+/* ---- services ---- */
+
+static int
+show_services(const struct secret_cli *cli, int argc, char **argv)
+{
+	struct json out = { .out = stdout };
+	const struct catalogue_entry *one = argc > 0 ? catalogue_find(argv[0]) : NULL;
+
+	if (argc > 1)
+		return cli_failf("`secret services` takes one name at most");
+	if (argc == 1 && one == NULL)
+		return cli_failf("there is no service '%.64s': see `cloister secret services`", argv[0]);
+	if (cli->json)
+		json_open(&out, NULL, '[');
+	for (const struct catalogue_entry *e = catalogue; e->name != NULL; e++) {
+		if (one != NULL && e != one)
+			continue;
+		if (cli->json) {
+			json_open(&out, NULL, '{');
+			json_str(&out, "name", e->name);
+			json_str(&out, "title", e->title);
+			json_str(&out, "variables", e->variables);
+			json_str(&out, "definition", e->text);
+			json_close(&out, '}');
+		} else if (one != NULL) {
+			printf("%s: %s\n%s\n", e->name, e->title, e->text);
+		} else {
+			printf("%-22s %-36s %.*s\n", e->name, e->title, (int)strcspn(e->variables, " "),
+			       e->variables);
+		}
+	}
+	if (cli->json) {
+		json_close(&out, ']');
+		printf("\n");
+	}
+	return 0;
+}
+
+/* ---- what is asked of the vault ---- */
+
+static int
+become_vault(const struct vault_request *request, struct err *err)
+{
+	OWN(buf_free) struct buf b;
+	OWN(closep) int fd = memfd_create("vault-request", MFD_CLOEXEC);
+	int r;
+
+	buf_init(&b, VAULT_REQUEST_MAX);
+	vault_request_put(&b, request);
+	if (fd < 0 || buf_failed(&b))
+		return err_set(err, ENOMEM, "out of memory");
+	r = write_all(fd, b.data, b.len, err);
+	if (r < 0)
+		return r;
+	if (fd == VAULT_REQUEST_FD ? fcntl(fd, F_SETFD, 0) < 0 : dup2(fd, VAULT_REQUEST_FD) < 0)
+		return err_errno(err, "cannot ask the vault");
+	return cli_become("cloister-vault", environ, err);
+}
+
+static const struct verb {
+	const char *name;
+	enum vault_verb verb;
+	bool wants_name;
+} verbs[] = {
+	{ "add", VAULT_ADD, true }, { "list", VAULT_LIST, false }, { "show", VAULT_SHOW, true },
+	{ "rotate", VAULT_ROTATE, true }, { "remove", VAULT_REMOVE, true },
+	{ "init", VAULT_INIT, false },
+};
+
+/* What stands there beyond a name may be a value, so it is not repeated. */
+static int
+check_words(const struct verb *verb, int argc, char **argv, struct err *err)
+{
+	bool takes_value = verb->verb == VAULT_ADD || verb->verb == VAULT_ROTATE;
+
+	if (argc < verb->wants_name)
+		return err_set(err, EINVAL, "`secret %s` takes the NAME of a secret", verb->name);
+	if (takes_value && (argc > 1 || strchr(argv[0], '=') != NULL))
+		return err_set(err, EINVAL, "a value is not given on the command line, where every process "
+		               "of this machine can read it and the shell keeps it: take it for lost and "
+		               "make a new one, then give that on standard input or when asked");
+	if (argc > verb->wants_name)
+		return err_set(err, EINVAL, "`secret %s` takes %s", verb->name,
+		               verb->wants_name ? "one name" : "no words");
+	if (verb->wants_name && !secret_name_ok(argv[0]))
+		return err_set(err, EINVAL, "this is not the name of a secret: up to %d letters, digits "
+		               "and '_-./'", SECRET_NAME_MAX);
+	return 0;
+}
+
+static int
+check_options(const struct secret_cli *cli, const struct verb *verb, struct err *err)
+{
+	if (verb->verb != VAULT_ADD && (cli->defines || cli->file != NULL))
+		return err_set(err, EINVAL, "`secret %s` takes no definition: remove the secret, and add it "
+		               "again", verb->name);
+	if (cli->defines && cli->file != NULL)
+		return err_set(err, EINVAL, "--file says all of it: leave the other options out");
+	if (cli->key != NULL && verb->verb != VAULT_INIT)
+		return err_set(err, EINVAL, "--key belongs to `cloister secret init`, before the first secret");
+	return 0;
+}
+
+static int
+ask_vault(const struct secret_cli *cli, const struct verb *verb, int argc, char **argv)
+{
+	struct vault_request request = { .verb = verb->verb, .json = cli->json, .name = "",
+		.key = cli->key != NULL ? cli->key : "file" };
+	OWN(secret_freep) struct secret *s = NULL;
+	struct err err = {0};
+	int r = check_words(verb, argc, argv, &err);
+
+	r = r == 0 ? check_options(cli, verb, &err) : r;
+	if (r == 0 && verb->wants_name)
+		request.name = argv[0];
+	if (r == 0 && verb->verb == VAULT_ADD)
+		r = cli->file != NULL ? define_by_file(cli->file, argv[0], &s, &err) :
+		                        define_by_options(cli, argv[0], &s, &err);
+	request.secret = s;
+	if (r == 0)
+		become_vault(&request, &err);
+	return cli_fail(&err);
+}
+
+int
+cmd_secret(int argc, char **argv)
+{
+	const char *names[ARRAY_LEN(verbs) + 2] = { "services" }, *nearest;
+	OWN(freep) struct secret_cli *cli = calloc(1, sizeof(*cli));
+	struct err err = {0};
+	int rest;
+
+	if (cli == NULL)
+		return cli_failf("out of memory");
+	if (cli_parse(cli_secret_options, argc, argv, true, take_option, cli, &rest, &err) < 0)
+		return cli_fail(&err);
+	argc -= rest;
+	argv += rest;
+	if (argc < 1)
+		return cli_failf("what about secrets: add, list, show, rotate, remove, services or init?");
+	if (strcmp(argv[0], "services") == 0)
+		return show_services(cli, argc - 1, argv + 1);
+	for (size_t i = 0; i < ARRAY_LEN(verbs); i++) {
+		names[i + 1] = verbs[i].name;
+		if (strcmp(argv[0], verbs[i].name) == 0)
+			return ask_vault(cli, &verbs[i], argc - 1, argv + 1);
+	}
+	nearest = text_nearest(argv[0], names);
+	if (nearest != NULL)
+		return cli_failf("there is no `secret %.16s`: did you mean '%s'?", argv[0], nearest);
+	return cli_failf("there is no such thing to do with secrets: add, list, show, rotate, remove, "
+	                 "services or init");
+}

@@ -1,0 +1,216 @@
+/* main.c - cloister-vault: the one process that opens the vault.
+ *
+ * `cloister secret` becomes it, with what it asks for in descriptor 3.  Nobody may look into
+ * it, and it leaves no core dump. */
+#include <errno.h>
+#include <fcntl.h>
+#include <openssl/crypto.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/own.h"
+#include "base/text.h"
+#include "proc/vault/vault_proc.h"
+#include "vault/shape.h"
+#include "vault/vault_request.h"
+
+#define FAILED 125
+
+static int
+fail(const struct err *err)
+{
+	fputs("cloister: ", stderr);
+	text_print_safe(stderr, err->text, strlen(err->text), false);
+	fputc('\n', stderr);
+	return FAILED;
+}
+
+static uint64_t
+now(void)
+{
+	return (uint64_t)time(NULL);
+}
+
+static int
+read_request(struct buf *b, struct vault_request *ret_request, struct err *err)
+{
+	unsigned char *at;
+	ssize_t n;
+
+	buf_init(b, VAULT_REQUEST_MAX);
+	at = buf_add(b, VAULT_REQUEST_MAX);
+	n = at != NULL ? pread(VAULT_REQUEST_FD, at, VAULT_REQUEST_MAX, 0) : -1;
+	if (n < 0)
+		return err_set(err, EBADMSG, "cloister-vault is started by cloister only");
+	b->len = (size_t)n;
+	close(VAULT_REQUEST_FD);
+	return vault_request_get(b, ret_request, err);
+}
+
+/* A token that was pasted in the wrong place is told now, not when it is refused. */
+static void
+note_shape(const struct secret *s, const struct secret_values *values)
+{
+	const struct guard *value = &values->field[SECRET_SECRET];
+	const struct policy_list *shapes = &s->shapes[SECRET_SECRET];
+	struct shape shape, exact;
+
+	for (size_t i = 0; i < shapes->n; i++)
+		if (shape_parse(shapes->at[i], &shape, NULL) < 0 || shape.kind != SHAPE_ITEMS ||
+		    shape_fit(&shape, value->at, value->len, &exact))
+			return;
+	if (shapes->n > 0 && value->len > 0)
+		fprintf(stderr, "cloister: this does not look like any %s credential that is known; its "
+		        "placeholder will look like it all the same\n", *s->like != '\0' ? s->like : s->name);
+}
+
+/* ---- verbs ---- */
+
+static int
+add(int folder, struct vault_request *q, struct err *err)
+{
+	OWN(secret_values_free) struct secret_values values = {0};
+	OWN(guard_free) struct guard kept = {0};
+	OWN(vault_freep) struct vault *v = NULL;
+	bool has_value = *q->secret->from == '\0';
+	int r = has_value ? prompt_values(q->secret, now(), &values, err) : 0;
+
+	/* Only now: nobody waits for the lock while somebody types. */
+	r = r == 0 ? vault_open(folder, true, prompt_passphrase, &kept, &v, err) : r;
+	r = r == 0 ? vault_add(v, q->secret, has_value ? &values : NULL, now(), err) : r;
+	if (r < 0)
+		return r;
+	if (has_value)
+		note_shape(q->secret, &values);
+	q->secret = NULL;
+	r = vault_save(v, err);
+	if (r == 0)
+		show_entry(vault_find(v, q->name, NULL), q->json, now());
+	return r;
+}
+
+static int
+rotate(int folder, const struct vault_request *q, struct err *err)
+{
+	OWN(secret_values_free) struct secret_values values = {0};
+	OWN(guard_free) struct guard kept = {0};
+	OWN(vault_freep) struct vault *v = NULL;
+	const struct vault_entry *entry;
+	int r = vault_open(folder, false, prompt_passphrase, &kept, &v, err);
+
+	if (r < 0)
+		return r;
+	entry = vault_find(v, q->name, NULL);
+	if (entry != NULL && *entry->secret->from == '\0')
+		r = prompt_values(entry->secret, now(), &values, err);
+	if (r == 0 && entry != NULL)
+		note_shape(entry->secret, &values);
+	vault_free(TAKE(v));
+	r = r == 0 ? vault_open(folder, true, prompt_passphrase, &kept, &v, err) : r;
+	r = r == 0 ? vault_rotate(v, q->name, &values, now(), err) : r;
+	r = r == 0 ? vault_save(v, err) : r;
+	if (r == 0)
+		show_entry(vault_find(v, q->name, NULL), q->json, now());
+	return r;
+}
+
+static int
+remove_one(int folder, const struct vault_request *q, struct err *err)
+{
+	OWN(guard_free) struct guard kept = {0};
+	OWN(vault_freep) struct vault *v = NULL;
+	int r = vault_open(folder, true, prompt_passphrase, &kept, &v, err);
+
+	r = r == 0 ? vault_remove(v, q->name, err) : r;
+	return r == 0 ? vault_save(v, err) : r;
+}
+
+static int
+no_such(const struct vault *v, const char *name, struct err *err)
+{
+	const char *nearest = NULL;
+
+	if (v != NULL)
+		vault_find(v, name, &nearest);
+	return err_set(err, ENOENT, "there is no secret '%.64s'%s%s%s", name,
+	               nearest != NULL ? ": did you mean '" : ": see `cloister secret list`",
+	               nearest != NULL ? nearest : "", nearest != NULL ? "'?" : "");
+}
+
+static int
+look(int folder, const struct vault_request *q, struct err *err)
+{
+	OWN(guard_free) struct guard kept = {0};
+	OWN(vault_freep) struct vault *v = NULL;
+	const struct vault_entry *entry;
+	int r = vault_open(folder, false, prompt_passphrase, &kept, &v, err);
+
+	if (r < 0)
+		return r;
+	if (q->verb == VAULT_LIST) {
+		show_list(v, q->json, now());
+		return 0;
+	}
+	entry = vault_find(v, q->name, NULL);
+	if (entry == NULL)
+		return no_such(v, q->name, err);
+	show_entry(entry, q->json, now());
+	return 0;
+}
+
+static int
+serve(struct vault_request *q, struct err *err)
+{
+	OWN(closep) int folder = -1;
+	bool makes = q->verb == VAULT_ADD || q->verb == VAULT_INIT;
+
+	folder = vault_folder(makes, err);
+	/* No vault is an empty one. */
+	if (folder == -ENOENT && q->verb == VAULT_LIST) {
+		if (q->json)
+			puts("[]");
+		return 0;
+	}
+	if (folder == -ENOENT && !makes)
+		return no_such(NULL, q->name, err);
+	if (folder < 0)
+		return folder;
+	switch (q->verb) {
+	case VAULT_INIT:
+		return vault_init(folder, q->key, err);
+	case VAULT_ADD:
+		return add(folder, q, err);
+	case VAULT_ROTATE:
+		return rotate(folder, q, err);
+	case VAULT_REMOVE:
+		return remove_one(folder, q, err);
+	default:
+		return look(folder, q, err);
+	}
+}
+
+int
+main(void)
+{
+	OWN(buf_free) struct buf b = {0};
+	struct vault_request q = {0};
+	struct err err = {0};
+	int r = guard_process(&err);
+
+	OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG, NULL);
+	r = r == 0 ? read_request(&b, &q, &err) : r;
+	r = r == 0 ? serve(&q, &err) : r;
+	secret_free(q.secret);
+	if (r < 0)
+		return fail(&err);
+	if (fflush(stdout) != 0 || ferror(stdout)) {
+		fprintf(stderr, "cloister: cannot write all of the output\n");
+		return FAILED;
+	}
+	return 0;
+}

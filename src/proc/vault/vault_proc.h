@@ -1,0 +1,23 @@
+/* vault_proc.h - between the files of cloister-vault. */
+#ifndef CLOISTER_VAULT_PROC_H
+#define CLOISTER_VAULT_PROC_H
+#include "vault/guard.h"
+#include "vault/source.h"
+#include "vault/vault.h"
+
+/* ---- vault_prompt.c ---- */
+
+/* One line that somebody types and nobody sees, at the controlling terminal; -ENOTTY if
+ * there is none.  WHAT: "value of GITHUB_TOKEN".  May be empty. */
+int prompt_hidden(const char *what, struct guard *ret_line, struct err *err);
+/* A vault_ask; ARG is a struct guard that keeps the answer, so that it is given once. */
+int prompt_passphrase(void *arg, bool new, struct guard *ret_passphrase, struct err *err);
+/* The fields of S: from standard input, or from who sits there if that is a terminal. */
+int prompt_values(const struct secret *s, uint64_t now, struct secret_values *ret_values,
+                  struct err *err);
+
+/* ---- vault_show.c ---- */
+
+void show_list(const struct vault *v, bool json, uint64_t now);
+void show_entry(const struct vault_entry *entry, bool json, uint64_t now);
+#endif

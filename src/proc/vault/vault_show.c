@@ -1,0 +1,143 @@
+/* vault_show.c - tells about secrets; never a value. */
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/json.h"
+#include "base/num.h"
+#include "base/text.h"
+#include "proc/vault/vault_proc.h"
+
+static const char *
+from_of(const struct secret *s)
+{
+	return *s->from != '\0' ? s->from : "vault";
+}
+
+static void
+format_time(uint64_t at, char text[32])
+{
+	time_t t = (time_t)at;
+	struct tm tm;
+
+	strftime(text, 32, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&t, &tm));
+}
+
+static const char *
+format_age(uint64_t then, uint64_t now, char text[NUM_TEXT_MAX])
+{
+	return num_format_duration(text, now > then ? (now - then) * 1000 : 0);
+}
+
+static void
+json_list(struct json *out, const char *key, const struct policy_list *list)
+{
+	json_open(out, key, '[');
+	for (size_t i = 0; i < list->n; i++)
+		json_str(out, NULL, list->at[i]);
+	json_close(out, ']');
+}
+
+static void
+json_entry(struct json *out, const struct vault_entry *entry, uint64_t now)
+{
+	const struct secret *s = entry->secret;
+	char places[512], time[32];
+
+	secret_places_text(s, places, sizeof(places));
+	json_open(out, NULL, '{');
+	json_str(out, "name", s->name);
+	json_str(out, "scheme", s->scheme->name);
+	json_str(out, "service", *s->like != '\0' ? s->like : NULL);
+	json_str(out, "scope", secret_scope_text(s));
+	json_str(out, "in", places);
+	json_list(out, "shape", &s->shapes[SECRET_SECRET]);
+	json_str(out, "env", *s->env != '\0' ? s->env : NULL);
+	json_str(out, "from", from_of(s));
+	format_time(entry->added, time);
+	json_str(out, "added", time);
+	format_time(entry->changed, time);
+	json_str(out, "changed", time);
+	json_u64(out, "age", now > entry->changed ? now - entry->changed : 0);
+	json_str(out, "fingerprint", *entry->print != '\0' ? entry->print : NULL);
+	json_open(out, "with", '{');
+	for (size_t i = 0; i < s->with.n; i++)
+		json_str(out, s->with.at[i], s->with_values.at[i]);
+	json_close(out, '}');
+	json_close(out, '}');
+}
+
+static void
+print_row(const char *name, const char *text)
+{
+	if (*text == '\0')
+		return;
+	printf("%-12s ", name);
+	text_print_safe(stdout, text, strlen(text), false);
+	printf("\n");
+}
+
+void
+show_entry(const struct vault_entry *entry, bool json, uint64_t now)
+{
+	const struct secret *s = entry->secret;
+	struct json out = { .out = stdout };
+	char places[512], time[32], age[NUM_TEXT_MAX], row[128];
+
+	if (json) {
+		json_entry(&out, entry, now);
+		printf("\n");
+		return;
+	}
+	secret_places_text(s, places, sizeof(places));
+	print_row("name", s->name);
+	print_row("scheme", s->scheme->name);
+	print_row("service", s->like);
+	print_row("scope", secret_scope_text(s));
+	print_row("in", places);
+	for (size_t i = 0; i < s->shapes[SECRET_SECRET].n; i++)
+		print_row(i == 0 ? "shape" : "", s->shapes[SECRET_SECRET].at[i]);
+	if (s->shapes[SECRET_SECRET].n == 0)
+		print_row("shape", "as its value looks");
+	for (size_t i = 0; i < s->with.n; i++) {
+		snprintf(row, sizeof(row), "%s: %s", s->with.at[i], s->with_values.at[i]);
+		print_row(i == 0 ? "with" : "", row);
+	}
+	print_row("env", s->env);
+	print_row("from", from_of(s));
+	format_time(entry->added, time);
+	print_row("added", time);
+	format_time(entry->changed, time);
+	snprintf(row, sizeof(row), "%s (%s ago)", time, format_age(entry->changed, now, age));
+	print_row("changed", row);
+	print_row("fingerprint", entry->print);
+}
+
+void
+show_list(const struct vault *v, bool json, uint64_t now)
+{
+	struct json out = { .out = stdout };
+	char age[NUM_TEXT_MAX];
+
+	if (json)
+		json_open(&out, NULL, '[');
+	else if (vault_n(v) > 0)
+		printf("%-24s %-10s %-8s %-8s %s\n", "NAME", "SCHEME", "FROM", "AGE", "SCOPE");
+	for (size_t i = 0; i < vault_n(v); i++) {
+		const struct vault_entry *entry = vault_at(v, i);
+		const struct secret *s = entry->secret;
+
+		if (json) {
+			json_entry(&out, entry, now);
+			continue;
+		}
+		printf("%-24s %-10s %-8.*s %-8s ", s->name, s->scheme->name,
+		       (int)strcspn(from_of(s), ":"), from_of(s), format_age(entry->changed, now, age));
+		text_print_safe(stdout, secret_scope_text(s), strlen(secret_scope_text(s)), false);
+		printf("\n");
+	}
+	if (json) {
+		json_close(&out, ']');
+		printf("\n");
+	}
+}

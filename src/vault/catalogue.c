@@ -1,0 +1,262 @@
+/* catalogue.c - the table of services.
+ *
+ * Scopes are as narrow as the service's own clients permit: the hosts that its documentation
+ * names for its API, and the headers in which its clients send the credential.  Shapes that
+ * services do not document are left to be guessed from the value. */
+#include "vault/catalogue.h"
+
+#include <string.h>
+#include <strings.h>
+
+#include "base/text.h"
+
+#define BEARER "in: ['header:authorization']"
+#define TOKEN_OR_BASIC "in: ['header:authorization', basic-user, basic-password]"
+#define SIGV4 "scheme: sigv4, members: {id: /AccessKeyId, secret: /SecretAccessKey, " \
+	"token: /SessionToken}"
+
+const struct catalogue_entry catalogue[] = {
+	/* ---- models ---- */
+	{ "anthropic", "Anthropic API key", "ANTHROPIC_API_KEY ANTHROPIC_AUTH_TOKEN "
+	  "CLAUDE_CODE_OAUTH_TOKEN",
+	  "{shape: ['sk-ant-{a3-8}-{u80+}AA', 'sk-ant-{a3-8}-{u80+}'], hosts: [api.anthropic.com], "
+	  "env: ANTHROPIC_API_KEY, in: ['header:x-api-key', 'header:authorization']}" },
+	{ "openai", "OpenAI API key", "OPENAI_API_KEY",
+	  "{shape: ['sk-proj-{u40+}T3BlbkFJ{u40+}', 'sk-svcacct-{u40+}T3BlbkFJ{u40+}', "
+	  "'sk-admin-{u40+}T3BlbkFJ{u40+}', 'sk-{w20}T3BlbkFJ{w20}'], hosts: [api.openai.com], "
+	  "env: OPENAI_API_KEY, in: ['header:authorization', 'header:sec-websocket-protocol']}" },
+	{ "gemini", "Google Gemini API key", "GEMINI_API_KEY",
+	  "{shape: 'AIza{u35}', hosts: [generativelanguage.googleapis.com], env: GEMINI_API_KEY, "
+	  "in: ['header:x-goog-api-key', 'header:authorization', 'query:key']}" },
+	{ "mistral", "Mistral API key", "MISTRAL_API_KEY",
+	  "{hosts: [api.mistral.ai, codestral.mistral.ai], env: MISTRAL_API_KEY, " BEARER "}" },
+	{ "groq", "Groq API key", "GROQ_API_KEY",
+	  "{shape: 'gsk_{w52}', hosts: [api.groq.com], env: GROQ_API_KEY, " BEARER "}" },
+	{ "openrouter", "OpenRouter API key", "OPENROUTER_API_KEY",
+	  "{shape: 'sk-or-v1-{h64}', hosts: [openrouter.ai], env: OPENROUTER_API_KEY, " BEARER "}" },
+	{ "xai", "xAI API key", "XAI_API_KEY",
+	  "{shape: 'xai-{w80}', hosts: [api.x.ai], env: XAI_API_KEY, " BEARER "}" },
+	{ "perplexity", "Perplexity API key", "PERPLEXITY_API_KEY PPLX_API_KEY",
+	  "{shape: 'pplx-{w40-64}', hosts: [api.perplexity.ai], env: PERPLEXITY_API_KEY, " BEARER "}" },
+	{ "deepseek", "DeepSeek API key", "DEEPSEEK_API_KEY",
+	  "{shape: 'sk-{h32}', hosts: [api.deepseek.com], env: DEEPSEEK_API_KEY, "
+	  "in: ['header:authorization', 'header:x-api-key']}" },
+	{ "cohere", "Cohere API key", "COHERE_API_KEY CO_API_KEY",
+	  "{hosts: [api.cohere.com, api.cohere.ai], env: CO_API_KEY, " BEARER "}" },
+	{ "together", "Together API key", "TOGETHER_API_KEY",
+	  "{hosts: [api.together.xyz, api.together.ai], env: TOGETHER_API_KEY, " BEARER "}" },
+	{ "fireworks", "Fireworks API key", "FIREWORKS_API_KEY",
+	  "{hosts: [api.fireworks.ai], env: FIREWORKS_API_KEY, " BEARER "}" },
+	{ "replicate", "Replicate token", "REPLICATE_API_TOKEN",
+	  "{shape: 'r8_{w37}', hosts: [api.replicate.com], env: REPLICATE_API_TOKEN, " BEARER "}" },
+	{ "cerebras", "Cerebras API key", "CEREBRAS_API_KEY",
+	  "{shape: 'csk-{a48}', hosts: [api.cerebras.ai], env: CEREBRAS_API_KEY, " BEARER "}" },
+	{ "nvidia", "NVIDIA API key", "NVIDIA_API_KEY",
+	  "{shape: 'nvapi-{u64}', hosts: [integrate.api.nvidia.com, ai.api.nvidia.com], "
+	  "env: NVIDIA_API_KEY, " BEARER "}" },
+	{ "elevenlabs", "ElevenLabs API key", "ELEVENLABS_API_KEY",
+	  "{shape: 'sk_{h48}', hosts: [api.elevenlabs.io, '*.elevenlabs.io'], "
+	  "env: ELEVENLABS_API_KEY, in: ['header:xi-api-key']}" },
+	{ "huggingface", "Hugging Face token", "HF_TOKEN HUGGING_FACE_HUB_TOKEN "
+	  "HUGGINGFACEHUB_API_TOKEN",
+	  "{shape: 'hf_{w34-40}', hosts: [huggingface.co, router.huggingface.co, "
+	  "api-inference.huggingface.co], env: HF_TOKEN, " TOKEN_OR_BASIC "}" },
+	{ "azure-openai", "Azure OpenAI key", "AZURE_OPENAI_API_KEY",
+	  "{hosts: ['*.openai.azure.com', '*.cognitiveservices.azure.com'], "
+	  "env: AZURE_OPENAI_API_KEY, in: ['header:api-key']}" },
+
+	/* ---- searching and reading for agents ---- */
+	{ "tavily", "Tavily API key", "TAVILY_API_KEY",
+	  "{shape: 'tvly-{u32+}', hosts: [api.tavily.com], env: TAVILY_API_KEY, "
+	  "in: ['header:authorization', body]}" },
+	{ "brave", "Brave Search API key", "BRAVE_API_KEY",
+	  "{hosts: [api.search.brave.com], env: BRAVE_API_KEY, in: ['header:x-subscription-token']}" },
+	{ "exa", "Exa API key", "EXA_API_KEY",
+	  "{hosts: [api.exa.ai], env: EXA_API_KEY, in: ['header:x-api-key', 'header:authorization']}" },
+	{ "firecrawl", "Firecrawl API key", "FIRECRAWL_API_KEY",
+	  "{shape: 'fc-{h32}', hosts: [api.firecrawl.dev], env: FIRECRAWL_API_KEY, " BEARER "}" },
+
+	/* ---- code ---- */
+	{ "github", "GitHub token (classic, fine-grained, OAuth, app)", "GITHUB_TOKEN GH_TOKEN "
+	  "GITHUB_PERSONAL_ACCESS_TOKEN",
+	  "{shape: ['ghp_{w30}{crc62}', 'github_pat_{w22}_{w59}', 'gho_{w30}{crc62}', "
+	  "'ghs_{w30}{crc62}', 'ghu_{w30}{crc62}', '{h40}'], "
+	  "hosts: [api.github.com, github.com, uploads.github.com, codeload.github.com, "
+	  "raw.githubusercontent.com, ghcr.io, '*.pkg.github.com'], env: GITHUB_TOKEN, "
+	  TOKEN_OR_BASIC "}" },
+	{ "github-app", "GitHub App private key", "GITHUB_APP_PRIVATE_KEY",
+	  "{scheme: jwt, shape: pem, hosts: [api.github.com], paths: [/app, /app/**], "
+	  "env: GITHUB_APP_PRIVATE_KEY, with: {algorithm: RS256}}" },
+	{ "gitlab", "GitLab token", "GITLAB_TOKEN GITLAB_PRIVATE_TOKEN",
+	  "{shape: ['glpat-{u20}', 'glpat-{u20+}'], hosts: [gitlab.com, registry.gitlab.com], "
+	  "env: GITLAB_TOKEN, in: ['header:private-token', 'header:authorization', basic-user, "
+	  "basic-password]}" },
+	{ "bitbucket", "Bitbucket app password or token", "BITBUCKET_TOKEN BITBUCKET_APP_PASSWORD",
+	  "{hosts: [api.bitbucket.org, bitbucket.org], env: BITBUCKET_TOKEN, " TOKEN_OR_BASIC "}" },
+	{ "linear", "Linear API key", "LINEAR_API_KEY",
+	  "{shape: 'lin_api_{w40}', hosts: [api.linear.app], env: LINEAR_API_KEY, " BEARER "}" },
+	{ "sentry", "Sentry token", "SENTRY_AUTH_TOKEN",
+	  "{hosts: [sentry.io, '*.sentry.io'], env: SENTRY_AUTH_TOKEN, " BEARER "}" },
+	{ "vercel", "Vercel token", "VERCEL_TOKEN",
+	  "{hosts: [api.vercel.com, vercel.com], env: VERCEL_TOKEN, " BEARER "}" },
+	{ "netlify", "Netlify token", "NETLIFY_AUTH_TOKEN",
+	  "{hosts: [api.netlify.com], env: NETLIFY_AUTH_TOKEN, " BEARER "}" },
+
+	/* ---- packages ---- */
+	{ "npm", "npm token", "NPM_TOKEN NODE_AUTH_TOKEN",
+	  "{shape: 'npm_{w30}{crc62}', hosts: [registry.npmjs.org], env: NPM_TOKEN, "
+	  "in: ['header:authorization', basic-password]}" },
+	{ "pypi", "PyPI token", "PYPI_TOKEN TWINE_PASSWORD UV_PUBLISH_TOKEN",
+	  "{shape: 'pypi-AgEIcHlwaS5vcmc{u50+}', hosts: [upload.pypi.org], env: TWINE_PASSWORD, "
+	  "in: [basic-password]}" },
+	{ "testpypi", "TestPyPI token", "TEST_PYPI_TOKEN",
+	  "{shape: 'pypi-AgENdGVzdC5weXBpLm9yZ{u50+}', hosts: [test.pypi.org], env: TWINE_PASSWORD, "
+	  "in: [basic-password]}" },
+	{ "crates", "crates.io token", "CARGO_REGISTRY_TOKEN",
+	  "{shape: 'cio{w32}', hosts: [crates.io], env: CARGO_REGISTRY_TOKEN, " BEARER "}" },
+	{ "rubygems", "RubyGems key", "GEM_HOST_API_KEY RUBYGEMS_API_KEY",
+	  "{shape: 'rubygems_{h48}', hosts: [rubygems.org], env: GEM_HOST_API_KEY, " BEARER "}" },
+	{ "docker", "Docker Hub token", "DOCKER_TOKEN DOCKER_PASSWORD DOCKERHUB_TOKEN",
+	  "{scheme: basic, shape: ['dckr_pat_{u27}', 'dckr_oat_{u32}'], "
+	  "hosts: [auth.docker.io, registry-1.docker.io, index.docker.io, hub.docker.com], "
+	  "env: DOCKER_PASSWORD, in: [basic-password, body]}" },
+	{ "ghcr", "GitHub container registry", "GHCR_TOKEN",
+	  "{scheme: basic, shape: ['ghp_{w30}{crc62}', 'ghs_{w30}{crc62}'], hosts: [ghcr.io], "
+	  "env: GHCR_TOKEN, in: ['header:authorization', basic-password]}" },
+	{ "quay", "Quay.io robot token", "QUAY_TOKEN QUAY_PASSWORD",
+	  "{scheme: basic, hosts: [quay.io], env: QUAY_PASSWORD, in: [basic-password]}" },
+
+	/* ---- clouds ---- */
+	{ "aws", "AWS access key", "AWS_ACCESS_KEY AWS_SECRET_ACCESS_KEY AWS_ACCESS_KEY_ID",
+	  "{" SIGV4 ", shape: {id: ['AKIA{b16}', 'ASIA{b16}'], secret: '{x40}'}, "
+	  "hosts: ['**.amazonaws.com', '**.api.aws'], env: AWS_SECRET_ACCESS_KEY}" },
+	{ "r2", "Cloudflare R2 key", "R2_SECRET_ACCESS_KEY",
+	  "{" SIGV4 ", shape: {id: '{h32}', secret: '{h64}'}, hosts: ['**.r2.cloudflarestorage.com'], "
+	  "env: AWS_SECRET_ACCESS_KEY, with: {service: s3}}" },
+	{ "spaces", "DigitalOcean Spaces key", "SPACES_SECRET_ACCESS_KEY",
+	  "{" SIGV4 ", hosts: ['**.digitaloceanspaces.com'], env: SPACES_SECRET_ACCESS_KEY, "
+	  "with: {service: s3}}" },
+	{ "google-service-account", "Google service account", "GOOGLE_APPLICATION_CREDENTIALS "
+	  "GOOGLE_SERVICE_ACCOUNT",
+	  "{scheme: jwt, shape: pem, members: {id: /client_email, secret: /private_key}, "
+	  "hosts: [oauth2.googleapis.com, '*.googleapis.com'], env: GOOGLE_APPLICATION_CREDENTIALS, "
+	  "with: {algorithm: RS256, audience: 'https://oauth2.googleapis.com/token'}}" },
+	{ "google", "Google API key", "GOOGLE_API_KEY",
+	  "{shape: 'AIza{u35}', hosts: ['*.googleapis.com'], env: GOOGLE_API_KEY, "
+	  "in: ['header:x-goog-api-key', 'query:key']}" },
+	{ "azure-storage", "Azure storage account key", "AZURE_STORAGE_KEY",
+	  "{scheme: azure-sharedkey, shape: base64, hosts: ['*.blob.core.windows.net', "
+	  "'*.queue.core.windows.net', '*.table.core.windows.net', '*.file.core.windows.net', "
+	  "'*.dfs.core.windows.net'], env: AZURE_STORAGE_KEY}" },
+	{ "azure", "Azure client secret", "AZURE_CLIENT_SECRET",
+	  "{hosts: [login.microsoftonline.com], env: AZURE_CLIENT_SECRET, in: [body, "
+	  "basic-password]}" },
+	{ "cloudflare", "Cloudflare API token", "CLOUDFLARE_API_TOKEN CF_API_TOKEN",
+	  "{hosts: [api.cloudflare.com], env: CLOUDFLARE_API_TOKEN, " BEARER "}" },
+	{ "cloudflare-key", "Cloudflare global API key", "CLOUDFLARE_API_KEY CF_API_KEY",
+	  "{hosts: [api.cloudflare.com], env: CLOUDFLARE_API_KEY, in: ['header:x-auth-key']}" },
+	{ "digitalocean", "DigitalOcean token", "DIGITALOCEAN_TOKEN DIGITALOCEAN_ACCESS_TOKEN",
+	  "{shape: ['dop_v1_{h64}', 'doo_v1_{h64}'], hosts: [api.digitalocean.com], "
+	  "env: DIGITALOCEAN_TOKEN, " TOKEN_OR_BASIC "}" },
+	{ "hetzner", "Hetzner Cloud token", "HCLOUD_TOKEN",
+	  "{shape: '{w64}', hosts: [api.hetzner.cloud], env: HCLOUD_TOKEN, " BEARER "}" },
+	{ "linode", "Linode token", "LINODE_TOKEN LINODE_CLI_TOKEN",
+	  "{hosts: [api.linode.com], env: LINODE_TOKEN, " BEARER "}" },
+	{ "fly", "Fly.io token", "FLY_API_TOKEN FLY_ACCESS_TOKEN",
+	  "{hosts: [api.fly.io, api.machines.dev, registry.fly.io], env: FLY_API_TOKEN, "
+	  TOKEN_OR_BASIC "}" },
+	{ "heroku", "Heroku API key", "HEROKU_API_KEY",
+	  "{hosts: [api.heroku.com, git.heroku.com], env: HEROKU_API_KEY, " TOKEN_OR_BASIC "}" },
+	{ "supabase", "Supabase access token", "SUPABASE_ACCESS_TOKEN",
+	  "{shape: 'sbp_{h40}', hosts: [api.supabase.com], env: SUPABASE_ACCESS_TOKEN, " BEARER "}" },
+
+	/* ---- talking to people ---- */
+	{ "slack", "Slack bot or user token", "SLACK_BOT_TOKEN SLACK_TOKEN SLACK_USER_TOKEN",
+	  "{shape: ['xoxb-{d9-14}-{d9-14}-{w24}', 'xoxp-{d9-14}-{d9-14}-{d9-14}-{h32}'], "
+	  "hosts: [slack.com, www.slack.com, files.slack.com], env: SLACK_BOT_TOKEN, "
+	  "in: ['header:authorization', body]}" },
+	{ "slack-app", "Slack app-level token", "SLACK_APP_TOKEN",
+	  "{shape: 'xapp-{d1}-{A9-13}-{d9-14}-{h64}', hosts: [slack.com], env: SLACK_APP_TOKEN, "
+	  "in: ['header:authorization', body]}" },
+	{ "discord", "Discord bot token", "DISCORD_TOKEN DISCORD_BOT_TOKEN",
+	  "{hosts: [discord.com, gateway.discord.gg], env: DISCORD_TOKEN, "
+	  "in: ['header:authorization', websocket]}" },
+	{ "telegram", "Telegram bot token", "TELEGRAM_BOT_TOKEN TELEGRAM_TOKEN",
+	  "{shape: '{d8-10}:AA{u33}', hosts: [api.telegram.org], env: TELEGRAM_BOT_TOKEN, "
+	  "in: [path]}" },
+	{ "twilio", "Twilio auth token", "TWILIO_AUTH_TOKEN",
+	  "{scheme: basic, shape: '{h32}', hosts: [api.twilio.com, '*.twilio.com'], "
+	  "env: TWILIO_AUTH_TOKEN, in: [basic-password]}" },
+	{ "sendgrid", "SendGrid API key", "SENDGRID_API_KEY",
+	  "{shape: 'SG.{u22}.{u43}', hosts: [api.sendgrid.com, api.eu.sendgrid.com], "
+	  "env: SENDGRID_API_KEY, " BEARER "}" },
+	{ "mailgun", "Mailgun API key", "MAILGUN_API_KEY",
+	  "{scheme: basic, hosts: [api.mailgun.net, api.eu.mailgun.net], env: MAILGUN_API_KEY, "
+	  "in: [basic-password]}" },
+	{ "resend", "Resend API key", "RESEND_API_KEY",
+	  "{hosts: [api.resend.com], env: RESEND_API_KEY, " BEARER "}" },
+	{ "notion", "Notion token", "NOTION_TOKEN NOTION_API_KEY",
+	  "{shape: ['ntn_{w46}', 'secret_{w43}'], hosts: [api.notion.com], env: NOTION_TOKEN, "
+	  BEARER "}" },
+	{ "airtable", "Airtable token", "AIRTABLE_API_KEY",
+	  "{shape: 'pat{w14}.{h64}', hosts: [api.airtable.com, content.airtable.com], "
+	  "env: AIRTABLE_API_KEY, " BEARER "}" },
+	{ "atlassian", "Atlassian API token", "ATLASSIAN_API_TOKEN JIRA_API_TOKEN CONFLUENCE_API_TOKEN",
+	  "{hosts: ['*.atlassian.net', api.atlassian.com], env: JIRA_API_TOKEN, "
+	  "in: [basic-password, 'header:authorization']}" },
+
+	/* ---- money ---- */
+	{ "stripe", "Stripe secret key", "STRIPE_API_KEY STRIPE_SECRET_KEY",
+	  "{shape: ['sk_live_{w24+}', 'sk_test_{w24+}', 'rk_live_{w24+}', 'rk_test_{w24+}'], "
+	  "hosts: [api.stripe.com, files.stripe.com], env: STRIPE_API_KEY, "
+	  "in: ['header:authorization', basic-user]}" },
+
+	/* ---- watching ---- */
+	{ "datadog", "Datadog API key", "DD_API_KEY DATADOG_API_KEY",
+	  "{shape: '{h32}', hosts: ['**.datadoghq.com', '**.datadoghq.eu', '**.ddog-gov.com'], "
+	  "env: DD_API_KEY, in: ['header:dd-api-key']}" },
+	{ "datadog-app", "Datadog application key", "DD_APP_KEY DATADOG_APP_KEY",
+	  "{hosts: ['**.datadoghq.com', '**.datadoghq.eu', '**.ddog-gov.com'], env: DD_APP_KEY, "
+	  "in: ['header:dd-application-key']}" },
+	{ "newrelic", "New Relic API key", "NEW_RELIC_API_KEY",
+	  "{hosts: [api.newrelic.com, api.eu.newrelic.com], env: NEW_RELIC_API_KEY, "
+	  "in: ['header:api-key', 'header:x-api-key']}" },
+	{ "honeycomb", "Honeycomb API key", "HONEYCOMB_API_KEY",
+	  "{hosts: [api.honeycomb.io, api.eu1.honeycomb.io], env: HONEYCOMB_API_KEY, "
+	  "in: ['header:x-honeycomb-team']}" },
+	{0}
+};
+
+static int
+has_word(const char *words, const char *word)
+{
+	size_t len = strlen(word), n;
+
+	for (; *words != '\0'; words += n + (words[n] == ' ')) {
+		n = strcspn(words, " ");
+		if (n == len && strncasecmp(words, word, n) == 0)
+			return 1;
+	}
+	return 0;
+}
+
+const struct catalogue_entry *
+catalogue_find(const char *word)
+{
+	for (const struct catalogue_entry *e = catalogue; e->name != NULL; e++)
+		if (strcasecmp(e->name, word) == 0 || has_word(e->variables, word))
+			return e;
+	return NULL;
+}
+
+const char *
+catalogue_nearest(const char *word)
+{
+	const char *names[sizeof(catalogue) / sizeof(catalogue[0])];
+	size_t n = 0;
+
+	for (; catalogue[n].name != NULL; n++)
+		names[n] = catalogue[n].name;
+	names[n] = NULL;
+	return text_nearest(word, names);
+}

@@ -1,0 +1,65 @@
+/* placeholder.h - credentials that look like the real ones and are none.
+ *
+ * Minted for one cell and one secret: the real one's prefix, length, alphabet and checksum,
+ * a JWT that parses, a key of the same kind and size.  Nothing of the real value is in it
+ * but what every credential of its kind has. */
+#ifndef CLOISTER_PLACEHOLDER_H
+#define CLOISTER_PLACEHOLDER_H
+#include <stddef.h>
+#include <stdio.h>
+
+#include "vault/secret.h"
+#include "vault/source.h"
+
+struct err;
+
+#define PLACEHOLDER_PART 8              /* characters in a row that it never shares */
+#define PLACEHOLDER_MIN 16              /* characters drawn: of a password that is shorter, the
+                                         * placeholder is longer, or it would be found where
+                                         * nobody put it */
+#define PLACEHOLDER_RSA_MAX 8192        /* bits */
+
+/* Fields that the secret does not have are NULL. */
+struct placeholder {
+	char *field[SECRET_FIELDS];     /* NUL-terminated; owned */
+};
+
+/* An id that is no secret (a user, an account) stays what it is: see secret_scheme. */
+int placeholder_mint(const struct secret *s, const struct secret_values *real,
+                     struct placeholder *ret_placeholder, struct err *err);
+void placeholder_free(struct placeholder *p);   /* for OWN() too */
+
+/* One field.  SHAPES: the first that fits REAL is taken, or else it is guessed.  The caller
+ * owns *ret_text. */
+int placeholder_mint_text(const struct policy_list *shapes, const struct guard *real,
+                          char **ret_text, struct err *err);
+
+/* ---- placeholder_key.c ---- */
+
+/* A private key of the kind, size and wrapping of REAL (PEM), and a certificate for it where
+ * REAL has one. */
+int placeholder_mint_pem(const struct guard *real, char **ret_text, struct err *err);
+/* A certificate that signs itself. */
+int placeholder_mint_certificate(char **ret_text, struct err *err);
+
+/* ---- placeholder_file.c: what tools look for in files ---- */
+
+struct placeholder_facts {
+	const char *id, *secret, *token;        /* placeholders; NULL where there is none */
+	const char *host;                       /* the service's, if the format has it */
+	const char *const *with;                /* name, value, ..., NULL: project, region */
+};
+
+struct placeholder_file {
+	const char *name;               /* "aws-credentials" */
+	const char *path;               /* where its tools look, under the home folder */
+	const char *env;                /* the variable that says where it is, or NULL */
+	int (*write)(const struct placeholder_facts *facts, FILE *out, struct err *err);
+};
+extern const struct placeholder_file placeholder_files[];       /* ends with a NULL name */
+const struct placeholder_file *placeholder_file_find(const char *name);
+/* Its text; the caller owns *ret_text. */
+int placeholder_file_text(const struct placeholder_file *file,
+                          const struct placeholder_facts *facts, char **ret_text,
+                          struct err *err);
+#endif

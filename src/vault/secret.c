@@ -1,0 +1,154 @@
+/* secret.c - what is asked of a secret once it is there. */
+#include "vault/secret.h"
+
+#include <ctype.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/own.h"
+#include "policy/policy_parts.h"
+
+const char *const secret_field_names[SECRET_FIELDS + 1] = { "id", "secret", "token", NULL };
+
+#define BASIC (SECRET_IN_BASIC_USER | SECRET_IN_BASIC_PASSWORD)
+
+static const struct secret_scheme schemes[] = {
+	{ .name = "swap", .places = SECRET_IN_HEADER | BASIC },
+	{ .name = "basic", .places = SECRET_IN_BASIC_PASSWORD },
+	{ .name = "sigv4", .wants_id = true, .mints_id = true },
+	{ .name = "azure-sharedkey", .wants_id = true },
+	{ .name = "hmac", .mints_id = true },
+	{ .name = "jwt" },
+	{ .name = "oauth1", .wants_id = true, .mints_id = true },
+	{ .name = "message" },
+	{ .name = "mtls" },
+	{ .name = "postgres", .raw = true },
+	{ .name = "redis", .raw = true },
+	{ .name = "ssh", .raw = true },
+};
+
+const struct secret_scheme *
+secret_scheme_at(size_t i)
+{
+	return i < ARRAY_LEN(schemes) ? &schemes[i] : NULL;
+}
+
+const struct secret_scheme *
+secret_scheme_find(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_LEN(schemes); i++)
+		if (strcmp(schemes[i].name, name) == 0)
+			return &schemes[i];
+	return NULL;
+}
+
+void
+secret_free(struct secret *s)
+{
+	if (s == NULL)
+		return;
+	policy_free(s->scope);
+	free(s);
+}
+
+void
+secret_freep(struct secret **s)
+{
+	secret_free(*s);
+}
+
+bool
+secret_name_ok(const char *name)
+{
+	size_t n = 0;
+
+	if (!isalnum((unsigned char)name[0]) && name[0] != '_')
+		return false;
+	while (isalnum((unsigned char)name[n]) || (name[n] != '\0' && strchr("_-./", name[n]) != NULL))
+		n++;
+	return name[n] == '\0' && n <= SECRET_NAME_MAX;
+}
+
+/* ---- scope ---- */
+
+bool
+secret_in_scope(const struct secret *s, const struct policy_request *req)
+{
+	struct policy_decision decision;
+
+	policy_decide(s->scope, req, &decision, NULL);
+	return decision.verdict == POLICY_ALLOW;
+}
+
+static bool
+is_in(const struct policy_list *list, const char *name, size_t len)
+{
+	for (size_t i = 0; i < list->n; i++)
+		if (strlen(list->at[i]) == len && memcmp(list->at[i], name, len) == 0)
+			return true;
+	return list->n == 0;
+}
+
+bool
+secret_in_header(const struct secret *s, const char *name, size_t len)
+{
+	return (s->places & SECRET_IN_HEADER) != 0 && is_in(&s->headers, name, len);
+}
+
+bool
+secret_in_param(const struct secret *s, const char *name, size_t len)
+{
+	return (s->places & SECRET_IN_QUERY) != 0 && is_in(&s->params, name, len);
+}
+
+const char *
+secret_with(const struct secret *s, const char *name)
+{
+	for (size_t i = 0; i < s->with.n; i++)
+		if (strcmp(s->with.at[i], name) == 0)
+			return s->with_values.at[i];
+	return NULL;
+}
+
+/* ---- for people ---- */
+
+const char *
+secret_scope_text(const struct secret *s)
+{
+	const char *text = policy_rule_text(s->scope, 0);
+
+	return strncmp(text, "allow ", 6) == 0 ? text + 6 : text;
+}
+
+static void
+add(char *text, size_t size, const char *fmt, ...)
+{
+	size_t len = strlen(text);
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(text + len, size - len, fmt, args);
+	va_end(args);
+}
+
+void
+secret_places_text(const struct secret *s, char *text, size_t size)
+{
+	static const char *const names[] = { "header", "basic-user", "basic-password", "query", "path",
+		"body", "websocket" };
+
+	text[0] = '\0';
+	for (unsigned i = 0; i < ARRAY_LEN(names); i++) {
+		const struct policy_list *list = 1u << i == SECRET_IN_HEADER ? &s->headers :
+		                                 1u << i == SECRET_IN_QUERY ? &s->params : NULL;
+
+		if ((s->places >> i & 1) == 0)
+			continue;
+		if (list == NULL || list->n == 0)
+			add(text, size, "%s%s", *text != '\0' ? ", " : "", names[i]);
+		for (size_t k = 0; list != NULL && k < list->n; k++)
+			add(text, size, "%s%s:%s", *text != '\0' ? ", " : "", names[i], list->at[k]);
+	}
+}

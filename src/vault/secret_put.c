@@ -1,0 +1,143 @@
+/* secret_put.c - a secret's definition as a message: from who read it to who uses it. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/own.h"
+#include "policy/policy_parts.h"
+#include "vault/secret.h"
+#include "vault/shape.h"
+
+#define FORMAT 0x73656331u              /* changes with what follows it */
+
+/* ---- writing ---- */
+
+static void
+put_list(struct buf *b, const struct policy_list *list)
+{
+	buf_put_u32(b, (uint32_t)list->n);
+	for (size_t i = 0; i < list->n; i++)
+		buf_put_str(b, list->at[i]);
+}
+
+void
+secret_put(struct buf *b, const struct secret *s)
+{
+	buf_put_u32(b, FORMAT);
+	policy_put(b, s->scope);
+	buf_put_str(b, s->name);
+	buf_put_str(b, s->scheme->name);
+	buf_put_str(b, s->like);
+	buf_put_str(b, s->env);
+	buf_put_str(b, s->id);
+	buf_put_str(b, s->from);
+	buf_put_u32(b, s->expires);
+	buf_put_str(b, s->expires_member);
+	for (size_t i = 0; i < SECRET_FIELDS; i++) {
+		put_list(b, &s->shapes[i]);
+		buf_put_str(b, s->members[i]);
+	}
+	buf_put_u32(b, s->places);
+	put_list(b, &s->headers);
+	put_list(b, &s->params);
+	put_list(b, &s->with);
+	put_list(b, &s->with_values);
+}
+
+/* ---- reading: what is wrong once stays wrong, and is asked for once ---- */
+
+struct getting {
+	struct buf *b;
+	struct policy *p;
+	bool bad;
+};
+
+static uint32_t
+get_upto(struct getting *g, uint32_t max)
+{
+	uint32_t v = 0;
+
+	if (g->bad || buf_get_u32(g->b, &v) < 0 || v > max)
+		g->bad = true;
+	return g->bad ? 0 : v;
+}
+
+static const char *
+get_text(struct getting *g)
+{
+	const char *text = "", *copy;
+
+	if (g->bad || buf_get_str(g->b, &text) < 0 || strlen(text) > POLICY_TEXT_MAX ||
+	    (copy = policy_copy(g->p, text, strlen(text))) == NULL) {
+		g->bad = true;
+		return "";
+	}
+	return copy;
+}
+
+static struct policy_list
+get_list(struct getting *g)
+{
+	size_t n = get_upto(g, SECRET_LIST_MAX);
+	const char **at = g->bad ? NULL : policy_alloc(g->p, n, sizeof(*at));
+
+	g->bad |= at == NULL;
+	for (size_t i = 0; !g->bad && i < n; i++)
+		at[i] = get_text(g);
+	return (struct policy_list){ at, g->bad ? 0 : n };
+}
+
+static void
+get_shapes(struct getting *g, struct policy_list *list)
+{
+	struct shape shape;
+
+	*list = get_list(g);
+	for (size_t i = 0; i < list->n; i++)
+		g->bad |= shape_parse(list->at[i], &shape, NULL) < 0;
+}
+
+static void
+get_rest(struct getting *g, struct secret *s)
+{
+	s->name = get_text(g);
+	s->scheme = secret_scheme_find(get_text(g));
+	s->like = get_text(g);
+	s->env = get_text(g);
+	s->id = get_text(g);
+	s->from = get_text(g);
+	s->expires = get_upto(g, SECRET_EXPIRES_MAX);
+	s->expires_member = get_text(g);
+	for (size_t i = 0; i < SECRET_FIELDS; i++) {
+		get_shapes(g, &s->shapes[i]);
+		s->members[i] = get_text(g);
+	}
+	s->places = get_upto(g, SECRET_IN_ALL);
+	s->headers = get_list(g);
+	s->params = get_list(g);
+	s->with = get_list(g);
+	s->with_values = get_list(g);
+	g->bad |= s->scheme == NULL || !secret_name_ok(s->name) || s->with.n != s->with_values.n ||
+	          policy_n_rules(s->scope) != 1 ||
+	          policy_rule_at(s->scope, 0)->verb != POLICY_VERB_ALLOW;
+}
+
+int
+secret_get(struct buf *b, struct secret **ret_secret, struct err *err)
+{
+	OWN(secret_freep) struct secret *s = calloc(1, sizeof(*s));
+	struct getting g = { .b = b };
+
+	if (s == NULL)
+		return err_set(err, ENOMEM, "out of memory");
+	g.bad = get_upto(&g, FORMAT) != FORMAT;
+	if (g.bad || policy_get(b, &s->scope, NULL) < 0)
+		return err_set(err, EBADMSG, "the secret is not as this version writes it");
+	g.p = s->scope;
+	get_rest(&g, s);
+	if (g.bad)
+		return err_set(err, EBADMSG, "the secret is not as this version writes it");
+	*ret_secret = TAKE(s);
+	return 0;
+}
