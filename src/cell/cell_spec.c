@@ -59,7 +59,7 @@ get_limits(struct buf *b, struct cell_limits *l)
 }
 
 enum { FLAG_ROOT = 1, FLAG_DETACHED = 2, FLAG_TTY = 4, FLAG_QUIET = 8, FLAG_POLICY = 16,
-       FLAG_AUTHORITIES = 32, FLAG_LEARN = 64, FLAGS = 127 };
+       FLAG_AUTHORITIES = 32, FLAG_LEARN = 64, FLAG_SECRETS = 128, FLAGS = 255 };
 enum { GRANT_WORKSPACE = 1, GRANT_GIT_DIR = 2, GRANT_FLAGS = 3 };
 
 void
@@ -89,7 +89,7 @@ cell_spec_put(struct buf *b, const struct cell_spec *spec)
 	               (spec->tty ? FLAG_TTY : 0) | (spec->quiet ? FLAG_QUIET : 0) |
 	               (spec->has_policy ? FLAG_POLICY : 0) |
 	               (spec->has_authorities ? FLAG_AUTHORITIES : 0) |
-	               (spec->learn ? FLAG_LEARN : 0));
+	               (spec->learn ? FLAG_LEARN : 0) | (spec->has_secrets ? FLAG_SECRETS : 0));
 	buf_put_strv(b, spec->egress_env != NULL ? spec->egress_env : (char *[]){ NULL });
 	buf_put_u32(b, (uint32_t)spec->n_ports);
 	for (size_t i = 0; i < spec->n_ports; i++)
@@ -211,6 +211,7 @@ cell_spec_get(struct buf *b, struct cell_spec *ret_spec, struct err *err)
 	spec.has_policy = (flags & FLAG_POLICY) != 0;
 	spec.has_authorities = (flags & FLAG_AUTHORITIES) != 0;
 	spec.learn = (flags & FLAG_LEARN) != 0;
+	spec.has_secrets = (flags & FLAG_SECRETS) != 0;
 	*ret_spec = spec;
 	spec = (struct cell_spec){0};
 	return 0;

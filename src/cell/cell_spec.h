@@ -23,6 +23,7 @@ struct err;
 /* Where the supervisor finds the memory files besides the description itself. */
 #define CELL_POLICY_FD 5                /* with has_policy; see policy_put() */
 #define CELL_AUTHORITIES_FD 6           /* with has_authorities: certificates, PEM */
+#define CELL_SECRETS_FD 7               /* with has_secrets; nobody reads it but the courier */
 
 enum cell_access { CELL_READ, CELL_WRITE, CELL_OVERLAY };
 
@@ -70,6 +71,7 @@ struct cell_spec {
 	 * memory files beside this one. */
 	bool has_policy;                /* without one there is no network */
 	bool has_authorities;
+	bool has_secrets;               /* with a policy only */
 	bool learn;                     /* everything is allowed, and recorded */
 	char **egress_env;              /* the operator's proxies, for the courier */
 	struct cell_port ports[CELL_PORTS_MAX]; /* --publish */

@@ -20,7 +20,7 @@
 
 enum { OPT_WORKSPACE, OPT_VOLUME, OPT_ENV, OPT_ROOTFS, OPT_ROOT, OPT_NAME, OPT_HOSTNAME,
        OPT_PROFILE, OPT_DETACH, OPT_TTY, OPT_NO_TTY, OPT_QUIET, OPT_MEMORY, OPT_CPUS, OPT_PIDS,
-       OPT_TIME, OPT_DISK, OPT_IO, OPT_TTL, OPT_POLICY, OPT_ALLOW, OPT_NO_POLICY, OPT_CA,
+       OPT_TIME, OPT_DISK, OPT_IO, OPT_TTL, OPT_POLICY, OPT_ALLOW, OPT_NO_POLICY, OPT_CA, OPT_SECRET,
        OPT_PUBLISH };
 
 const struct cli_option cli_run_options[] = {
@@ -34,6 +34,8 @@ const struct cli_option cli_run_options[] = {
 	  OPT_ALLOW },
 	{ "no-policy", 0, NULL, "leave a cloister.yaml alone", OPT_NO_POLICY },
 	{ "ca", 0, "FILE", "trust these certificate authorities too", OPT_CA },
+	{ "secret", 's', "NAME[=VARIABLE][@HOST]", "give the cell a placeholder for this secret",
+	  OPT_SECRET },
 	{ "publish", 0, "CELLPORT[:HOSTPORT]", "let this machine reach a server in the cell",
 	  OPT_PUBLISH },
 	{ "name", 0, "NAME", "call the cell so", OPT_NAME },
@@ -168,6 +170,7 @@ take_option(void *arg, const struct cli_option *option, const char *value, struc
 	case OPT_ALLOW:     return run_add_allow(run, value, err);
 	case OPT_NO_POLICY: run->no_policy = true; return 0;
 	case OPT_CA:        return run_add_ca(run, value, err);
+	case OPT_SECRET:    return run_add_secret(run, value, err);
 	case OPT_PUBLISH:   return run_add_port(run, value, err);
 	case OPT_HOSTNAME:
 		if (strlen(value) > 63 || !cell_name_ok(value))
@@ -228,6 +231,8 @@ run_describe(int argc, char **argv, struct run *run, struct err *err)
 	r = choose_terminal(run, err);
 	if (r == 0)
 		r = run_finish_policy(run, err);
+	if (r == 0)
+		r = run_finish_secrets(run, err);
 	return r < 0 ? r : run_finish_env(run, err);
 }
 
@@ -258,8 +263,9 @@ static int
 pack(const struct run *run, struct err *err)
 {
 	int fds[] = { pack_spec(&run->spec, err), run->spec.has_policy ? run->policy_fd : -1,
-	              run->spec.has_authorities ? run->cas_fd : -1 };
-	static const int at[] = { 3, CELL_POLICY_FD, CELL_AUTHORITIES_FD };
+	              run->spec.has_authorities ? run->cas_fd : -1,
+	              run->spec.has_secrets ? run->secrets_fd : -1 };
+	static const int at[] = { 3, CELL_POLICY_FD, CELL_AUTHORITIES_FD, CELL_SECRETS_FD };
 
 	if (fds[0] < 0)
 		return fds[0];

@@ -5,7 +5,7 @@
 
 struct err;
 
-#define RUN_WORDS_MAX 256               /* --allow, --ca: of each */
+#define RUN_WORDS_MAX 256               /* --allow, --ca, -s: of each */
 
 struct run {
 	struct cell_spec spec;
@@ -16,10 +16,11 @@ struct run {
 	bool learn;                     /* allow everything, and record it: `cloister learn` */
 	const char *policy_file;        /* -p, or NULL */
 	bool no_policy;                 /* leave a cloister.yaml alone */
-	const char *allows[RUN_WORDS_MAX], *cas[RUN_WORDS_MAX];
-	size_t n_allows, n_cas;
-	/* Memory files, if spec.has_policy and spec.has_authorities. */
-	int policy_fd, cas_fd;
+	const char *allows[RUN_WORDS_MAX], *cas[RUN_WORDS_MAX], *secrets[RUN_WORDS_MAX];
+	size_t n_allows, n_cas, n_secrets;
+	char **placeholders;            /* NAME=VALUE, what -s gave; NULL: nothing */
+	/* Memory files, if spec.has_policy, spec.has_authorities and spec.has_secrets. */
+	int policy_fd, cas_fd, secrets_fd;
 };
 void run_free(struct run *run);         /* for OWN() too */
 
@@ -33,14 +34,21 @@ int run_add_workspace(struct run *run, const char *text, struct err *err);
 int run_add_volume(struct run *run, const char *text, struct err *err);
 
 /* run_policy.c */
+int run_add_word(const char *words[RUN_WORDS_MAX], size_t *n, const char *word,
+                 const char *option, struct err *err);
 int run_add_allow(struct run *run, const char *text, struct err *err);
 int run_add_ca(struct run *run, const char *text, struct err *err);
 int run_add_port(struct run *run, const char *text, struct err *err);
 /* Loads the policy, if there is one; all grants are known. */
 int run_finish_policy(struct run *run, struct err *err);
 
+/* run_secrets.c */
+int run_add_secret(struct run *run, const char *text, struct err *err);
+/* Has the vault give values to the courier and placeholders to us; the policy is known. */
+int run_finish_secrets(struct run *run, struct err *err);
+
 /* run_env.c */
 int run_add_env(struct run *run, const char *text, struct err *err);
-/* The agent's whole environment: the documented few, and what -e gave. */
+/* The agent's whole environment: the documented few, placeholders, and what -e gave. */
 int run_finish_env(struct run *run, struct err *err);
 #endif

@@ -7,6 +7,7 @@
 #include "base/control.h"
 #include "base/err.h"
 #include "base/io.h"
+#include "base/buf.h"
 #include "base/own.h"
 #include "cell/cell_net.h"
 #include "cli/run.h"
@@ -17,6 +18,7 @@ run_free(struct run *run)
 	for (size_t i = 0; i < run->n_given; i++)
 		free(run->given[i]);
 	free(run->given);
+	strv_free(run->placeholders);
 	cell_spec_free(&run->spec);
 }
 
@@ -74,6 +76,19 @@ put_entry(char **env, size_t *n, const char *name, const char *value)
 	return 0;
 }
 
+/* "NAME=VALUE" */
+static int
+put_whole(char **env, size_t *n, char *entry)
+{
+	char *equals = strchr(entry, '=');
+	int r;
+
+	*equals = '\0';
+	r = put_entry(env, n, entry, equals + 1);
+	*equals = '=';
+	return r;
+}
+
 /* Where programs look for the authorities that they trust, when the gate ends TLS. */
 static int
 put_trust(char **env, size_t *n)
@@ -121,12 +136,9 @@ run_finish_env(struct run *run, struct err *err)
 		r = put_entry(run->spec.env, &n, "TERM", term);
 	if (r == 0 && run->spec.has_policy)
 		r = put_trust(run->spec.env, &n);
-	for (size_t i = 0; r == 0 && i < run->n_given; i++) {
-		char *equals = strchr(run->given[i], '=');
-
-		*equals = '\0';
-		r = put_entry(run->spec.env, &n, run->given[i], equals + 1);
-		*equals = '=';
-	}
+	for (char **p = run->placeholders; r == 0 && p != NULL && *p != NULL; p++)
+		r = put_whole(run->spec.env, &n, *p);
+	for (size_t i = 0; r == 0 && i < run->n_given; i++)
+		r = put_whole(run->spec.env, &n, run->given[i]);
 	return r < 0 ? err_set(err, ENOMEM, "out of memory") : 0;
 }

@@ -23,9 +23,9 @@
 #define POLICY_NAME "cloister.yaml"
 #define AUTHORITIES_MAX (1 << 20)
 
-static int
-add_word(const char *words[RUN_WORDS_MAX], size_t *n, const char *word, const char *option,
-         struct err *err)
+int
+run_add_word(const char *words[RUN_WORDS_MAX], size_t *n, const char *word, const char *option,
+             struct err *err)
 {
 	if (*n == RUN_WORDS_MAX)
 		return err_set(err, E2BIG, "%s is given over %d times", option, RUN_WORDS_MAX);
@@ -36,13 +36,13 @@ add_word(const char *words[RUN_WORDS_MAX], size_t *n, const char *word, const ch
 int
 run_add_allow(struct run *run, const char *text, struct err *err)
 {
-	return add_word(run->allows, &run->n_allows, text, "--allow", err);
+	return run_add_word(run->allows, &run->n_allows, text, "--allow", err);
 }
 
 int
 run_add_ca(struct run *run, const char *text, struct err *err)
 {
-	return add_word(run->cas, &run->n_cas, text, "--ca", err);
+	return run_add_word(run->cas, &run->n_cas, text, "--ca", err);
 }
 
 int

@@ -41,7 +41,10 @@ enum courier_message {
 	 * file, as above). */
 	COURIER_POLICY,
 };
-enum courier_flags { COURIER_LEARN = 1 };
+enum courier_flags {
+	COURIER_LEARN = 1,
+	COURIER_SECRETS = 2,            /* the last descriptor has the cell's secrets: bound.h */
+};
 #define COURIER_EVENTS_MAX 256          /* in a message, which is at most IPC_MESSAGE_MAX */
 #define COURIER_WHAT_MAX 300
 

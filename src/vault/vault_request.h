@@ -1,5 +1,5 @@
-/* vault_request.h - what `cloister secret` asks of cloister-vault: one message, in the memory
- * file that is its descriptor 3.
+/* vault_request.h - what `cloister secret` and `cloister run` ask of cloister-vault: one
+ * message, in the memory file that is its descriptor 3.
  *
  * The vault is opened, and values are read, by a process of its own: it alone links what
  * unseals them, and nothing that reads YAML. */
@@ -10,10 +10,22 @@
 #include "vault/secret.h"
 
 #define VAULT_REQUEST_FD 3
-#define VAULT_REQUEST_MAX (SECRET_ENCODED_MAX + 8192)
+#define VAULT_BOUND_FD 4                /* BIND: a memory file for the courier; see bound.h */
+#define VAULT_VARIABLES_FD 5            /* BIND: one for the cell's environment, each of them
+                                         * "NAME=placeholder" and a NUL */
+#define VAULT_BIND_MAX 64
+#define VAULT_REQUEST_MAX (4 * SECRET_ENCODED_MAX)
 
 enum vault_verb { VAULT_INIT, VAULT_ADD, VAULT_LIST, VAULT_SHOW, VAULT_ROTATE, VAULT_REMOVE,
-                  VAULT_VERBS };
+                  VAULT_BIND, VAULT_VERBS };
+
+/* A secret that a cell gets. */
+struct vault_binding {
+	const char *name;
+	const char *variable;           /* where its placeholder is to be; "": as it says itself */
+	struct secret *secret;          /* what it is, in place of what the vault says, or NULL;
+	                                 * owned */
+};
 
 struct vault_request {
 	enum vault_verb verb;
@@ -21,9 +33,12 @@ struct vault_request {
 	const char *name;               /* "" where none is wanted */
 	const char *key;                /* INIT: see vault_init() */
 	struct secret *secret;          /* ADD; owned */
+	struct vault_binding bind[VAULT_BIND_MAX];
+	size_t n_bind;
 };
+void vault_request_free(struct vault_request *r);       /* for OWN() too */
 
 void vault_request_put(struct buf *b, const struct vault_request *r);
-/* Points into B's data; the caller frees what is in `secret`. */
+/* Points into B's data; the caller frees it. */
 int vault_request_get(struct buf *b, struct vault_request *ret_request, struct err *err);
 #endif

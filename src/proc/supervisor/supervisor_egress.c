@@ -70,8 +70,11 @@ supervisor_egress_prepare(struct supervisor *sv, struct err *err)
 	e->policy = CELL_POLICY_FD;
 	if (sv->spec.has_authorities)
 		e->trust.authorities = CELL_AUTHORITIES_FD;
-	if (fcntl(e->policy, F_SETFD, FD_CLOEXEC) < 0 || (e->trust.authorities >= 0 &&
-	    fcntl(e->trust.authorities, F_SETFD, FD_CLOEXEC) < 0))
+	if (sv->spec.has_secrets)
+		e->secrets = CELL_SECRETS_FD;
+	if (fcntl(e->policy, F_SETFD, FD_CLOEXEC) < 0 ||
+	    (e->trust.authorities >= 0 && fcntl(e->trust.authorities, F_SETFD, FD_CLOEXEC) < 0) ||
+	    (e->secrets >= 0 && fcntl(e->secrets, F_SETFD, FD_CLOEXEC) < 0))
 		return err_errno(err, "the policy did not reach the supervisor");
 	e->trust.certificate = memfd_create("ca", MFD_CLOEXEC);
 	e->key = memfd_create("key", MFD_CLOEXEC);
@@ -103,7 +106,8 @@ send_start(const struct supervisor *sv, int gate, int courier, struct err *err)
 	const struct egress *e = &sv->egress;
 	OWN(buf_free) struct buf to_gate, to_courier;
 	char certificate[PEM_MAX], key[PEM_MAX];
-	int r;
+	int fds[IPC_FDS_MAX], r;
+	size_t n = 0;
 
 	ipc_begin(&to_gate, GATE_START);
 	ipc_begin(&to_courier, COURIER_START);
@@ -118,12 +122,17 @@ send_start(const struct supervisor *sv, int gate, int courier, struct err *err)
 	explicit_bzero(key, sizeof(key));
 	if (r < 0)
 		return r;
-	buf_put_u64(&to_courier, sv->spec.learn ? COURIER_LEARN : 0);
+	buf_put_u64(&to_courier, (sv->spec.learn ? COURIER_LEARN : 0) |
+	                         (e->secrets >= 0 ? COURIER_SECRETS : 0));
 	buf_put_str(&to_courier, sv->spec.id);
 	buf_put_str(&to_courier, sv->spec.name);
 	buf_put_strv(&to_courier, sv->spec.egress_env);
-	return ipc_send(courier, &to_courier, (int[]){ e->policy, e->trust.authorities },
-	                e->trust.authorities >= 0 ? 2 : 1, err);
+	fds[n++] = e->policy;
+	if (e->trust.authorities >= 0)
+		fds[n++] = e->trust.authorities;
+	if (e->secrets >= 0)
+		fds[n++] = e->secrets;
+	return ipc_send(courier, &to_courier, fds, n, err);
 }
 
 static void

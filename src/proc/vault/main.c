@@ -164,6 +164,16 @@ look(int folder, const struct vault_request *q, struct err *err)
 }
 
 static int
+bind_to_cell(int folder, const struct vault_request *q, struct err *err)
+{
+	OWN(guard_free) struct guard kept = {0};
+	OWN(vault_freep) struct vault *v = NULL;
+	int r = folder < 0 ? 0 : vault_open(folder, false, prompt_passphrase, &kept, &v, err);
+
+	return r < 0 ? r : bind_all(v, q, now(), err);
+}
+
+static int
 serve(struct vault_request *q, struct err *err)
 {
 	OWN(closep) int folder = -1;
@@ -176,6 +186,8 @@ serve(struct vault_request *q, struct err *err)
 			puts("[]");
 		return 0;
 	}
+	if (folder == -ENOENT && q->verb == VAULT_BIND)
+		return bind_to_cell(-1, q, err);
 	if (folder == -ENOENT && !makes)
 		return no_such(NULL, q->name, err);
 	if (folder < 0)
@@ -189,6 +201,8 @@ serve(struct vault_request *q, struct err *err)
 		return rotate(folder, q, err);
 	case VAULT_REMOVE:
 		return remove_one(folder, q, err);
+	case VAULT_BIND:
+		return bind_to_cell(folder, q, err);
 	default:
 		return look(folder, q, err);
 	}
@@ -205,7 +219,7 @@ main(void)
 	OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG, NULL);
 	r = r == 0 ? read_request(&b, &q, &err) : r;
 	r = r == 0 ? serve(&q, &err) : r;
-	secret_free(q.secret);
+	vault_request_free(&q);
 	if (r < 0)
 		return fail(&err);
 	if (fflush(stdout) != 0 || ferror(stdout)) {

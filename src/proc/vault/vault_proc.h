@@ -16,6 +16,13 @@ int prompt_passphrase(void *arg, bool new, struct guard *ret_passphrase, struct 
 int prompt_values(const struct secret *s, uint64_t now, struct secret_values *ret_values,
                   struct err *err);
 
+/* ---- vault_bind.c ---- */
+
+struct vault_request;
+
+/* V: NULL where there is no vault: then values can come from elsewhere only. */
+int bind_all(const struct vault *v, const struct vault_request *q, uint64_t now, struct err *err);
+
 /* ---- vault_show.c ---- */
 
 void show_list(const struct vault *v, bool json, uint64_t now);

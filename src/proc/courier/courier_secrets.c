@@ -1,0 +1,520 @@
+/* courier_secrets.c - see courier_secrets.h. */
+#include "proc/courier/courier_secrets.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/own.h"
+#include "proc/courier/courier.h"
+#include "sign/sign.h"
+#include "sign/sign_chunks.h"
+
+struct exchange_secrets {
+	struct sign_memory memory;      /* of the head to send */
+	struct buf head;                /* that head, encoded; empty: as it came */
+	bool carries;                   /* something real goes out */
+	const struct bound_secret *signs;       /* whose signature is in it, or NULL */
+	bool signs_body;
+	struct sign_chunks *chunks;
+	struct swap_stream body, answer;
+	bool in_body;                   /* BODY is set up */
+	exchange_pass *pass;            /* while BODY is fed */
+	bool passed;                    /* it may go on */
+	char reason[256];               /* why something was refused */
+};
+
+/* ---- the cell's ---- */
+
+static int
+add_needle(struct secrets *s, size_t i, size_t field)
+{
+	const struct bound_secret *b = &s->bound.at[i];
+	struct http_text fake = b->placeholder[field], real = b->real[field];
+
+	/* An id that is the same inside and outside is no secret. */
+	if (fake.len < SWAP_NEEDLE_MIN || real.len == 0 ||
+	    (fake.len == real.len && memcmp(fake.at, real.at, fake.len) == 0))
+		return 0;
+	s->leaving[s->n] = (struct swap_needle){ fake, real };
+	s->coming[s->n] = (struct swap_needle){ real, fake };
+	s->owner[s->n] = (unsigned char)i;
+	s->field[s->n] = (unsigned char)field;
+	s->n++;
+	return 0;
+}
+
+int
+secrets_open(struct secrets *s, int fd, struct err *err)
+{
+	struct swap_needle coming[SECRETS_NEEDLES];
+	size_t n = 0;
+	int r = bound_read(fd, &s->bound, err);
+
+	for (size_t i = 0; r == 0 && i < s->bound.n; i++)
+		for (size_t field = 0; field < SECRET_FIELDS; field++)
+			add_needle(s, i, field);
+	/* What is too short to be told from anything else cannot be looked for. */
+	for (size_t i = 0; i < s->n; i++)
+		if (s->coming[i].find.len >= SWAP_NEEDLE_MIN)
+			coming[n++] = s->coming[i];
+	memcpy(s->coming, coming, n * sizeof(coming[0]));
+	if (r == 0 && s->n > 0)
+		r = swap_set_new(s->leaving, s->n, SWAP_CODED, &s->out, err);
+	if (r == 0 && n > 0)
+		r = swap_set_new(s->coming, n, SWAP_CODED, &s->in, err);
+	return r;
+}
+
+void
+secrets_close(struct secrets *s)
+{
+	swap_set_free(s->out);
+	swap_set_free(s->in);
+	bound_free(&s->bound);
+}
+
+void
+exchange_secrets_free(struct exchange *ex)
+{
+	struct exchange_secrets *x = TAKE(ex->secrets);
+
+	if (x == NULL)
+		return;
+	swap_free(&x->body);
+	swap_free(&x->answer);
+	sign_chunks_free(x->chunks);
+	if (x->head.data != NULL)
+		explicit_bzero(x->head.data, x->head.cap);
+	buf_free(&x->head);
+	explicit_bzero(x, sizeof(*x));
+	free(x);
+}
+
+/* ---- where a placeholder may be ---- */
+
+static bool
+fits_scope(const struct exchange *ex, const struct secret *s, const struct http_head *head)
+{
+	struct policy_request req = { .protocol = POLICY_HTTP, .head = head, .host = ex->host,
+	                              .port = ex->port };
+
+	return secret_in_scope(s, &req);
+}
+
+static bool
+fits_place(const struct secret *s, const struct swap_seen *seen)
+{
+	switch (seen->place) {
+	case SWAP_HEADER:
+		return (s->places & SECRET_IN_HEADER) != 0 &&
+		       secret_in_header(s, seen->name.at, seen->name.len);
+	case SWAP_BASIC_USER:
+		return (s->places & SECRET_IN_BASIC_USER) != 0;
+	case SWAP_BASIC_PASSWORD:
+		return (s->places & SECRET_IN_BASIC_PASSWORD) != 0;
+	case SWAP_QUERY:
+		return (s->places & SECRET_IN_QUERY) != 0;
+	case SWAP_PATH:
+		return (s->places & SECRET_IN_PATH) != 0;
+	case SWAP_BODY:
+	case SWAP_BODY_FORM:
+	case SWAP_BODY_JSON:
+		return (s->places & SECRET_IN_BODY) != 0;
+	case SWAP_MESSAGE:
+		return (s->places & SECRET_IN_WEBSOCKET) != 0;
+	default:
+		return false;
+	}
+}
+
+static const char *
+place_text(const struct swap_seen *seen)
+{
+	static const char *const texts[] = {
+		[SWAP_HEADER] = "a header", [SWAP_NAME] = "the name of a header", [SWAP_HOST] = "the host",
+		[SWAP_BASIC_USER] = "a user name", [SWAP_BASIC_PASSWORD] = "a password",
+		[SWAP_PATH] = "the path", [SWAP_QUERY] = "the query", [SWAP_BODY] = "the body",
+		[SWAP_BODY_FORM] = "the body", [SWAP_BODY_JSON] = "the body",
+		[SWAP_MESSAGE] = "a message",
+	};
+
+	return texts[seen->place];
+}
+
+/* Of a request: REPLACE where it may be, STOP where not. */
+static enum swap_verdict
+judge(void *arg, const struct swap_seen *seen)
+{
+	struct exchange *ex = arg;
+	struct exchange_secrets *x = ex->secrets;
+	const struct secrets *s = &ex->courier->secrets;
+	const struct secret *secret = s->bound.at[s->owner[seen->needle]].secret;
+	bool in_scope = fits_scope(ex, secret, exchange_head(ex));
+
+	/* The signature is made anew, and the id with it; a key itself is never sent. */
+	if (in_scope && sign_scheme_find(secret->scheme->name) != NULL &&
+	    s->field[seen->needle] != SECRET_SECRET &&
+	    (seen->place == SWAP_HEADER || seen->place == SWAP_QUERY))
+		return SWAP_LEAVE;
+	if (in_scope && fits_place(secret, seen)) {
+		x->carries = true;
+		return SWAP_REPLACE;
+	}
+	snprintf(x->reason, sizeof(x->reason), in_scope
+	         ? "the placeholder of the secret '%s' is in %s, where it may not be"
+	         : "the placeholder of the secret '%s' is in %s, on its way to where it may not go",
+	         secret->name, place_text(seen));
+	return SWAP_STOP;
+}
+
+static bool
+refuse(struct exchange *ex, int r, const struct err *err)
+{
+	char reason[COURIER_NOTE_MAX];
+
+	if (r == -EACCES) {
+		snprintf(reason, sizeof(reason), "%s", ex->secrets->reason);
+		exchange_refuse(ex, "exfiltration", reason);
+	} else {
+		snprintf(reason, sizeof(reason), "a secret cannot be put into the request: %s", err->text);
+		exchange_refuse(ex, "secret", reason);
+	}
+	return false;
+}
+
+/* ---- signatures ---- */
+
+static bool
+text_equals(struct http_text a, struct http_text b)
+{
+	return a.len == b.len && memcmp(a.at, b.at, a.len) == 0;
+}
+
+/* The secret that HEAD is signed with the placeholder of. */
+static const struct bound_secret *
+find_signer(const struct exchange *ex, const struct http_head *head)
+{
+	const struct bound *bound = &ex->courier->secrets.bound;
+
+	for (size_t i = 0; i < bound->n; i++) {
+		const struct bound_secret *b = &bound->at[i];
+		const struct sign_scheme *scheme = sign_scheme_find(b->secret->scheme->name);
+		struct http_text id = { "", 0 };
+
+		if (scheme != NULL && scheme->find(head, &id) &&
+		    (id.len == 0 || text_equals(id, b->placeholder[SECRET_ID])))
+			return b;
+	}
+	return NULL;
+}
+
+static struct sign_key
+key_of(const struct http_text field[SECRET_FIELDS])
+{
+	return (struct sign_key){ .id = field[SECRET_ID], .secret = field[SECRET_SECRET],
+	                          .token = field[SECRET_TOKEN] };
+}
+
+/* False: EX is refused. */
+static bool
+sign(struct exchange *ex, struct http_head *head, const struct sign_body *body)
+{
+	struct exchange_secrets *x = ex->secrets;
+	const struct bound_secret *b = x->signs;
+	const struct sign_scheme *scheme = sign_scheme_find(b->secret->scheme->name);
+	struct sign_key from = key_of(b->placeholder), to = key_of(b->real);
+	enum sign_next next = SIGN_DONE;
+	struct err err = {0};
+	int r;
+
+	if (!fits_scope(ex, b->secret, exchange_head(ex))) {
+		snprintf(x->reason, sizeof(x->reason), "the request is signed with the placeholder of the "
+		         "secret '%s', which may not go there", b->secret->name);
+		return refuse(ex, -EACCES, NULL);
+	}
+	r = scheme->sign(NULL, &from, &to, head, body, &x->memory, &next, &x->chunks, &err);
+	if (r < 0)
+		return refuse(ex, r, &err);
+	x->signs_body = next == SIGN_WANTS_BODY;
+	x->carries = true;
+	return true;
+}
+
+/* ---- requests ---- */
+
+/* HEAD is what is sent.  False: EX is refused. */
+static bool
+keep_head(struct exchange *ex, struct http_head *head)
+{
+	struct exchange_secrets *x = ex->secrets;
+	struct err err = {0};
+	int r;
+
+	if (!x->carries)
+		return true;
+	/* What comes back has to be seen. */
+	r = swap_ask_plain(head, &err);
+	if (r == 0)
+		r = http_head_check(head, &err);
+	if (r < 0)
+		return refuse(ex, r, &err);
+	buf_reset(&x->head);
+	http_head_encode(&x->head, head);
+	if (buf_failed(&x->head)) {
+		err_set(&err, E2BIG, "there is no room for it");
+		return refuse(ex, -E2BIG, &err);
+	}
+	return true;
+}
+
+bool
+exchange_use_secrets(struct exchange *ex)
+{
+	const struct secrets *s = &ex->courier->secrets;
+	struct http_head head;
+	struct err err = {0};
+	int r;
+
+	if (s->bound.n == 0)
+		return true;
+	ex->secrets = calloc(1, sizeof(*ex->secrets));
+	if (ex->secrets == NULL) {
+		exchange_refuse(ex, "secret", "there is no memory");
+		return false;
+	}
+	buf_init(&ex->secrets->head, MUX_FRAME_MAX);
+	head = *exchange_head(ex);
+	if (s->out != NULL) {
+		const struct swap_heads how = { s->out, SWAP_ANY_LENGTH, judge, ex };
+
+		r = swap_head(&how, &head, &ex->secrets->memory, &err);
+		if (r < 0)
+			return refuse(ex, r, &err);
+	}
+	ex->secrets->signs = find_signer(ex, &head);
+	if (ex->secrets->signs != NULL && !sign(ex, &head, NULL))
+		return false;
+	return keep_head(ex, &head);
+}
+
+struct http_head *
+exchange_head_to_send(struct exchange *ex)
+{
+	struct courier *c = ex->courier;
+	struct buf encoded;
+
+	if (ex->secrets == NULL || ex->secrets->head.len == 0)
+		return exchange_head(ex);
+	buf_init_borrowed(&encoded, ex->secrets->head.data, ex->secrets->head.len);
+	/* It was encoded by ourselves. */
+	if (http_head_decode(&encoded, &c->head, NULL) < 0)
+		abort();
+	c->head_of = NULL;
+	return &c->head;
+}
+
+bool
+exchange_signs_body(const struct exchange *ex)
+{
+	return ex->secrets != NULL && ex->secrets->signs_body;
+}
+
+static int
+body_sink(void *arg, const unsigned char *data, size_t len)
+{
+	struct exchange *ex = arg;
+
+	ex->secrets->passed = ex->secrets->pass(ex, data, len);
+	return ex->secrets->passed ? 0 : -ECANCELED;
+}
+
+static void
+begin_body(struct exchange *ex)
+{
+	struct exchange_secrets *x = ex->secrets;
+	const struct http_head *head = exchange_head(ex);
+
+	if (x->in_body)
+		return;
+	x->in_body = true;
+	x->body = (struct swap_stream){
+		.set = ex->courier->secrets.out,
+		.place = swap_body_place(http_head_get(head, "content-type")),
+		.lengths = ex->length == HTTP_LENGTH_UNKNOWN ? SWAP_ANY_LENGTH : SWAP_SAME_LENGTH,
+		.judge = judge, .sink = body_sink, .arg = ex,
+	};
+}
+
+/* Through the needles' search; false: EX is refused, or takes no more. */
+static bool
+feed_body(struct exchange *ex, const unsigned char *data, size_t len, bool ends)
+{
+	struct exchange_secrets *x = ex->secrets;
+	struct err err = {0};
+	int r;
+
+	if (ex->courier->secrets.out == NULL)
+		return len == 0 || x->pass(ex, data, len);
+	begin_body(ex);
+	r = swap_feed(&x->body, data, len, &err);
+	if (r == 0 && ends)
+		r = swap_finish(&x->body, &err);
+	if (r == -ECANCELED)
+		return false;
+	return r == 0 || refuse(ex, r, &err);
+}
+
+static bool
+feed_chunks(struct exchange *ex, const unsigned char *data, size_t len, exchange_pass *pass)
+{
+	struct exchange_secrets *x = ex->secrets;
+	struct http_text piece;
+	struct err err = {0};
+	size_t used;
+	int r;
+
+	while (len > 0) {
+		r = sign_chunks_next(x->chunks, data, len, &used, &piece, &err);
+		if (r < 0)
+			return refuse(ex, r, &err);
+		data += used;
+		len -= used;
+		if (piece.len > 0 && !pass(ex, (const unsigned char *)piece.at, piece.len))
+			return false;
+	}
+	return true;
+}
+
+bool
+exchange_use_body(struct exchange *ex, const unsigned char *data, size_t len,
+                  exchange_pass *pass)
+{
+	if (ex->secrets == NULL)
+		return pass(ex, data, len);
+	ex->secrets->pass = pass;
+	if (ex->secrets->chunks != NULL)
+		return feed_chunks(ex, data, len, pass);
+	return feed_body(ex, data, len, false);
+}
+
+bool
+exchange_use_body_end(struct exchange *ex, exchange_pass *pass)
+{
+	struct err err = {0};
+	int r;
+
+	if (ex->secrets == NULL)
+		return true;
+	ex->secrets->pass = pass;
+	if (ex->secrets->chunks == NULL)
+		return feed_body(ex, NULL, 0, true);
+	r = sign_chunks_end(ex->secrets->chunks, &err);
+	return r == 0 || refuse(ex, r, &err);
+}
+
+static bool
+keep_held(struct exchange *ex, const unsigned char *data, size_t len)
+{
+	buf_put(&ex->held, data, len);
+	return !buf_failed(&ex->held);
+}
+
+bool
+exchange_use_held(struct exchange *ex)
+{
+	struct exchange_secrets *x = ex->secrets;
+	struct http_head head;
+	struct sign_body body;
+
+	if (x == NULL)
+		return true;
+	buf_init(&ex->held, ex->body.max);
+	if (!exchange_use_body(ex, ex->body.data, ex->body.len, keep_held) ||
+	    !exchange_use_body_end(ex, keep_held)) {
+		buf_free(&ex->held);
+		return false;
+	}
+	/* Credit for it was given when it was held. */
+	ex->body_free = ex->held.len;
+	buf_free(&ex->body);
+	ex->body = ex->held;
+	ex->held = (struct buf){0};
+	if (!x->signs_body)
+		return true;
+	head = *exchange_head_to_send(ex);
+	body = (struct sign_body){ ex->body.data, ex->body.len };
+	if (!sign(ex, &head, &body))
+		return false;
+	if (x->memory.body.at != NULL) {
+		buf_reset(&ex->body);
+		buf_put(&ex->body, x->memory.body.at, x->memory.body.len);
+		ex->body_free = x->memory.body.len;
+	}
+	return keep_head(ex, &head);
+}
+
+/* ---- answers ---- */
+
+bool
+exchange_is_scrubbed(const struct exchange *ex)
+{
+	return ex->secrets != NULL && ex->secrets->carries && ex->courier->secrets.in != NULL;
+}
+
+static enum swap_verdict
+judge_answer(void *arg, const struct swap_seen *seen)
+{
+	(void)arg;
+	(void)seen;
+	return SWAP_REPLACE;
+}
+
+static int
+answer_sink(void *arg, const unsigned char *data, size_t len)
+{
+	exchange_give_plain(arg, data, len);
+	return 0;
+}
+
+bool
+exchange_scrub_head(struct exchange *ex, struct http_head *head, const char **ret_why)
+{
+	const struct swap_heads how = { ex->courier->secrets.in, SWAP_FIT_LENGTH, judge_answer, ex };
+	struct exchange_secrets *x = ex->secrets;
+
+	if (!swap_is_plain(head)) {
+		*ret_why = "it is packed, although that was not asked for, so a secret in it could not be "
+		           "seen";
+		return false;
+	}
+	x->memory.used = 0;
+	if (swap_head(&how, head, &x->memory, NULL) < 0) {
+		*ret_why = "there is no room to take a secret out of it";
+		return false;
+	}
+	x->answer = (struct swap_stream){
+		.set = ex->courier->secrets.in,
+		.place = swap_body_place(http_head_get(head, "content-type")),
+		.lengths = SWAP_FIT_LENGTH, .judge = judge_answer, .sink = answer_sink, .arg = ex,
+	};
+	return true;
+}
+
+void
+exchange_scrub(struct exchange *ex, const void *data, size_t len)
+{
+	(void)swap_feed(&ex->secrets->answer, data, len, NULL);
+	/* Who waits for what was sent so far gets it; what is left back is the beginning of a
+	 * secret, or its like. */
+	(void)swap_let_go(&ex->secrets->answer);
+}
+
+void
+exchange_scrub_end(struct exchange *ex)
+{
+	if (ex->secrets->answer.set != NULL)
+		(void)swap_finish(&ex->secrets->answer, NULL);
+}

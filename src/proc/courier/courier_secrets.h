@@ -1,0 +1,54 @@
+/* courier_secrets.h - the cell's credentials: placeholders in what leaves become real ones
+ * where they may, signatures are made anew, and nothing real comes back.
+ *
+ * Real values are in the guarded memory that they were read into, in what is on its way to
+ * a server, and nowhere else: what is recorded is the request as the agent made it. */
+#ifndef CLOISTER_COURIER_SECRETS_H
+#define CLOISTER_COURIER_SECRETS_H
+#include <stdbool.h>
+
+#include "sign/swap.h"
+#include "vault/bound.h"
+
+struct courier;
+struct exchange;
+
+#define SECRETS_NEEDLES (BOUND_MAX * SECRET_FIELDS)
+
+struct secrets {
+	struct bound bound;
+	/* Placeholders on their way out, real values on their way in, and whose they are. */
+	struct swap_needle leaving[SECRETS_NEEDLES], coming[SECRETS_NEEDLES];
+	unsigned char owner[SECRETS_NEEDLES], field[SECRETS_NEEDLES];
+	size_t n;
+	struct swap_set *out, *in;
+};
+
+/* FD's secrets (bound.h), which is read from its start. */
+int secrets_open(struct secrets *s, int fd, struct err *err);
+void secrets_close(struct secrets *s);  /* wipes */
+
+/* What an exchange has besides, where there are secrets. */
+struct exchange_secrets;
+void exchange_secrets_free(struct exchange *ex);
+
+/* EX's head as it is to be sent.  False: EX is refused. */
+bool exchange_use_secrets(struct exchange *ex);
+/* Whether all of the body has to be there before the head can be signed. */
+bool exchange_signs_body(const struct exchange *ex);
+/* All of it is there, in ex->body.  False: EX is refused. */
+bool exchange_use_held(struct exchange *ex);
+/* Bytes of the body on their way; what may go on is given to PASS, which returns false when
+ * EX takes no more.  False: EX is refused, or PASS said so. */
+typedef bool exchange_pass(struct exchange *ex, const unsigned char *data, size_t len);
+bool exchange_use_body(struct exchange *ex, const unsigned char *data, size_t len,
+                       exchange_pass *pass);
+bool exchange_use_body_end(struct exchange *ex, exchange_pass *pass);
+
+/* The answer to a request that carried something real: its head (false: it cannot be
+ * passed on; *ret_why says so), its body and its end. */
+bool exchange_is_scrubbed(const struct exchange *ex);
+bool exchange_scrub_head(struct exchange *ex, struct http_head *head, const char **ret_why);
+void exchange_scrub(struct exchange *ex, const void *data, size_t len);
+void exchange_scrub_end(struct exchange *ex);
+#endif

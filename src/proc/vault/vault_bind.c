@@ -1,0 +1,99 @@
+/* vault_bind.c - gives a cell its secrets: values to the courier, placeholders to the cell. */
+#include <errno.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/io.h"
+#include "base/own.h"
+#include "proc/vault/vault_proc.h"
+#include "vault/bound.h"
+#include "vault/vault_request.h"
+
+/* Where programs look for the other parts of what is in a variable. */
+static const struct {
+	const char *secret, *id, *token;
+} companions[] = {
+	{ "AWS_SECRET_ACCESS_KEY", "AWS_ACCESS_KEY_ID", "AWS_SESSION_TOKEN" },
+};
+
+/* The vault's value; else that of the operator's variable of the same name. */
+static int
+fetch(const struct vault *v, const struct secret *s, bool in_vault, uint64_t now,
+      struct secret_values *ret_values, struct err *err)
+{
+	OWN(guard_free) struct guard text = {0};
+	char from[SECRET_NAME_MAX + 8];
+	int r;
+
+	if (in_vault)
+		return vault_values(v, s->name, now, ret_values, err);
+	snprintf(from, sizeof(from), "env:%s", s->name);
+	r = source_fetch(*s->from != '\0' ? s->from : from, &text, NULL);
+	if (r < 0)
+		return err_set(err, ENOENT, "there is no secret '%s' in the vault, and no variable of that "
+		               "name: `cloister secret add %s`", s->name, s->name);
+	return source_fields(s, &text, now, ret_values, err);
+}
+
+static int
+put_variable(const char *name, const char *value, struct err *err)
+{
+	OWN(buf_free) struct buf b;
+
+	if (name == NULL || value == NULL || *value == '\0')
+		return 0;
+	buf_init(&b, SECRET_VALUE_MAX + 256);
+	buf_put(&b, name, strlen(name));
+	buf_put(&b, "=", 1);
+	buf_put(&b, value, strlen(value) + 1);
+	if (buf_failed(&b))
+		return err_set(err, EFBIG, "the placeholder for %s is too large for a variable", name);
+	return write_all(VAULT_VARIABLES_FD, b.data, b.len, err);
+}
+
+static int
+put_variables(const struct secret *s, const char *variable, const struct placeholder *p,
+              struct err *err)
+{
+	const char *name = *variable != '\0' ? variable : *s->env != '\0' ? s->env : s->name;
+	const char *id = NULL, *token = NULL;
+	int r;
+
+	for (size_t i = 0; i < ARRAY_LEN(companions); i++)
+		if (strcmp(companions[i].secret, name) == 0) {
+			id = companions[i].id;
+			token = companions[i].token;
+		}
+	r = put_variable(name, p->field[SECRET_SECRET], err);
+	r = r == 0 ? put_variable(id, p->field[SECRET_ID], err) : r;
+	return r == 0 ? put_variable(token, p->field[SECRET_TOKEN], err) : r;
+}
+
+static int
+bind_one(const struct vault *v, const struct vault_binding *b, uint64_t now, struct err *err)
+{
+	OWN(secret_values_free) struct secret_values values = {0};
+	OWN(placeholder_free) struct placeholder fake = {0};
+	const struct vault_entry *entry = v == NULL ? NULL : vault_find(v, b->name, NULL);
+	const struct secret *s = b->secret != NULL ? b->secret : entry == NULL ? NULL : entry->secret;
+	int r;
+
+	if (s == NULL)
+		return err_set(err, ENOENT, "there is no secret '%.64s', and nothing is known of where it "
+		               "may go: `cloister secret add %.64s`, or -s %.64s@HOST", b->name, b->name,
+		               b->name);
+	r = fetch(v, s, entry != NULL, now, &values, err);
+	r = r == 0 ? placeholder_mint(s, &values, &fake, err) : r;
+	r = r == 0 ? bound_write(VAULT_BOUND_FD, s, &fake, &values, err) : r;
+	return r == 0 ? put_variables(s, b->variable, &fake, err) : r;
+}
+
+int
+bind_all(const struct vault *v, const struct vault_request *q, uint64_t now, struct err *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < q->n_bind; i++)
+		r = bind_one(v, &q->bind[i], now, err);
+	return r;
+}

@@ -1,0 +1,41 @@
+/* bound.h - the secrets of one cell, with their values and placeholders: what cloister-vault
+ * hands to the courier, in a memory file that nobody between them reads.
+ *
+ * Texts point into the memory that it was read into, which is guarded. */
+#ifndef CLOISTER_BOUND_H
+#define CLOISTER_BOUND_H
+#include <stddef.h>
+#include <stdint.h>
+
+#include "http/http_head.h"
+#include "vault/guard.h"
+#include "vault/placeholder.h"
+#include "vault/secret.h"
+#include "vault/source.h"
+
+struct err;
+
+#define BOUND_MAX 64                    /* secrets of one cell */
+#define BOUND_ENCODED_MAX (8 * 1024 * 1024)
+
+struct bound_secret {
+	struct secret *secret;
+	struct http_text placeholder[SECRET_FIELDS], real[SECRET_FIELDS];
+	uint64_t expires;               /* of the values: seconds since 1970; 0: never */
+};
+
+struct bound {
+	struct guard memory;
+	struct bound_secret at[BOUND_MAX];
+	size_t n;
+};
+
+/* All of FD, from its start.  BOUND is the caller's to free, whatever comes of it. */
+int bound_read(int fd, struct bound *bound, struct err *err);
+int bound_get(struct bound *bound, struct err *err);    /* what is in its memory */
+void bound_free(struct bound *bound);   /* for OWN() too; wipes */
+
+/* One more, behind what is in FD. */
+int bound_write(int fd, const struct secret *s, const struct placeholder *placeholder,
+                const struct secret_values *real, struct err *err);
+#endif
