@@ -64,8 +64,8 @@ def test_ports_of_the_cell(online):
 
 # ---- a kernel that does not have it at all -----------------------------------------------
 
-MODULES = ["ipv6", "overlay", "nf_tables", "nft_chain_nat", "nft_nat", "nft_reject_ipv4",
-           "nft_reject_ipv6"]
+MODULES = ["ipv6", "overlay", "nf_tables", "nft_chain_nat", "nft_nat", "nft_ct", "nft_tproxy",
+           "nft_reject_ipv4", "nft_reject_ipv6"]
 SCRIPT = """
 mkdir -p /usr/bin /usr/lib /var /home /www
 cp /bin/busybox /usr/bin
