@@ -354,7 +354,7 @@ sign_fields(struct job *job, struct http_head *head, char ret_signature[SIGV4_SI
 	struct http_text fields = claim->fields;
 	char text[SIGV4_TO_SIGN_MAX], *out;
 	size_t len, size;
-	int at, n, r;
+	int at = -1, n, r;
 
 	r = change_token_field(job, head, &fields, err);
 	if (r == 0)
@@ -373,7 +373,7 @@ sign_fields(struct job *job, struct http_head *head, char ret_signature[SIGV4_SI
 	             job->row->label, (int)job->to->id.len, job->to->id.at,
 	             claim->scope.len > 0 ? "/" : "", (int)claim->scope.len, claim->scope.at, sep,
 	             (int)fields.len, fields.at, sep, (int)len, ret_signature);
-	assert(n > 0 && (size_t)n < size);
+	assert(n > 0 && (size_t)n < size && at >= 0);
 	head->fields[at].value = (struct http_text){ out, (size_t)n };
 	return 0;
 }

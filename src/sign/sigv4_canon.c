@@ -114,8 +114,9 @@ static void
 put_encoded(struct sink *s, unsigned char byte)
 {
 	char text[3];
+	size_t n = sigv4_encode_byte(byte, text);
 
-	put(s, text, sigv4_encode_byte(byte, text));
+	put(s, text, n);
 }
 
 /* ---- the path ------------------------------------------------------------------------- */
@@ -270,16 +271,18 @@ put_member(struct sink *s, const struct http_head *head, struct http_text name)
 {
 	uint16_t usual = head->scheme == HTTP_TLS ? 443 : 80;
 	char text[24];
+	int n;
 
 	if (http_text_is(name, "host")) {
 		put_text(s, head->host);
+		n = snprintf(text, sizeof(text), ":%u", head->port);
 		if (head->port != usual)
-			put(s, text, (size_t)snprintf(text, sizeof(text), ":%u", head->port));
+			put(s, text, (size_t)n);
 		return true;
 	}
 	if (http_text_is(name, "content-length") && head->length != HTTP_LENGTH_UNKNOWN) {
-		put(s, text, (size_t)snprintf(text, sizeof(text), "%llu",
-		                              (unsigned long long)head->length));
+		n = snprintf(text, sizeof(text), "%llu", (unsigned long long)head->length);
+		put(s, text, (size_t)n);
 		return true;
 	}
 	return false;

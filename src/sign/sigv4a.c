@@ -19,7 +19,7 @@ candidate(const char *label, const char *prefix, const struct sign_key *key,
           unsigned char counter, unsigned char ret_bytes[SIGV4_HASH_LEN])
 {
 	unsigned char input[4 + 32 + 1 + SIGV4_ID_MAX + 1 + 4];
-	char secret[8 + SIGV4_SECRET_MAX];
+	unsigned char secret[8 + SIGV4_SECRET_MAX];
 	size_t n = 0, label_len = strlen(label), prefix_len = strlen(prefix);
 	int r;
 
@@ -33,7 +33,8 @@ candidate(const char *label, const char *prefix, const struct sign_key *key,
 		memcpy(input + n + 1, key->id.at, key->id.len);
 	input[n += 1 + key->id.len] = counter;
 	memcpy(input + ++n, "\0\0\1\0", 4);
-	memcpy(secret, prefix, prefix_len);
+	for (size_t i = 0; i < prefix_len; i++)
+		secret[i] = (unsigned char)prefix[i];
 	memcpy(secret + prefix_len, key->secret.at, key->secret.len);
 	r = sigv4_hmac(secret, prefix_len + key->secret.len, input, n + 4, ret_bytes);
 	OPENSSL_cleanse(secret, sizeof(secret));

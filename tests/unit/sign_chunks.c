@@ -55,11 +55,11 @@ write_body(const struct example *e, struct buf *b)
 	char line[128];
 
 	buf_init(b, 1 << 20);
-	buf_put(b, line, (size_t)sprintf(line, "10000;chunk-signature=%s\r\n", e->first));
+	buf_put(b, line, (size_t)snprintf(line, sizeof(line), "10000;chunk-signature=%s\r\n", e->first));
 	memset(buf_add(b, 65536), 'a', 65536);
-	buf_put(b, line, (size_t)sprintf(line, "\r\n400;chunk-signature=%s\r\n", e->second));
+	buf_put(b, line, (size_t)snprintf(line, sizeof(line), "\r\n400;chunk-signature=%s\r\n", e->second));
 	memset(buf_add(b, 1024), 'a', 1024);
-	buf_put(b, line, (size_t)sprintf(line, "\r\n0;chunk-signature=%s\r\n", e->last));
+	buf_put(b, line, (size_t)snprintf(line, sizeof(line), "\r\n0;chunk-signature=%s\r\n", e->last));
 	buf_put(b, e->behind, strlen(e->behind));
 }
 

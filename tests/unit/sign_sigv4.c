@@ -413,6 +413,27 @@ TEST(sigv4_token_joins_and_leaves)
 	request_free(&q);
 }
 
+/* S3 Express has a field of its own. */
+TEST(sigv4_token_of_s3_express)
+{
+	static const struct sign_key key = { TEXT("AKIDEXAMPLE"),
+		TEXT("wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"), TEXT("short") };
+	struct request q;
+
+	request_read(&q, "GET /k HTTP/1.1\nHost:b.s3express.example\n"
+	             "x-amz-content-sha256:UNSIGNED-PAYLOAD\nx-amz-s3session-token:short\n"
+	             "Authorization:AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/20150830/us-east-1/"
+	             "s3express/aws4_request, SignedHeaders=host;x-amz-content-sha256;x-amz-date;"
+	             "x-amz-s3session-token, Signature="
+	             "7c8963889acf2eb12576720a474e264e4415093c002860d94585fa8ac8cc4117\n"
+	             "X-Amz-Date:20150830T123600Z\n");
+	must_sign("sigv4", &q, &key, &real_token, NULL, 0);
+	CHECK(http_text_is(http_head_get(&q.head, "x-amz-s3session-token"), "the/real+token=="));
+	CHECK(http_head_get(&q.head, "x-amz-security-token").len == 0);
+	must_sign("sigv4", &q, &real_token, &key, NULL, 1);
+	request_free(&q);
+}
+
 TEST(sigv4_token_in_url)
 {
 	struct request q;

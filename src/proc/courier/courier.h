@@ -24,6 +24,7 @@
 #include "proc/courier/courier_event.h"
 #include "proc/courier/courier_proxy.h"
 #include "proc/courier/courier_resolve.h"
+#include "proc/courier/courier_secrets.h"
 #include "proc/courier/courier_tls.h"
 
 struct origin;
@@ -129,6 +130,10 @@ struct exchange {
 	unsigned char *fits;            /* what was found */
 	size_t n_fits, n_held;
 
+	/* With the cell's secrets. */
+	struct exchange_secrets *secrets;       /* NULL: none were looked for */
+	struct buf held;                /* the body to send, while it is made */
+
 	/* The answer. */
 	uint16_t status;                /* of the last head; 0: none yet */
 	uint16_t n_interim;
@@ -165,6 +170,7 @@ struct courier {
 	bool inspect_knows;             /* the policy was sent there */
 	size_t held;                    /* see COURIER_HELD_ALL */
 
+	struct secrets secrets;
 	struct proxies proxies;
 	struct resolver *resolver;
 	struct tls tls;
@@ -215,12 +221,16 @@ extern const struct mux_handler courier_gate_handler;
 struct exchange *exchange_new(struct courier *c, uint32_t id, enum exchange_kind kind);
 /* The head of EX's request, until the next one is asked for; it may be changed. */
 struct http_head *exchange_head(struct exchange *ex);
+/* The same as it is to be sent: with secrets in it, never to be shown or recorded. */
+struct http_head *exchange_head_to_send(struct exchange *ex);
 /* A head from the server, or our own; its fields may be changed.  After a final one without
  * a body the answer has ended.  False: it was not fit to be sent on, and EX failed. */
 bool exchange_respond(struct exchange *ex, struct http_head *head, bool has_body);
 /* Bytes of the answer's body.  What the gate does not take is kept, up to
  * COURIER_PENDING_MAX: the caller sees to it that there is never more. */
 void exchange_give(struct exchange *ex, const void *data, size_t len);
+/* The same, when nothing secret can be in it any more. */
+void exchange_give_plain(struct exchange *ex, const void *data, size_t len);
 /* The same without a copy: as mux_reserve() and mux_commit(). */
 unsigned char *exchange_reserve(struct exchange *ex, size_t *ret_room);
 void exchange_commit(struct exchange *ex, size_t len);

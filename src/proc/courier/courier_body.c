@@ -98,19 +98,24 @@ scan(struct exchange *ex, const unsigned char *data, size_t len)
 	return false;
 }
 
+static bool
+stream_piece(struct exchange *ex, const unsigned char *data, size_t len)
+{
+	if (ex->scans && !scan(ex, data, len))
+		return false;
+	if (!ex->holds_back)
+		return pass_on(ex, data, len);
+	pass_but_tail(ex, data, len);
+	return ex->step != STEP_OVER && ex->step != STEP_DRAIN;
+}
+
 static void
 stream(struct exchange *ex, const unsigned char *data, size_t len)
 {
-	if (ex->came > ex->decision.upload_max) {
+	if (ex->came > ex->decision.upload_max)
 		exchange_refuse(ex, "too-large", NULL);
-		return;
-	}
-	if (ex->scans && !scan(ex, data, len))
-		return;
-	if (ex->holds_back)
-		pass_but_tail(ex, data, len);
 	else
-		(void)pass_on(ex, data, len);
+		(void)exchange_use_body(ex, data, len, stream_piece);
 }
 
 /* ---- held ---- */

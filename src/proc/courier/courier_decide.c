@@ -153,7 +153,7 @@ exchange_decide(struct exchange *ex, const char *host, uint16_t port)
 	decide(ex, head, NULL, 0);
 	if (!ex->decision.needs_body && !exchange_settle(ex))
 		return;
-	if (exchange_prepare_body(ex, head))
+	if (exchange_use_secrets(ex) && exchange_prepare_body(ex, exchange_head(ex)))
 		pool_send(ex);
 }
 

@@ -181,6 +181,7 @@ exchange_over(struct exchange *ex)
 	ex->step = STEP_OVER;
 	exchange_detach(ex);
 	exchange_drop_body(ex);
+	exchange_secrets_free(ex);
 	if (c->head_of == ex)
 		c->head_of = NULL;
 	mux_close(TAKE(ex->stream));
@@ -247,8 +248,16 @@ exchange_respond(struct exchange *ex, struct http_head *head, bool has_body)
 	struct courier *c = ex->courier;
 	struct courier_failure failure;
 	struct err err = {0};
+	const char *why;
 
 	leave_out(head, "alt-svc");
+	if (exchange_is_scrubbed(ex) && !exchange_scrub_head(ex, head, &why)) {
+		courier_failure_set(&failure, 502, "protocol", "upstream answers nonsense",
+		                    "the server's answer cannot be passed on: %s", why);
+		exchange_detach(ex);
+		exchange_fail(ex, &failure);
+		return false;
+	}
 	buf_reset(&c->out);
 	buf_put_u32(&c->out, has_body ? EGRESS_HAS_BODY : 0);
 	if (head->status < 200 && ex->n_interim++ == COURIER_INTERIM_MAX)
@@ -292,6 +301,15 @@ exchange_routed(struct exchange *ex, enum egress_routed routed, const char *reas
 void
 exchange_give(struct exchange *ex, const void *data, size_t len)
 {
+	if (exchange_is_scrubbed(ex) && ex->step != STEP_RAW)
+		exchange_scrub(ex, data, len);
+	else
+		exchange_give_plain(ex, data, len);
+}
+
+void
+exchange_give_plain(struct exchange *ex, const void *data, size_t len)
+{
 	size_t taken = 0;
 
 	ex->received += len;
@@ -305,7 +323,9 @@ exchange_give(struct exchange *ex, const void *data, size_t len)
 unsigned char *
 exchange_reserve(struct exchange *ex, size_t *ret_room)
 {
-	return buf_left(&ex->pending) > 0 ? NULL : mux_reserve(ex->stream, ret_room);
+	if (buf_left(&ex->pending) > 0 || exchange_is_scrubbed(ex))
+		return NULL;
+	return mux_reserve(ex->stream, ret_room);
 }
 
 void
@@ -341,8 +361,13 @@ void
 exchange_end(struct exchange *ex, const struct http_field *trailers, size_t n)
 {
 	struct courier *c = ex->courier;
-	struct buf *end = buf_left(&ex->pending) > 0 ? &ex->end : &c->out;
+	struct buf *end;
 
+	if (!ex->ending && exchange_is_scrubbed(ex)) {
+		exchange_scrub_end(ex);
+		n = 0;
+	}
+	end = buf_left(&ex->pending) > 0 ? &ex->end : &c->out;
 	if (!ex->ending && !ex->bodiless) {
 		/* What a hostile server puts there is left out, not passed on. */
 		if (n > 0 && http_trailers_check(trailers, n, NULL) < 0)

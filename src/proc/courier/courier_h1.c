@@ -35,8 +35,9 @@ static void
 h1_start(struct upstream *up, struct exchange *ex)
 {
 	struct courier *c = up->courier;
-	struct http_head *head = exchange_head(ex);
+	struct http_head *head = exchange_head_to_send(ex);
 	struct h1_style style = { .keep_alive = true, .absolute_form = up->is_absolute };
+	bool written;
 
 	up->exchange = ex;
 	up->h1_chunked = head->length == HTTP_LENGTH_UNKNOWN;
@@ -67,7 +68,10 @@ h1_start(struct upstream *up, struct exchange *ex)
 	/* The body, or what there is of it, goes into the same packet. */
 	if (ex->has_body)
 		upstream_touch(up);
-	if (!upstream_write(up, c->out.data, c->out.len))
+	written = upstream_write(up, c->out.data, c->out.len);
+	if (ex->secrets != NULL)
+		explicit_bzero(c->out.data, c->out.len);
+	if (!written)
 		return;
 	if (!ex->has_body)
 		ex->sent_all = true;

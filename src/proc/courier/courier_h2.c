@@ -151,7 +151,7 @@ h2_put_special(nghttp2_nv *nva, const struct exchange *ex, const struct http_hea
 static void
 h2_start(struct upstream *up, struct exchange *ex)
 {
-	struct http_head *head = exchange_head(ex);
+	struct http_head *head = exchange_head_to_send(ex);
 	nghttp2_data_provider provider = { .read_callback = h2_read_body };
 	nghttp2_nv nva[HTTP_FIELDS_MAX + 5];
 	char authority[HTTP_HOST_MAX + 8], length[24];
