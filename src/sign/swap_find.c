@@ -195,6 +195,22 @@ walk_reached(const struct swap_set *set, struct swap_walk *w, bool counts)
 	}
 }
 
+/* Only one is left, and as it is: most of it is compared here. */
+static void
+walk_plain(const struct swap_set *set, struct swap_walk *w, const unsigned char *at, size_t len)
+{
+	const struct pattern *p = &set->patterns[w->lo];
+	const char *find = set->needles[p->needle].find.at;
+
+	if (w->end - w->lo != 1 || p->form != SWAP_RAW)
+		return;
+	while (w->pos < len && w->depth + 1 < p->len && !is_escape(at[w->pos]) &&
+	       (unsigned char)find[w->depth] == at[w->pos]) {
+		w->pos++;
+		w->depth++;
+	}
+}
+
 /* Follow W, number I, which begins at AT.  False: for now that is all there is. */
 static bool
 walk_on(const struct swap_set *set, struct swap_walk *w, unsigned i, const unsigned char *at,
@@ -204,6 +220,7 @@ walk_on(const struct swap_set *set, struct swap_walk *w, unsigned i, const unsig
 	size_t used, n;
 
 	while (w->lo < w->end) {
+		walk_plain(set, w, at, len);
 		if (w->pos == len)
 			return last;
 		bytes[0] = at[w->pos];

@@ -136,12 +136,11 @@ add_needle(struct swap_set *set, size_t i)
 		add_form(set, i, SWAP_BASE64, phase);
 		add_form(set, i, SWAP_BASE64URL, phase);
 	}
-	for (unsigned char c = '+'; c <= 'z'; c++)
+	for (unsigned c = 0; c < 256; c++)
 		for (unsigned phase = 1; phase < 3; phase++) {
-			unsigned mask = (1u << lead[phase]) - 1;
-			unsigned bits = (unsigned char)find.at[0] >> (8 - lead[phase]);
+			int v = swap_digit_value((unsigned char)c), mask = (1 << lead[phase]) - 1;
 
-			if (swap_digit_value(c) >= 0 && ((unsigned)swap_digit_value(c) & mask) == bits)
+			if (v >= 0 && (v & mask) == (unsigned char)find.at[0] >> (8 - lead[phase]))
 				set->before[c] = true;
 		}
 }

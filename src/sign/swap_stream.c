@@ -125,6 +125,8 @@ hold(struct swap_stream *s, const unsigned char *data, size_t len, struct err *e
 	size_t want = s->n_held + len, cap = s->cap < 64 ? 64 : s->cap;
 	unsigned char *more;
 
+	if (len == 0)
+		return 0;
 	while (cap < want)
 		cap *= 2;
 	if (cap > s->cap) {
@@ -140,8 +142,7 @@ hold(struct swap_stream *s, const unsigned char *data, size_t len, struct err *e
 		s->held = more;
 		s->cap = cap;
 	}
-	if (len > 0)
-		memcpy(s->held + s->n_held, data, len);
+	memcpy(s->held + s->n_held, data, len);
 	s->n_held = want;
 	return 0;
 }
@@ -246,7 +247,7 @@ enum swap_place
 swap_body_place(struct http_text type)
 {
 	static const char form[] = "application/x-www-form-urlencoded";
-	const char *end = memchr(type.at, ';', type.len);
+	const char *end = type.len == 0 ? NULL : memchr(type.at, ';', type.len);
 	size_t len = end == NULL ? type.len : (size_t)(end - type.at);
 
 	while (len > 0 && (type.at[len - 1] == ' ' || type.at[len - 1] == '\t'))

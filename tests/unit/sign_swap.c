@@ -399,4 +399,5 @@ TEST(swap_body_places)
 
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++)
 		CHECK(swap_body_place(text_of(cases[i].type)) == cases[i].place);
+	CHECK(swap_body_place((struct http_text){ NULL, 0 }) == SWAP_BODY);
 }

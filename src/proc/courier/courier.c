@@ -211,6 +211,7 @@ courier_close(struct courier *c)
 		events_finish(&c->events);
 	events_free(&c->events);
 	pool_free(c->pool);
+	secrets_close(&c->secrets);
 	while ((ex = c->over) != NULL) {
 		c->over = ex->next;
 		exchange_free(ex);

@@ -133,6 +133,8 @@ struct exchange {
 	/* With the cell's secrets. */
 	struct exchange_secrets *secrets;       /* NULL: none were looked for */
 	struct buf held;                /* the body to send, while it is made */
+	size_t owed;                    /* of the body, the gate has no credit back for it: its
+	                                 * length may change on the way */
 
 	/* The answer. */
 	uint16_t status;                /* of the last head; 0: none yet */
@@ -281,6 +283,8 @@ extern const struct mux_handler courier_inspect_handler;
 bool exchange_prepare_body(struct exchange *ex, const struct http_head *head);
 void exchange_body(struct exchange *ex, const unsigned char *data, size_t len);
 void exchange_body_end(struct exchange *ex);
+/* With secrets: credit for what came, once nothing of it waits. */
+void exchange_pay(struct exchange *ex);
 void exchange_drop_body(struct exchange *ex);
 /* Nothing of it goes on any more, nor comes back from a server; what still comes is thrown
  * away. */

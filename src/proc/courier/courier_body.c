@@ -25,7 +25,8 @@ pass_on(struct exchange *ex, const unsigned char *data, size_t len)
 		return false;
 	if (taken > 0) {
 		ex->sent += taken;
-		mux_consumed(ex->stream, taken);
+		if (ex->secrets == NULL)
+			mux_consumed(ex->stream, taken);
 		exchange_touch(ex, ex->step == STEP_RAW ? COURIER_RAW_IDLE_S : COURIER_ANSWER_S);
 	}
 	if (taken == len)
@@ -34,6 +35,15 @@ pass_on(struct exchange *ex, const unsigned char *data, size_t len)
 	if (ex->step == STEP_SENT || ex->step == STEP_RAW)
 		ex->upstream->kind->more(ex->upstream, ex);
 	return ex->step != STEP_OVER && ex->step != STEP_DRAIN;
+}
+
+void
+exchange_pay(struct exchange *ex)
+{
+	if (ex->owed == 0 || ex->stream == NULL || buf_left(&ex->body) > 0)
+		return;
+	mux_consumed(ex->stream, ex->owed);
+	ex->owed = 0;
 }
 
 static void
@@ -114,8 +124,11 @@ stream(struct exchange *ex, const unsigned char *data, size_t len)
 {
 	if (ex->came > ex->decision.upload_max)
 		exchange_refuse(ex, "too-large", NULL);
-	else
-		(void)exchange_use_body(ex, data, len, stream_piece);
+	else {
+		ex->owed += ex->secrets == NULL ? 0 : len;
+		if (exchange_use_body(ex, data, len, stream_piece))
+			exchange_pay(ex);
+	}
 }
 
 /* ---- held ---- */
@@ -234,6 +247,13 @@ is_packed(const struct http_head *head)
 	return coding.len > 0 && !http_text_is_nocase(coding, "identity");
 }
 
+static void
+send_held(struct exchange *ex)
+{
+	if (exchange_use_held(ex))
+		pool_send(ex);
+}
+
 bool
 exchange_prepare_body(struct exchange *ex, const struct http_head *head)
 {
@@ -242,7 +262,9 @@ exchange_prepare_body(struct exchange *ex, const struct http_head *head)
 	bool learn = ex->courier->learn;
 
 	ex->tail_timer = (struct loop_timer){ .due = tail_is_due, .arg = ex };
-	if (!d->needs_body && !(secrets && is_packed(head) && !learn)) {
+	/* Where one of ours may stand in the body, it would be taken for a stray one. */
+	secrets = secrets && !exchange_may_fill_body(ex);
+	if (!d->needs_body && !(secrets && is_packed(head) && !learn) && !exchange_signs_body(ex)) {
 		ex->scans = secrets && !is_packed(head);
 		if (ex->scans)
 			ex->scan = (struct secrets_scan){0};
@@ -255,15 +277,17 @@ exchange_prepare_body(struct exchange *ex, const struct http_head *head)
 		return false;
 	}
 	/* Which rule it will be, and whether that one permits secrets, the body decides. */
-	ex->inspect_wanted = INSPECT_SECRETS | (d->needs_body ? INSPECT_RULES : 0u);
+	ex->inspect_wanted = (secrets ? INSPECT_SECRETS : 0u) | (d->needs_body ? INSPECT_RULES : 0u);
 	ex->body.max = COURIER_HELD_MAX + 4 * MUX_WINDOW;
 	ex->step = STEP_HOLD;
 	exchange_touch(ex, COURIER_IDLE_S);
-	if (!ask_inspect(ex))
+	if (ex->inspect_wanted != 0 && !ask_inspect(ex))
 		return false;
 	send_continue(ex);
-	if (ex->came_all || !ex->has_body)
+	if ((ex->came_all || !ex->has_body) && ex->inspect_wanted != 0)
 		feed_inspect(ex);
+	else if (ex->came_all || !ex->has_body)
+		send_held(ex);
 	return false;
 }
 
@@ -310,11 +334,17 @@ exchange_body_end(struct exchange *ex)
 	case STEP_HOLD:
 		exchange_touch(ex, COURIER_INSPECT_S);
 		feed_inspect(ex);
+		if (ex->inspect == NULL)
+			send_held(ex);
 		break;
 	case STEP_WAIT:
-		let_tail_go(ex);
+		if (exchange_use_body_end(ex, stream_piece))
+			let_tail_go(ex);
 		break;
 	case STEP_SENT:
+		if (!exchange_use_body_end(ex, stream_piece))
+			break;
+		/* fall through */
 	case STEP_RAW:
 		loop_cancel_timer(ex->courier->loop, &ex->tail_timer);
 		let_tail_go(ex);
@@ -394,7 +424,7 @@ judge(struct exchange *ex)
 		                reason);
 		return;
 	}
-	pool_send(ex);
+	send_held(ex);
 }
 
 static int

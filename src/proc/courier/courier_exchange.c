@@ -391,10 +391,11 @@ exchange_took(struct exchange *ex, size_t len)
 	ex->body.pos += len;
 	ex->body_free -= free_bytes;
 	ex->sent += len;
-	if (len > free_bytes)
+	if (len > free_bytes && ex->secrets == NULL)
 		mux_consumed(ex->stream, len - free_bytes);
 	if (buf_left(&ex->body) == 0)
 		buf_free(&ex->body);
+	exchange_pay(ex);
 	exchange_touch(ex, ex->step == STEP_RAW ? COURIER_RAW_IDLE_S : COURIER_ANSWER_S);
 }
 

@@ -179,7 +179,8 @@ refuse(struct exchange *ex, int r, const struct err *err)
 		snprintf(reason, sizeof(reason), "%s", ex->secrets->reason);
 		exchange_refuse(ex, "exfiltration", reason);
 	} else {
-		snprintf(reason, sizeof(reason), "a secret cannot be put into the request: %s", err->text);
+		snprintf(reason, sizeof(reason), "a secret cannot be put into the request: %.300s",
+		         err->text);
 		exchange_refuse(ex, "secret", reason);
 	}
 	return false;
@@ -239,6 +240,8 @@ sign(struct exchange *ex, struct http_head *head, const struct sign_body *body)
 	if (r < 0)
 		return refuse(ex, r, &err);
 	x->signs_body = next == SIGN_WANTS_BODY;
+	if (x->chunks != NULL)
+		ex->body.max += 2 * SIGN_CHUNK_MAX;
 	x->carries = true;
 	return true;
 }
@@ -255,8 +258,9 @@ keep_head(struct exchange *ex, struct http_head *head)
 
 	if (!x->carries)
 		return true;
-	/* What comes back has to be seen. */
-	r = swap_ask_plain(head, &err);
+	/* What comes back has to be seen.  A signature has no secret in it that could come
+	 * back, and may cover the field. */
+	r = x->signs != NULL ? 0 : swap_ask_plain(head, &err);
 	if (r == 0)
 		r = http_head_check(head, &err);
 	if (r < 0)
@@ -314,6 +318,18 @@ exchange_head_to_send(struct exchange *ex)
 		abort();
 	c->head_of = NULL;
 	return &c->head;
+}
+
+bool
+exchange_may_fill_body(struct exchange *ex)
+{
+	const struct bound *bound = &ex->courier->secrets.bound;
+
+	for (size_t i = 0; ex->secrets != NULL && i < bound->n; i++)
+		if ((bound->at[i].secret->places & SECRET_IN_BODY) != 0 &&
+		    fits_scope(ex, bound->at[i].secret, exchange_head(ex)))
+			return true;
+	return false;
 }
 
 bool
@@ -485,6 +501,8 @@ exchange_scrub_head(struct exchange *ex, struct http_head *head, const char **re
 	const struct swap_heads how = { ex->courier->secrets.in, SWAP_FIT_LENGTH, judge_answer, ex };
 	struct exchange_secrets *x = ex->secrets;
 
+	if (!swap_is_plain(head) && x->signs != NULL)
+		return true;
 	if (!swap_is_plain(head)) {
 		*ret_why = "it is packed, although that was not asked for, so a secret in it could not be "
 		           "seen";
@@ -506,6 +524,10 @@ exchange_scrub_head(struct exchange *ex, struct http_head *head, const char **re
 void
 exchange_scrub(struct exchange *ex, const void *data, size_t len)
 {
+	if (ex->secrets->answer.set == NULL) {
+		exchange_give_plain(ex, data, len);
+		return;
+	}
 	(void)swap_feed(&ex->secrets->answer, data, len, NULL);
 	/* Who waits for what was sent so far gets it; what is left back is the beginning of a
 	 * secret, or its like. */

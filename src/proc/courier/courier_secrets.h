@@ -34,6 +34,8 @@ void exchange_secrets_free(struct exchange *ex);
 
 /* EX's head as it is to be sent.  False: EX is refused. */
 bool exchange_use_secrets(struct exchange *ex);
+/* Whether one of them may stand in its body. */
+bool exchange_may_fill_body(struct exchange *ex);
 /* Whether all of the body has to be there before the head can be signed. */
 bool exchange_signs_body(const struct exchange *ex);
 /* All of it is there, in ex->body.  False: EX is refused. */

@@ -36,6 +36,7 @@ struct orders {
 	struct policy *policy;
 	char *pem;
 	size_t pem_len;
+	int secrets;                    /* a descriptor, or -1 */
 };
 
 static void
@@ -44,6 +45,7 @@ orders_free(struct orders *o)
 	strv_free(o->environment);
 	policy_free(o->policy);
 	free(o->pem);
+	closep(&o->secrets);
 }
 
 /* A memory file, from its start; it may be somebody else's, so not by its name. */
@@ -106,6 +108,11 @@ take_orders(struct orders *ret_orders, struct err *err)
 	    buf_get_str(&message.body, &id) < 0 || buf_get_str(&message.body, &name) < 0 ||
 	    buf_dup_strv(&message.body, ENVIRONMENT_MAX, &ret_orders->environment) < 0)
 		return err_set(err, EBADMSG, "the supervisor's first message is malformed");
+	if ((ret_orders->flags & COURIER_SECRETS) != 0) {
+		ret_orders->secrets = message.n_fds < 2 ? -1 : ipc_take_fd(&message, message.n_fds - 1);
+		if (ret_orders->secrets < 0)
+			return err_set(err, EBADMSG, "the supervisor's first message is malformed");
+	}
 	pem = ipc_take_fd(&message, 1);
 	if (pem >= 0)
 		r = read_whole(pem, TLS_CA_FILE_MAX, &ret_orders->pem, &ret_orders->pem_len, err);
@@ -209,7 +216,7 @@ raise_limit(void)
 int
 main(void)
 {
-	OWN(orders_free) struct orders orders = {0};
+	OWN(orders_free) struct orders orders = { .secrets = -1 };
 	OWN(loop_freep) struct loop *loop = NULL;
 	/* Without it, what would have to be looked into is refused. */
 	int inspect = fcntl(COURIER_INSPECT_FD, F_GETFD) < 0 ? -1 : COURIER_INSPECT_FD;
@@ -225,6 +232,9 @@ main(void)
 	if (r == 0)
 		r = courier_init(&courier, TAKE(orders.policy), (orders.flags & COURIER_LEARN) != 0,
 		                 orders.environment, orders.pem, orders.pem_len, &err);
+	if (r == 0 && orders.secrets >= 0)
+		r = secrets_open(&courier.secrets, orders.secrets, &err);
+	closep(&orders.secrets);
 	if (r == 0)
 		r = lock_down(orders.environment, &err);
 	if (r == 0)
