@@ -7,6 +7,7 @@
 #include "sign/sign_schemes.h"
 #include "sign/sigv4.h"
 
+/* Those that read JSON are not for the courier, and come when there is somebody to do it. */
 static const struct sign_scheme *const schemes[] = {
 	&sigv4_scheme,
 	&sigv4a_scheme,
@@ -15,8 +16,6 @@ static const struct sign_scheme *const schemes[] = {
 	&acs3_scheme,
 	&tc3_scheme,
 	&sign_azure,
-	&sign_hmac,
-	&sign_jwt,
 	&sign_oauth1,
 	&sign_message,
 };
