@@ -303,9 +303,14 @@ h1_readable(struct upstream *up)
 	ssize_t n = 1;
 
 	while (n > 0 && up->step == UP_READY && up->kind == &upstream_h1) {
-		if (up->exchange != NULL && up->exchange->answered) {
+		if (up->exchange != NULL && up->exchange->answered &&
+		    !exchange_is_scrubbed(up->exchange)) {
 			n = h1_read_body(up);
 			continue;
+		}
+		if (up->exchange != NULL && buf_left(&up->exchange->pending) > 0) {
+			conn_pause_reading(&up->conn);
+			return;
 		}
 		n = conn_read(&up->conn, c->in, sizeof(c->in));
 		if (n <= 0)

@@ -195,7 +195,8 @@ h2_data(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *data
 	}
 	exchange_give(ex, data, len);
 	owed = ex->h2_unconsumed + len;
-	ex->h2_unconsumed = buf_left(&ex->pending);
+	/* What was held back before counts no second time. */
+	ex->h2_unconsumed = buf_left(&ex->pending) < owed ? buf_left(&ex->pending) : owed;
 	h2_give_credit(up, ex, owed - ex->h2_unconsumed);
 	return 0;
 }

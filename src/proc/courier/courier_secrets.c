@@ -104,8 +104,25 @@ fits_scope(const struct exchange *ex, const struct secret *s, const struct http_
 	return secret_in_scope(s, &req);
 }
 
+/* The name of the parameter that what was seen is in; a name in another spelling is
+ * another name. */
 static bool
-fits_place(const struct secret *s, const struct swap_seen *seen)
+fits_param(const struct secret *s, const struct http_head *head, const struct swap_seen *seen)
+{
+	const char *query = memchr(head->path.at, '?', head->path.len);
+	const char *at, *name, *equals;
+
+	if (query == NULL || seen->at >= (size_t)(head->path.at + head->path.len - query))
+		return false;
+	at = name = query + seen->at;
+	while (name > query + 1 && name[-1] != '&')
+		name--;
+	equals = memchr(name, '=', (size_t)(at - name));
+	return equals != NULL ? secret_in_param(s, name, (size_t)(equals - name)) : s->params.n == 0;
+}
+
+static bool
+fits_place(const struct secret *s, const struct http_head *head, const struct swap_seen *seen)
 {
 	switch (seen->place) {
 	case SWAP_HEADER:
@@ -116,7 +133,7 @@ fits_place(const struct secret *s, const struct swap_seen *seen)
 	case SWAP_BASIC_PASSWORD:
 		return (s->places & SECRET_IN_BASIC_PASSWORD) != 0;
 	case SWAP_QUERY:
-		return (s->places & SECRET_IN_QUERY) != 0;
+		return (s->places & SECRET_IN_QUERY) != 0 && fits_param(s, head, seen);
 	case SWAP_PATH:
 		return (s->places & SECRET_IN_PATH) != 0;
 	case SWAP_BODY:
@@ -159,7 +176,7 @@ judge(void *arg, const struct swap_seen *seen)
 	    s->field[seen->needle] != SECRET_SECRET &&
 	    (seen->place == SWAP_HEADER || seen->place == SWAP_QUERY))
 		return SWAP_LEAVE;
-	if (in_scope && fits_place(secret, seen)) {
+	if (in_scope && fits_place(secret, exchange_head(ex), seen)) {
 		x->carries = true;
 		return SWAP_REPLACE;
 	}
@@ -238,7 +255,7 @@ sign(struct exchange *ex, struct http_head *head, const struct sign_body *body)
 	}
 	r = scheme->sign(NULL, &from, &to, head, body, &x->memory, &next, &x->chunks, &err);
 	if (r < 0)
-		return refuse(ex, r, &err);
+		return refuse(ex, -EBADMSG, &err);
 	x->signs_body = next == SIGN_WANTS_BODY;
 	if (x->chunks != NULL)
 		ex->body.max += 2 * SIGN_CHUNK_MAX;
@@ -301,6 +318,9 @@ exchange_use_secrets(struct exchange *ex)
 	ex->secrets->signs = find_signer(ex, &head);
 	if (ex->secrets->signs != NULL && !sign(ex, &head, NULL))
 		return false;
+	/* By the time one is found in the body, the head has gone. */
+	if (ex->has_body && exchange_may_fill_body(ex))
+		ex->secrets->carries = true;
 	return keep_head(ex, &head);
 }
 
@@ -395,7 +415,7 @@ feed_chunks(struct exchange *ex, const unsigned char *data, size_t len, exchange
 	while (len > 0) {
 		r = sign_chunks_next(x->chunks, data, len, &used, &piece, &err);
 		if (r < 0)
-			return refuse(ex, r, &err);
+			return refuse(ex, -EBADMSG, &err);
 		data += used;
 		len -= used;
 		if (piece.len > 0 && !pass(ex, (const unsigned char *)piece.at, piece.len))
@@ -428,7 +448,7 @@ exchange_use_body_end(struct exchange *ex, exchange_pass *pass)
 	if (ex->secrets->chunks == NULL)
 		return feed_body(ex, NULL, 0, true);
 	r = sign_chunks_end(ex->secrets->chunks, &err);
-	return r == 0 || refuse(ex, r, &err);
+	return r == 0 || refuse(ex, -EBADMSG, &err);
 }
 
 static bool

@@ -1,0 +1,251 @@
+"""A cell holds placeholders; what leaves it carries the real thing, where it may and nowhere else."""
+import base64
+import binascii
+import hashlib
+import hmac
+import json
+import os
+import urllib.parse
+from pathlib import Path
+
+import pytest
+
+from egress_lab import CURL, helpers_of
+from operators import IS_STATIC, wait_until
+
+OPEN = "  - allow: '*.example.test'\n"
+UP = "https://up.example.test"
+
+
+def canary():
+    return "cAnary" + binascii.hexlify(os.urandom(17)).decode()
+
+
+def give(online, value, *options, name="KEY"):
+    """A secret of the operator's that may go to up.example.test."""
+    options = options or ("--in", "header:authorization")
+    online.operator.cloister("secret", "add", name, "--host", "up.example.test", *options,
+                             input=value).ok()
+
+
+def sh(online, script, options=("-s", "KEY"), rules=OPEN):
+    """A script in a cell with the secret; its first line is the placeholder."""
+    done = online.sh(rules, f"echo $KEY; {script}", options=options)
+    fake, _, rest = done.out.partition("\n")
+    return done, fake, rest
+
+
+def renderings(value):
+    """What servers may write it as, and of each what gives it away."""
+    raw = value.encode()
+    coded = [base64.b64encode(b"xyz"[:skip] + raw + b"tail").decode() for skip in range(3)]
+    plain = [value, raw.hex(), "".join(f"%{b:02x}" for b in raw), "".join(f"\\u{b:04x}" for b in raw)]
+    return [(text, text) for text in plain] + [(text, text[8:-12]) for text in coded]
+
+
+def fetch(*words):
+    return " ".join([*CURL, *words])
+
+
+# ---- where it may go ---------------------------------------------------------------------
+
+@pytest.mark.parametrize("version", ["--http1.1", "--http2"])
+def test_a_header(online, version):
+    real = canary()
+    give(online, real)
+    done, fake, said = sh(online, fetch(version, '-H "Authorization: Bearer $KEY"', f"{UP}/echo?header"))
+    assert len(fake) == len(real) and fake != real
+    assert online.lab.seen(real) and not online.lab.seen(fake)
+    # The server told what it got; the cell was told what it sent.
+    assert ["authorization", f"Bearer {fake}"] in json.loads(said)["fields"]
+    assert real not in done.out + done.err
+    event, = online.events(type="http")
+    assert event["verdict"] == "allow" and event["status"] == 200
+
+
+def test_a_password(online):
+    real = canary()
+    give(online, real, "--in", "basic-password")
+    done, fake, said = sh(online, fetch('-u "me:$KEY"', f"{UP}/echo"))
+    sent = base64.b64encode(f"me:{real}".encode()).decode()
+    assert online.lab.seen(f"Basic {sent}")
+    coded = base64.b64encode(f"me:{fake}".encode()).decode()
+    assert ["authorization", f"Basic {coded}"] in json.loads(said)["fields"]
+
+
+def test_a_query(online):
+    real = canary() + "+/="
+    give(online, real, "--in", "query:key")
+    done, fake, said = sh(online, fetch("-G --data-urlencode", '"key=$KEY"', f"{UP}/echo"))
+    assert online.lab.seen("?key=" + urllib.parse.quote(real, safe=""))
+    assert real not in done.out and urllib.parse.quote(real, safe="") not in done.out
+    event, = online.events(type="http")
+    assert event["path"] == "/echo" and event["query"] is True
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_a_body_of_any_size(online, chunked):
+    """Behind more than any buffer holds, in JSON, and across pieces."""
+    real = canary()
+    give(online, real, "--in", "body")
+    chunks = '-H "Transfer-Encoding: chunked"' if chunked else ""
+    rules = OPEN + "    body: {max: 64M}\n"
+    done, fake, said = sh(online, '{ head -c 3000000 /dev/zero | tr "\\0" a; printf %s "$KEY"; echo; '
+                          "head -c 1000000 /dev/zero | tr '\\0' b; } >body; sha256sum <body; "
+                          + fetch("--http1.1 -X POST -T body", chunks, f"{UP}/echo"), rules=rules)
+    before, _, said = said.partition("\n")
+    sent = b"a" * 3000000 + real.encode() + b"\n" + b"b" * 1000000
+    assert before.split()[0] == hashlib.sha256(sent.replace(real.encode(), fake.encode())).hexdigest()
+    assert json.loads(said)["sha256"] == hashlib.sha256(sent).hexdigest()
+
+
+# ---- where it may not --------------------------------------------------------------------
+
+@pytest.mark.parametrize("words", [
+    '-H "X-Other: $KEY"', '-H "Authorization: Bearer $KEY" https://www.example.test/hello',
+    f'"{UP}/echo?key=$KEY"', f'"{UP}/echo/$KEY"', '-d "{\\"a\\":\\"$KEY\\"}"',
+    '-H "X-Other: $(printf %s "$KEY" | base64 -w0)"', '-u "me:$KEY"',
+])
+def test_anywhere_else_is_refused(online, words):
+    real = canary()
+    give(online, real)
+    url = "" if "https://" in words else f"{UP}/echo"
+    done, fake, said = sh(online, fetch(words, url))
+    assert json.loads(said)["error"] == "refused by cloister"
+    assert "placeholder of the secret 'KEY'" in json.loads(said)["reason"]
+    assert online.refusal()["why"] == "exfiltration"
+    assert not online.lab.seen(fake) and not online.lab.seen(real)
+
+
+def test_what_comes_back_has_nothing_of_it(online):
+    """Whatever a server writes it as."""
+    real = canary()
+    give(online, real)
+    page = "\n".join(text for text, _ in renderings(real)) + "\n"
+    where = online.lab.raw(f"HTTP/1.1 200 OK\r\nx-told: {real}\r\ncontent-type: text/plain\r\n"
+                           f"content-length: {len(page)}\r\n\r\n{page}".encode())
+    done, fake, said = sh(online, fetch("--http1.1 -i", '-H "Authorization: Bearer $KEY"', f"'{UP}{where}'"))
+    assert "200" in said
+    for _, text in renderings(real):
+        assert text.lower() not in said.lower()
+    assert f"x-told: {fake}" in said
+
+
+def test_packed_answers_are_not_passed_on(online):
+    real = canary()
+    give(online, real)
+    where = online.lab.raw(b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 3\r\n\r\nabc")
+    done, _, said = sh(online, fetch("--http1.1", '-H "Authorization: Bearer $KEY"', f"'{UP}{where}'"))
+    assert "packed" in json.loads(said)["reason"]
+    assert online.lab.seen("accept-encoding") and online.lab.seen("identity")
+
+
+@pytest.mark.skipif(not IS_STATIC, reason="a sanitizer's processes look different")
+def test_it_is_in_no_process_but_the_courier(online):
+    real = canary().encode()
+    give(online, real.decode())
+    online.start(OPEN, "sh", "-c", fetch('-H "Authorization: Bearer $KEY"', f"{UP}/echo") +
+                 "; exec sleep 1000", options=("-s", "KEY"))
+    wait_until(lambda: online.lab.seen(real.decode()), "the request has been made")
+    helpers = helpers_of(online.operator, online.cell)
+    holders = set()
+    for pid in online.operator.pids(online.cell):
+        try:
+            found = has(pid, real)
+        except OSError:
+            pytest.skip("only root may look into processes")
+        if found:
+            holders.add(pid)
+        assert real not in Path(f"/proc/{pid}/cmdline").read_bytes()
+        assert real not in Path(f"/proc/{pid}/environ").read_bytes()
+    assert holders == {helpers["courier"]}
+
+
+def has(pid, needle):
+    with open(f"/proc/{pid}/maps") as maps, open(f"/proc/{pid}/mem", "rb", 0) as memory:
+        for line in maps:
+            span, rights = line.split()[:2]
+            start, end = (int(x, 16) for x in span.split("-"))
+            if "r" not in rights or "[v" in line:
+                continue
+            try:
+                memory.seek(start)
+                if needle in memory.read(end - start):
+                    return True
+            except OSError:
+                continue
+    return False
+
+
+# ---- signatures --------------------------------------------------------------------------
+
+def sigv4(secret, method, target, fields, body, region, service):
+    """AWS's own recipe, for a request without a query: the signature that is right."""
+    fields = dict(fields)
+    scope = fields["x-amz-date"][:8], region, service, "aws4_request"
+    signed = fields["authorization"].split("SignedHeaders=")[1].split(",")[0]
+    canonical = "\n".join([method, target, "", *(f"{n}:{fields[n]}" for n in signed.split(";")), "",
+                           signed, hashlib.sha256(body).hexdigest()])
+    text = "\n".join(["AWS4-HMAC-SHA256", fields["x-amz-date"], "/".join(scope),
+                      hashlib.sha256(canonical.encode()).hexdigest()])
+    key = f"AWS4{secret}".encode()
+    for part in scope:
+        key = hmac.new(key, part.encode(), hashlib.sha256).digest()
+    return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
+
+
+def test_a_signature_is_made_anew(online):
+    """curl signs with the placeholder; the server checks with the key."""
+    real_id, real = "AKIA" + "".join(base64.b32encode(os.urandom(10)).decode()), canary()[:40]
+    online.operator.cloister("secret", "add", "AWS", "--like", "aws", "--host", "up.example.test",
+                             input=f"{real_id}\n{real}\n").ok()
+    done = online.sh(OPEN, "echo $AWS_ACCESS_KEY_ID; " + fetch(
+        "--http1.1 --aws-sigv4 aws:amz:eu-west-1:execute-api",
+        '-u "$AWS_ACCESS_KEY_ID:$AWS_SECRET_ACCESS_KEY" -d "some=body"', f"{UP}/echo"),
+        options=("-s", "AWS"))
+    fake_id, _, said = done.out.partition("\n")
+    assert fake_id.startswith("AKIA") and fake_id != real_id
+    assert json.loads(said)["method"] == "POST"
+    seen = json.loads(online.lab.seen(real_id)[-1])
+    fields = dict(seen["fields"])
+    right = sigv4(real, "POST", "/echo", seen["fields"], b"some=body", "eu-west-1", "execute-api")
+    assert fields["authorization"].endswith(f"Signature={right}")
+    assert f"Credential={real_id}/" in fields["authorization"]
+    # What the server told of it came back with the placeholder's id.
+    assert real_id not in done.out and fake_id in said
+
+
+def test_a_wrong_signature_is_refused(online):
+    online.operator.cloister("secret", "add", "AWS", "--like", "aws", "--host", "up.example.test",
+                             input=f"AKIA{'B' * 16}\n{canary()[:40]}\n").ok()
+    done = online.sh(OPEN, fetch("--http1.1 --aws-sigv4 aws:amz:eu-west-1:execute-api",
+                                 '-u "$AWS_ACCESS_KEY_ID:another"', f"{UP}/echo?wrong"),
+                     options=("-s", "AWS"))
+    assert json.loads(done.out)["error"] == "refused by cloister"
+    assert online.refusal()["why"] == "secret"
+    assert not online.lab.seen("echo?wrong")
+
+
+# ---- being given -------------------------------------------------------------------------
+
+def test_from_the_operators_variable(online):
+    real = canary()
+    done = online.sh(OPEN, fetch('-H "Authorization: Bearer $KEY"', f"{UP}/echo"),
+                     options=("-s", "KEY@up.example.test"), env={**online.operator.env, "KEY": real})
+    assert done.ok() and online.lab.seen(real)
+
+
+def test_in_another_variable(online):
+    give(online, canary())
+    done = online.sh(OPEN, 'echo "$OTHER"; echo "$KEY"', options=("-s", "KEY=OTHER"))
+    first, second = done.out.splitlines()
+    assert len(first) == 40 and second == ""
+
+
+def test_one_that_is_not_there(online):
+    policy = online.policy(OPEN)
+    online.operator.run("-p", policy, "-s", "NONE", "--", "true").sentence("'NONE'", "secret add")
+
+
+def test_without_a_policy_it_is_of_no_use(operator):
+    operator.run("-s", "KEY@a.example", "--", "true").sentence("without a policy")
