@@ -76,24 +76,20 @@ TEST(placeholder_passes_the_scanner)
 	CHECK(!secrets_check_crc62(&hit));
 }
 
-/* Of a real value with few characters to draw from, parts would turn up again by chance. */
+/* Of thousands of digits, some eight in a row would turn up again in every sixth placeholder. */
 TEST(placeholder_shares_nothing)
 {
-	char real[2 * PLACEHOLDER_PART + 1];
+	static char real[SHAPE_TEXT_MAX + 1];
 
-	for (int round = 0; round < 300; round++) {
+	for (int round = 0; round < 60; round++) {
 		OWN(freep) char *text = NULL;
 
 		for (size_t i = 0; i < sizeof(real) - 1; i++)
 			real[i] = (char)('0' + random() % 10);
-		real[sizeof(real) - 1] = '\0';
 		text = mint(NULL, real);
-		for (size_t i = 0; i + PLACEHOLDER_PART <= strlen(text); i++) {
-			char part[PLACEHOLDER_PART + 1];
-
-			snprintf(part, sizeof(part), "%s", text + i);
-			CHECK(strstr(real, part) == NULL);
-		}
+		CHECK_U64(strlen(text), strlen(real));
+		for (size_t i = 0; i + PLACEHOLDER_PART <= strlen(real); i++)
+			CHECK(memmem(real, sizeof(real) - 1, text + i, PLACEHOLDER_PART) == NULL);
 	}
 }
 
@@ -188,8 +184,7 @@ TEST(placeholder_refuses_keys)
 	static const char *const reals[] = {
 		"-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEA\n-----END OPENSSH PRIVATE KEY-----\n",
 		"-----BEGIN PRIVATE KEY-----\nhunter2\n-----END PRIVATE KEY-----\n",
-		"-----BEGIN ENCRYPTED PRIVATE KEY-----\nMIIBvTBXBgkqhkiG9w0BBQ0wSjApBgkqhkiG9w0BBQwwHAQI\n"
-		"-----END ENCRYPTED PRIVATE KEY-----\n",
+		"-----BEGIN ENCRYPTED PRIVATE KEY-----\nMIIBvTBXBgkqhkiG9w0=\n-----END ENCRYPTED PRIVATE KEY-----\n",
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(reals); i++) {
