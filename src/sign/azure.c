@@ -143,7 +143,7 @@ put_ms_headers(struct buf *b, const struct azure_request *req)
 	for (size_t i = 0; i < req->head->n_fields; i++)
 		if (scheme_begins(req->head->fields[i].name, "x-ms-"))
 			fields[n++] = &req->head->fields[i];
-	qsort_r(fields, n, sizeof(fields[0]), compare_fields, &net);
+	qsort_r(fields, n, sizeof(void *), compare_fields, &net);
 	for (size_t i = 0; i < n; i++) {
 		if (i > 0 && scheme_same(fields[i - 1]->name, fields[i]->name)) {
 			b->len--;               /* the line goes on */

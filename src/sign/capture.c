@@ -368,7 +368,8 @@ kind_of_body(struct http_text type, struct http_text body)
 	if (type_has(type, "x-www-form-urlencoded"))
 		return 'f';
 	for (size_t i = 0; i < body.len; i++) {
-		if (memchr(" \t\r\n", body.at[i], 4) != NULL)
+		if (body.at[i] == ' ' || body.at[i] == '\t' || body.at[i] == '\r' ||
+		    body.at[i] == '\n')
 			continue;
 		return body.at[i] == '{' || body.at[i] == '[' ? 'j' : body.at[i] == '<' ? 'x' : 'f';
 	}

@@ -63,7 +63,8 @@ take_name(struct reader *r, struct http_text *ret_name)
 
 	while (r->at < r->end &&
 	       ((*r->at >= 'a' && *r->at <= 'z') || (*r->at >= 'A' && *r->at <= 'Z') ||
-	        (*r->at >= '0' && *r->at <= '9') || memchr("_-.:", *r->at, 4) != NULL))
+	        (*r->at >= '0' && *r->at <= '9') || *r->at == '_' || *r->at == '-' ||
+	        *r->at == '.' || *r->at == ':'))
 		r->at++;
 	*ret_name = (struct http_text){ from, (size_t)(r->at - from) };
 	return ret_name->len > 0;

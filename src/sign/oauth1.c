@@ -248,7 +248,7 @@ static int
 oauth_base(struct buf *b, struct oauth_request *o, const struct http_head *head,
            const struct http_text with[N_KNOWN], struct err *err)
 {
-	const struct oauth_param *sorted[SCHEME_PARAMS_MAX];
+	const struct oauth_param *sorted[SCHEME_PARAMS_MAX] = { NULL };
 	size_t n = 0;
 	OWN(buf_free) struct buf params;
 
@@ -260,7 +260,7 @@ oauth_base(struct buf *b, struct oauth_request *o, const struct http_head *head,
 		if (o->params[i].known != IS_SIGNATURE)
 			sorted[n++] = &o->params[i];
 	}
-	qsort(sorted, n, sizeof(sorted[0]), compare_params);
+	qsort(sorted, n, sizeof(void *), compare_params);
 	for (size_t i = 0; i < n; i++) {
 		scheme_put_str(&params, i > 0 ? "&" : "");
 		scheme_put(&params, sorted[i]->name);

