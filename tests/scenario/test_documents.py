@@ -241,7 +241,10 @@ def test_the_examples_of_man_pages_work(operator, line):
         operator.cloister("wait", "job")
     script = re.sub(OWN, "true", line).replace("cloister learn", "cloister learn -o new.yaml")
     done = operator.do("sh", "-c", f"cell=job; {script}", cwd=project,
-                       env={"PATH": f"{CLOISTER.parent}:{os.environ['PATH']}", "API_KEY": "x"})
+                       input="0123456789abcdef" if "secret add" in line else "", env={
+                           "PATH": f"{CLOISTER.parent}:{os.environ['PATH']}", "API_KEY": "x",
+                           "GITHUB_TOKEN": "0123456789abcdef",
+                           "CLOISTER_DATA_DIR": operator.env["CLOISTER_DATA_DIR"]})
     operator.cloister("kill", "--all").ok()
     operator.cloister("discard", "--all").ok()
     assert done.status == 0, (script, done)
