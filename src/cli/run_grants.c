@@ -13,6 +13,7 @@
 #include "base/own.h"
 #include "base/tree.h"
 #include "cli/run.h"
+#include "vault/vault.h"
 #include "workspace/worktree.h"
 
 /* Beneath these the cell has something of its own that a grant would break. */
@@ -37,6 +38,18 @@ check_cell_path(const char *path, struct err *err)
 			return err_set(err, EINVAL, "'%s' cannot be granted: %s is the cell's own", path,
 			               kept[i]);
 	return 0;
+}
+
+/* Its key may lie beside it. */
+static int
+check_vault(const char *real, struct err *err)
+{
+	OWN(freep) char *path = vault_path(NULL), *vault = path == NULL ? NULL : realpath(path, NULL);
+
+	if (vault == NULL || (!tree_is_beneath(vault, real) && !tree_is_beneath(real, vault)))
+		return 0;
+	return err_set(err, EPERM, "'%s' cannot be granted: the vault of secrets is in it ('%s'); name "
+	               "folders beside that one", real, vault);
 }
 
 static struct cell_grant *
@@ -68,7 +81,9 @@ add_grant(struct run *run, const char *host, const char *cell, enum cell_access 
 	if (cell == NULL && strcmp(real, "/") == 0)
 		return err_set(err, EINVAL, "'%s' is the whole machine, and cannot be granted: name a "
 		               "folder of it", host);
-	r = check_cell_path(cell != NULL ? cell : real, err);
+	r = check_vault(real, err);
+	if (r == 0)
+		r = check_cell_path(cell != NULL ? cell : real, err);
 	if (r < 0)
 		return r;
 	inside = strdup(cell != NULL ? cell : real);

@@ -39,7 +39,10 @@ struct vault_entry {
 	char print[VAULT_PRINT_MAX];    /* of its value, in hex; "" if it comes from elsewhere */
 };
 
-/* The folder (CLOISTER_DATA_DIR, or as above): a descriptor.  Without MAKE -ENOENT where
+/* Its folder (CLOISTER_DATA_DIR, or as above), whether it is there or not; the caller owns
+ * it.  NULL: there is no home to keep it in. */
+char *vault_path(struct err *err);
+/* The same: a descriptor.  Without MAKE -ENOENT where
  * there is none. */
 int vault_folder(bool make, struct err *err);
 

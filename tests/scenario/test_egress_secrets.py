@@ -226,6 +226,16 @@ def test_a_wrong_signature_is_refused(online):
     assert not online.lab.seen("echo?wrong")
 
 
+def test_no_cell_gets_the_vault(online):
+    give(online, canary())
+    data = Path(online.operator.env["CLOISTER_DATA_DIR"])
+    for path in (data, data / "vault", data.parent):
+        online.operator.run("-v", f"{path}:/x", "--", "true").sentence("the vault")
+    online.operator.run("-w", data, "--", "true").sentence("the vault")
+    beside = online.operator.folder("beside")
+    online.operator.run("-v", f"{beside}:/x", "--", "true").ok()
+
+
 # ---- being given -------------------------------------------------------------------------
 
 def test_from_the_operators_variable(online):

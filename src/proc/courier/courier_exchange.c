@@ -13,6 +13,7 @@
 void
 exchange_free(struct exchange *ex)
 {
+	exchange_secrets_free(ex);
 	buf_free(&ex->frame);
 	buf_free(&ex->body);
 	buf_free(&ex->trailers);
@@ -72,6 +73,8 @@ exchange_recycle(struct exchange *ex)
 {
 	struct courier *c = ex->courier;
 
+	/* Not sooner: it may have been on its way through a search. */
+	exchange_secrets_free(ex);
 	if (c->n_spare >= COURIER_SPARE_MAX) {
 		exchange_free(ex);
 		return;
@@ -181,7 +184,6 @@ exchange_over(struct exchange *ex)
 	ex->step = STEP_OVER;
 	exchange_detach(ex);
 	exchange_drop_body(ex);
-	exchange_secrets_free(ex);
 	if (c->head_of == ex)
 		c->head_of = NULL;
 	mux_close(TAKE(ex->stream));

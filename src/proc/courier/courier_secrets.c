@@ -13,8 +13,7 @@
 #include "sign/sign_chunks.h"
 
 struct exchange_secrets {
-	struct sign_memory memory;      /* of the head to send */
-	struct buf head;                /* that head, encoded; empty: as it came */
+	struct buf head;                /* to send, encoded; empty: as it came */
 	bool carries;                   /* something real goes out */
 	const struct bound_secret *signs;       /* whose signature is in it, or NULL */
 	bool signs_body;
@@ -76,6 +75,14 @@ secrets_close(struct secrets *s)
 	bound_free(&s->bound);
 }
 
+static void
+free_head(struct exchange_secrets *x)
+{
+	if (x->head.data != NULL)
+		explicit_bzero(x->head.data, x->head.cap);
+	buf_free(&x->head);
+}
+
 void
 exchange_secrets_free(struct exchange *ex)
 {
@@ -86,11 +93,25 @@ exchange_secrets_free(struct exchange *ex)
 	swap_free(&x->body);
 	swap_free(&x->answer);
 	sign_chunks_free(x->chunks);
-	if (x->head.data != NULL)
-		explicit_bzero(x->head.data, x->head.cap);
-	buf_free(&x->head);
-	explicit_bzero(x, sizeof(*x));
+	free_head(x);
 	free(x);
+}
+
+/* Where heads are written while they are dealt with: one at a time. */
+static struct sign_memory *
+scratch(struct exchange *ex)
+{
+	struct sign_memory *m = &ex->courier->secrets.scratch;
+
+	m->used = 0;
+	m->body = (struct sign_body){0};
+	return m;
+}
+
+static void
+wipe_scratch(struct exchange *ex)
+{
+	explicit_bzero(ex->courier->secrets.scratch.at, ex->courier->secrets.scratch.used);
 }
 
 /* ---- where a placeholder may be ---- */
@@ -253,7 +274,8 @@ sign(struct exchange *ex, struct http_head *head, const struct sign_body *body)
 		         "secret '%s', which may not go there", b->secret->name);
 		return refuse(ex, -EACCES, NULL);
 	}
-	r = scheme->sign(NULL, &from, &to, head, body, &x->memory, &next, &x->chunks, &err);
+	r = scheme->sign(NULL, &from, &to, head, body, &ex->courier->secrets.scratch, &next,
+	                 &x->chunks, &err);
 	if (r < 0)
 		return refuse(ex, -EBADMSG, &err);
 	x->signs_body = next == SIGN_WANTS_BODY;
@@ -271,6 +293,7 @@ keep_head(struct exchange *ex, struct http_head *head)
 {
 	struct exchange_secrets *x = ex->secrets;
 	struct err err = {0};
+	struct buf encoded;
 	int r;
 
 	if (!x->carries)
@@ -282,8 +305,15 @@ keep_head(struct exchange *ex, struct http_head *head)
 		r = http_head_check(head, &err);
 	if (r < 0)
 		return refuse(ex, r, &err);
-	buf_reset(&x->head);
-	http_head_encode(&x->head, head);
+	/* HEAD may point into the one that was kept before.  It is not to grow: that would
+	 * leave copies behind. */
+	buf_init(&encoded, MUX_FRAME_MAX);
+	(void)buf_add(&encoded, MUX_FRAME_MAX);
+	buf_reset(&encoded);
+	http_head_encode(&encoded, head);
+	wipe_scratch(ex);
+	free_head(x);
+	x->head = encoded;
 	if (buf_failed(&x->head)) {
 		err_set(&err, E2BIG, "there is no room for it");
 		return refuse(ex, -E2BIG, &err);
@@ -306,12 +336,12 @@ exchange_use_secrets(struct exchange *ex)
 		exchange_refuse(ex, "secret", "there is no memory");
 		return false;
 	}
-	buf_init(&ex->secrets->head, MUX_FRAME_MAX);
 	head = *exchange_head(ex);
+	(void)scratch(ex);
 	if (s->out != NULL) {
 		const struct swap_heads how = { s->out, SWAP_ANY_LENGTH, judge, ex };
 
-		r = swap_head(&how, &head, &ex->secrets->memory, &err);
+		r = swap_head(&how, &head, &ex->courier->secrets.scratch, &err);
 		if (r < 0)
 			return refuse(ex, r, &err);
 	}
@@ -462,6 +492,7 @@ bool
 exchange_use_held(struct exchange *ex)
 {
 	struct exchange_secrets *x = ex->secrets;
+	struct sign_memory *m;
 	struct http_head head;
 	struct sign_body body;
 
@@ -482,12 +513,13 @@ exchange_use_held(struct exchange *ex)
 		return true;
 	head = *exchange_head_to_send(ex);
 	body = (struct sign_body){ ex->body.data, ex->body.len };
+	m = scratch(ex);
 	if (!sign(ex, &head, &body))
 		return false;
-	if (x->memory.body.at != NULL) {
+	if (m->body.at != NULL) {
 		buf_reset(&ex->body);
-		buf_put(&ex->body, x->memory.body.at, x->memory.body.len);
-		ex->body_free = x->memory.body.len;
+		buf_put(&ex->body, m->body.at, m->body.len);
+		ex->body_free = m->body.len;
 	}
 	return keep_head(ex, &head);
 }
@@ -528,8 +560,7 @@ exchange_scrub_head(struct exchange *ex, struct http_head *head, const char **re
 		           "seen";
 		return false;
 	}
-	x->memory.used = 0;
-	if (swap_head(&how, head, &x->memory, NULL) < 0) {
+	if (swap_head(&how, head, scratch(ex), NULL) < 0) {
 		*ret_why = "there is no room to take a secret out of it";
 		return false;
 	}

@@ -7,6 +7,7 @@
 #define CLOISTER_COURIER_SECRETS_H
 #include <stdbool.h>
 
+#include "sign/sign.h"
 #include "sign/swap.h"
 #include "vault/bound.h"
 
@@ -22,6 +23,7 @@ struct secrets {
 	unsigned char owner[SECRETS_NEEDLES], field[SECRETS_NEEDLES];
 	size_t n;
 	struct swap_set *out, *in;
+	struct sign_memory scratch;     /* a head that is being dealt with */
 };
 
 /* FD's secrets (bound.h), which is read from its start. */
