@@ -151,17 +151,14 @@ def test_the_supervisor_is_killed(online):
     assert online.inside(*CURL, *CODE, f"{UP}/echo").ok() == "200"
     pids = online.operator.pids(cell)
     os.kill(pids[0], signal.SIGKILL)
-    wait_until(lambda: not any(os.path.exists(f"/proc/{pid}/exe") and
-                               os.readlink(f"/proc/{pid}/exe").find("cloister-") >= 0
-                               for pid in pids[1:] if readable(pid)), "all of it dies")
+    wait_until(lambda: not any(is_ours(pid) for pid in pids[1:]), "all of it dies")
     # What is left of a crash is cleared by the next cell.
     online.operator.run("--", "true").ok()
     online.operator.cloister("discard", "--all")
 
 
-def readable(pid):
+def is_ours(pid):
     try:
-        os.readlink(f"/proc/{pid}/exe")
-        return True
+        return "cloister-" in os.readlink(f"/proc/{pid}/exe")
     except OSError:
         return False

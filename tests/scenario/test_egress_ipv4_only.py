@@ -5,7 +5,7 @@ import pytest
 
 import vm
 from egress_lab import CURL, Online, world
-from operators import BUILD, IS_STATIC
+from operators import BUILD, IS_STATIC, wait_until
 from test_cgroup_v2 import libraries
 
 OPEN = "  - allow: '*.example.test'\n"
@@ -43,7 +43,7 @@ def test_what_is_ipv6_alone_is_told_of(online, host):
     body, status = done.ok().rsplit("\n", 1)
     assert status == "502"
     assert json.loads(body)["error"] == "upstream unreachable"
-    assert online.events(type="http", why="unreachable")
+    wait_until(lambda: online.events(type="http", why="unreachable"), "it is recorded")
     assert online.inside(*CURL, *CODE, "https://www.example.test/hello").ok() == "200"
 
 
