@@ -247,9 +247,12 @@ is_packed(const struct http_head *head)
 	return coding.len > 0 && !http_text_is_nocase(coding, "identity");
 }
 
+/* What it is to be signed or filled in with wants all of it. */
 static void
 send_held(struct exchange *ex)
 {
+	if (ex->secrets != NULL && ex->has_body && !ex->came_all)
+		return;
 	if (exchange_use_held(ex))
 		pool_send(ex);
 }
@@ -342,10 +345,9 @@ exchange_body_end(struct exchange *ex)
 			let_tail_go(ex);
 		break;
 	case STEP_SENT:
-		if (!exchange_use_body_end(ex, stream_piece))
-			break;
-		/* fall through */
 	case STEP_RAW:
+		if (ex->step == STEP_SENT && !exchange_use_body_end(ex, stream_piece))
+			break;
 		loop_cancel_timer(ex->courier->loop, &ex->tail_timer);
 		let_tail_go(ex);
 		if (ex->upstream != NULL && ex->upstream->step == UP_READY)
