@@ -99,6 +99,20 @@ def test_a_body_of_any_size(online, chunked):
     assert json.loads(said)["sha256"] == hashlib.sha256(sent).hexdigest()
 
 
+def test_a_body_that_a_rule_reads(online):
+    """The rule sees what the agent wrote; the server gets what is meant."""
+    real = canary()
+    give(online, real, "--in", "body")
+    rules = "  - allow: up.example.test\n    body: {json: {/kind: [good]}}\n"
+    script = fetch("-H 'content-type: application/json' -d",
+                   '"{\\"kind\\": \\"$KIND\\", \\"key\\": \\"$KEY\\"}"', f"{UP}/echo")
+    done, fake, said = sh(online, script.replace("$KIND", "good"), rules=rules)
+    sent = json.dumps({"kind": "good", "key": real}).encode()
+    assert json.loads(said)["sha256"] == hashlib.sha256(sent).hexdigest()
+    done, _, said = sh(online, script.replace("$KIND", "bad"), rules=rules)
+    assert json.loads(said)["error"] == "refused by cloister"
+
+
 # ---- where it may not --------------------------------------------------------------------
 
 @pytest.mark.parametrize("words", [
