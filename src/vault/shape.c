@@ -46,7 +46,9 @@ shape_alphabet(char class)
 static bool
 is_of(char class, char c)
 {
-	return c != '\0' && strchr(shape_alphabet(class), c) != NULL;
+	const char *alphabet = shape_alphabet(class);
+
+	return c != '\0' && alphabet != NULL && strchr(alphabet, c) != NULL;
 }
 
 /* ---- reading ---- */

@@ -27,7 +27,7 @@ struct exchange_secrets {
 
 /* ---- the cell's ---- */
 
-static int
+static void
 add_needle(struct secrets *s, size_t i, size_t field)
 {
 	const struct bound_secret *b = &s->bound.at[i];
@@ -36,34 +36,28 @@ add_needle(struct secrets *s, size_t i, size_t field)
 	/* An id that is the same inside and outside is no secret. */
 	if (fake.len < SWAP_NEEDLE_MIN || real.len == 0 ||
 	    (fake.len == real.len && memcmp(fake.at, real.at, fake.len) == 0))
-		return 0;
+		return;
 	s->leaving[s->n] = (struct swap_needle){ fake, real };
-	s->coming[s->n] = (struct swap_needle){ real, fake };
 	s->owner[s->n] = (unsigned char)i;
 	s->field[s->n] = (unsigned char)field;
 	s->n++;
-	return 0;
+	/* What is too short to be told from anything else cannot be looked for. */
+	if (real.len >= SWAP_NEEDLE_MIN)
+		s->coming[s->n_coming++] = (struct swap_needle){ real, fake };
 }
 
 int
 secrets_open(struct secrets *s, int fd, struct err *err)
 {
-	struct swap_needle coming[SECRETS_NEEDLES];
-	size_t n = 0;
 	int r = bound_read(fd, &s->bound, err);
 
 	for (size_t i = 0; r == 0 && i < s->bound.n; i++)
 		for (size_t field = 0; field < SECRET_FIELDS; field++)
 			add_needle(s, i, field);
-	/* What is too short to be told from anything else cannot be looked for. */
-	for (size_t i = 0; i < s->n; i++)
-		if (s->coming[i].find.len >= SWAP_NEEDLE_MIN)
-			coming[n++] = s->coming[i];
-	memcpy(s->coming, coming, n * sizeof(coming[0]));
 	if (r == 0 && s->n > 0)
 		r = swap_set_new(s->leaving, s->n, SWAP_CODED, &s->out, err);
-	if (r == 0 && n > 0)
-		r = swap_set_new(s->coming, n, SWAP_CODED, &s->in, err);
+	if (r == 0 && s->n_coming > 0)
+		r = swap_set_new(s->coming, s->n_coming, SWAP_CODED, &s->in, err);
 	return r;
 }
 

@@ -21,7 +21,7 @@ struct secrets {
 	/* Placeholders on their way out, real values on their way in, and whose they are. */
 	struct swap_needle leaving[SECRETS_NEEDLES], coming[SECRETS_NEEDLES];
 	unsigned char owner[SECRETS_NEEDLES], field[SECRETS_NEEDLES];
-	size_t n;
+	size_t n, n_coming;
 	struct swap_set *out, *in;
 	struct sign_memory scratch;     /* a head that is being dealt with */
 };
