@@ -315,12 +315,15 @@ async def websocket():
             elif isinstance(message, str) and message.startswith("send "):
                 await peer.send("x" * int(message.split()[1]))
             else:
+                if len(message) < 200:
+                    note(server="websocket", message=repr(message))
                 await peer.send(message)
 
     async def log(path, request):
         """Called with a path and headers by old versions, else with a connection and a request."""
         headers = getattr(request, "headers", request)
-        note(server="websocket", target=getattr(request, "path", path), host=headers.get("host"))
+        note(server="websocket", target=getattr(request, "path", path), host=headers.get("host"),
+             authorization=headers.get("authorization"))
     for port, context in ((443, tls()), (80, None)):
         await websockets.serve(talk, WS, port, ssl=context, process_request=log, max_size=1 << 26)
     await asyncio.Event().wait()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from egress_lab import CURL, helpers_of
+from egress_lab import CURL, helpers_of, needs_python
 from operators import IS_STATIC, wait_until
 
 OPEN = "  - allow: '*.example.test'\n"
@@ -111,6 +111,47 @@ def test_a_body_that_a_rule_reads(online):
     assert json.loads(said)["sha256"] == hashlib.sha256(sent).hexdigest()
     done, _, said = sh(online, script.replace("$KIND", "bad"), rules=rules)
     assert json.loads(said)["error"] == "refused by cloister"
+
+
+MESSAGES = """
+import asyncio, os, sys, websockets
+async def main():
+    head = {"Authorization": "Bearer " + os.environ["KEY"]}
+    async with websockets.connect("wss://ws.example.test/x", extra_headers=head, max_size=1 << 26) as ws:
+        print(os.environ["KEY"])
+        await ws.recv()
+        for text in (sys.argv[1].replace("KEY", os.environ["KEY"]), "x" * 3000000 + "."):
+            await ws.send(text)
+            print((await ws.recv())[-200:])
+asyncio.run(main())
+"""
+WS = "  - allow: ws.example.test\n    websocket: true\n"
+
+
+def give_ws(online, real, *places):
+    online.operator.cloister("secret", "add", "KEY", "--host", "ws.example.test",
+                             "--in", "header:authorization", *places, input=real).ok()
+
+
+@needs_python("websockets")
+def test_messages_of_a_websocket(online):
+    real = canary()
+    give_ws(online, real, "--in", "websocket")
+    done = online.python(WS, MESSAGES, "my key is KEY, and KEY", options=("-s", "KEY"))
+    fake, first, second = done.ok().splitlines()
+    # The server gave back what it got.
+    assert first.endswith(f"my key is {fake}, and {fake}") and second.endswith("x.")
+    assert online.lab.seen(f"Bearer {real}") and real not in done.out
+    assert online.lab.seen(f"my key is {real}, and {real}")
+
+
+@needs_python("websockets")
+def test_a_message_where_it_may_not_be(online):
+    real = canary()
+    give_ws(online, real)
+    done = online.python(WS, MESSAGES, "my key is KEY", options=("-s", "KEY"))
+    assert done.status != 0 and "my key is" not in done.out
+    assert online.refusal()["why"] == "exfiltration"
 
 
 # ---- where it may not --------------------------------------------------------------------

@@ -315,7 +315,9 @@ exchange_body(struct exchange *ex, const unsigned char *data, size_t len)
 		stream(ex, data, len);
 		break;
 	case STEP_RAW:
-		(void)pass_on(ex, data, len);
+		ex->owed += ex->secrets == NULL ? 0 : len;
+		if (exchange_use_raw(ex, data, len, pass_on))
+			exchange_pay(ex);
 		break;
 	case STEP_DRAIN:
 		ex->drained += len;

@@ -303,10 +303,12 @@ exchange_routed(struct exchange *ex, enum egress_routed routed, const char *reas
 void
 exchange_give(struct exchange *ex, const void *data, size_t len)
 {
-	if (exchange_is_scrubbed(ex) && ex->step != STEP_RAW)
-		exchange_scrub(ex, data, len);
-	else
+	if (!exchange_is_scrubbed(ex))
 		exchange_give_plain(ex, data, len);
+	else if (ex->step != STEP_RAW)
+		exchange_scrub(ex, data, len);
+	else if (!exchange_scrub_raw(ex, data, len))
+		exchange_reset(ex, EGRESS_RESET_UPSTREAM);
 }
 
 void

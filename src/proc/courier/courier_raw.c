@@ -59,30 +59,43 @@ raw_more(struct upstream *up, struct exchange *ex)
 	}
 }
 
+/* As conn_read(), and what was read has gone on. */
+static ssize_t
+raw_read(struct upstream *up, struct exchange *ex)
+{
+	struct courier *c = up->courier;
+	unsigned char *at;
+	size_t room;
+	ssize_t n;
+
+	if (exchange_is_scrubbed(ex)) {
+		if (buf_left(&ex->pending) > 0)
+			return -ENOBUFS;
+		n = conn_read(&up->conn, c->in, sizeof(c->in));
+		return n > 0 && !exchange_scrub_raw(ex, c->in, (size_t)n) ? -EPROTO : n;
+	}
+	at = exchange_reserve(ex, &room);
+	if (at == NULL)
+		return -ENOBUFS;
+	n = conn_read(&up->conn, at, room);
+	exchange_commit(ex, n > 0 ? (size_t)n : 0);
+	return n;
+}
+
 static void
 raw_readable(struct upstream *up)
 {
 	struct exchange *ex = up->exchange;
 	struct courier_failure failure;
-	unsigned char *at;
-	size_t room;
 	ssize_t n;
 
 	if (ex->upstream_ended)
 		return;
-	for (;;) {
-		at = exchange_reserve(ex, &room);
-		if (at == NULL) {
-			conn_pause_reading(&up->conn);
-			return;
-		}
-		n = conn_read(&up->conn, at, room);
-		exchange_commit(ex, n > 0 ? (size_t)n : 0);
-		if (n <= 0)
-			break;
+	while ((n = raw_read(up, ex)) > 0)
 		exchange_touch(ex, COURIER_RAW_IDLE_S);
-	}
-	if (n == -EAGAIN)
+	if (n == -ENOBUFS)
+		conn_pause_reading(&up->conn);
+	if (n == -EAGAIN || n == -ENOBUFS)
 		return;
 	if (n < 0) {
 		upstream_failure(&failure, up, (int)-n);

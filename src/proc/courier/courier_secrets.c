@@ -11,6 +11,7 @@
 #include "proc/courier/courier.h"
 #include "sign/sign.h"
 #include "sign/sign_chunks.h"
+#include "sign/swap_ws.h"
 
 struct exchange_secrets {
 	struct buf head;                /* to send, encoded; empty: as it came */
@@ -19,6 +20,7 @@ struct exchange_secrets {
 	bool signs_body;
 	struct sign_chunks *chunks;
 	struct swap_stream body, answer;
+	struct swap_ws *sent, *received;        /* messages, after an upgrade */
 	bool in_body;                   /* BODY is set up */
 	exchange_pass *pass;            /* while BODY is fed */
 	bool passed;                    /* it may go on */
@@ -70,6 +72,15 @@ secrets_close(struct secrets *s)
 }
 
 static void
+free_messages(struct swap_ws *ws)
+{
+	if (ws == NULL)
+		return;
+	swap_ws_free(ws);
+	free(ws);
+}
+
+static void
 free_head(struct exchange_secrets *x)
 {
 	if (x->head.data != NULL)
@@ -86,6 +97,8 @@ exchange_secrets_free(struct exchange *ex)
 		return;
 	swap_free(&x->body);
 	swap_free(&x->answer);
+	free_messages(x->sent);
+	free_messages(x->received);
 	sign_chunks_free(x->chunks);
 	free_head(x);
 	free(x);
@@ -342,8 +355,8 @@ exchange_use_secrets(struct exchange *ex)
 	ex->secrets->signs = find_signer(ex, &head);
 	if (ex->secrets->signs != NULL && !sign(ex, &head, NULL))
 		return false;
-	/* By the time one is found in the body, the head has gone. */
-	if (ex->has_body && exchange_may_fill_body(ex))
+	/* By the time one is found in the body or a message, the head has gone. */
+	if (ex->is_upgrade || (ex->has_body && exchange_may_fill_body(ex)))
 		ex->secrets->carries = true;
 	return keep_head(ex, &head);
 }
@@ -475,6 +488,61 @@ exchange_use_body_end(struct exchange *ex, exchange_pass *pass)
 	return r == 0 || refuse(ex, -EBADMSG, &err);
 }
 
+static enum swap_verdict
+judge_answer(void *arg, const struct swap_seen *seen)
+{
+	(void)arg;
+	(void)seen;
+	return SWAP_REPLACE;
+}
+
+static int
+answer_sink(void *arg, const unsigned char *data, size_t len)
+{
+	exchange_give_plain(arg, data, len);
+	return 0;
+}
+
+/* ---- messages ---- */
+
+static struct swap_ws *
+new_messages(struct exchange *ex, bool from_client)
+{
+	struct swap_ws *ws = calloc(1, sizeof(*ws));
+
+	if (ws == NULL)
+		return NULL;
+	ws->from_client = from_client;
+	ws->stream = (struct swap_stream){
+		.set = from_client ? ex->courier->secrets.out : ex->courier->secrets.in,
+		.place = SWAP_MESSAGE, .lengths = from_client ? SWAP_ANY_LENGTH : SWAP_FIT_LENGTH,
+		.judge = from_client ? judge : judge_answer, .sink = from_client ? body_sink : answer_sink,
+		.arg = ex,
+	};
+	swap_ws_init(ws);
+	return ws;
+}
+
+bool
+exchange_use_raw(struct exchange *ex, const unsigned char *data, size_t len,
+                 exchange_pass *pass)
+{
+	struct exchange_secrets *x = ex->secrets;
+	struct err err = {0};
+	int r = -ENOMEM;
+
+	if (x == NULL || ex->courier->secrets.out == NULL)
+		return pass(ex, data, len);
+	x->pass = pass;
+	if (x->sent == NULL)
+		x->sent = new_messages(ex, true);
+	if (x->sent != NULL)
+		r = swap_ws_feed(x->sent, data, len, &err);
+	if (r == -ECANCELED)
+		return false;
+	return r == 0 || refuse(ex, r, &err);
+}
+
 static bool
 keep_held(struct exchange *ex, const unsigned char *data, size_t len)
 {
@@ -526,21 +594,6 @@ exchange_is_scrubbed(const struct exchange *ex)
 	return ex->secrets != NULL && ex->secrets->carries && ex->courier->secrets.in != NULL;
 }
 
-static enum swap_verdict
-judge_answer(void *arg, const struct swap_seen *seen)
-{
-	(void)arg;
-	(void)seen;
-	return SWAP_REPLACE;
-}
-
-static int
-answer_sink(void *arg, const unsigned char *data, size_t len)
-{
-	exchange_give_plain(arg, data, len);
-	return 0;
-}
-
 bool
 exchange_scrub_head(struct exchange *ex, struct http_head *head, const char **ret_why)
 {
@@ -564,6 +617,16 @@ exchange_scrub_head(struct exchange *ex, struct http_head *head, const char **re
 		.lengths = SWAP_FIT_LENGTH, .judge = judge_answer, .sink = answer_sink, .arg = ex,
 	};
 	return true;
+}
+
+bool
+exchange_scrub_raw(struct exchange *ex, const void *data, size_t len)
+{
+	struct exchange_secrets *x = ex->secrets;
+
+	if (x->received == NULL)
+		x->received = new_messages(ex, false);
+	return x->received != NULL && swap_ws_feed(x->received, data, len, NULL) == 0;
 }
 
 void
