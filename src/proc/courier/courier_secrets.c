@@ -1,4 +1,5 @@
-/* courier_secrets.c - see courier_secrets.h. */
+/* courier_secrets.c - what leaves: placeholders become real where they may, signatures are
+ * made anew. */
 #include "proc/courier/courier_secrets.h"
 
 #include <errno.h>
@@ -9,23 +10,7 @@
 #include "base/err.h"
 #include "base/own.h"
 #include "proc/courier/courier.h"
-#include "sign/sign.h"
-#include "sign/sign_chunks.h"
-#include "sign/swap_ws.h"
-
-struct exchange_secrets {
-	struct buf head;                /* to send, encoded; empty: as it came */
-	bool carries;                   /* something real goes out */
-	const struct bound_secret *signs;       /* whose signature is in it, or NULL */
-	bool signs_body;
-	struct sign_chunks *chunks;
-	struct swap_stream body, answer;
-	struct swap_ws *sent, *received;        /* messages, after an upgrade */
-	bool in_body;                   /* BODY is set up */
-	exchange_pass *pass;            /* while BODY is fed */
-	bool passed;                    /* it may go on */
-	char reason[256];               /* why something was refused */
-};
+#include "proc/courier/courier_secrets_parts.h"
 
 /* ---- the cell's ---- */
 
@@ -104,9 +89,8 @@ exchange_secrets_free(struct exchange *ex)
 	free(x);
 }
 
-/* Where heads are written while they are dealt with: one at a time. */
-static struct sign_memory *
-scratch(struct exchange *ex)
+struct sign_memory *
+exchange_scratch(struct exchange *ex)
 {
 	struct sign_memory *m = &ex->courier->secrets.scratch;
 
@@ -344,7 +328,7 @@ exchange_use_secrets(struct exchange *ex)
 		return false;
 	}
 	head = *exchange_head(ex);
-	(void)scratch(ex);
+	(void)exchange_scratch(ex);
 	if (s->out != NULL) {
 		const struct swap_heads how = { s->out, SWAP_ANY_LENGTH, judge, ex };
 
@@ -488,36 +472,19 @@ exchange_use_body_end(struct exchange *ex, exchange_pass *pass)
 	return r == 0 || refuse(ex, -EBADMSG, &err);
 }
 
-static enum swap_verdict
-judge_answer(void *arg, const struct swap_seen *seen)
-{
-	(void)arg;
-	(void)seen;
-	return SWAP_REPLACE;
-}
-
-static int
-answer_sink(void *arg, const unsigned char *data, size_t len)
-{
-	exchange_give_plain(arg, data, len);
-	return 0;
-}
-
 /* ---- messages ---- */
 
 static struct swap_ws *
-new_messages(struct exchange *ex, bool from_client)
+new_messages(struct exchange *ex)
 {
 	struct swap_ws *ws = calloc(1, sizeof(*ws));
 
 	if (ws == NULL)
 		return NULL;
-	ws->from_client = from_client;
+	ws->from_client = true;
 	ws->stream = (struct swap_stream){
-		.set = from_client ? ex->courier->secrets.out : ex->courier->secrets.in,
-		.place = SWAP_MESSAGE, .lengths = from_client ? SWAP_ANY_LENGTH : SWAP_FIT_LENGTH,
-		.judge = from_client ? judge : judge_answer, .sink = from_client ? body_sink : answer_sink,
-		.arg = ex,
+		.set = ex->courier->secrets.out, .place = SWAP_MESSAGE, .lengths = SWAP_ANY_LENGTH,
+		.judge = judge, .sink = body_sink, .arg = ex,
 	};
 	swap_ws_init(ws);
 	return ws;
@@ -535,7 +502,7 @@ exchange_use_raw(struct exchange *ex, const unsigned char *data, size_t len,
 		return pass(ex, data, len);
 	x->pass = pass;
 	if (x->sent == NULL)
-		x->sent = new_messages(ex, true);
+		x->sent = new_messages(ex);
 	if (x->sent != NULL)
 		r = swap_ws_feed(x->sent, data, len, &err);
 	if (r == -ECANCELED)
@@ -575,7 +542,7 @@ exchange_use_held(struct exchange *ex)
 		return true;
 	head = *exchange_head_to_send(ex);
 	body = (struct sign_body){ ex->body.data, ex->body.len };
-	m = scratch(ex);
+	m = exchange_scratch(ex);
 	if (!sign(ex, &head, &body))
 		return false;
 	if (m->body.at != NULL) {
@@ -584,67 +551,4 @@ exchange_use_held(struct exchange *ex)
 		ex->body_free = m->body.len;
 	}
 	return keep_head(ex, &head);
-}
-
-/* ---- answers ---- */
-
-bool
-exchange_is_scrubbed(const struct exchange *ex)
-{
-	return ex->secrets != NULL && ex->secrets->carries && ex->courier->secrets.in != NULL;
-}
-
-bool
-exchange_scrub_head(struct exchange *ex, struct http_head *head, const char **ret_why)
-{
-	const struct swap_heads how = { ex->courier->secrets.in, SWAP_FIT_LENGTH, judge_answer, ex };
-	struct exchange_secrets *x = ex->secrets;
-
-	if (!swap_is_plain(head) && x->signs != NULL)
-		return true;
-	if (!swap_is_plain(head)) {
-		*ret_why = "it is packed, although that was not asked for, so a secret in it could not be "
-		           "seen";
-		return false;
-	}
-	if (swap_head(&how, head, scratch(ex), NULL) < 0) {
-		*ret_why = "there is no room to take a secret out of it";
-		return false;
-	}
-	x->answer = (struct swap_stream){
-		.set = ex->courier->secrets.in,
-		.place = swap_body_place(http_head_get(head, "content-type")),
-		.lengths = SWAP_FIT_LENGTH, .judge = judge_answer, .sink = answer_sink, .arg = ex,
-	};
-	return true;
-}
-
-bool
-exchange_scrub_raw(struct exchange *ex, const void *data, size_t len)
-{
-	struct exchange_secrets *x = ex->secrets;
-
-	if (x->received == NULL)
-		x->received = new_messages(ex, false);
-	return x->received != NULL && swap_ws_feed(x->received, data, len, NULL) == 0;
-}
-
-void
-exchange_scrub(struct exchange *ex, const void *data, size_t len)
-{
-	if (ex->secrets->answer.set == NULL) {
-		exchange_give_plain(ex, data, len);
-		return;
-	}
-	(void)swap_feed(&ex->secrets->answer, data, len, NULL);
-	/* Who waits for what was sent so far gets it; what is left back is the beginning of a
-	 * secret, or its like. */
-	(void)swap_let_go(&ex->secrets->answer);
-}
-
-void
-exchange_scrub_end(struct exchange *ex)
-{
-	if (ex->secrets->answer.set != NULL)
-		(void)swap_finish(&ex->secrets->answer, NULL);
 }

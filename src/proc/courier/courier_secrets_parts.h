@@ -1,0 +1,26 @@
+/* courier_secrets_parts.h - between courier_secrets.c and courier_scrub.c. */
+#ifndef CLOISTER_COURIER_SECRETS_PARTS_H
+#define CLOISTER_COURIER_SECRETS_PARTS_H
+#include "base/buf.h"
+#include "proc/courier/courier_secrets.h"
+#include "sign/sign.h"
+#include "sign/sign_chunks.h"
+#include "sign/swap_ws.h"
+
+struct exchange_secrets {
+	struct buf head;                /* to send, encoded; empty: as it came */
+	bool carries;                   /* something real goes out */
+	const struct bound_secret *signs;       /* whose signature is in it, or NULL */
+	bool signs_body;
+	struct sign_chunks *chunks;
+	struct swap_stream body, answer;
+	struct swap_ws *sent, *received;        /* messages, after an upgrade */
+	bool in_body;                   /* BODY is set up */
+	exchange_pass *pass;            /* while BODY is fed */
+	bool passed;                    /* it may go on */
+	char reason[256];               /* why something was refused */
+};
+
+/* Where heads are written while they are dealt with: one at a time. */
+struct sign_memory *exchange_scratch(struct exchange *ex);
+#endif
