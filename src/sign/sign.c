@@ -7,7 +7,8 @@
 #include "sign/sign_schemes.h"
 #include "sign/sigv4.h"
 
-/* Those that read JSON are not for the courier, and come when there is somebody to do it. */
+/* Those that read JSON are not for the courier, and come when there is somebody to do it;
+ * and with OAuth 1.0a comes a way to send the key itself. */
 static const struct sign_scheme *const schemes[] = {
 	&sigv4_scheme,
 	&sigv4a_scheme,
@@ -16,7 +17,6 @@ static const struct sign_scheme *const schemes[] = {
 	&acs3_scheme,
 	&tc3_scheme,
 	&sign_azure,
-	&sign_oauth1,
 	&sign_message,
 };
 

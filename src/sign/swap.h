@@ -23,7 +23,7 @@ struct sign_memory;
 #define SWAP_NEEDLES_MAX 256
 #define SWAP_NEEDLE_MIN 8               /* shorter ones are found where they are not meant */
 #define SWAP_NEEDLE_MAX (64 * 1024)
-#define SWAP_GONE_MAX 16                /* of a needle's beginning, that may be let go */
+#define SWAP_GONE_MAX 4                 /* of a needle's beginning, that may be let go */
 
 /* ---- sets ---- */
 

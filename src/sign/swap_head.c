@@ -298,8 +298,14 @@ swap_ask_plain(struct http_head *head, struct err *err)
 bool
 swap_is_plain(const struct http_head *head)
 {
-	struct http_text coding = http_head_get(head, "content-encoding");
+	/* Each of them: there may be several. */
+	for (size_t i = 0; i < head->n_fields; i++) {
+		const struct http_field *f = &head->fields[i];
 
-	return (coding.len == 0 || http_text_is_nocase(coding, "identity")) &&
-	       http_head_get(head, "sec-websocket-extensions").len == 0;
+		if ((http_text_is(f->name, "content-encoding") && f->value.len > 0 &&
+		     !http_text_is_nocase(f->value, "identity")) ||
+		    (http_text_is(f->name, "sec-websocket-extensions") && f->value.len > 0))
+			return false;
+	}
+	return true;
 }

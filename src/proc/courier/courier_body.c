@@ -387,6 +387,7 @@ exchange_drain(struct exchange *ex)
 {
 	exchange_detach(ex);
 	exchange_drop_body(ex);
+	ex->owed = 0;
 	ex->step = STEP_DRAIN;
 	exchange_touch(ex, COURIER_IDLE_S);
 	if (ex->has_body && !ex->came_all)

@@ -361,17 +361,12 @@ exchange_try_end(struct exchange *ex, const struct buf *end)
 		exchange_record(ex);
 }
 
-void
-exchange_end(struct exchange *ex, const struct http_field *trailers, size_t n)
+static void
+end_with(struct exchange *ex, const struct http_field *trailers, size_t n)
 {
 	struct courier *c = ex->courier;
-	struct buf *end;
+	struct buf *end = buf_left(&ex->pending) > 0 ? &ex->end : &c->out;
 
-	if (!ex->ending && exchange_is_scrubbed(ex)) {
-		exchange_scrub_end(ex);
-		n = 0;
-	}
-	end = buf_left(&ex->pending) > 0 ? &ex->end : &c->out;
 	if (!ex->ending && !ex->bodiless) {
 		/* What a hostile server puts there is left out, not passed on. */
 		if (n > 0 && http_trailers_check(trailers, n, NULL) < 0)
@@ -385,6 +380,26 @@ exchange_end(struct exchange *ex, const struct http_field *trailers, size_t n)
 	if (ex->upstream == NULL && !ex->came_all && ex->step != STEP_DRAIN)
 		exchange_drain(ex);
 	exchange_try_end(ex, end);
+}
+
+/* Apart, because the array is cleared with each call. */
+__attribute__((noinline)) static void
+end_scrubbed(struct exchange *ex, const struct http_field *trailers, size_t n)
+{
+	struct http_field scrubbed[HTTP_FIELDS_MAX];
+
+	if (n > 0)
+		memcpy(scrubbed, trailers, n * sizeof(scrubbed[0]));
+	end_with(ex, scrubbed, exchange_scrub_end(ex, scrubbed, n) ? n : 0);
+}
+
+void
+exchange_end(struct exchange *ex, const struct http_field *trailers, size_t n)
+{
+	if (!ex->ending && exchange_is_scrubbed(ex))
+		end_scrubbed(ex, trailers, n);
+	else
+		end_with(ex, trailers, n);
 }
 
 void

@@ -208,7 +208,7 @@ take_end(struct exchange *ex, struct buf *body)
 	if (n > 0 && ex->kind == EXCHANGE_HTTP && ex->step != STEP_DRAIN &&
 	    trailers_are_governed(ex, fields, n, reason))
 		exchange_refuse(ex, "malformed", reason);
-	else if (n > 0)
+	else if (n > 0 && ex->step != STEP_DRAIN && exchange_use_trailers(ex, fields, n))
 		buf_put(&ex->trailers, body->data + start, body->len - start);
 	exchange_body_end(ex);
 	return 0;

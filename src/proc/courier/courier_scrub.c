@@ -31,10 +31,10 @@ exchange_scrub_head(struct exchange *ex, struct http_head *head, const char **re
 {
 	const struct swap_heads how = { ex->courier->secrets.in, SWAP_FIT_LENGTH, judge_answer, ex };
 	struct exchange_secrets *x = ex->secrets;
+	bool plain = swap_is_plain(head);
 
-	if (!swap_is_plain(head) && x->signs != NULL)
-		return true;
-	if (!swap_is_plain(head)) {
+	/* A signature in what is packed gives no key away. */
+	if (!plain && (x->signs == NULL || x->swapped)) {
 		*ret_why = "it is packed, although that was not asked for, so a secret in it could not be "
 		           "seen";
 		return false;
@@ -43,6 +43,8 @@ exchange_scrub_head(struct exchange *ex, struct http_head *head, const char **re
 		*ret_why = "there is no room to take a secret out of it";
 		return false;
 	}
+	if (!plain)
+		return true;
 	x->answer = (struct swap_stream){
 		.set = ex->courier->secrets.in,
 		.place = swap_body_place(http_head_get(head, "content-type")),
@@ -89,9 +91,12 @@ exchange_scrub(struct exchange *ex, const void *data, size_t len)
 	(void)swap_let_go(&ex->secrets->answer);
 }
 
-void
-exchange_scrub_end(struct exchange *ex)
+bool
+exchange_scrub_end(struct exchange *ex, struct http_field *trailers, size_t n)
 {
+	const struct swap_heads how = { ex->courier->secrets.in, SWAP_FIT_LENGTH, judge_answer, ex };
+
 	if (ex->secrets->answer.set != NULL)
 		(void)swap_finish(&ex->secrets->answer, NULL);
+	return swap_fields(&how, trailers, n, exchange_scratch(ex), NULL) == 0;
 }

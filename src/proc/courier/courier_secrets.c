@@ -189,7 +189,7 @@ judge(void *arg, const struct swap_seen *seen)
 	    (seen->place == SWAP_HEADER || seen->place == SWAP_QUERY))
 		return SWAP_LEAVE;
 	if (in_scope && fits_place(secret, exchange_head(ex), seen)) {
-		x->carries = true;
+		x->carries = x->swapped = true;
 		return SWAP_REPLACE;
 	}
 	snprintf(x->reason, sizeof(x->reason), in_scope
@@ -204,6 +204,7 @@ refuse(struct exchange *ex, int r, const struct err *err)
 {
 	char reason[COURIER_NOTE_MAX];
 
+	wipe_scratch(ex);
 	if (r == -EACCES) {
 		snprintf(reason, sizeof(reason), "%s", ex->secrets->reason);
 		exchange_refuse(ex, "exfiltration", reason);
@@ -278,6 +279,30 @@ sign(struct exchange *ex, struct http_head *head, const struct sign_body *body)
 
 /* ---- requests ---- */
 
+static bool
+may_come_back(const struct exchange *ex)
+{
+	const struct bound *bound = &ex->courier->secrets.bound;
+
+	for (size_t i = 0; i < bound->n; i++)
+		if (policy_mentions_host(bound->at[i].secret->scope, ex->host))
+			return true;
+	return false;
+}
+
+/* Half of a value is nothing that could be found. */
+static void
+drop_ranges(struct http_head *head)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < head->n_fields; i++)
+		if (!http_text_is(head->fields[i].name, "range") &&
+		    !http_text_is(head->fields[i].name, "if-range"))
+			head->fields[n++] = head->fields[i];
+	head->n_fields = n;
+}
+
 /* HEAD is what is sent.  False: EX is refused. */
 static bool
 keep_head(struct exchange *ex, struct http_head *head)
@@ -292,6 +317,8 @@ keep_head(struct exchange *ex, struct http_head *head)
 	/* What comes back has to be seen.  A signature has no secret in it that could come
 	 * back, and may cover the field. */
 	r = x->signs != NULL ? 0 : swap_ask_plain(head, &err);
+	if (x->swapped && x->signs == NULL)
+		drop_ranges(head);
 	if (r == 0)
 		r = http_head_check(head, &err);
 	if (r < 0)
@@ -339,8 +366,9 @@ exchange_use_secrets(struct exchange *ex)
 	ex->secrets->signs = find_signer(ex, &head);
 	if (ex->secrets->signs != NULL && !sign(ex, &head, NULL))
 		return false;
-	/* By the time one is found in the body or a message, the head has gone. */
-	if (ex->is_upgrade || (ex->has_body && exchange_may_fill_body(ex)))
+	/* By the time one is found in the body or a message, the head has gone; and what was
+	 * sent there before may come back with any answer. */
+	if (ex->is_upgrade || may_come_back(ex))
 		ex->secrets->carries = true;
 	return keep_head(ex, &head);
 }
@@ -379,11 +407,22 @@ exchange_signs_body(const struct exchange *ex)
 	return ex->secrets != NULL && ex->secrets->signs_body;
 }
 
+/* Values may be longer than what stood for them. */
+static bool
+has_room(const struct exchange *ex, size_t len)
+{
+	return len + SECRETS_TAIL <= ex->body.max && buf_left(&ex->body) <= ex->body.max - len - SECRETS_TAIL;
+}
+
 static int
 body_sink(void *arg, const unsigned char *data, size_t len)
 {
 	struct exchange *ex = arg;
 
+	if (ex->step != STEP_HOLD && !has_room(ex, len)) {
+		ex->secrets->grew = true;
+		return -ECANCELED;
+	}
 	ex->secrets->passed = ex->secrets->pass(ex, data, len);
 	return ex->secrets->passed ? 0 : -ECANCELED;
 }
@@ -405,6 +444,17 @@ begin_body(struct exchange *ex)
 	};
 }
 
+/* What came of a search.  False: EX is refused, or takes no more. */
+static bool
+went(struct exchange *ex, int r, struct err *err)
+{
+	if (r == -ECANCELED && !ex->secrets->grew)
+		return false;
+	if (r == -ECANCELED)
+		r = err_set(err, EFBIG, "it becomes too large with the real values in it");
+	return r == 0 || refuse(ex, r, err);
+}
+
 /* Through the needles' search; false: EX is refused, or takes no more. */
 static bool
 feed_body(struct exchange *ex, const unsigned char *data, size_t len, bool ends)
@@ -419,8 +469,58 @@ feed_body(struct exchange *ex, const unsigned char *data, size_t len, bool ends)
 	r = swap_feed(&x->body, data, len, &err);
 	if (r == 0 && ends)
 		r = swap_finish(&x->body, &err);
-	if (r == -ECANCELED)
-		return false;
+	return went(ex, r, &err);
+}
+
+/* What is signed cannot be changed: nothing of ours may be in it at all. */
+static enum swap_verdict
+judge_never(void *arg, const struct swap_seen *seen)
+{
+	struct exchange *ex = arg;
+	const struct secrets *s = &ex->courier->secrets;
+
+	snprintf(ex->secrets->reason, sizeof(ex->secrets->reason), "the placeholder of the secret '%s' "
+	         "is in %s, where it may not be", s->bound.at[s->owner[seen->needle]].secret->name,
+	         place_text(seen));
+	return SWAP_STOP;
+}
+
+static int
+no_sink(void *arg, const unsigned char *data, size_t len)
+{
+	(void)arg;
+	(void)data;
+	(void)len;
+	return 0;
+}
+
+/* False: EX is refused. */
+static bool
+watch_chunks(struct exchange *ex, const unsigned char *data, size_t len)
+{
+	struct exchange_secrets *x = ex->secrets;
+	struct err err = {0};
+	int r;
+
+	if (ex->courier->secrets.out == NULL)
+		return true;
+	begin_body(ex);
+	x->body.judge = judge_never;
+	x->body.sink = no_sink;
+	r = swap_feed(&x->body, data, len, &err);
+	return r == 0 || refuse(ex, r, &err);
+}
+
+bool
+exchange_use_trailers(struct exchange *ex, struct http_field *fields, size_t n)
+{
+	const struct swap_heads how = { ex->courier->secrets.out, SWAP_ANY_LENGTH, judge_never, ex };
+	struct err err = {0};
+	int r;
+
+	if (ex->secrets == NULL || ex->courier->secrets.out == NULL || n == 0)
+		return true;
+	r = swap_fields(&how, fields, n, exchange_scratch(ex), &err);
 	return r == 0 || refuse(ex, r, &err);
 }
 
@@ -433,12 +533,18 @@ feed_chunks(struct exchange *ex, const unsigned char *data, size_t len, exchange
 	size_t used;
 	int r;
 
+	if (!watch_chunks(ex, data, len))
+		return false;
 	while (len > 0) {
 		r = sign_chunks_next(x->chunks, data, len, &used, &piece, &err);
 		if (r < 0)
 			return refuse(ex, -EBADMSG, &err);
 		data += used;
 		len -= used;
+		if (!has_room(ex, piece.len)) {
+			x->grew = true;
+			return went(ex, -ECANCELED, &err);
+		}
 		if (piece.len > 0 && !pass(ex, (const unsigned char *)piece.at, piece.len))
 			return false;
 	}
@@ -505,9 +611,7 @@ exchange_use_raw(struct exchange *ex, const unsigned char *data, size_t len,
 		x->sent = new_messages(ex);
 	if (x->sent != NULL)
 		r = swap_ws_feed(x->sent, data, len, &err);
-	if (r == -ECANCELED)
-		return false;
-	return r == 0 || refuse(ex, r, &err);
+	return went(ex, r, &err);
 }
 
 static bool
@@ -530,6 +634,8 @@ exchange_use_held(struct exchange *ex)
 	buf_init(&ex->held, ex->body.max);
 	if (!exchange_use_body(ex, ex->body.data, ex->body.len, keep_held) ||
 	    !exchange_use_body_end(ex, keep_held)) {
+		if (buf_failed(&ex->held))
+			exchange_refuse(ex, "too-large", "the body becomes too large with the real values in it");
 		buf_free(&ex->held);
 		return false;
 	}

@@ -53,12 +53,16 @@ bool exchange_use_body_end(struct exchange *ex, exchange_pass *pass);
 bool exchange_use_raw(struct exchange *ex, const unsigned char *data, size_t len,
                       exchange_pass *pass);
 
+/* Trailers are not for placeholders.  False: EX is refused. */
+bool exchange_use_trailers(struct exchange *ex, struct http_field *fields, size_t n);
+
 /* The answer to a request that carried something real: its head (false: it cannot be
  * passed on; *ret_why says so), its body and its end. */
 bool exchange_is_scrubbed(const struct exchange *ex);
 bool exchange_scrub_head(struct exchange *ex, struct http_head *head, const char **ret_why);
 void exchange_scrub(struct exchange *ex, const void *data, size_t len);
-void exchange_scrub_end(struct exchange *ex);
+/* TRAILERS are changed.  False: they cannot be passed on. */
+bool exchange_scrub_end(struct exchange *ex, struct http_field *trailers, size_t n);
 /* What follows an upgrade.  False: these are no messages. */
 bool exchange_scrub_raw(struct exchange *ex, const void *data, size_t len);
 #endif

@@ -9,13 +9,15 @@
 
 struct exchange_secrets {
 	struct buf head;                /* to send, encoded; empty: as it came */
-	bool carries;                   /* something real goes out */
+	bool carries;                   /* something real goes out, or might come back */
+	bool swapped;                   /* and it is not just a signature */
 	const struct bound_secret *signs;       /* whose signature is in it, or NULL */
 	bool signs_body;
 	struct sign_chunks *chunks;
 	struct swap_stream body, answer;
 	struct swap_ws *sent, *received;        /* messages, after an upgrade */
 	bool in_body;                   /* BODY is set up */
+	bool grew;                      /* it became too large */
 	exchange_pass *pass;            /* while BODY is fed */
 	bool passed;                    /* it may go on */
 	char reason[256];               /* why something was refused */
