@@ -12,7 +12,7 @@
 #include "base/own.h"
 #include "vault/vault_parts.h"
 
-#define MAGIC "cloister"                /* 8 bytes */
+static const unsigned char magic[8] = { 'c', 'l', 'o', 'i', 's', 't', 'e', 'r' };
 #define VERSION 1
 
 /* ---- whole files ---- */
@@ -82,7 +82,7 @@ void
 vault_header_put(const struct vault_header *h, unsigned char ret_bytes[VAULT_HEADER])
 {
 	memset(ret_bytes, 0, VAULT_HEADER);
-	memcpy(ret_bytes, MAGIC, 8);
+	memcpy(ret_bytes, magic, sizeof(magic));
 	put_u32(ret_bytes + 8, VERSION);
 	put_u32(ret_bytes + 12, h->key);
 	put_u32(ret_bytes + 16, h->cost);
@@ -96,7 +96,7 @@ vault_header_get(const void *bytes, size_t len, struct vault_header *ret_header,
 	const unsigned char *at = bytes;
 	struct vault_header h;
 
-	if (len < VAULT_HEADER || memcmp(at, MAGIC, 8) != 0)
+	if (len < VAULT_HEADER || memcmp(at, magic, sizeof(magic)) != 0)
 		return err_set(err, EBADMSG, "the vault is not a vault, or is cut short");
 	if (get_u32(at + 8) != VERSION)
 		return err_set(err, EBADMSG, "the vault is of version %u; this cloister knows %d",
