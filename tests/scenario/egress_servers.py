@@ -316,7 +316,7 @@ async def websocket():
                 await peer.send("x" * int(message.split()[1]))
             else:
                 if len(message) < 200:
-                    note(server="websocket", message=repr(message))
+                    note(server="websocket", target="", host="", message=repr(message))
                 await peer.send(message)
 
     async def log(path, request):
