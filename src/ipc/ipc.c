@@ -100,7 +100,9 @@ ipc_receive(int socket, struct ipc_message *ret_message, struct err *err)
 	if (data == NULL)
 		return err_errno(err, "cannot hear from another process of the cell");
 	iov = (struct iovec){ .iov_base = data, .iov_len = (size_t)n };
-	n = recvmsg(socket, &msg, MSG_CMSG_CLOEXEC);
+	do
+		n = recvmsg(socket, &msg, MSG_CMSG_CLOEXEC);
+	while (n < 0 && (errno == EINTR || (errno == ECONNRESET && !reset++)));
 	if (n < 0)
 		return err_errno(err, "cannot hear from another process of the cell");
 	ipc_take_rights(&msg, &message);
