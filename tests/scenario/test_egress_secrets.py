@@ -3,6 +3,7 @@ import base64
 import binascii
 import hashlib
 import hmac
+import inspect
 import json
 import os
 import urllib.parse
@@ -339,6 +340,55 @@ def test_no_cell_gets_the_vault(online):
     online.operator.run("-w", data, "--", "true").sentence("the vault")
     beside = online.operator.folder("beside")
     online.operator.run("-v", f"{beside}:/x", "--", "true").ok()
+
+
+STRAY = "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"
+# Signs over the body, and does not say its hash: it has to be held.
+SIGNED = """
+import hashlib, hmac, os, sys, urllib.request
+%s
+fields = {"host": "up.example.test", "x-amz-date": "20260101T000000Z"}
+head = f"AWS4-HMAC-SHA256 Credential={os.environ['AWS_ACCESS_KEY_ID']}/20260101/eu-west-1/execute-api/aws4_request, "
+head += "SignedHeaders=host;x-amz-date,"
+right = sigv4(os.environ["AWS_SECRET_ACCESS_KEY"], "POST", "/echo", {**fields, "authorization": head},
+              sys.argv[1].encode(), "eu-west-1", "execute-api")
+request = urllib.request.Request("https://up.example.test/echo", sys.argv[1].encode(), method="POST", headers={
+    "x-amz-date": fields["x-amz-date"], "authorization": f"{head} Signature={right}"})
+try:
+    print(urllib.request.urlopen(request).read().decode())
+except urllib.error.HTTPError as e:
+    print(e.read().decode())
+""" % inspect.getsource(sigv4)
+
+
+@pytest.mark.parametrize("rule", ["", "    body: {regex: some}\n"])
+def test_a_held_body_with_another_credential(online, rule):
+    """Held to be signed, for a rule, or for both: it is looked at all the same."""
+    real_id = "AKIA" + base64.b32encode(os.urandom(10)).decode()
+    online.operator.cloister("secret", "add", "AWS", "--like", "aws", "--host", "up.example.test",
+                             input=f"{real_id}\n{canary()[:40]}\n").ok()
+    rules = "  - allow: up.example.test\n" + rule
+    done = online.python(rules, SIGNED, "some=body", options=("-s", "AWS"))
+    assert json.loads(done.ok())["sha256"] == hashlib.sha256(b"some=body").hexdigest()
+    assert len(online.lab.seen(real_id)) == 1
+    done = online.python(rules, SIGNED, f"some={STRAY}", options=("-s", "AWS"))
+    assert "looks like a credential" in json.loads(done.ok())["reason"]
+    assert online.refusal()["why"] == "secret"
+    assert len(online.lab.seen(real_id)) == 1
+
+
+@pytest.mark.parametrize("options", [(), ("-s", "KEY")])
+def test_a_rule_that_turns_out_not_to_fit(online, options):
+    """It is the rule behind it that says what the body may carry."""
+    give(online, canary())
+    rules = ("  - deny: up.example.test\n    body: {regex: forbidden}\n"
+             "  - allow: up.example.test\n")
+    for body, why in (("forbidden", "rule"), (STRAY, "secret")):
+        done = online.curl(rules, "-d", f"some={body}", f"{UP}/echo?unfit", options=options)
+        assert json.loads(done.out)["error"] == "refused by cloister"
+        assert online.refusal()["why"] == why
+    assert not online.lab.seen("echo?unfit")
+    assert online.curl(rules, "-d", "some=thing", f"{UP}/echo?fit", options=options).ok()
 
 
 # ---- being given -------------------------------------------------------------------------

@@ -253,6 +253,9 @@ send_held(struct exchange *ex)
 {
 	if (ex->secrets != NULL && ex->has_body && !ex->came_all)
 		return;
+	/* It was held to be signed, and nobody has looked at it. */
+	if (ex->scans && !scan(ex, ex->body.data, ex->body.len))
+		return;
 	if (exchange_use_held(ex))
 		pool_send(ex);
 }
@@ -261,16 +264,18 @@ bool
 exchange_prepare_body(struct exchange *ex, const struct http_head *head)
 {
 	const struct policy_decision *d = &ex->decision;
-	bool secrets = d->must_look && !d->may_carry_secrets && ex->has_body && CONTROL_ON("secrets");
+	/* Where one of ours may stand in the body, it would be taken for a stray one. */
+	bool ours = exchange_may_fill_body(ex);
+	bool secrets = d->must_look && !d->may_carry_secrets && ex->has_body && !ours &&
+	               CONTROL_ON("secrets");
 	bool learn = ex->courier->learn;
+	bool inspect = d->needs_body || (secrets && is_packed(head) && !learn);
 
 	ex->tail_timer = (struct loop_timer){ .due = tail_is_due, .arg = ex };
-	/* Where one of ours may stand in the body, it would be taken for a stray one. */
-	secrets = secrets && !exchange_may_fill_body(ex);
-	if (!d->needs_body && !(secrets && is_packed(head) && !learn) && !exchange_signs_body(ex)) {
-		ex->scans = secrets && !is_packed(head);
-		if (ex->scans)
-			ex->scan = (struct secrets_scan){0};
+	ex->scans = !inspect && secrets && !is_packed(head);
+	if (ex->scans)
+		ex->scan = (struct secrets_scan){0};
+	if (!inspect && !exchange_signs_body(ex)) {
 		/* Messages of both sides take turns in gRPC: none of it can wait. */
 		ex->holds_back = ex->scans && !learn && !ex->is_grpc;
 		return true;
@@ -280,16 +285,19 @@ exchange_prepare_body(struct exchange *ex, const struct http_head *head)
 		return false;
 	}
 	/* Which rule it will be, and whether that one permits secrets, the body decides. */
-	ex->inspect_wanted = (secrets ? INSPECT_SECRETS : 0u) | (d->needs_body ? INSPECT_RULES : 0u);
+	if (inspect)
+		ex->inspect_wanted = (ours ? 0u : INSPECT_SECRETS) | (d->needs_body ? INSPECT_RULES : 0u);
 	ex->body.max = COURIER_HELD_MAX + 4 * MUX_WINDOW;
 	ex->step = STEP_HOLD;
 	exchange_touch(ex, COURIER_IDLE_S);
-	if (ex->inspect_wanted != 0 && !ask_inspect(ex))
+	if (inspect && !ask_inspect(ex))
 		return false;
 	send_continue(ex);
-	if ((ex->came_all || !ex->has_body) && ex->inspect_wanted != 0)
+	if (!ex->came_all && ex->has_body)
+		return false;
+	if (inspect)
 		feed_inspect(ex);
-	else if (ex->came_all || !ex->has_body)
+	else
 		send_held(ex);
 	return false;
 }
