@@ -70,6 +70,8 @@ int cli_parse(const struct cli_option *options, int argc, char **argv, bool anyw
 int cli_fail(const struct err *err);
 int cli_failf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
+/* FDS become the descriptors AT, which a program after cli_become() has; -1 is left out. */
+int cli_place(const int *fds, const int *at, size_t n, struct err *err);
 /* Become the program HELPER of libexec; returns only if it cannot. */
 int cli_become(const char *helper, char *const *env, struct err *err);
 

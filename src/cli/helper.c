@@ -1,5 +1,7 @@
 /* helper.c - finds the programs that cloister becomes or starts. */
+#include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <libgen.h>
 #include <limits.h>
 #include <stdio.h>
@@ -7,6 +9,26 @@
 
 #include "base/own.h"
 #include "cli/cli.h"
+
+#define CLI_PLACED_MAX 4
+
+int
+cli_place(const int *fds, const int *at, size_t n, struct err *err)
+{
+	int aside[CLI_PLACED_MAX];
+
+	assert(n <= CLI_PLACED_MAX);
+	/* Out of the way first: one may be where another belongs. */
+	for (size_t i = 0; i < n; i++) {
+		aside[i] = fds[i] < 0 ? -1 : fcntl(fds[i], F_DUPFD_CLOEXEC, 10);
+		if (fds[i] >= 0 && aside[i] < 0)
+			return err_errno(err, "cannot hand a descriptor on");
+	}
+	for (size_t i = 0; i < n; i++)
+		if (aside[i] >= 0 && dup2(aside[i], at[i]) < 0)
+			return err_errno(err, "cannot hand a descriptor on");
+	return 0;
+}
 
 /* They stand in libexec/ beside cloister where it was built, and in ../libexec/cloister
  * where it is installed. */

@@ -262,21 +262,12 @@ pack_spec(const struct cell_spec *spec, struct err *err)
 static int
 pack(const struct run *run, struct err *err)
 {
-	int fds[] = { pack_spec(&run->spec, err), run->spec.has_policy ? run->policy_fd : -1,
+	const int fds[] = { pack_spec(&run->spec, err), run->spec.has_policy ? run->policy_fd : -1,
 	              run->spec.has_authorities ? run->cas_fd : -1,
 	              run->spec.has_secrets ? run->secrets_fd : -1 };
 	static const int at[] = { 3, CELL_POLICY_FD, CELL_AUTHORITIES_FD, CELL_SECRETS_FD };
 
-	if (fds[0] < 0)
-		return fds[0];
-	/* Out of the way first: one may be where another belongs. */
-	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
-		if (fds[i] >= 0 && (fds[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, 10)) < 0)
-			return err_errno(err, "cannot describe the cell");
-	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
-		if (fds[i] >= 0 && dup2(fds[i], at[i]) < 0)
-			return err_errno(err, "cannot describe the cell");
-	return 0;
+	return fds[0] < 0 ? fds[0] : cli_place(fds, at, ARRAY_LEN(at), err);
 }
 
 static int

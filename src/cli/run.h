@@ -36,6 +36,8 @@ int run_add_volume(struct run *run, const char *text, struct err *err);
 /* run_policy.c */
 int run_add_word(const char *words[RUN_WORDS_MAX], size_t *n, const char *word,
                  const char *option, struct err *err);
+/* Nobody changes the memory file FD any more. */
+int run_seal(int fd, struct err *err);
 int run_add_allow(struct run *run, const char *text, struct err *err);
 int run_add_ca(struct run *run, const char *text, struct err *err);
 int run_add_port(struct run *run, const char *text, struct err *err);

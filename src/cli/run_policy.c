@@ -70,6 +70,14 @@ run_add_port(struct run *run, const char *text, struct err *err)
 	return 0;
 }
 
+int
+run_seal(int fd, struct err *err)
+{
+	if (fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) < 0)
+		return err_errno(err, "cannot seal a memory file");
+	return 0;
+}
+
 /* A memory file that nobody changes any more. */
 static int
 seal(const char *name, const void *data, size_t len, struct err *err)
@@ -80,11 +88,9 @@ seal(const char *name, const void *data, size_t len, struct err *err)
 	if (fd < 0)
 		return err_errno(err, "cannot make a memory file");
 	r = write_all(fd, data, len, err);
-	if (r < 0)
-		return r;
-	if (fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) < 0)
-		return err_errno(err, "cannot seal a memory file");
-	return TAKE_FD(fd);
+	if (r == 0)
+		r = run_seal(fd, err);
+	return r < 0 ? r : TAKE_FD(fd);
 }
 
 /* ---- the policy file -------------------------------------------------------------- */

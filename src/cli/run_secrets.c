@@ -81,14 +81,9 @@ become_vault(const int fds[3])
 {
 	static const int at[] = { VAULT_REQUEST_FD, VAULT_BOUND_FD, VAULT_VARIABLES_FD };
 	struct err err = {0};
-	int aside[3];
 
-	for (size_t i = 0; i < ARRAY_LEN(at); i++)
-		aside[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, 10);
-	for (size_t i = 0; i < ARRAY_LEN(at); i++)
-		if (aside[i] < 0 || dup2(aside[i], at[i]) < 0)
-			_exit(CLI_FAILED);
-	(void)cli_become("cloister-vault", environ, &err);
+	if (cli_place(fds, at, ARRAY_LEN(at), &err) == 0)
+		(void)cli_become("cloister-vault", environ, &err);
 	_exit(cli_fail(&err));
 }
 
@@ -146,7 +141,6 @@ int
 run_finish_secrets(struct run *run, struct err *err)
 {
 	OWN(closep) int request = -1, variables = -1;
-	const int seals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
 	int r;
 
 	if (run->n_secrets == 0)
@@ -163,7 +157,7 @@ run_finish_secrets(struct run *run, struct err *err)
 	r = pack_request(run, request, err);
 	if (r == 0)
 		r = ask_vault((int[]){ request, run->secrets_fd, variables }, err);
-	if (r == 0 && fcntl(run->secrets_fd, F_ADD_SEALS, seals) < 0)
-		r = err_errno(err, "cannot seal a memory file");
+	if (r == 0)
+		r = run_seal(run->secrets_fd, err);
 	return r < 0 ? r : take_placeholders(run, variables, err);
 }

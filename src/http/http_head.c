@@ -27,6 +27,20 @@ http_text_is_nocase(struct http_text text, const char *word)
 	return true;
 }
 
+void
+http_head_drop(struct http_head *head, const char *name)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < head->n_fields; i++)
+		if (!http_text_is(head->fields[i].name, name)) {
+			if (kept != i)
+				head->fields[kept] = head->fields[i];
+			kept++;
+		}
+	head->n_fields = kept;
+}
+
 struct http_text
 http_head_get(const struct http_head *head, const char *name)
 {

@@ -54,6 +54,8 @@ struct http_head {
 
 /* The value of the first field NAME (lower case); empty if it is not there. */
 struct http_text http_head_get(const struct http_head *head, const char *name);
+/* Leave every field NAME (lower case) out. */
+void http_head_drop(struct http_head *head, const char *name);
 bool http_text_is(struct http_text text, const char *word);       /* same bytes */
 bool http_text_is_nocase(struct http_text text, const char *word); /* ASCII letters */
 

@@ -107,20 +107,11 @@ compare_net(struct http_text a, struct http_text b)
 }
 
 static int
-compare_bytes(struct http_text a, struct http_text b)
-{
-	size_t len = a.len < b.len ? a.len : b.len;
-	int r = len > 0 ? memcmp(a.at, b.at, len) : 0;
-
-	return r != 0 ? r : a.len < b.len ? -1 : a.len > b.len;
-}
-
-static int
 compare_fields(const void *a, const void *b, void *net)
 {
 	const struct http_field *x = *(const struct http_field *const *)a;
 	const struct http_field *y = *(const struct http_field *const *)b;
-	int r = *(bool *)net ? compare_net(x->name, y->name) : compare_bytes(x->name, y->name);
+	int r = *(bool *)net ? compare_net(x->name, y->name) : scheme_compare(x->name, y->name);
 
 	/* Fields of one name keep the order in which they were sent. */
 	return r != 0 ? r : x < y ? -1 : 1;
@@ -167,9 +158,9 @@ static int
 compare_items(const void *a, const void *b)
 {
 	const struct query_item *x = a, *y = b;
-	int r = compare_bytes(x->name, y->name);
+	int r = scheme_compare(x->name, y->name);
 
-	return r != 0 ? r : compare_bytes(x->value, y->value);
+	return r != 0 ? r : scheme_compare(x->value, y->value);
 }
 
 /* Decodes FROM behind what is in TEXT, whose memory never moves: it is as large as the
@@ -334,7 +325,7 @@ may_have_zero(const struct azure_request *req)
 	struct http_text version = http_head_get(req->head, "x-ms-version");
 
 	return req->head->length == 0 &&
-	       compare_bytes(version, scheme_text(EMPTY_LENGTH_VERSION)) < 0;
+	       scheme_compare(version, scheme_text(EMPTY_LENGTH_VERSION)) < 0;
 }
 
 static int

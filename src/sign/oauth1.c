@@ -217,22 +217,13 @@ oauth_find(const struct http_head *head, struct http_text *ret_id)
 /* ---- the base string ------------------------------------------------------------------ */
 
 static int
-compare_texts(struct http_text a, struct http_text b)
-{
-	size_t len = a.len < b.len ? a.len : b.len;
-	int r = len > 0 ? memcmp(a.at, b.at, len) : 0;
-
-	return r != 0 ? r : a.len < b.len ? -1 : a.len > b.len;
-}
-
-static int
 compare_params(const void *a, const void *b)
 {
 	const struct oauth_param *x = *(const struct oauth_param *const *)a;
 	const struct oauth_param *y = *(const struct oauth_param *const *)b;
-	int r = compare_texts(x->name, y->name);
+	int r = scheme_compare(x->name, y->name);
 
-	return r != 0 ? r : compare_texts(x->value, y->value);
+	return r != 0 ? r : scheme_compare(x->value, y->value);
 }
 
 static void

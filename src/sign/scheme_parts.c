@@ -61,6 +61,15 @@ scheme_text_of(const struct buf *b)
 	return (struct http_text){ (const char *)b->data, b->len };
 }
 
+int
+scheme_compare(struct http_text a, struct http_text b)
+{
+	size_t len = a.len < b.len ? a.len : b.len;
+	int r = len > 0 ? memcmp(a.at, b.at, len) : 0;
+
+	return r != 0 ? r : a.len < b.len ? -1 : a.len > b.len;
+}
+
 bool
 scheme_same(struct http_text a, struct http_text b)
 {

@@ -28,6 +28,7 @@ int scheme_secret_read(struct http_text secret, enum sign_coding coding, const c
 struct http_text scheme_text(const char *s);
 struct http_text scheme_text_of(const struct buf *b);
 bool scheme_same(struct http_text a, struct http_text b);
+int scheme_compare(struct http_text a, struct http_text b);     /* by bytes, as memcmp() */
 bool scheme_begins(struct http_text text, const char *with);
 /* Takes as long whatever differs; lengths are no secret. */
 bool scheme_same_secret(const void *a, size_t a_len, const void *b, size_t b_len);

@@ -281,14 +281,9 @@ swap_head(const struct swap_heads *how, struct http_head *head, struct sign_memo
 int
 swap_ask_plain(struct http_head *head, struct err *err)
 {
-	size_t n = 0;
-
-	for (size_t i = 0; i < head->n_fields; i++)
-		if (!http_text_is(head->fields[i].name, "accept-encoding") &&
-		    !http_text_is(head->fields[i].name, "sec-websocket-extensions"))
-			head->fields[n++] = head->fields[i];
-	head->n_fields = n;
-	if (n == HTTP_FIELDS_MAX)
+	http_head_drop(head, "accept-encoding");
+	http_head_drop(head, "sec-websocket-extensions");
+	if (head->n_fields == HTTP_FIELDS_MAX)
 		return err_set(err, E2BIG, "the head has too many fields");
 	head->fields[head->n_fields++] = (struct http_field){
 		text_at("accept-encoding", 15), text_at("identity", 8) };

@@ -132,7 +132,6 @@ struct exchange {
 
 	/* With the cell's secrets. */
 	struct exchange_secrets *secrets;       /* NULL: none were looked for */
-	struct buf held;                /* the body to send, while it is made */
 	size_t owed;                    /* of the body, the gate has no credit back for it: its
 	                                 * length may change on the way */
 

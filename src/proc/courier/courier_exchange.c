@@ -229,21 +229,6 @@ exchange_head(struct exchange *ex)
 
 /* ---- what the gate is told ---- */
 
-/* Servers that speak HTTP/3 say so; it goes nowhere from a cell. */
-static void
-leave_out(struct http_head *head, const char *name)
-{
-	size_t kept = 0;
-
-	for (size_t i = 0; i < head->n_fields; i++)
-		if (!http_text_is(head->fields[i].name, name)) {
-			if (kept != i)
-				head->fields[kept] = head->fields[i];
-			kept++;
-		}
-	head->n_fields = kept;
-}
-
 bool
 exchange_respond(struct exchange *ex, struct http_head *head, bool has_body)
 {
@@ -252,7 +237,8 @@ exchange_respond(struct exchange *ex, struct http_head *head, bool has_body)
 	struct err err = {0};
 	const char *why;
 
-	leave_out(head, "alt-svc");
+	/* Servers that speak HTTP/3 say so; it goes nowhere from a cell. */
+	http_head_drop(head, "alt-svc");
 	if (exchange_is_scrubbed(ex) && !exchange_scrub_head(ex, head, &why)) {
 		courier_failure_set(&failure, 502, "protocol", "upstream answers nonsense",
 		                    "the server's answer cannot be passed on: %s", why);

@@ -19,18 +19,6 @@ h1_fail(struct upstream *up, const char *error, const char *note)
 
 /* ---- the request ---- */
 
-/* `expect` goes along only while the body is still to come. */
-static void
-drop_field(struct http_head *head, const char *name)
-{
-	size_t kept = 0;
-
-	for (size_t i = 0; i < head->n_fields; i++)
-		if (!http_text_is(head->fields[i].name, name))
-			head->fields[kept++] = head->fields[i];
-	head->n_fields = kept;
-}
-
 static void
 h1_start(struct upstream *up, struct exchange *ex)
 {
@@ -50,8 +38,9 @@ h1_start(struct upstream *up, struct exchange *ex)
 		h1_reader_init(up->reader, H1_RESPONSES);
 	}
 	h1_reader_expect(up->reader, ex->is_head);
+	/* It goes along only while the body is still to come. */
 	if (ex->came > 0)
-		drop_field(head, "expect");
+		http_head_drop(head, "expect");
 	if (up->is_absolute && up->proxy->authorization[0] != '\0' &&
 	    head->n_fields < HTTP_FIELDS_MAX) {
 		head->fields[head->n_fields++] = (struct http_field){

@@ -1,7 +1,5 @@
 /* courier_scrub.c - what comes back to a request that carried something real: real values
  * become placeholders again. */
-#include <stdlib.h>
-
 #include "proc/courier/courier.h"
 #include "proc/courier/courier_secrets_parts.h"
 
@@ -53,28 +51,15 @@ exchange_scrub_head(struct exchange *ex, struct http_head *head, const char **re
 	return true;
 }
 
-static struct swap_ws *
-new_messages(struct exchange *ex)
-{
-	struct swap_ws *ws = calloc(1, sizeof(*ws));
-
-	if (ws == NULL)
-		return NULL;
-	ws->stream = (struct swap_stream){
-		.set = ex->courier->secrets.in, .place = SWAP_MESSAGE, .lengths = SWAP_FIT_LENGTH,
-		.judge = judge_answer, .sink = answer_sink, .arg = ex,
-	};
-	swap_ws_init(ws);
-	return ws;
-}
-
 bool
 exchange_scrub_raw(struct exchange *ex, const void *data, size_t len)
 {
+	const struct swap_stream how = { .set = ex->courier->secrets.in, .judge = judge_answer,
+	                                 .lengths = SWAP_FIT_LENGTH, .sink = answer_sink, .arg = ex };
 	struct exchange_secrets *x = ex->secrets;
 
 	if (x->received == NULL)
-		x->received = new_messages(ex);
+		x->received = exchange_new_messages(false, &how);
 	return x->received != NULL && swap_ws_feed(x->received, data, len, NULL) == 0;
 }
 

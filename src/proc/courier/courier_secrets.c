@@ -11,6 +11,7 @@
 #include "base/own.h"
 #include "proc/courier/courier.h"
 #include "proc/courier/courier_secrets_parts.h"
+#include "sign/scheme_parts.h"
 
 /* ---- the cell's ---- */
 
@@ -21,8 +22,7 @@ add_needle(struct secrets *s, size_t i, size_t field)
 	struct http_text fake = b->placeholder[field], real = b->real[field];
 
 	/* An id that is the same inside and outside is no secret. */
-	if (fake.len < SWAP_NEEDLE_MIN || real.len == 0 ||
-	    (fake.len == real.len && memcmp(fake.at, real.at, fake.len) == 0))
+	if (fake.len < SWAP_NEEDLE_MIN || real.len == 0 || scheme_same(fake, real))
 		return;
 	s->leaving[s->n] = (struct swap_needle){ fake, real };
 	s->owner[s->n] = (unsigned char)i;
@@ -41,6 +41,8 @@ secrets_open(struct secrets *s, int fd, struct err *err)
 	for (size_t i = 0; r == 0 && i < s->bound.n; i++)
 		for (size_t field = 0; field < SECRET_FIELDS; field++)
 			add_needle(s, i, field);
+	for (size_t i = 0; i < s->bound.n; i++)
+		s->schemes[i] = sign_scheme_find(s->bound.at[i].secret->scheme->name);
 	if (r == 0 && s->n > 0)
 		r = swap_set_new(s->leaving, s->n, SWAP_CODED, &s->out, err);
 	if (r == 0 && s->n_coming > 0)
@@ -69,7 +71,7 @@ static void
 free_head(struct exchange_secrets *x)
 {
 	if (x->head.data != NULL)
-		explicit_bzero(x->head.data, x->head.cap);
+		explicit_bzero(x->head.data, x->head.len);
 	buf_free(&x->head);
 }
 
@@ -180,12 +182,12 @@ judge(void *arg, const struct swap_seen *seen)
 	struct exchange *ex = arg;
 	struct exchange_secrets *x = ex->secrets;
 	const struct secrets *s = &ex->courier->secrets;
-	const struct secret *secret = s->bound.at[s->owner[seen->needle]].secret;
+	size_t owner = s->owner[seen->needle];
+	const struct secret *secret = s->bound.at[owner].secret;
 	bool in_scope = fits_scope(ex, secret, exchange_head(ex));
 
 	/* The signature is made anew, and the id with it; a key itself is never sent. */
-	if (in_scope && sign_scheme_find(secret->scheme->name) != NULL &&
-	    s->field[seen->needle] != SECRET_SECRET &&
+	if (in_scope && s->schemes[owner] != NULL && s->field[seen->needle] != SECRET_SECRET &&
 	    (seen->place == SWAP_HEADER || seen->place == SWAP_QUERY))
 		return SWAP_LEAVE;
 	if (in_scope && fits_place(secret, exchange_head(ex), seen)) {
@@ -218,25 +220,16 @@ refuse(struct exchange *ex, int r, const struct err *err)
 
 /* ---- signatures ---- */
 
-static bool
-text_equals(struct http_text a, struct http_text b)
-{
-	return a.len == b.len && memcmp(a.at, b.at, a.len) == 0;
-}
-
 /* The secret that HEAD is signed with the placeholder of. */
 static const struct bound_secret *
-find_signer(const struct exchange *ex, const struct http_head *head)
+find_signer(const struct secrets *s, const struct http_head *head)
 {
-	const struct bound *bound = &ex->courier->secrets.bound;
-
-	for (size_t i = 0; i < bound->n; i++) {
-		const struct bound_secret *b = &bound->at[i];
-		const struct sign_scheme *scheme = sign_scheme_find(b->secret->scheme->name);
+	for (size_t i = 0; i < s->bound.n; i++) {
+		const struct bound_secret *b = &s->bound.at[i];
 		struct http_text id = { "", 0 };
 
-		if (scheme != NULL && scheme->find(head, &id) &&
-		    (id.len == 0 || text_equals(id, b->placeholder[SECRET_ID])))
+		if (s->schemes[i] != NULL && s->schemes[i]->find(head, &id) &&
+		    (id.len == 0 || scheme_same(id, b->placeholder[SECRET_ID])))
 			return b;
 	}
 	return NULL;
@@ -255,7 +248,7 @@ sign(struct exchange *ex, struct http_head *head, const struct sign_body *body)
 {
 	struct exchange_secrets *x = ex->secrets;
 	const struct bound_secret *b = x->signs;
-	const struct sign_scheme *scheme = sign_scheme_find(b->secret->scheme->name);
+	const struct secrets *s = &ex->courier->secrets;
 	struct sign_key from = key_of(b->placeholder), to = key_of(b->real);
 	enum sign_next next = SIGN_DONE;
 	struct err err = {0};
@@ -266,8 +259,8 @@ sign(struct exchange *ex, struct http_head *head, const struct sign_body *body)
 		         "secret '%s', which may not go there", b->secret->name);
 		return refuse(ex, -EACCES, NULL);
 	}
-	r = scheme->sign(NULL, &from, &to, head, body, &ex->courier->secrets.scratch, &next,
-	                 &x->chunks, &err);
+	r = s->schemes[b - s->bound.at]->sign(NULL, &from, &to, head, body,
+	                                      &ex->courier->secrets.scratch, &next, &x->chunks, &err);
 	if (r < 0)
 		return refuse(ex, -EBADMSG, &err);
 	x->signs_body = next == SIGN_WANTS_BODY;
@@ -290,19 +283,6 @@ may_come_back(const struct exchange *ex)
 	return false;
 }
 
-/* Half of a value is nothing that could be found. */
-static void
-drop_ranges(struct http_head *head)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < head->n_fields; i++)
-		if (!http_text_is(head->fields[i].name, "range") &&
-		    !http_text_is(head->fields[i].name, "if-range"))
-			head->fields[n++] = head->fields[i];
-	head->n_fields = n;
-}
-
 /* HEAD is what is sent.  False: EX is refused. */
 static bool
 keep_head(struct exchange *ex, struct http_head *head)
@@ -317,8 +297,11 @@ keep_head(struct exchange *ex, struct http_head *head)
 	/* What comes back has to be seen.  A signature has no secret in it that could come
 	 * back, and may cover the field. */
 	r = x->signs != NULL ? 0 : swap_ask_plain(head, &err);
-	if (x->swapped && x->signs == NULL)
-		drop_ranges(head);
+	/* Half of a value is nothing that could be found. */
+	if (x->swapped && x->signs == NULL) {
+		http_head_drop(head, "range");
+		http_head_drop(head, "if-range");
+	}
 	if (r == 0)
 		r = http_head_check(head, &err);
 	if (r < 0)
@@ -363,7 +346,7 @@ exchange_use_secrets(struct exchange *ex)
 		if (r < 0)
 			return refuse(ex, r, &err);
 	}
-	ex->secrets->signs = find_signer(ex, &head);
+	ex->secrets->signs = find_signer(s, &head);
 	if (ex->secrets->signs != NULL && !sign(ex, &head, NULL))
 		return false;
 	/* By the time one is found in the body or a message, the head has gone; and what was
@@ -423,12 +406,11 @@ body_sink(void *arg, const unsigned char *data, size_t len)
 		ex->secrets->grew = true;
 		return -ECANCELED;
 	}
-	ex->secrets->passed = ex->secrets->pass(ex, data, len);
-	return ex->secrets->passed ? 0 : -ECANCELED;
+	return ex->secrets->pass(ex, data, len) ? 0 : -ECANCELED;
 }
 
 static void
-begin_body(struct exchange *ex)
+begin_body(struct exchange *ex, swap_judge *judges, swap_sink *sink)
 {
 	struct exchange_secrets *x = ex->secrets;
 	const struct http_head *head = exchange_head(ex);
@@ -440,7 +422,7 @@ begin_body(struct exchange *ex)
 		.set = ex->courier->secrets.out,
 		.place = swap_body_place(http_head_get(head, "content-type")),
 		.lengths = ex->length == HTTP_LENGTH_UNKNOWN ? SWAP_ANY_LENGTH : SWAP_SAME_LENGTH,
-		.judge = judge, .sink = body_sink, .arg = ex,
+		.judge = judges, .sink = sink, .arg = ex,
 	};
 }
 
@@ -465,7 +447,7 @@ feed_body(struct exchange *ex, const unsigned char *data, size_t len, bool ends)
 
 	if (ex->courier->secrets.out == NULL)
 		return len == 0 || x->pass(ex, data, len);
-	begin_body(ex);
+	begin_body(ex, judge, body_sink);
 	r = swap_feed(&x->body, data, len, &err);
 	if (r == 0 && ends)
 		r = swap_finish(&x->body, &err);
@@ -504,9 +486,7 @@ watch_chunks(struct exchange *ex, const unsigned char *data, size_t len)
 
 	if (ex->courier->secrets.out == NULL)
 		return true;
-	begin_body(ex);
-	x->body.judge = judge_never;
-	x->body.sink = no_sink;
+	begin_body(ex, judge_never, no_sink);
 	r = swap_feed(&x->body, data, len, &err);
 	return r == 0 || refuse(ex, r, &err);
 }
@@ -580,18 +560,16 @@ exchange_use_body_end(struct exchange *ex, exchange_pass *pass)
 
 /* ---- messages ---- */
 
-static struct swap_ws *
-new_messages(struct exchange *ex)
+struct swap_ws *
+exchange_new_messages(bool from_client, const struct swap_stream *how)
 {
 	struct swap_ws *ws = calloc(1, sizeof(*ws));
 
 	if (ws == NULL)
 		return NULL;
-	ws->from_client = true;
-	ws->stream = (struct swap_stream){
-		.set = ex->courier->secrets.out, .place = SWAP_MESSAGE, .lengths = SWAP_ANY_LENGTH,
-		.judge = judge, .sink = body_sink, .arg = ex,
-	};
+	ws->from_client = from_client;
+	ws->stream = *how;
+	ws->stream.place = SWAP_MESSAGE;
 	swap_ws_init(ws);
 	return ws;
 }
@@ -600,15 +578,17 @@ bool
 exchange_use_raw(struct exchange *ex, const unsigned char *data, size_t len,
                  exchange_pass *pass)
 {
+	const struct swap_stream how = { .set = ex->courier->secrets.out, .judge = judge,
+	                                 .lengths = SWAP_ANY_LENGTH, .sink = body_sink, .arg = ex };
 	struct exchange_secrets *x = ex->secrets;
 	struct err err = {0};
 	int r = -ENOMEM;
 
-	if (x == NULL || ex->courier->secrets.out == NULL)
+	if (x == NULL || how.set == NULL)
 		return pass(ex, data, len);
 	x->pass = pass;
 	if (x->sent == NULL)
-		x->sent = new_messages(ex);
+		x->sent = exchange_new_messages(true, &how);
 	if (x->sent != NULL)
 		r = swap_ws_feed(x->sent, data, len, &err);
 	return went(ex, r, &err);
@@ -617,8 +597,8 @@ exchange_use_raw(struct exchange *ex, const unsigned char *data, size_t len,
 static bool
 keep_held(struct exchange *ex, const unsigned char *data, size_t len)
 {
-	buf_put(&ex->held, data, len);
-	return !buf_failed(&ex->held);
+	buf_put(&ex->secrets->held, data, len);
+	return !buf_failed(&ex->secrets->held);
 }
 
 bool
@@ -631,19 +611,19 @@ exchange_use_held(struct exchange *ex)
 
 	if (x == NULL)
 		return true;
-	buf_init(&ex->held, ex->body.max);
+	buf_init(&x->held, ex->body.max);
 	if (!exchange_use_body(ex, ex->body.data, ex->body.len, keep_held) ||
 	    !exchange_use_body_end(ex, keep_held)) {
-		if (buf_failed(&ex->held))
+		if (buf_failed(&x->held))
 			exchange_refuse(ex, "too-large", "the body becomes too large with the real values in it");
-		buf_free(&ex->held);
+		buf_free(&x->held);
 		return false;
 	}
 	/* Credit for it was given when it was held. */
-	ex->body_free = ex->held.len;
+	ex->body_free = x->held.len;
 	buf_free(&ex->body);
-	ex->body = ex->held;
-	ex->held = (struct buf){0};
+	ex->body = x->held;
+	x->held = (struct buf){0};
 	if (!x->signs_body)
 		return true;
 	head = *exchange_head_to_send(ex);

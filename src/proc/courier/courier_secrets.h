@@ -18,6 +18,7 @@ struct exchange;
 
 struct secrets {
 	struct bound bound;
+	const struct sign_scheme *schemes[BOUND_MAX];   /* of each; NULL: it signs nothing */
 	/* Placeholders on their way out, real values on their way in, and whose they are. */
 	struct swap_needle leaving[SECRETS_NEEDLES], coming[SECRETS_NEEDLES];
 	unsigned char owner[SECRETS_NEEDLES], field[SECRETS_NEEDLES];

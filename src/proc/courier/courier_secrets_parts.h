@@ -19,10 +19,12 @@ struct exchange_secrets {
 	bool in_body;                   /* BODY is set up */
 	bool grew;                      /* it became too large */
 	exchange_pass *pass;            /* while BODY is fed */
-	bool passed;                    /* it may go on */
+	struct buf held;                /* the body to send, while it is made of one that was held */
 	char reason[256];               /* why something was refused */
 };
 
 /* Where heads are written while they are dealt with: one at a time. */
 struct sign_memory *exchange_scratch(struct exchange *ex);
+/* For messages of one side; HOW: its set, judge, lengths, sink and arg.  NULL: no memory. */
+struct swap_ws *exchange_new_messages(bool from_client, const struct swap_stream *how);
 #endif

@@ -28,7 +28,7 @@ fetch(const struct vault *v, const struct secret *s, bool in_vault, uint64_t now
 	if (in_vault)
 		return vault_values(v, s->name, now, ret_values, err);
 	snprintf(from, sizeof(from), "env:%s", s->name);
-	r = source_fetch(*s->from != '\0' ? s->from : from, &text, NULL);
+	r = source_fetch(from, &text, NULL);
 	if (r < 0)
 		return err_set(err, ENOENT, "there is no secret '%s' in the vault, and no variable of that "
 		               "name: `cloister secret add %s`", s->name, s->name);
