@@ -83,6 +83,8 @@ static const struct {
 	{ "ask",             "a person would have to be asked" },
 	{ "private-address", "its address is private" },
 	{ "secret",          "it carries what looks like a credential" },
+	{ "exfiltration",    "a placeholder is where it may not be" },
+	{ "credential",      "a secret cannot be put into it" },
 	{ "mismatch",        "its names do not agree" },
 	{ "unreadable",      "its body cannot be looked into" },
 	{ "too-large",       "its body is too large" },

@@ -29,6 +29,11 @@ static const struct cause {
 	  "address. Those are refused whatever the name is, unless a rule says that it may." },
 	{ "secret", true, true, "It carries something that looks like a credential, and no rule permits "
 	  "that." },
+	{ "exfiltration", false, true, "It carries the placeholder of a secret to where that secret may not "
+	  "go, or in a place where it may not stand. No rule changes that: `cloister secret show` tells "
+	  "the secret's own scope." },
+	{ "credential", false, true, "It carries the placeholder of a secret, or is signed with it, and the "
+	  "real one could not be put in its place. No rule changes that." },
 	{ "too-large", true, false, "Its body is larger than the rule permits." },
 	{ "mismatch", false, true, "The name that was looked up, the one in the TLS handshake and the one "
 	  "in the request do not agree. No rule changes that: the client must ask for the server "

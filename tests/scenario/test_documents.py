@@ -170,6 +170,9 @@ def test_the_documented_variables_are_those_of_a_cell(operator):
     assert found == documented_variables() - {"TERM"}
 
 
+VALUE = "0123456789abcdef"             # of a secret that an example adds
+
+
 # ---- the README's examples ---------------------------------------------------------------------
 
 def examples():
@@ -183,7 +186,7 @@ def examples():
 def test_the_readme_has_examples_of_what_matters():
     said = " ".join(examples())
     for command in ("run", "diff", "apply", "discard", "ps", "exec", "logs", "stop", "kill", "events",
-                    "why"):
+                    "why", "secret"):
         assert f"cloister {command} " in said + " ", command
 
 
@@ -191,7 +194,8 @@ def test_the_readmes_examples_work_in_order(operator):
     project = operator.folder("project", {"README": "A project.\n"})
     diffs = []
     for line in examples():
-        said = operator.cloister(*shlex.split(line)[1:], cwd=project)
+        said = operator.cloister(*shlex.split(line)[1:], cwd=project,
+                                 input=VALUE if "secret add" in line else None)
         operator.kept |= {cell["cell"] for cell in operator.cells("-a")}
         assert said.status == 0, (line, said)
         if line.startswith("cloister diff "):
@@ -202,6 +206,7 @@ def test_the_readmes_examples_work_in_order(operator):
     assert ["+It works.\n" in diff for diff in diffs] == [True, False]
     assert ["A .envrc  (held back" in diff for diff in diffs] == [True, True]
     assert operator.cells("-a") == []
+    assert operator.cloister("secret", "list", "--json").ok().count(VALUE) == 0
 
 
 # ---- the man pages' examples ---------------------------------------------------------------------
@@ -241,9 +246,9 @@ def test_the_examples_of_man_pages_work(operator, line):
         operator.cloister("wait", "job")
     script = re.sub(OWN, "true", line).replace("cloister learn", "cloister learn -o new.yaml")
     done = operator.do("sh", "-c", f"cell=job; {script}", cwd=project,
-                       input="0123456789abcdef" if "secret add" in line else "", env={
+                       input=VALUE if "secret add" in line else "", env={
                            "PATH": f"{CLOISTER.parent}:{os.environ['PATH']}", "API_KEY": "x",
-                           "GITHUB_TOKEN": "0123456789abcdef",
+                           "GITHUB_TOKEN": VALUE,
                            "CLOISTER_DATA_DIR": operator.env["CLOISTER_DATA_DIR"]})
     operator.cloister("kill", "--all").ok()
     operator.cloister("discard", "--all").ok()

@@ -173,6 +173,15 @@ def test_anywhere_else_is_refused(online, words):
     assert not online.lab.seen(fake) and not online.lab.seen(real)
 
 
+def test_what_people_are_told_of_it(online):
+    give(online, canary())
+    sh(online, fetch('-H "X-Other: $KEY"', f"{UP}/echo"))
+    assert "a placeholder is where it may not be" in online.operator.cloister("events", online.cell).ok()
+    said = online.operator.cloister("why", online.cell).ok()
+    assert "the placeholder of the secret 'KEY' is in a header" in said
+    assert "would allow it" not in said         # no rule does
+
+
 def test_what_comes_back_has_nothing_of_it(online):
     """Whatever a server writes it as."""
     real = canary()
@@ -328,7 +337,7 @@ def test_a_wrong_signature_is_refused(online):
                                  '-u "$AWS_ACCESS_KEY_ID:another"', f"{UP}/echo?wrong"),
                      options=("-s", "AWS"))
     assert json.loads(done.out)["error"] == "refused by cloister"
-    assert online.refusal()["why"] == "secret"
+    assert online.refusal()["why"] == "credential"
     assert not online.lab.seen("echo?wrong")
 
 

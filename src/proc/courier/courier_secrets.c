@@ -213,7 +213,7 @@ refuse(struct exchange *ex, int r, const struct err *err)
 	} else {
 		snprintf(reason, sizeof(reason), "a secret cannot be put into the request: %.300s",
 		         err->text);
-		exchange_refuse(ex, "secret", reason);
+		exchange_refuse(ex, "credential", reason);
 	}
 	return false;
 }
@@ -334,7 +334,7 @@ exchange_use_secrets(struct exchange *ex)
 		return true;
 	ex->secrets = calloc(1, sizeof(*ex->secrets));
 	if (ex->secrets == NULL) {
-		exchange_refuse(ex, "secret", "there is no memory");
+		exchange_refuse(ex, "credential", "there is no memory");
 		return false;
 	}
 	head = *exchange_head(ex);
