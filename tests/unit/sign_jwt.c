@@ -1,8 +1,6 @@
 /* sign_jwt.c - tests of sign/jwt: tokens that PyJWT made, and the RFCs' own. */
 #include <errno.h>
 
-#include <jansson.h>
-
 #include "scheme_keys.h"
 #include "scheme_lab.h"
 
@@ -278,12 +276,16 @@ TEST(jwt_ids_are_the_real_ones)
 	} cases[] = {
 		{ "{\"typ\": \"JWT\", \"kid\": \"app-1\", \"alg\": \"HS256\"}",
 		  "{\"z\": 1, \"iss\": \"other\", \"a\": \"app-1\"}",
-		  "{\"typ\":\"JWT\",\"kid\":\"real-9\",\"alg\":\"HS256\"}",
+		  "{\"typ\": \"JWT\", \"kid\": \"real-9\", \"alg\": \"HS256\"}",
 		  "{\"z\": 1, \"iss\": \"other\", \"a\": \"app-1\"}" },
 		{ "{\"typ\": \"JWT\", \"alg\": \"HS256\"}",
 		  "{\"z\": 1, \"iss\": \"app-1\", \"sub\": \"app-1\", \"b\": [1.5, {\"y\": 1, \"x\": 2}]}",
 		  "{\"typ\": \"JWT\", \"alg\": \"HS256\"}",
-		  "{\"z\":1,\"iss\":\"real-9\",\"sub\":\"real-9\",\"b\":[1.5,{\"y\":1,\"x\":2}]}" },
+		  "{\"z\": 1, \"iss\": \"real-9\", \"sub\": \"real-9\", \"b\": [1.5, {\"y\": 1, "
+		  "\"x\": 2}]}" },
+		{ "{\"alg\": \"HS256\"}", "{\"sub\":\"app\\u002d1\",\"x\":{\"iss\":\"app-1\"},\"iss\" : "
+		  "\"app-1\"}", "{\"alg\": \"HS256\"}",
+		  "{\"sub\":\"real-9\",\"x\":{\"iss\":\"app-1\"},\"iss\" : \"real-9\"}" },
 	};
 	struct sign_key from = sl_key("app-1", "pl4ceholder secret", "");
 	struct sign_key to = sl_key("real-9", "the real secret", "");
@@ -338,10 +340,13 @@ TEST(jwt_refuses)
 		{ "{\"alg\":\"none\"}", "{}", "pl4ceholder secret", "real", "algorithm is none of" },
 		{ "{\"alg\":17}", "{}", "pl4ceholder secret", "real", "algorithm is none of" },
 		{ "{\"alg\":\"HS256\",\"alg\":\"none\"}", "{}", "pl4ceholder secret", "real",
-		  "header is no JSON object" },
+		  "has 'alg' twice" },
+		{ "{\"alg\"}", "{}", "pl4ceholder secret", "real", "header is no JSON object" },
+		{ "{\"alg\":\"HS256\"}", "{\"aud\":1,\"aud\":2}", "pl4ceholder secret", "real",
+		  "has 'aud' twice" },
 		{ "{\"alg\":\"HS256\",\"crit\":[\"b64\"]}", "{}", "pl4ceholder secret", "real",
 		  "'crit'" },
-		{ "{\"alg\":\"HS256\"}", "[]", "pl4ceholder secret", "real", "claims is no JSON" },
+		{ "{\"alg\":\"HS256\"}", "[]", "pl4ceholder secret", "real", "claims are no JSON" },
 		{ "{\"alg\":\"HS256\"}", "{}", "wrong secret", "real", "JWT signature is not the "
 		  "placeholder's" },
 		/* a public key is no shared secret */
