@@ -12,6 +12,22 @@
 #include "sign/hmac_view.h"
 #include "sign/sign_schemes.h"
 
+const EVP_MD *
+sign_digest_md(enum sign_digest digest)
+{
+	switch (digest) {
+	case SIGN_SHA1:
+		return EVP_sha1();
+	case SIGN_SHA384:
+		return EVP_sha384();
+	case SIGN_SHA512:
+		return EVP_sha512();
+	case SIGN_SHA256:
+		break;
+	}
+	return EVP_sha256();
+}
+
 /* What is written into: the HMAC, or a digest whose outcome goes into it. */
 struct sink {
 	EVP_MAC_CTX *mac;
@@ -472,6 +488,12 @@ hmac_sign(const void *with, const struct sign_key *from, const struct sign_key *
 	}
 	if (body != NULL)
 		v.body = (struct http_text){ body->at, body->len };
+	/* Only its body tells that a form has no signature: then it goes as it is. */
+	if (body != NULL && hmac->one[0].at.kind == HMAC_PARAM &&
+	    hmac_find_place(&v, &hmac->one[0].at, &(struct hmac_spot){0}) == 0) {
+		*ret_next = SIGN_DONE;
+		return 0;
+	}
 	for (size_t i = 0; r == 0 && i < hmac->n; i++) {
 		there[i] = is_there(hmac, i, &v);
 		if (there[i])
@@ -522,4 +544,4 @@ hmac_find(const struct http_head *head, struct http_text *ret_id)
 	return false;
 }
 
-const struct sign_scheme sign_hmac = { "hmac", hmac_find, hmac_sign };
+const struct sign_scheme sign_hmac = { .name = "hmac", .find = hmac_find, .sign = hmac_sign };

@@ -73,12 +73,30 @@ find_bearer(const struct http_head *head, struct http_text *ret_token)
 
 /* What is in a form shows only in the body. */
 static bool
+may_be_in_form(const struct http_head *head)
+{
+	return scheme_is_form(head) && head->length != 0 &&
+	       (head->length <= SCHEME_FORM_MAX || head->length == HTTP_LENGTH_UNKNOWN);
+}
+
+static bool
 jwt_find(const struct http_head *head, struct http_text *ret_id)
 {
 	struct http_text token;
 
 	*ret_id = (struct http_text){ NULL, 0 };
-	return find_bearer(head, &token) || (scheme_is_form(head) && head->length != 0);
+	return find_bearer(head, &token) || may_be_in_form(head);
+}
+
+/* There is no padding (RFC 7515, 2), but Google's client had it for years. */
+static int
+decode_part(struct http_text part, unsigned char *out, size_t size, size_t *ret_len)
+{
+	bool padded = part.len > 0 && part.len % 4 == 0;
+
+	for (int i = 0; i < 2 && padded && part.at[part.len - 1] == '='; i++)
+		part.len--;
+	return scheme_decode(SIGN_BASE64URL, part, out, size, ret_len);
 }
 
 static int
@@ -86,10 +104,9 @@ read_json(struct jwt_json *json, const struct jwt *jwt, struct err *err)
 {
 	size_t n_header, n_claims;
 
-	if (scheme_decode(SIGN_BASE64URL, jwt->header, json->at, sizeof(json->at), &n_header) < 0)
+	if (decode_part(jwt->header, json->at, sizeof(json->at), &n_header) < 0)
 		return err_set(err, EBADMSG, "the JWT's header is not base64url");
-	if (scheme_decode(SIGN_BASE64URL, jwt->claims, json->at + n_header,
-	                  sizeof(json->at) - n_header, &n_claims) < 0)
+	if (decode_part(jwt->claims, json->at + n_header, sizeof(json->at) - n_header, &n_claims) < 0)
 		return err_set(err, EBADMSG, "the JWT's claims are not base64url");
 	json->header = (struct http_text){ (char *)json->at, n_header };
 	json->claims = (struct http_text){ (char *)json->at + n_header, n_claims };
@@ -179,7 +196,7 @@ jwt_verify(const struct resigner *s, const struct jwt *jwt,
 
 	if (r < 0)
 		return r;
-	if (scheme_decode(SIGN_BASE64URL, jwt->signature, signature, sizeof(signature), &len) < 0) {
+	if (decode_part(jwt->signature, signature, sizeof(signature), &len) < 0) {
 		*ret_right = false;
 		return 0;
 	}
@@ -299,6 +316,9 @@ jwt_resign(const struct resigner *s, struct http_text token, struct buf *b, bool
 		r = jwt_verify(s, &jwt, algorithm, ret_ours);
 	if (r < 0 || !*ret_ours)
 		return r;
+	if (s->options->algorithm != NULL && strcmp(s->options->algorithm, algorithm->name) != 0)
+		return err_set(s->err, EPERM, "the JWT is signed with %s, and the secret is for %s only",
+		               algorithm->name, s->options->algorithm);
 	r = check_audience(json->claims, s->options->audience, s->err);
 	return r == 0 ? put_token(b, s, &jwt, json, algorithm) : r;
 }
@@ -364,9 +384,11 @@ sign_form(const struct resigner *s, struct http_head *head, const struct sign_bo
 {
 	struct http_text form = { body->at, body->len };
 	bool is_there = false, is_ours = false;
+	struct scheme_param param;
 	int r;
 
-	if (body->len > SCHEME_FORM_MAX)
+	if (body->len > SCHEME_FORM_MAX && (scheme_param_find(form, "assertion", &param) ||
+	                                    scheme_param_find(form, "client_assertion", &param)))
 		return err_set(s->err, EFBIG, "the form is over %d KiB: a JWT is looked for in "
 		               "smaller ones only", SCHEME_FORM_MAX / 1024);
 	r = sign_param(s, &form, "assertion", m, &is_there, &is_ours);
@@ -388,7 +410,7 @@ jwt_sign(const void *with, const struct sign_key *from, const struct sign_key *t
          struct http_head *head, const struct sign_body *body, struct sign_memory *m,
          enum sign_next *ret_next, struct sign_chunks **ret_chunks, struct err *err)
 {
-	static const struct sign_jwt_options defaults = { NULL, SIGN_RAW };
+	static const struct sign_jwt_options defaults = { NULL, SIGN_RAW, NULL };
 	struct resigner s = { with != NULL ? with : &defaults, from, to, err };
 	struct http_text token;
 	int r;
@@ -396,7 +418,7 @@ jwt_sign(const void *with, const struct sign_key *from, const struct sign_key *t
 	(void)ret_chunks;
 	if (find_bearer(head, &token)) {
 		r = sign_bearer(&s, head, token, m);
-	} else if (!scheme_is_form(head) || head->length == 0) {
+	} else if (!may_be_in_form(head)) {
 		r = err_set(err, EINVAL, "there is no JWT in the request, neither as Bearer nor in a "
 		            "form");
 	} else if (body == NULL) {
@@ -410,4 +432,6 @@ jwt_sign(const void *with, const struct sign_key *from, const struct sign_key *t
 	return r;
 }
 
-const struct sign_scheme sign_jwt = { "jwt", jwt_find, jwt_sign };
+const struct sign_scheme sign_jwt = {
+	.name = "jwt", .find = jwt_find, .sign = jwt_sign, .alone = true,
+};

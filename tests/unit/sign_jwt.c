@@ -230,7 +230,7 @@ TEST(jwt_rfc)
 		"dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";
 	static const char key[] = "AyM1SysPpbyDfgZld3umj1qzKObwVMkoqQ-EstJQLr_T-1qS0gZH75aKtMN3Yj0i"
 	                          "PS4hcgUuTwjAzZr1Z9CAow";
-	struct sign_jwt_options options = { NULL, SIGN_BASE64URL };
+	struct sign_jwt_options options = { NULL, SIGN_BASE64URL, NULL };
 	struct sign_key from = sl_key("", key, ""), to = sl_key("", "b3RoZXI", "");
 	OWN(freep) char *text = as_bearer(hs256);
 
@@ -267,6 +267,30 @@ check_part(const char *token, int which, const char *want)
 	                       data, sizeof(data) - 1, &len));
 	data[len] = '\0';
 	CHECK_STR((char *)data, want);
+}
+
+/* As Google's client wrote them for years. */
+TEST(jwt_with_padding)
+{
+	struct sign_key from = sl_key("", "pl4ceholder secret", ""), to = sl_key("", "the real secret", "");
+	static const struct {
+		const char *padding;
+		bool good;
+	} cases[] = { { "", true }, { "=", true }, { "==", false }, { "===", false } };
+
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		/* {"alg":"HS256"} takes 20 characters, {"aud":"aaaa"} 19. */
+		OWN(freep) char *text = NULL, *token = NULL;
+		OWN(sl_request_freep) struct sl_request *r = NULL;
+
+		CHECK(asprintf(&token, "eyJhbGciOiJIUzI1NiJ9.eyJhdWQiOiJhYWFhIn0%s",
+		               cases[i].padding) > 0);
+		CHECK(asprintf(&text, "GET https://a.example/\nauthorization: Bearer %s.%s\n", token,
+		               sl_hmac(EVP_sha256(), SIGN_BASE64URL, "pl4ceholder secret", token)) > 0);
+		r = sl_request(text);
+		CHECK((sl_sign(r, &sign_jwt, NULL, &from, &to) == 0) == cases[i].good);
+		CHECK(i > 1 || strncmp(token_of(r), token, strlen(token)) == 0);
+	}
 }
 
 TEST(jwt_ids_are_the_real_ones)
@@ -315,7 +339,7 @@ TEST(jwt_audience)
 		{ "{\"aud\":17}", EPERM },
 		{ "{}", EPERM },
 	};
-	struct sign_jwt_options options = { "https://a.example", SIGN_RAW };
+	struct sign_jwt_options options = { "https://a.example", SIGN_RAW, NULL };
 	struct sign_key from = sl_key("", "pl4ceholder secret", "");
 	struct sign_key to = sl_key("", "the real secret", "");
 
@@ -327,6 +351,34 @@ TEST(jwt_audience)
 		CHECK_ERR(sl_sign(r, &sign_jwt, &options, &from, &to), cases[i].code);
 		CHECK_OK(sl_sign(r, &sign_jwt, NULL, cases[i].code == 0 ? &to : &from, &from));
 	}
+}
+
+TEST(jwt_algorithm)
+{
+	struct sign_jwt_options options = { NULL, SIGN_RAW, "HS512" };
+	struct sign_key from = sl_key("", "pl4ceholder secret", "");
+	struct sign_key to = sl_key("", "the real secret", "");
+	OWN(freep) char *text = as_bearer(tokens[0].token), *other = as_bearer(tokens[1].token);
+	OWN(sl_request_freep) struct sl_request *r = sl_request(text), *fits = sl_request(other);
+
+	CHECK_ERR(sl_sign(r, &sign_jwt, &options, &from, &to), EPERM);
+	CHECK(strstr(r->error, "HS256, and the secret is for HS512 only") != NULL);
+	CHECK_OK(sl_sign(fits, &sign_jwt, &options, &from, &to));
+}
+
+/* There is no assertion in what is that long: it need not wait. */
+TEST(jwt_long_forms_go_by)
+{
+	OWN(freep) char *text = NULL;
+	OWN(sl_request_freep) struct sl_request *r = NULL;
+	struct http_text id;
+
+	CHECK(asprintf(&text, "POST https://a.example/\ncontent-type: "
+	               "application/x-www-form-urlencoded\n\na=%*d", SCHEME_FORM_MAX, 1) > 0);
+	r = sl_request(text);
+	CHECK(!sign_jwt.find(&r->head, &id));
+	r->head.length = HTTP_LENGTH_UNKNOWN;
+	CHECK(sign_jwt.find(&r->head, &id));
 }
 
 TEST(jwt_refuses)
