@@ -407,4 +407,6 @@ azure_sign(const void *with, const struct sign_key *from, const struct sign_key 
 	return 0;
 }
 
-const struct sign_scheme sign_azure = { "azure-sharedkey", azure_find, azure_sign };
+const struct sign_scheme sign_azure = {
+	.name = "azure-sharedkey", .find = azure_find, .sign = azure_sign,
+};

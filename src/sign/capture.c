@@ -5,14 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <jansson.h>
-#include <openssl/crypto.h>
-
 #include "base/err.h"
 #include "base/own.h"
+#include "http/json_walk.h"
 #include "sign/capture_parts.h"
 
 #define SHORT_VALUE 8                   /* may stand elsewhere by chance */
+#define JSON_NAME_MAX 64                /* of a member that is looked for */
+
 /* ---- what was found ------------------------------------------------------------------------ */
 
 int
@@ -23,7 +23,6 @@ capture_draft_new(struct capture_drafts *d, struct capture_draft **ret_draft)
 		               CAPTURE_SETS_MAX);
 	*ret_draft = &d->list[d->n++];
 	(*ret_draft)->set.n = (*ret_draft)->n_expiries = 0;
-	(*ret_draft)->owner = NULL;
 	return 0;
 }
 
@@ -113,8 +112,118 @@ ask_for_others(struct capture_drafts *d, capture_replace *replace, void *arg,
 	return 0;
 }
 
+/* ---- JSON ------------------------------------------------------------------------------------ */
+
 static int
-check_gone(const struct capture_drafts *d, const struct buf *body)
+malformed(const struct capture_drafts *d, int r, size_t at)
+{
+	if (r == -E2BIG)
+		return err_set(d->err, E2BIG, "the response's JSON is too deep");
+	return err_set(d->err, EBADMSG, "the response is not the JSON it should be, at byte %zu", at);
+}
+
+/* A name that is too long for it is none that is looked for. */
+static struct http_text
+name_of(const struct json_walk_item *item, char out[JSON_NAME_MAX])
+{
+	size_t len = 0;
+
+	if (item->name.at == NULL || json_walk_decode(item->name, out, JSON_NAME_MAX, &len) < 0)
+		len = 0;
+	return (struct http_text){ out, len };
+}
+
+/* Whether the object that W, a copy, has just come into has a secret among its members. */
+static bool
+has_secrets(const struct capture_kind *kind, struct json_walk w)
+{
+	size_t depth = w.depth;
+	struct json_walk_item item;
+	char name[JSON_NAME_MAX];
+
+	while (json_walk_next(&w, &item) == 1 && w.depth >= depth)
+		if (item.depth == depth && item.kind != JSON_WALK_CLOSE &&
+		    capture_rule_find(kind, name_of(&item, name)) != NULL)
+			return true;
+	return false;
+}
+
+/* Behind what is in VALUES, which has room for all strings of the body. */
+static struct http_text
+decode(struct capture_drafts *d, struct http_text raw)
+{
+	char *at = (char *)d->values.data + d->values.len;
+	size_t len = 0;
+
+	(void)json_walk_decode(raw, at, raw.len, &len);
+	d->values.len += len;
+	return (struct http_text){ at, len };
+}
+
+static int
+read_json_member(struct capture_drafts *d, struct capture_draft *draft,
+                 const struct json_walk_item *item)
+{
+	char buffer[JSON_NAME_MAX], number[64];
+	struct http_text name = name_of(item, buffer), text = { NULL, 0 };
+	const struct capture_rule *rule = capture_rule_find(d->kind, name);
+	const char *expiry = capture_expiry_find(d->kind, name);
+
+	if (rule == NULL && expiry == NULL)
+		return 0;
+	if (item->kind == JSON_WALK_STRING)
+		text = decode(d, item->raw);
+	if (rule != NULL && text.at == NULL && item->kind != JSON_WALK_NULL)
+		return err_set(d->err, EBADMSG, "the response's '%s' is no text", rule->name);
+	if (rule != NULL)
+		return capture_draft_add(d, draft, rule, text, item->raw);
+	if (item->kind == JSON_WALK_NUMBER && item->raw.len < sizeof(number)) {
+		memcpy(number, item->raw.at, item->raw.len);
+		number[item->raw.len] = '\0';
+		capture_draft_expiry_number(draft, expiry, strtod(number, NULL));
+	} else {
+		capture_draft_expiry(draft, expiry, text);
+	}
+	return 0;
+}
+
+static int
+read_json(struct capture_drafts *d, struct http_text body)
+{
+	struct capture_draft *drafts[CAPTURE_DEPTH_MAX + 1] = { NULL };
+	struct json_walk_item item;
+	struct json_walk w;
+	int r = 0, next;
+
+	json_walk_begin(&w, body);
+	while (r == 0 && (next = json_walk_next(&w, &item)) == 1) {
+		if (item.kind == JSON_WALK_CLOSE)
+			continue;
+		if (item.depth > 0 && drafts[item.depth - 1] != NULL)
+			r = read_json_member(d, drafts[item.depth - 1], &item);
+		if (r < 0 || (item.kind != JSON_WALK_OBJECT && item.kind != JSON_WALK_ARRAY))
+			continue;
+		if (item.depth == CAPTURE_DEPTH_MAX)
+			return malformed(d, -E2BIG, 0);
+		drafts[item.depth] = NULL;
+		if (item.kind == JSON_WALK_OBJECT && has_secrets(d->kind, w))
+			r = capture_draft_new(d, &drafts[item.depth]);
+	}
+	return r < 0 || next == 0 ? r : malformed(d, next, (size_t)(w.at - body.at));
+}
+
+static bool
+is_spot(const struct capture_drafts *d, struct http_text raw)
+{
+	for (size_t i = 0; i < d->n; i++)
+		for (size_t j = 0; j < d->list[i].set.n; j++)
+			if (d->list[i].spots[j].at == raw.at)
+				return true;
+	return false;
+}
+
+static int
+check_gone(const struct capture_drafts *d, struct http_text text)
 {
 	for (size_t i = 0; i < d->n; i++) {
 		for (size_t j = 0; j < d->list[i].set.n; j++) {
@@ -122,7 +231,7 @@ check_gone(const struct capture_drafts *d, const struct buf *body)
 
 			if (member->role == CAPTURE_KEY_ID || member->value.len < SHORT_VALUE)
 				continue;
-			if (memmem(body->data, body->len, member->value.at, member->value.len) != NULL)
+			if (memmem(text.at, text.len, member->value.at, member->value.len) != NULL)
 				return err_set(d->err, EBADMSG, "the response has its '%s' in another place, "
 				               "too", member->name);
 		}
@@ -130,126 +239,26 @@ check_gone(const struct capture_drafts *d, const struct buf *body)
 	return 0;
 }
 
-/* ---- JSON ------------------------------------------------------------------------------------ */
-
+/* However it is escaped there. */
 static int
-read_json_member(struct capture_drafts *d, struct capture_draft *draft, const char *key,
-                 const json_t *value)
+check_json_gone(struct capture_drafts *d, struct http_text body)
 {
-	struct http_text name = scheme_text(key), text = { NULL, 0 };
-	const struct capture_rule *rule = capture_rule_find(d->kind, name);
-	const char *expiry = capture_expiry_find(d->kind, name);
-
-	if (json_is_string(value))
-		text = (struct http_text){ json_string_value(value), json_string_length(value) };
-	if (rule != NULL && text.at == NULL && !json_is_null(value))
-		return err_set(d->err, EBADMSG, "the response's '%s' is no text", rule->name);
-	if (rule != NULL)
-		return capture_draft_add(d, draft, rule, text, (struct http_text){ NULL, 0 });
-	if (expiry != NULL && json_is_number(value))
-		capture_draft_expiry_number(draft, expiry, json_number_value(value));
-	else if (expiry != NULL)
-		capture_draft_expiry(draft, expiry, text);
-	return 0;
-}
-
-static bool
-has_secrets(const struct capture_kind *kind, json_t *object)
-{
-	for (const struct capture_rule *rule = kind->rules; rule->name != NULL; rule++)
-		if (json_object_get(object, rule->name) != NULL)
-			return true;
-	return false;
-}
-
-static int
-read_json(struct capture_drafts *d, json_t *json, int depth)
-{
-	struct capture_draft *draft = NULL;
-	const char *key;
-	json_t *value;
-	size_t i;
+	struct json_walk_item item;
+	struct json_walk w;
 	int r = 0;
 
-	if (depth > CAPTURE_DEPTH_MAX)
-		return err_set(d->err, E2BIG, "the response's JSON is too deep");
-	if (json_is_object(json) && has_secrets(d->kind, json)) {
-		r = capture_draft_new(d, &draft);
-		if (r < 0)
-			return r;
-		draft->owner = json;
+	json_walk_begin(&w, body);
+	while (r == 0 && json_walk_next(&w, &item) == 1) {
+		size_t used = d->values.len;
+
+		if (item.name.at != NULL)
+			r = check_gone(d, decode(d, item.name));
+		d->values.len = used;
+		if (r == 0 && item.kind == JSON_WALK_STRING && !is_spot(d, item.raw))
+			r = check_gone(d, decode(d, item.raw));
+		d->values.len = used;
 	}
-	json_object_foreach(json, key, value) {
-		if (json_is_object(value) || json_is_array(value)) {
-			r = capture_rule_find(d->kind, scheme_text(key)) != NULL
-			    ? err_set(d->err, EBADMSG, "the response's '%s' is no text", key)
-			    : read_json(d, value, depth + 1);
-		} else if (draft != NULL) {
-			r = read_json_member(d, draft, key, value);
-		}
-		if (r < 0)
-			return r;
-	}
-	json_array_foreach(json, i, value) {
-		r = json_is_object(value) || json_is_array(value) ? read_json(d, value, depth + 1) : 0;
-		if (r < 0)
-			return r;
-	}
-	return 0;
-}
-
-static int
-put_json(struct capture_drafts *d, json_t *root, struct buf *ret_body)
-{
-	OWN(freep) char *text = NULL;
-
-	for (size_t i = 0; i < d->n; i++) {
-		for (size_t j = 0; j < d->list[i].set.n; j++) {
-			struct capture_member *member = &d->list[i].set.members[j];
-			json_t *with = json_stringn(member->with.at, member->with.len);
-			size_t at = d->values.len;
-
-			/* Kept for the last look, then wiped with the others. */
-			scheme_put(&d->values, member->value);
-			OPENSSL_cleanse((char *)(uintptr_t)member->value.at, member->value.len);
-			member->value.at = (char *)d->values.data + at;
-			if (buf_failed(&d->values) || with == NULL ||
-			    json_object_set_new(d->list[i].owner, member->name, with) < 0)
-				return scheme_failed(d->err, "write a response");
-		}
-	}
-	text = json_dumps(root, JSON_COMPACT);
-	if (text == NULL)
-		return scheme_failed(d->err, "write a response");
-	scheme_put_str(ret_body, text);
-	return 0;
-}
-
-/* What the parser made of them does not stay behind. */
-static void
-wipe_json(json_t **root)
-{
-	json_t *json = *root, *value;
-	const char *key;
-	size_t i;
-
-	json_object_foreach(json, key, value)
-		if (!json_is_string(value))
-			wipe_json(&value);
-	json_array_foreach(json, i, value)
-		wipe_json(&value);
-	json_object_foreach(json, key, value)
-		if (json_is_string(value))
-			OPENSSL_cleanse((char *)(uintptr_t)json_string_value(value),
-			                json_string_length(value));
-}
-
-static void
-drop_json(json_t **root)
-{
-	if (*root != NULL)
-		wipe_json(root);
-	json_decref(*root);
+	return r;
 }
 
 struct rewriter {
@@ -259,26 +268,7 @@ struct rewriter {
 	size_t *ret_found;
 };
 
-static int
-rewrite_json(struct capture_drafts *d, struct http_text body, const struct rewriter *w)
-{
-	OWN(drop_json) json_t *root = NULL;
-	json_error_t why;
-	int r;
-
-	root = json_loadb(body.at, body.len, JSON_REJECT_DUPLICATES, &why);
-	if (root == NULL)
-		return err_set(d->err, EBADMSG, "the response is not the JSON it should be, at byte %d",
-		               why.position);
-	r = read_json(d, root, 1);
-	if (r == 0)
-		r = ask_for_others(d, w->replace, w->arg, w->ret_found);
-	if (r == 0 && *w->ret_found > 0)
-		r = put_json(d, root, w->ret_body);
-	return r;
-}
-
-/* ---- XML and forms ---------------------------------------------------------------------------- */
+/* ---- forms, and all of them ---------------------------------------------------------------- */
 
 static int
 read_form(struct capture_drafts *d, struct http_text body)
@@ -316,23 +306,38 @@ compare_cuts(const void *a, const void *b)
 }
 
 static int
-rewrite_text(struct capture_drafts *d, struct http_text body, bool xml,
+read_body(struct capture_drafts *d, struct http_text body, char is)
+{
+	return is == 'j' ? read_json(d, body) : is == 'x' ? capture_read_xml(d, body)
+	                                                  : read_form(d, body);
+}
+
+static void
+put_coded(struct buf *b, char is, struct http_text text)
+{
+	if (is == 'j')
+		json_walk_put(b, text);
+	else if (is == 'x')
+		capture_put_xml(b, text);
+	else
+		scheme_put_encoded(b, text);
+}
+
+static int
+rewrite_text(struct capture_drafts *d, struct http_text body, char is,
              const struct rewriter *w)
 {
 	struct scheme_cut cuts[CAPTURE_SETS_MAX * CAPTURE_MEMBERS_MAX];
 	struct buf coded[CAPTURE_SETS_MAX * CAPTURE_MEMBERS_MAX];
 	size_t n = 0;
-	int r = xml ? capture_read_xml(d, body) : read_form(d, body);
+	int r = read_body(d, body, is);
 
 	if (r == 0)
 		r = ask_for_others(d, w->replace, w->arg, w->ret_found);
 	for (size_t i = 0; r == 0 && i < d->n; i++) {
 		for (size_t j = 0; j < d->list[i].set.n; j++, n++) {
 			buf_init(&coded[n], 6 * CAPTURE_VALUE_MAX);
-			if (xml)
-				capture_put_xml(&coded[n], d->list[i].set.members[j].with);
-			else
-				scheme_put_encoded(&coded[n], d->list[i].set.members[j].with);
+			put_coded(&coded[n], is, d->list[i].set.members[j].with);
 			cuts[n] = (struct scheme_cut){ d->list[i].spots[j], scheme_text_of(&coded[n]) };
 			if (buf_failed(&coded[n]))
 				w->ret_body->failed = true;
@@ -402,14 +407,13 @@ capture_rewrite(const struct capture_kind *kind, struct http_text type,
 		return scheme_failed(err, "read a response");
 	d->values.len = 0;
 	is = kind_of_body(type, text);
-	if (is == 'j')
-		r = rewrite_json(d, text, &w);
-	else
-		r = is == 0 ? 0 : rewrite_text(d, text, is == 'x', &w);
+	r = is == 0 ? 0 : rewrite_text(d, text, is, &w);
 	if (r == 0 && buf_failed(ret_body))
 		r = err_set(err, EFBIG, "the response is too long with its new tokens");
 	if (r == 0 && found > 0)
-		r = check_gone(d, ret_body);
+		r = check_gone(d, scheme_text_of(ret_body));
+	if (r == 0 && found > 0 && is == 'j')
+		r = check_json_gone(d, text);
 	scheme_buf_wipe(&d->values);
 	if (r == 0)
 		*ret_found = found;

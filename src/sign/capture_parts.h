@@ -23,8 +23,7 @@ struct capture_kind {
 struct capture_draft {
 	struct capture_set set;
 	const struct capture_rule *rules[CAPTURE_MEMBERS_MAX];
-	struct http_text spots[CAPTURE_MEMBERS_MAX];    /* in the body; not of JSON */
-	void *owner;                    /* JSON's object */
+	struct http_text spots[CAPTURE_MEMBERS_MAX];    /* in the body */
 	struct {
 		const char *name;
 		int64_t in, at;

@@ -1,17 +1,32 @@
 /* hmac.c - checks and signs by an HMAC template. */
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <jansson.h>
 #include <openssl/core_names.h>
 
 #include "base/err.h"
 #include "base/own.h"
+#include "http/json_walk.h"
 #include "sign/hmac_view.h"
 #include "sign/sign_schemes.h"
+
+const EVP_MD *
+sign_digest_md(enum sign_digest digest)
+{
+	switch (digest) {
+	case SIGN_SHA1:
+		return EVP_sha1();
+	case SIGN_SHA384:
+		return EVP_sha384();
+	case SIGN_SHA512:
+		return EVP_sha512();
+	case SIGN_SHA256:
+		break;
+	}
+	return EVP_sha256();
+}
 
 /* What is written into: the HMAC, or a digest whose outcome goes into it. */
 struct sink {
@@ -197,31 +212,42 @@ sink_put_sorted(struct sink *s, const struct hmac_view *v)
 			                                pairs[i].end - pairs[i].name });
 }
 
+/* A whole number, as it is written. */
+static bool
+is_whole(const struct json_walk_item *item)
+{
+	return item->kind == JSON_WALK_NUMBER && memchr(item->raw.at, '.', item->raw.len) == NULL &&
+	       memchr(item->raw.at, 'e', item->raw.len) == NULL &&
+	       memchr(item->raw.at, 'E', item->raw.len) == NULL;
+}
+
 /* A member of a JSON object in the body; a number as its digits. */
 static int
 sink_put_json(struct sink *s, const struct hmac_view *v, struct http_text name, struct err *err)
 {
-	json_t *body = json_loadb(v->body.at, v->body.len, JSON_REJECT_DUPLICATES, NULL);
-	char key[128], number[32];
-	json_t *value = NULL;
+	OWN(freep) char *text = NULL;
+	struct json_walk_item item = {0};
+	char key[128];
+	size_t len;
 	int r = 0;
 
-	if (body != NULL && name.len < sizeof(key)) {
+	if (name.len < sizeof(key)) {
 		memcpy(key, name.at, name.len);
 		key[name.len] = '\0';
-		value = json_object_get(body, key);
+		r = json_walk_member(v->body, key, &item);
 	}
-	if (json_is_string(value)) {
-		sink_put(s, (struct http_text){ json_string_value(value), json_string_length(value) });
-	} else if (json_is_integer(value)) {
-		snprintf(number, sizeof(number), "%" JSON_INTEGER_FORMAT, json_integer_value(value));
-		sink_put(s, scheme_text(number));
-	} else {
-		r = err_set(err, ENOENT, "the body has no member '%.*s' that is text or a whole "
-		            "number", (int)name.len, name.at);
+	if (r == 1 && is_whole(&item)) {
+		sink_put(s, item.raw);
+		return 0;
 	}
-	json_decref(body);
-	return r;
+	if (r < 1 || item.kind != JSON_WALK_STRING)
+		return err_set(err, ENOENT, "the body has no member '%.*s' that is text or a whole "
+		               "number, and there once", (int)name.len, name.at);
+	text = malloc(item.raw.len + 1);
+	if (text == NULL || json_walk_decode(item.raw, text, item.raw.len, &len) < 0)
+		return scheme_failed(err, "read the body");
+	sink_put(s, (struct http_text){ text, len });
+	return 0;
 }
 
 static int
@@ -462,6 +488,12 @@ hmac_sign(const void *with, const struct sign_key *from, const struct sign_key *
 	}
 	if (body != NULL)
 		v.body = (struct http_text){ body->at, body->len };
+	/* Only its body tells that a form has no signature: then it goes as it is. */
+	if (body != NULL && hmac->one[0].at.kind == HMAC_PARAM &&
+	    hmac_find_place(&v, &hmac->one[0].at, &(struct hmac_spot){0}) == 0) {
+		*ret_next = SIGN_DONE;
+		return 0;
+	}
 	for (size_t i = 0; r == 0 && i < hmac->n; i++) {
 		there[i] = is_there(hmac, i, &v);
 		if (there[i])
@@ -512,4 +544,4 @@ hmac_find(const struct http_head *head, struct http_text *ret_id)
 	return false;
 }
 
-const struct sign_scheme sign_hmac = { "hmac", hmac_find, hmac_sign };
+const struct sign_scheme sign_hmac = { .name = "hmac", .find = hmac_find, .sign = hmac_sign };

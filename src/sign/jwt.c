@@ -4,14 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <jansson.h>
-
 #include "base/err.h"
 #include "base/own.h"
+#include "http/json_walk.h"
 #include "sign/scheme_pkey.h"
 #include "sign/sign_schemes.h"
 
 #define JWT_MAX (16 * 1024)             /* one token */
+#define JWT_ID_MAX 512
 
 static const struct scheme_algorithm algorithms[] = {
 	{ "HS256", SCHEME_HMAC, "SHA256", NULL, 0 },
@@ -34,11 +34,11 @@ struct jwt {
 	struct http_text header, claims, signature, message;
 };
 
-static void
-json_freep(json_t **json)
-{
-	json_decref(*json);
-}
+/* What the first two say. */
+struct jwt_json {
+	struct http_text header, claims;
+	unsigned char at[JWT_MAX];
+};
 
 static bool
 jwt_split(struct http_text text, struct jwt *ret)
@@ -73,40 +73,72 @@ find_bearer(const struct http_head *head, struct http_text *ret_token)
 
 /* What is in a form shows only in the body. */
 static bool
+may_be_in_form(const struct http_head *head)
+{
+	return scheme_is_form(head) && head->length != 0 &&
+	       (head->length <= SCHEME_FORM_MAX || head->length == HTTP_LENGTH_UNKNOWN);
+}
+
+static bool
 jwt_find(const struct http_head *head, struct http_text *ret_id)
 {
 	struct http_text token;
 
 	*ret_id = (struct http_text){ NULL, 0 };
-	return find_bearer(head, &token) || (scheme_is_form(head) && head->length != 0);
+	return find_bearer(head, &token) || may_be_in_form(head);
+}
+
+/* There is no padding (RFC 7515, 2), but Google's client had it for years. */
+static int
+decode_part(struct http_text part, unsigned char *out, size_t size, size_t *ret_len)
+{
+	bool padded = part.len > 0 && part.len % 4 == 0;
+
+	for (int i = 0; i < 2 && padded && part.at[part.len - 1] == '='; i++)
+		part.len--;
+	return scheme_decode(SIGN_BASE64URL, part, out, size, ret_len);
 }
 
 static int
-read_json(struct http_text text, const char *what, json_t **ret_json, struct err *err)
+read_json(struct jwt_json *json, const struct jwt *jwt, struct err *err)
 {
-	OWN(freep) unsigned char *data = malloc(text.len + 1);
-	size_t len;
+	size_t n_header, n_claims;
 
-	if (data == NULL)
-		return scheme_failed(err, "read a JWT");
-	if (scheme_decode(SIGN_BASE64URL, text, data, text.len, &len) < 0)
-		return err_set(err, EBADMSG, "the JWT's %s is not base64url", what);
-	*ret_json = json_loadb((char *)data, len, JSON_REJECT_DUPLICATES, NULL);
-	if (!json_is_object(*ret_json))
-		return err_set(err, EBADMSG, "the JWT's %s is no JSON object", what);
+	if (decode_part(jwt->header, json->at, sizeof(json->at), &n_header) < 0)
+		return err_set(err, EBADMSG, "the JWT's header is not base64url");
+	if (decode_part(jwt->claims, json->at + n_header, sizeof(json->at) - n_header, &n_claims) < 0)
+		return err_set(err, EBADMSG, "the JWT's claims are not base64url");
+	json->header = (struct http_text){ (char *)json->at, n_header };
+	json->claims = (struct http_text){ (char *)json->at + n_header, n_claims };
 	return 0;
 }
 
+/* 1: PART, which is called WHAT, has a member NAME; 0: it has none. */
 static int
-find_algorithm(const json_t *header, const struct scheme_algorithm **ret, struct err *err)
+get_member(struct http_text part, const char *what, const char *name,
+           struct json_walk_item *ret_item, struct err *err)
 {
-	const char *name = json_string_value(json_object_get(header, "alg"));
+	int r = json_walk_member(part, name, ret_item);
 
-	if (json_object_get(header, "crit") != NULL)
+	if (r == -EEXIST)
+		return err_set(err, EBADMSG, "the JWT has '%s' twice", name);
+	return r >= 0 ? r : err_set(err, EBADMSG, "the JWT's %s no JSON object", what);
+}
+
+static int
+find_algorithm(struct http_text header, const struct scheme_algorithm **ret, struct err *err)
+{
+	struct json_walk_item item = {0};
+	int r = get_member(header, "header is", "crit", &item, err);
+
+	if (r == 1)
 		return err_set(err, ENOTSUP, "the JWT's header has 'crit', and its extensions are "
 		               "not known here");
-	for (size_t i = 0; name != NULL && i < ARRAY_LEN(algorithms); i++) {
-		if (strcmp(name, algorithms[i].name) == 0) {
+	r = r == 0 ? get_member(header, "header is", "alg", &item, err) : r;
+	if (r < 0)
+		return r;
+	for (size_t i = 0; r == 1 && i < ARRAY_LEN(algorithms); i++) {
+		if (item.kind == JSON_WALK_STRING && json_walk_is(item.raw, algorithms[i].name)) {
 			*ret = &algorithms[i];
 			return 0;
 		}
@@ -115,21 +147,33 @@ find_algorithm(const json_t *header, const struct scheme_algorithm **ret, struct
 	               "RS512, PS256 to PS512, ES256 to ES512 and EdDSA");
 }
 
-static int
-check_audience(const json_t *claims, const char *want, struct err *err)
+/* Of several audiences each could take the token for its own. */
+static bool
+is_only(struct http_text array, const char *want)
 {
-	const json_t *aud = json_object_get(claims, "aud"), *one;
-	size_t i;
+	struct json_walk_item item;
+	struct json_walk w;
+	size_t n = 0;
+	bool same = false;
 
-	if (want == NULL)
+	json_walk_begin(&w, array);
+	while (json_walk_next(&w, &item) == 1)
+		if (item.depth == 1 && n++ == 0)
+			same = item.kind == JSON_WALK_STRING && json_walk_is(item.raw, want);
+	return same && n == 1;
+}
+
+static int
+check_audience(struct http_text claims, const char *want, struct err *err)
+{
+	struct json_walk_item aud = {0};
+	int r = get_member(claims, "claims are", "aud", &aud, err);
+
+	if (r < 0 || want == NULL)
+		return r < 0 ? r : 0;
+	if (r == 1 && (aud.kind == JSON_WALK_ARRAY ? is_only(aud.raw, want) :
+	               aud.kind == JSON_WALK_STRING && json_walk_is(aud.raw, want)))
 		return 0;
-	if (json_is_string(aud) && strcmp(json_string_value(aud), want) == 0)
-		return 0;
-	/* Of several audiences each could take the token for its own. */
-	json_array_foreach(aud, i, one)
-		if (json_array_size(aud) == 1 && json_is_string(one) &&
-		    strcmp(json_string_value(one), want) == 0)
-			return 0;
 	return err_set(err, EPERM, "the JWT is not for the audience '%s', which is the only one "
 	               "that the secret is for", want);
 }
@@ -152,63 +196,81 @@ jwt_verify(const struct resigner *s, const struct jwt *jwt,
 
 	if (r < 0)
 		return r;
-	if (scheme_decode(SIGN_BASE64URL, jwt->signature, signature, sizeof(signature), &len) < 0) {
+	if (decode_part(jwt->signature, signature, sizeof(signature), &len) < 0) {
 		*ret_right = false;
 		return 0;
 	}
 	return scheme_pkey_verify(algorithm, &key, jwt->message, signature, len, ret_right, s->err);
 }
 
-/* Where NAME is the placeholder's id, it becomes the real one. */
-static bool
-replace_id(const struct resigner *s, json_t *object, const char *name)
+/* 1: NAME is the placeholder's id, and *ret_cut makes it the real one. */
+static int
+replace_id(const struct resigner *s, struct http_text part, const char *what, const char *name,
+           struct http_text with, struct scheme_cut *ret_cut)
 {
-	json_t *value = json_object_get(object, name);
-	struct http_text text = { json_string_value(value), json_string_length(value) };
+	struct json_walk_item item;
+	char id[JWT_ID_MAX];
+	size_t len;
+	int r = get_member(part, what, name, &item, s->err);
 
-	if (value == NULL || text.at == NULL || s->from->id.len == 0 || s->to->id.len == 0 ||
-	    scheme_same(s->from->id, s->to->id) || !scheme_same(text, s->from->id))
-		return false;
-	/* In its place: setting a member that is there keeps the order. */
-	return json_object_set_new(object, name, json_stringn(s->to->id.at, s->to->id.len)) == 0;
+	if (r < 1 || item.kind != JSON_WALK_STRING ||
+	    json_walk_decode(item.raw, id, sizeof(id), &len) < 0 ||
+	    !scheme_same((struct http_text){ id, len }, s->from->id))
+		return r < 0 ? r : 0;
+	*ret_cut = (struct scheme_cut){ item.raw, with };
+	return 1;
 }
 
+/* PART with the ids under NAMES replaced; what does not change keeps its very bytes, and CODED
+ * all of them if nothing does. */
 static int
-put_json(struct buf *b, const json_t *json, struct err *err)
+put_part(struct buf *b, const struct resigner *s, struct http_text coded, struct http_text part,
+         const char *what, const char *const names[2])
 {
-	OWN(freep) char *text = json_dumps(json, JSON_COMPACT);
+	OWN(buf_free) struct buf with, json;
+	struct scheme_cut cuts[2], swap;
+	size_t n = 0;
+	int r = 0;
 
-	if (text == NULL)
-		return scheme_failed(err, "write a JWT");
-	scheme_put_coded(b, SIGN_BASE64URL, text, strlen(text));
+	buf_init(&with, 6 * JWT_ID_MAX);
+	buf_init(&json, 2 * JWT_MAX);
+	if (s->from->id.len > 0 && s->to->id.len > 0 && !scheme_same(s->from->id, s->to->id)) {
+		json_walk_put(&with, s->to->id);
+		for (size_t i = 0; r >= 0 && i < 2 && names[i] != NULL; i++) {
+			r = replace_id(s, part, what, names[i], scheme_text_of(&with), &cuts[n]);
+			n += r == 1;
+		}
+	}
+	if (r < 0)
+		return r;
+	if (n == 0) {
+		scheme_put(b, coded);
+		return 0;
+	}
+	if (n == 2 && cuts[0].at.at > cuts[1].at.at)
+		swap = cuts[0], cuts[0] = cuts[1], cuts[1] = swap;
+	scheme_splice(&json, part, cuts, n);
+	if (buf_failed(&json) || buf_failed(&with))
+		return err_set(s->err, EFBIG, "the JWT is too long with its real id");
+	scheme_put_coded(b, SIGN_BASE64URL, json.data, json.len);
 	return 0;
 }
 
-/* What does not change keeps its very bytes. */
 static int
-put_message(struct buf *b, const struct resigner *s, const struct jwt *jwt, json_t *header,
-            json_t *claims)
+put_message(struct buf *b, const struct resigner *s, const struct jwt *jwt,
+            const struct jwt_json *json)
 {
-	bool subject;
-	int r = 0;
-
-	if (replace_id(s, header, "kid"))
-		r = put_json(b, header, s->err);
-	else
-		scheme_put(b, jwt->header);
-	scheme_put_str(b, ".");
 	/* A client that asserts itself is its own subject (RFC 7523, 3). */
-	subject = replace_id(s, claims, "sub");
-	if (r == 0 && (replace_id(s, claims, "iss") || subject))
-		r = put_json(b, claims, s->err);
-	else
-		scheme_put(b, jwt->claims);
-	return r;
+	static const char *const in_header[2] = { "kid", NULL }, *const in_claims[2] = { "iss", "sub" };
+	int r = put_part(b, s, jwt->header, json->header, "header is", in_header);
+
+	scheme_put_str(b, ".");
+	return r < 0 ? r : put_part(b, s, jwt->claims, json->claims, "claims are", in_claims);
 }
 
 static int
-put_token(struct buf *b, const struct resigner *s, const struct jwt *jwt, json_t *header,
-          json_t *claims, const struct scheme_algorithm *algorithm)
+put_token(struct buf *b, const struct resigner *s, const struct jwt *jwt,
+          const struct jwt_json *json, const struct scheme_algorithm *algorithm)
 {
 	OWN(scheme_pkey_drop) struct scheme_pkey key = {0};
 	unsigned char signature[SCHEME_SIGNATURE_MAX];
@@ -217,7 +279,7 @@ put_token(struct buf *b, const struct resigner *s, const struct jwt *jwt, json_t
 	                         s->err);
 
 	if (r == 0)
-		r = put_message(b, s, jwt, header, claims);
+		r = put_message(b, s, jwt, json);
 	if (r == 0 && buf_failed(b))
 		r = scheme_failed(s->err, "write a JWT");
 	if (r == 0)
@@ -234,7 +296,7 @@ put_token(struct buf *b, const struct resigner *s, const struct jwt *jwt, json_t
 static int
 jwt_resign(const struct resigner *s, struct http_text token, struct buf *b, bool *ret_ours)
 {
-	OWN(json_freep) json_t *header = NULL, *claims = NULL;
+	OWN(freep) struct jwt_json *json = NULL;
 	const struct scheme_algorithm *algorithm = NULL;
 	struct jwt jwt;
 	int r;
@@ -244,17 +306,21 @@ jwt_resign(const struct resigner *s, struct http_text token, struct buf *b, bool
 		return err_set(s->err, EFBIG, "the JWT is over %d KiB", JWT_MAX / 1024);
 	if (!jwt_split(token, &jwt))
 		return 0;
-	r = read_json(jwt.header, "header", &header, s->err);
+	json = malloc(sizeof(*json));
+	if (json == NULL)
+		return scheme_failed(s->err, "read a JWT");
+	r = read_json(json, &jwt, s->err);
 	if (r == 0)
-		r = read_json(jwt.claims, "claims", &claims, s->err);
-	if (r == 0)
-		r = find_algorithm(header, &algorithm, s->err);
+		r = find_algorithm(json->header, &algorithm, s->err);
 	if (r == 0)
 		r = jwt_verify(s, &jwt, algorithm, ret_ours);
 	if (r < 0 || !*ret_ours)
 		return r;
-	r = check_audience(claims, s->options->audience, s->err);
-	return r == 0 ? put_token(b, s, &jwt, header, claims, algorithm) : r;
+	if (s->options->algorithm != NULL && strcmp(s->options->algorithm, algorithm->name) != 0)
+		return err_set(s->err, EPERM, "the JWT is signed with %s, and the secret is for %s only",
+		               algorithm->name, s->options->algorithm);
+	r = check_audience(json->claims, s->options->audience, s->err);
+	return r == 0 ? put_token(b, s, &jwt, json, algorithm) : r;
 }
 
 static int
@@ -318,9 +384,11 @@ sign_form(const struct resigner *s, struct http_head *head, const struct sign_bo
 {
 	struct http_text form = { body->at, body->len };
 	bool is_there = false, is_ours = false;
+	struct scheme_param param;
 	int r;
 
-	if (body->len > SCHEME_FORM_MAX)
+	if (body->len > SCHEME_FORM_MAX && (scheme_param_find(form, "assertion", &param) ||
+	                                    scheme_param_find(form, "client_assertion", &param)))
 		return err_set(s->err, EFBIG, "the form is over %d KiB: a JWT is looked for in "
 		               "smaller ones only", SCHEME_FORM_MAX / 1024);
 	r = sign_param(s, &form, "assertion", m, &is_there, &is_ours);
@@ -342,7 +410,7 @@ jwt_sign(const void *with, const struct sign_key *from, const struct sign_key *t
          struct http_head *head, const struct sign_body *body, struct sign_memory *m,
          enum sign_next *ret_next, struct sign_chunks **ret_chunks, struct err *err)
 {
-	static const struct sign_jwt_options defaults = { NULL, SIGN_RAW };
+	static const struct sign_jwt_options defaults = { NULL, SIGN_RAW, NULL };
 	struct resigner s = { with != NULL ? with : &defaults, from, to, err };
 	struct http_text token;
 	int r;
@@ -350,7 +418,7 @@ jwt_sign(const void *with, const struct sign_key *from, const struct sign_key *t
 	(void)ret_chunks;
 	if (find_bearer(head, &token)) {
 		r = sign_bearer(&s, head, token, m);
-	} else if (!scheme_is_form(head) || head->length == 0) {
+	} else if (!may_be_in_form(head)) {
 		r = err_set(err, EINVAL, "there is no JWT in the request, neither as Bearer nor in a "
 		            "form");
 	} else if (body == NULL) {
@@ -364,4 +432,6 @@ jwt_sign(const void *with, const struct sign_key *from, const struct sign_key *t
 	return r;
 }
 
-const struct sign_scheme sign_jwt = { "jwt", jwt_find, jwt_sign };
+const struct sign_scheme sign_jwt = {
+	.name = "jwt", .find = jwt_find, .sign = jwt_sign, .alone = true,
+};

@@ -430,4 +430,6 @@ message_sign(const void *with, const struct sign_key *from, const struct sign_ke
 	return r;
 }
 
-const struct sign_scheme sign_message = { "http-message", message_find, message_sign };
+const struct sign_scheme sign_message = {
+	.name = "message", .find = message_find, .sign = message_sign,
+};

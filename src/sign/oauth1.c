@@ -15,7 +15,6 @@ static const struct scheme_algorithm algorithms[] = {
 	{ "HMAC-SHA512", SCHEME_HMAC, "SHA512", NULL, 0 },
 	{ "RSA-SHA1", SCHEME_RSA, "SHA1", NULL, 0 },
 	{ "RSA-SHA256", SCHEME_RSA, "SHA256", NULL, 0 },
-	{ "PLAINTEXT", SCHEME_HMAC, NULL, NULL, 0 },
 };
 
 enum oauth_source { FROM_HEADER, FROM_QUERY, FROM_FORM, N_SOURCES };
@@ -277,6 +276,11 @@ find_algorithm(const struct oauth_request *o, const struct scheme_algorithm **re
 {
 	int at = o->known[IS_METHOD];
 
+	/* What the cell holds would be all that there is to check, and the secret itself what is
+	 * sent, as it is. */
+	if (at >= 0 && http_text_is(o->params[at].value, "PLAINTEXT"))
+		return err_set(err, ENOTSUP, "PLAINTEXT is no signature but the secret itself: have the "
+		               "client use HMAC-SHA1 or HMAC-SHA256");
 	for (size_t i = 0; at >= 0 && i < ARRAY_LEN(algorithms); i++) {
 		if (http_text_is(o->params[at].value, algorithms[i].name)) {
 			*ret = &algorithms[i];
@@ -284,7 +288,7 @@ find_algorithm(const struct oauth_request *o, const struct scheme_algorithm **re
 		}
 	}
 	return err_set(err, ENOTSUP, "the OAuth signature method is none of HMAC-SHA1, "
-	               "HMAC-SHA256, HMAC-SHA512, RSA-SHA1, RSA-SHA256 and PLAINTEXT");
+	               "HMAC-SHA256, HMAC-SHA512, RSA-SHA1 and RSA-SHA256");
 }
 
 /* A secret without a token's has an empty one behind its "&". */
@@ -305,14 +309,6 @@ read_key(const struct scheme_algorithm *algorithm, const struct sign_key *key,
 }
 
 static int
-verify_plain(const struct scheme_pkey *key, struct http_text signature, bool *ret_right)
-{
-	*ret_right = scheme_same_secret(key->secret.at, key->secret.len, signature.at,
-	                                signature.len);
-	return 0;
-}
-
-static int
 oauth_verify(struct oauth_request *o, const struct scheme_algorithm *algorithm,
              const struct http_head *head, const struct sign_key *from, struct err *err)
 {
@@ -320,7 +316,7 @@ oauth_verify(struct oauth_request *o, const struct scheme_algorithm *algorithm,
 	OWN(scheme_pkey_drop) struct scheme_pkey key = {0};
 	unsigned char signature[SCHEME_SIGNATURE_MAX];
 	OWN(buf_free) struct buf base;
-	OWN(scheme_buf_wipe) struct buf text;   /* with PLAINTEXT, a key */
+	OWN(buf_free) struct buf text;
 	bool right = false;
 	size_t len;
 	int r;
@@ -333,10 +329,8 @@ oauth_verify(struct oauth_request *o, const struct scheme_algorithm *algorithm,
 	if (r < 0)
 		return r;
 	scheme_put_decoded(&text, o->params[o->known[IS_SIGNATURE]].value, false);
-	if (algorithm->digest == NULL)
-		r = verify_plain(&key, scheme_text_of(&text), &right);
-	else if (scheme_decode(SIGN_BASE64, scheme_text_of(&text), signature, sizeof(signature),
-	                       &len) == 0)
+	if (scheme_decode(SIGN_BASE64, scheme_text_of(&text), signature, sizeof(signature),
+	                  &len) == 0)
 		r = scheme_pkey_verify(algorithm, &key, scheme_text_of(&base), signature, len, &right,
 		                       err);
 	if (r == 0 && !right)
@@ -353,7 +347,7 @@ oauth_signature(struct oauth_request *o, const struct scheme_algorithm *algorith
 	OWN(scheme_pkey_drop) struct scheme_pkey key = {0};
 	unsigned char signature[SCHEME_SIGNATURE_MAX];
 	OWN(buf_free) struct buf base;
-	OWN(scheme_buf_wipe) struct buf text;   /* with PLAINTEXT, a key */
+	OWN(buf_free) struct buf text;
 	size_t len = 0;
 	int r;
 
@@ -362,14 +356,11 @@ oauth_signature(struct oauth_request *o, const struct scheme_algorithm *algorith
 	r = read_key(algorithm, to, "the real", &key, err);
 	if (r == 0)
 		r = oauth_base(&base, o, head, with, err);
-	if (r == 0 && algorithm->digest != NULL)
+	if (r == 0)
 		r = scheme_pkey_sign(algorithm, &key, scheme_text_of(&base), signature, &len, err);
 	if (r < 0)
 		return r;
-	if (algorithm->digest != NULL)
-		scheme_put_coded(&text, SIGN_BASE64, signature, len);
-	else
-		buf_put(&text, key.secret.at, key.secret.len);
+	scheme_put_coded(&text, SIGN_BASE64, signature, len);
 	scheme_put_encoded(ret_text, scheme_text_of(&text));
 	return buf_failed(&text) || buf_failed(ret_text) ? scheme_failed(err, "write a signature")
 	                                                 : 0;
@@ -457,8 +448,7 @@ oauth_resign(struct oauth_request *o, const struct sign_key *from, const struct 
              struct http_head *head, struct sign_memory *m, struct err *err)
 {
 	const struct scheme_algorithm *algorithm = NULL;
-	OWN(buf_free) struct buf consumer, token;
-	OWN(scheme_buf_wipe) struct buf signature;
+	OWN(buf_free) struct buf consumer, token, signature;
 	struct http_text with[N_KNOWN] = {0};
 	int r;
 
@@ -514,4 +504,6 @@ oauth_sign(const void *with, const struct sign_key *from, const struct sign_key 
 	return r;
 }
 
-const struct sign_scheme sign_oauth1 = { "oauth1", oauth_find, oauth_sign };
+const struct sign_scheme sign_oauth1 = {
+	.name = "oauth1", .find = oauth_find, .sign = oauth_sign,
+};

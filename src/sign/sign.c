@@ -7,8 +7,6 @@
 #include "sign/sign_schemes.h"
 #include "sign/sigv4.h"
 
-/* Those that read JSON are not for the courier, and come when there is somebody to do it;
- * and with OAuth 1.0a comes a way to send the key itself. */
 static const struct sign_scheme *const schemes[] = {
 	&sigv4_scheme,
 	&sigv4a_scheme,
@@ -18,6 +16,9 @@ static const struct sign_scheme *const schemes[] = {
 	&tc3_scheme,
 	&sign_azure,
 	&sign_message,
+	&sign_hmac,
+	&sign_jwt,
+	&sign_oauth1,
 };
 
 const struct sign_scheme *

@@ -62,6 +62,8 @@ struct sign_scheme {
 	int (*sign)(const void *with, const struct sign_key *from, const struct sign_key *to,
 	            struct http_head *head, const struct sign_body *body, struct sign_memory *m,
 	            enum sign_next *ret_next, struct sign_chunks **ret_chunks, struct err *err);
+	bool alone;                     /* what is signed is the credential itself: the rest of
+	                                 * the request may change */
 };
 
 /* The schemes by name; NULL if there is none. */

@@ -76,7 +76,8 @@ struct sign_hmac {
  * *ret_hmac is untouched on failure. */
 int sign_hmac_compile(const struct sign_hmac_template *t, struct sign_hmac *ret_hmac,
                       struct err *err);
-/* As struct sign_scheme's find, for one template. */
+/* As struct sign_scheme's find, for one template.  Where the signature is a parameter, it is
+ * true for any form that could have it, and a form that does not is left as it is. */
 bool sign_hmac_find(const struct sign_hmac *hmac, const struct http_head *head,
                     struct http_text *ret_id);
 const EVP_MD *sign_digest_md(enum sign_digest digest);

@@ -20,18 +20,20 @@ extern const struct sign_scheme sign_hmac;
 /* JWTs that the client signs: as `authorization: Bearer`, or in a form's `assertion` or
  * `client_assertion`.  Key: secret is a PEM key, or a shared secret for HS256 and its kin;
  * id is what `kid`, `iss` or `sub` are where the placeholder's differs (and only then are
- * header or claims written anew, their members in the same order).  `find` is true for any
- * form with a body: a form without an assertion is signed by leaving it as it is. */
+ * these bytes changed).  `find` is true for any form with a body that is not too long for one:
+ * a form without an assertion is signed by leaving it as it is.  The signature covers the
+ * token and nothing else of the request. */
 struct sign_jwt_options {
 	const char *audience;           /* the only one that is signed for; NULL: any */
 	enum sign_coding secret;        /* of a shared secret */
+	const char *algorithm;          /* the only one that is signed with; NULL: any */
 };
 extern const struct sign_scheme sign_jwt;
 
 /* OAuth 1.0a.  Key: id is the consumer key, token the access token; secret is the consumer's
  * secret, "&", and the token's secret, each percent-encoded (RFC 5849, 3.4.2; "&" and what
- * follows may be left out where there is no token), or a PEM key for RSA.  PLAINTEXT puts
- * the secret itself into the request, and so into the struct sign_memory. */
+ * follows may be left out where there is no token), or a PEM key for RSA.  PLAINTEXT, which
+ * is no signature but the secret itself, is refused. */
 extern const struct sign_scheme sign_oauth1;
 
 /* HTTP Message Signatures (RFC 9421) of requests.  Key: id is the keyid, secret a PEM key or

@@ -65,7 +65,9 @@ deal_with(struct swap_stream *s, const unsigned char *at, size_t len, struct swa
 	if (r < 0)
 		return r;
 	out.skip = s->gone > hit->start ? s->gone - hit->start : 0;
+	s->replacing = true;
 	r = swap_render(s, at, hit, &out, &grown, err);
+	s->replacing = false;
 	*done = hit->end;
 	s->n_replaced++;
 	s->grown += grown;

@@ -316,6 +316,34 @@ placeholder_mint_text(const struct policy_list *shapes, const struct guard *real
 	}
 }
 
+/* Each of the two by itself. */
+static int
+mint_pair(const struct secret *s, const struct guard *real, char **ret_text, struct err *err)
+{
+	const char *mark = memchr(real->at, '&', real->len);
+	size_t n = mark != NULL ? (size_t)(mark - real->at) : real->len;
+	const struct { const char *at; size_t len; } halves[] = { { real->at, n },
+		{ real->at + n + 1, mark != NULL ? real->len - n - 1 : 0 } };
+	OWN(freep) char *first = NULL, *second = NULL;
+	char **const minted[] = { &first, &second };
+	int r = 0;
+
+	if (mark == NULL)
+		return placeholder_mint_text(&s->shapes[SECRET_SECRET], real, ret_text, err);
+	for (size_t i = 0; r == 0 && i < ARRAY_LEN(halves); i++) {
+		OWN(guard_free) struct guard half = {0};
+
+		if (halves[i].len == 0)
+			continue;
+		r = guard_copy(&half, halves[i].at, halves[i].len, err);
+		r = r == 0 ? placeholder_mint_text(&s->shapes[SECRET_SECRET], &half, minted[i], err) : r;
+	}
+	if (r < 0)
+		return r;
+	*ret_text = str_format("%s&%s", first != NULL ? first : "", second != NULL ? second : "");
+	return *ret_text != NULL ? 0 : err_set(err, ENOMEM, "out of memory");
+}
+
 static int
 copy_id(const struct secret *s, const struct secret_values *real, char **ret_id, struct err *err)
 {
@@ -346,7 +374,9 @@ placeholder_mint(const struct secret *s, const struct secret_values *real,
 			r = guard_copy(&said, s->id, strlen(s->id), err);
 			value = &said;
 		}
-		if (r == 0 && value->len > 0)
+		if (r == 0 && value->len > 0 && f == SECRET_SECRET && s->scheme->pair)
+			r = mint_pair(s, value, &p.field[f], err);
+		else if (r == 0 && value->len > 0)
 			r = placeholder_mint_text(&s->shapes[f], value, &p.field[f], err);
 	}
 	if (r < 0)

@@ -9,6 +9,7 @@
 
 #include "base/own.h"
 #include "policy/policy_parts.h"
+#include "sign/sign_hmac.h"
 
 const char *const secret_field_names[SECRET_FIELDS + 1] = { "id", "secret", "token", NULL };
 
@@ -21,7 +22,7 @@ static const struct secret_scheme schemes[] = {
 	{ .name = "azure-sharedkey", .wants_id = true },
 	{ .name = "hmac", .mints_id = true },
 	{ .name = "jwt" },
-	{ .name = "oauth1", .wants_id = true, .mints_id = true },
+	{ .name = "oauth1", .wants_id = true, .mints_id = true, .pair = true },
 	{ .name = "message" },
 	{ .name = "mtls" },
 	{ .name = "postgres", .raw = true },
@@ -110,6 +111,17 @@ secret_with(const struct secret *s, const char *name)
 		if (strcmp(s->with.at[i], name) == 0)
 			return s->with_values.at[i];
 	return NULL;
+}
+
+bool
+secret_wants_id(const struct secret *s)
+{
+	const char *name = secret_with(s, "template");
+	const struct sign_hmac_template *t = name != NULL ? sign_hmac_row(name) : NULL;
+
+	if (strcmp(s->scheme->name, "hmac") != 0)
+		return s->scheme->wants_id;
+	return t != NULL ? t->id != NULL : secret_with(s, "id") != NULL;
 }
 
 /* ---- for people ---- */

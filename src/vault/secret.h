@@ -29,6 +29,7 @@ struct secret_scheme {
 	const char *name;
 	bool wants_id;                  /* there is no using it without an id */
 	bool mints_id;                  /* the id in the cell is a placeholder too */
+	bool pair;                      /* the secret is two, with "&" between them */
 	bool raw;                       /* not over HTTP: hosts are TCP destinations */
 	unsigned places;                /* where it stands if nothing is said; 0: the engine knows */
 };
@@ -75,6 +76,8 @@ bool secret_in_scope(const struct secret *s, const struct policy_request *req);
 /* Whether the header (lower case) or parameter NAME may carry it. */
 bool secret_in_header(const struct secret *s, const char *name, size_t len);
 bool secret_in_param(const struct secret *s, const char *name, size_t len);
+/* Whether there is no using it without an id: by its scheme, or what that was told. */
+bool secret_wants_id(const struct secret *s);
 /* What the scheme was told under NAME, or NULL. */
 const char *secret_with(const struct secret *s, const char *name);
 /* The scope as one line: "api.github.com methods [GET]". */

@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "base/own.h"
 #include "policy/policy_parts.h"
+#include "sign/sign_options.h"
 #include "vault/secret.h"
 #include "vault/shape.h"
 
@@ -98,6 +99,16 @@ get_shapes(struct getting *g, struct policy_list *list)
 		g->bad |= shape_parse(list->at[i], &shape, NULL) < 0;
 }
 
+static bool
+options_ok(const struct secret *s)
+{
+	OWN(freep) struct sign_options *options = malloc(sizeof(*options));
+	size_t which;
+
+	return options != NULL && sign_options_read(s->scheme->name, s->with.at, s->with_values.at,
+	                                            s->with.n, options, &which, NULL) == 0;
+}
+
 static void
 get_rest(struct getting *g, struct secret *s)
 {
@@ -121,6 +132,7 @@ get_rest(struct getting *g, struct secret *s)
 	g->bad |= s->scheme == NULL || !secret_name_ok(s->name) || s->with.n != s->with_values.n ||
 	          policy_n_rules(s->scope) != 1 ||
 	          policy_rule_at(s->scope, 0)->verb != POLICY_VERB_ALLOW;
+	g->bad = g->bad || !options_ok(s);
 }
 
 int

@@ -13,6 +13,7 @@
 #include "base/own.h"
 #include "base/text.h"
 #include "policy/policy_load.h"
+#include "sign/sign_options.h"
 #include "vault/catalogue.h"
 #include "vault/secret.h"
 #include "vault/shape.h"
@@ -269,6 +270,25 @@ read_places(struct reading *r)
 
 /* ---- what the scheme is told ---- */
 
+/* The signer will go by it: what is wrong is told here, where it stands. */
+static int
+check_with(const struct reading *r)
+{
+	const struct node *node = r->values[KEY_WITH];
+	const struct secret *s = r->s;
+	OWN(freep) struct sign_options *options = malloc(sizeof(*options));
+	struct err err = {0};
+	size_t which = 0;
+
+	if (options == NULL)
+		return err_set(r->d.err, ENOMEM, "out of memory");
+	if (sign_options_read(s->scheme->name, s->with.at, s->with_values.at, s->with.n, options,
+	                      &which, &err) == 0)
+		return 0;
+	return node_err(r->d.err, node == NULL ? r->d.at : which < node->n ? node->items[which] : node,
+	                "%s", err.text);
+}
+
 static int
 read_with(struct reading *r)
 {
@@ -277,7 +297,7 @@ read_with(struct reading *r)
 	int e = 0;
 
 	if (node == NULL)
-		return 0;
+		return check_with(r);
 	if (node->kind != NODE_MAP)
 		return node_err(r->d.err, node, "what the scheme is told is a map: {region: eu-west-1}");
 	if (node->n > SECRET_LIST_MAX)
@@ -294,7 +314,7 @@ read_with(struct reading *r)
 		return e;
 	r->s->with = (struct policy_list){ names, node->n };
 	r->s->with_values = (struct policy_list){ values, node->n };
-	return 0;
+	return check_with(r);
 }
 
 /* ---- scope ---- */

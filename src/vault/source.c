@@ -271,7 +271,7 @@ check_fields(const struct secret *s, const struct secret_values *values, struct 
 	}
 	if (values->field[SECRET_SECRET].len == 0)
 		return err_set(err, EINVAL, "the value of '%s' is empty", s->name);
-	if (s->scheme->wants_id && *s->id == '\0' && values->field[SECRET_ID].len == 0)
+	if (secret_wants_id(s) && *s->id == '\0' && values->field[SECRET_ID].len == 0)
 		return err_set(err, EINVAL, "'%s' (%s) needs an id besides its secret", s->name,
 		               s->scheme->name);
 	return 0;
@@ -287,7 +287,7 @@ source_fields(const struct secret *s, const struct guard *text, uint64_t now,
 
 	if ((members && is_json) || *s->expires_member != '\0')
 		r = fields_of_json(s, text, now, &values, err);
-	else if (s->scheme->wants_id && *s->id == '\0')
+	else if (secret_wants_id(s) && *s->id == '\0')
 		r = is_one_line(text) ? guard_copy(&values.field[SECRET_SECRET], text->at, text->len, err)
 		                      : fields_of_lines(s, text, &values, err);
 	else

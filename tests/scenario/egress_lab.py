@@ -98,6 +98,20 @@ class Lab:
         (self.folder / "raw" / name).write_bytes(data)
         return f"/raw?name={name}"
 
+    def judge(self, code, **constants):
+        """Where up.example.test judges requests by CODE, which defines judge(method, url, fields,
+        body): what it returns is told with 200, what it raises with 401.  The path of it."""
+        name = uuid.uuid4().hex
+        (self.folder / "judge").mkdir(exist_ok=True)
+        (self.folder / "judge" / name).write_text(
+            "".join(f"{key} = {value!r}\n" for key, value in constants.items()) + code)
+        return f"/judge/{name}"
+
+    def judgements(self, path):
+        """Of all requests that came there: their status."""
+        return [line["status"] for line in map(json.loads, self.seen(path))
+                if line["server"] == "judge"]
+
     @property
     def ca(self):
         return self.folder / "keys/ca.crt"

@@ -203,6 +203,20 @@ async def raw(x):
     raise ConnectionError("done")
 
 
+async def judged(x):
+    """At /judge/NAME/...: code that a test put into FOLDER/judge/NAME says what it thinks of it."""
+    body = b"".join([piece async for piece in x.body()])
+    space = {}
+    exec((FOLDER / "judge" / x.path.split("/")[2]).read_text(), space)
+    try:
+        status, told = 200, space["judge"](x.method, f"https://{x.field('host')}{x.target}",
+                                           dict(x.fields), body)
+    except Exception as error:
+        status, told = 401, {"error": repr(error)}
+    note(server="judge", target=x.target, status=status, body=body.decode("latin-1"), told=told)
+    await x.answer(status, json.dumps(told), content_type="application/json")
+
+
 PATHS = {"/echo": echo, "/generate": generate, "/turn": turn_around, "/events": events,
          "/trailers": trailers, "/hints": hints, "/refuse": refuse_early, "/stall": stall,
          "/silent": silent, "/reset": reset, "/short": short, "/until-close": until_close,
@@ -227,7 +241,8 @@ async def serve_http(reader, writer):
                  target=target, host=x.field("host"), fields=fields)
             if x.field("expect") == "100-continue" and x.path != "/refuse":
                 x.write("HTTP/1.1 100 Continue\r\n\r\n")
-            await PATHS.get(x.path, lambda x: x.answer(404, "no such thing\n"))(x)
+            known = judged if x.path.startswith("/judge/") else PATHS.get(x.path)
+            await (known or (lambda x: x.answer(404, "no such thing\n")))(x)
             await writer.drain()
             if "close" in x.field("connection"):
                 break

@@ -40,8 +40,12 @@ static const struct {
 	  "  \"expires_in\":3600,\n  \"refresh_token\":\"tGzv3JOkF0XG5Qx2TlKWIA\",\n"
 	  "  \"example_parameter\":\"example_value\"\n}",
 	  "access_token/0=2YotnFZFEjr1zCsicMWpAA+3600;refresh_token/1=tGzv3JOkF0XG5Qx2TlKWIA;|",
-	  "{\"access_token\":\"<0>\",\"token_type\":\"example\",\"expires_in\":3600,"
-	  "\"refresh_token\":\"<1>\",\"example_parameter\":\"example_value\"}" },
+	  "{\n  \"access_token\":\"<0>\",\n  \"token_type\":\"example\",\n"
+	  "  \"expires_in\":3600,\n  \"refresh_token\":\"<1>\",\n"
+	  "  \"example_parameter\":\"example_value\"\n}" },
+	/* a name with escapes is that name */
+	{ "oauth2", "application/json", "{\"access\\u005ftoken\":\"a\",\"expires_in\":1e1}",
+	  "access_token/0=a+10;|", "{\"access\\u005ftoken\":\"<0>\",\"expires_in\":1e1}" },
 	/* text where numbers should be, nested as Slack does it, and null */
 	{ "oauth2", "application/json",
 	  "{\"ok\":true,\"access_token\":\"xoxb-17653672481\",\"refresh_token\":null,\"authed_user\":"
@@ -87,7 +91,7 @@ static const struct {
 	  "AccessKeyId/3=ASIA@1573306481;SecretAccessKey/4=secret@1573306481;SessionToken/5=t"
 	  "@1573306481;|",
 	  "{\"AssumeRoleResponse\":{\"AssumeRoleResult\":{\"Credentials\":{\"AccessKeyId\":\"<0>\","
-	  "\"Expiration\":1573306481.0,\"SecretAccessKey\":\"<1>\",\"SessionToken\":\"<2>\"}}}}" },
+	  "\"Expiration\":1.573306481E9,\"SecretAccessKey\":\"<1>\",\"SessionToken\":\"<2>\"}}}}" },
 	{ "sts", "application/json",
 	  "{\"roleCredentials\":{\"accessKeyId\":\"A\",\"secretAccessKey\":\"s\",\"sessionToken\":\"t\","
 	  "\"expiration\":1573306481000}}",
@@ -164,7 +168,12 @@ static const struct {
 } refused[] = {
 	{ "oauth2", "application/json", "{\"access_token\":", "not the JSON it should be" },
 	{ "oauth2", "application/json", "{\"access_token\":\"a\",\"access_token\":\"b\"}",
-	  "not the JSON it should be" },
+	  "'access_token' twice" },
+	{ "oauth2", "application/json", "{\"access_token\":\"a\"},", "not the JSON it should be" },
+	{ "oauth2", "application/json", "{\"access_token\":\"0123456789\",\"x\":"
+	  "\"Bearer 012\\u003345\\u0036789\"}", "has its 'access_token' in another place, too" },
+	{ "oauth2", "application/json", "{\"access_token\":\"012345678\\u0039\","
+	  "\"\\u0030123456789\":1}", "has its 'access_token' in another place, too" },
 	{ "oauth2", "application/json", "{\"access_token\":17}", "'access_token' is no text" },
 	{ "oauth2", "application/json", "{\"access_token\":[\"x\"]}", "'access_token' is no text" },
 	{ "oauth2", "application/json", "{\"access_token\":\"0123456789\",\"x\":\"Bearer 0123456789\"}",

@@ -1,8 +1,6 @@
 /* sign_jwt.c - tests of sign/jwt: tokens that PyJWT made, and the RFCs' own. */
 #include <errno.h>
 
-#include <jansson.h>
-
 #include "scheme_keys.h"
 #include "scheme_lab.h"
 
@@ -232,7 +230,7 @@ TEST(jwt_rfc)
 		"dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";
 	static const char key[] = "AyM1SysPpbyDfgZld3umj1qzKObwVMkoqQ-EstJQLr_T-1qS0gZH75aKtMN3Yj0i"
 	                          "PS4hcgUuTwjAzZr1Z9CAow";
-	struct sign_jwt_options options = { NULL, SIGN_BASE64URL };
+	struct sign_jwt_options options = { NULL, SIGN_BASE64URL, NULL };
 	struct sign_key from = sl_key("", key, ""), to = sl_key("", "b3RoZXI", "");
 	OWN(freep) char *text = as_bearer(hs256);
 
@@ -271,6 +269,30 @@ check_part(const char *token, int which, const char *want)
 	CHECK_STR((char *)data, want);
 }
 
+/* As Google's client wrote them for years. */
+TEST(jwt_with_padding)
+{
+	struct sign_key from = sl_key("", "pl4ceholder secret", ""), to = sl_key("", "the real secret", "");
+	static const struct {
+		const char *padding;
+		bool good;
+	} cases[] = { { "", true }, { "=", true }, { "==", false }, { "===", false } };
+
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		/* {"alg":"HS256"} takes 20 characters, {"aud":"aaaa"} 19. */
+		OWN(freep) char *text = NULL, *token = NULL;
+		OWN(sl_request_freep) struct sl_request *r = NULL;
+
+		CHECK(asprintf(&token, "eyJhbGciOiJIUzI1NiJ9.eyJhdWQiOiJhYWFhIn0%s",
+		               cases[i].padding) > 0);
+		CHECK(asprintf(&text, "GET https://a.example/\nauthorization: Bearer %s.%s\n", token,
+		               sl_hmac(EVP_sha256(), SIGN_BASE64URL, "pl4ceholder secret", token)) > 0);
+		r = sl_request(text);
+		CHECK((sl_sign(r, &sign_jwt, NULL, &from, &to) == 0) == cases[i].good);
+		CHECK(i > 1 || strncmp(token_of(r), token, strlen(token)) == 0);
+	}
+}
+
 TEST(jwt_ids_are_the_real_ones)
 {
 	static const struct {
@@ -278,12 +300,16 @@ TEST(jwt_ids_are_the_real_ones)
 	} cases[] = {
 		{ "{\"typ\": \"JWT\", \"kid\": \"app-1\", \"alg\": \"HS256\"}",
 		  "{\"z\": 1, \"iss\": \"other\", \"a\": \"app-1\"}",
-		  "{\"typ\":\"JWT\",\"kid\":\"real-9\",\"alg\":\"HS256\"}",
+		  "{\"typ\": \"JWT\", \"kid\": \"real-9\", \"alg\": \"HS256\"}",
 		  "{\"z\": 1, \"iss\": \"other\", \"a\": \"app-1\"}" },
 		{ "{\"typ\": \"JWT\", \"alg\": \"HS256\"}",
 		  "{\"z\": 1, \"iss\": \"app-1\", \"sub\": \"app-1\", \"b\": [1.5, {\"y\": 1, \"x\": 2}]}",
 		  "{\"typ\": \"JWT\", \"alg\": \"HS256\"}",
-		  "{\"z\":1,\"iss\":\"real-9\",\"sub\":\"real-9\",\"b\":[1.5,{\"y\":1,\"x\":2}]}" },
+		  "{\"z\": 1, \"iss\": \"real-9\", \"sub\": \"real-9\", \"b\": [1.5, {\"y\": 1, "
+		  "\"x\": 2}]}" },
+		{ "{\"alg\": \"HS256\"}", "{\"sub\":\"app\\u002d1\",\"x\":{\"iss\":\"app-1\"},\"iss\" : "
+		  "\"app-1\"}", "{\"alg\": \"HS256\"}",
+		  "{\"sub\":\"real-9\",\"x\":{\"iss\":\"app-1\"},\"iss\" : \"real-9\"}" },
 	};
 	struct sign_key from = sl_key("app-1", "pl4ceholder secret", "");
 	struct sign_key to = sl_key("real-9", "the real secret", "");
@@ -313,7 +339,7 @@ TEST(jwt_audience)
 		{ "{\"aud\":17}", EPERM },
 		{ "{}", EPERM },
 	};
-	struct sign_jwt_options options = { "https://a.example", SIGN_RAW };
+	struct sign_jwt_options options = { "https://a.example", SIGN_RAW, NULL };
 	struct sign_key from = sl_key("", "pl4ceholder secret", "");
 	struct sign_key to = sl_key("", "the real secret", "");
 
@@ -327,6 +353,34 @@ TEST(jwt_audience)
 	}
 }
 
+TEST(jwt_algorithm)
+{
+	struct sign_jwt_options options = { NULL, SIGN_RAW, "HS512" };
+	struct sign_key from = sl_key("", "pl4ceholder secret", "");
+	struct sign_key to = sl_key("", "the real secret", "");
+	OWN(freep) char *text = as_bearer(tokens[0].token), *other = as_bearer(tokens[1].token);
+	OWN(sl_request_freep) struct sl_request *r = sl_request(text), *fits = sl_request(other);
+
+	CHECK_ERR(sl_sign(r, &sign_jwt, &options, &from, &to), EPERM);
+	CHECK(strstr(r->error, "HS256, and the secret is for HS512 only") != NULL);
+	CHECK_OK(sl_sign(fits, &sign_jwt, &options, &from, &to));
+}
+
+/* There is no assertion in what is that long: it need not wait. */
+TEST(jwt_long_forms_go_by)
+{
+	OWN(freep) char *text = NULL;
+	OWN(sl_request_freep) struct sl_request *r = NULL;
+	struct http_text id;
+
+	CHECK(asprintf(&text, "POST https://a.example/\ncontent-type: "
+	               "application/x-www-form-urlencoded\n\na=%*d", SCHEME_FORM_MAX, 1) > 0);
+	r = sl_request(text);
+	CHECK(!sign_jwt.find(&r->head, &id));
+	r->head.length = HTTP_LENGTH_UNKNOWN;
+	CHECK(sign_jwt.find(&r->head, &id));
+}
+
 TEST(jwt_refuses)
 {
 	static const char public_key[] =
@@ -338,10 +392,13 @@ TEST(jwt_refuses)
 		{ "{\"alg\":\"none\"}", "{}", "pl4ceholder secret", "real", "algorithm is none of" },
 		{ "{\"alg\":17}", "{}", "pl4ceholder secret", "real", "algorithm is none of" },
 		{ "{\"alg\":\"HS256\",\"alg\":\"none\"}", "{}", "pl4ceholder secret", "real",
-		  "header is no JSON object" },
+		  "has 'alg' twice" },
+		{ "{\"alg\"}", "{}", "pl4ceholder secret", "real", "header is no JSON object" },
+		{ "{\"alg\":\"HS256\"}", "{\"aud\":1,\"aud\":2}", "pl4ceholder secret", "real",
+		  "has 'aud' twice" },
 		{ "{\"alg\":\"HS256\",\"crit\":[\"b64\"]}", "{}", "pl4ceholder secret", "real",
 		  "'crit'" },
-		{ "{\"alg\":\"HS256\"}", "[]", "pl4ceholder secret", "real", "claims is no JSON" },
+		{ "{\"alg\":\"HS256\"}", "[]", "pl4ceholder secret", "real", "claims are no JSON" },
 		{ "{\"alg\":\"HS256\"}", "{}", "wrong secret", "real", "JWT signature is not the "
 		  "placeholder's" },
 		/* a public key is no shared secret */

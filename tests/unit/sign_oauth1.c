@@ -132,37 +132,6 @@ static const struct {
 	  "_consumer_key=\"id%2Breal\", oauth_token=\"tok%2Freal\", oauth_signature=\"RaBo9SBth6FkB"
 	  "3U3nEunz5RB1OfIXB%2FAErVjuLqn8u4rNV1eXpFHidCZ6xAGUlM01mnxuBO8LbdYxlEaKosI9A%3D%3D\"\n\nc"
 	  "2=&a3=2+q" },
-	{ false,
-	  "POST https://example.com:8443/request?b5=%3D%253D&a3=a&c%40=&a2=r%20b\ncontent-type: app"
-	  "lication/x-www-form-urlencoded\nauthorization: OAuth oauth_nonce=\"n0nce\", oauth_timest"
-	  "amp=\"1700000000\", oauth_version=\"1.0\", oauth_signature_method=\"PLAINTEXT\", oauth_c"
-	  "onsumer_key=\"id%2Bplaceholder\", oauth_token=\"tok%2Fplaceholder\", oauth_signature=\"c"
-	  "%2526placeholder%2520secret%26t%252Fplaceholder\"\n\nc2=&a3=2+q",
-	  "POST https://example.com:8443/request?b5=%3D%253D&a3=a&c%40=&a2=r%20b\ncontent-type: app"
-	  "lication/x-www-form-urlencoded\nauthorization: OAuth oauth_nonce=\"n0nce\", oauth_timest"
-	  "amp=\"1700000000\", oauth_version=\"1.0\", oauth_signature_method=\"PLAINTEXT\", oauth_c"
-	  "onsumer_key=\"id%2Breal\", oauth_token=\"tok%2Freal\", oauth_signature=\"c%2526real%2520"
-	  "secret%26t%252Freal\"\n\nc2=&a3=2+q" },
-	{ false,
-	  "POST https://example.com:8443/request?b5=%3D%253D&a3=a&c%40=&a2=r+b&oauth_nonce=n0nce&oa"
-	  "uth_timestamp=1700000000&oauth_version=1.0&oauth_signature_method=PLAINTEXT&oauth_consum"
-	  "er_key=id%2Bplaceholder&oauth_token=tok%2Fplaceholder&oauth_signature=c%2526placeholder%"
-	  "2520secret%26t%252Fplaceholder\ncontent-type: application/x-www-form-urlencoded\n\nc2=&a"
-	  "3=2+q",
-	  "POST https://example.com:8443/request?b5=%3D%253D&a3=a&c%40=&a2=r+b&oauth_nonce=n0nce&oa"
-	  "uth_timestamp=1700000000&oauth_version=1.0&oauth_signature_method=PLAINTEXT&oauth_consum"
-	  "er_key=id%2Breal&oauth_token=tok%2Freal&oauth_signature=c%2526real%2520secret%26t%252Fre"
-	  "al\ncontent-type: application/x-www-form-urlencoded\n\nc2=&a3=2+q" },
-	{ false,
-	  "POST https://example.com:8443/request?b5=%3D%253D&a3=a&c%40=&a2=r%20b\ncontent-type: app"
-	  "lication/x-www-form-urlencoded\n\nc2=&a3=2+q&oauth_nonce=n0nce&oauth_timestamp=170000000"
-	  "0&oauth_version=1.0&oauth_signature_method=PLAINTEXT&oauth_consumer_key=id%2Bplaceholder"
-	  "&oauth_token=tok%2Fplaceholder&oauth_signature=c%2526placeholder%2520secret%26t%252Fplac"
-	  "eholder",
-	  "POST https://example.com:8443/request?b5=%3D%253D&a3=a&c%40=&a2=r%20b\ncontent-type: app"
-	  "lication/x-www-form-urlencoded\n\nc2=&a3=2+q&oauth_nonce=n0nce&oauth_timestamp=170000000"
-	  "0&oauth_version=1.0&oauth_signature_method=PLAINTEXT&oauth_consumer_key=id%2Breal&oauth_"
-	  "token=tok%2Freal&oauth_signature=c%2526real%2520secret%26t%252Freal" },
 	{ true,
 	  "POST https://example.com:8443/request?b5=%3D%253D&a3=a&c%40=&a2=r%20b\ncontent-type: app"
 	  "lication/x-www-form-urlencoded\nauthorization: OAuth oauth_nonce=\"n0nce\", oauth_timest"
@@ -233,7 +202,7 @@ TEST(oauth1_as_oauthlib)
 	}
 }
 
-/* RFC 5849, 1.2: the second and the third request. */
+/* RFC 5849, 1.2: the third request, and the second, which has no signature. */
 TEST(oauth1_rfc)
 {
 	static const char request[] =
@@ -250,14 +219,11 @@ TEST(oauth1_rfc)
 	                              "nnch734d00sl2jdk");
 	struct sign_key to = sl_key("real", "a&b", "real token");
 	struct sign_key alone = sl_key("dpf43f3p2l4k3l03", "kd94hf93k423kf44", "");
-	struct sign_key other = sl_key("real", "a", "");
 	OWN(sl_request_freep) struct sl_request *r = sl_request(plain);
 
 	sl_check_there_and_back(request, &sign_oauth1, NULL, &from, &to);
-	sl_check_there_and_back(plain, &sign_oauth1, NULL, &alone, &other);
-	CHECK_OK(sl_sign(r, &sign_oauth1, NULL, &alone, &other));
-	CHECK_STR(sl_field(r, "authorization"), "OAuth realm=\"Photos\", oauth_consumer_key=\"real\", "
-	          "oauth_signature_method=\"PLAINTEXT\", oauth_signature=\"a%26\"");
+	CHECK_ERR(sl_sign(r, &sign_oauth1, NULL, &alone, &to), ENOTSUP);
+	CHECK(strstr(r->error, "PLAINTEXT is no signature") != NULL);
 }
 
 #define HEADER "GET https://a.example/\nauthorization: OAuth oauth_consumer_key=\"id\","
@@ -267,8 +233,8 @@ TEST(oauth1_refuses)
 	static const struct {
 		const char *request, *secret, *token, *why;
 	} cases[] = {
-		{ HEADER "oauth_signature_method=\"PLAINTEXT\",oauth_signature=\"s%26\"\n", "t", "",
-		  "the OAuth signature is not the placeholder's" },
+		{ HEADER "oauth_signature_method=\"PLAINTEXT\",oauth_signature=\"s%26\"\n", "s", "",
+		  "PLAINTEXT is no signature" },
 		{ HEADER "oauth_signature_method=\"HMAC-SHA1\",oauth_signature=\"AAAA\"\n", "s", "",
 		  "the OAuth signature is not the placeholder's" },
 		{ HEADER "oauth_signature_method=\"HMAC-SHA1\",oauth_signature=\"!\"\n", "s", "",

@@ -232,6 +232,34 @@ TEST(placeholder_of_all_fields)
 	placeholder_free(&p);
 }
 
+/* OAuth's two secrets are two in the cell, too. */
+TEST(placeholder_of_a_pair)
+{
+	static const char text[] = "{version: 1, secrets: {a: {hosts: a.x, scheme: oauth1, id: me}}}";
+	static const struct { const char *real; size_t first, second; } pairs[] = {
+		{ "0123456789abcdef0123&AbCdEfGhIjKlMnOpQrStUvWx0", 20, 25 },
+		{ "0123456789abcdef0123&", 20, 0 },
+		{ "0123456789abcdef0123", 20, SIZE_MAX },
+	};
+	OWN(secret_list_free) struct secret_list list = {0};
+	struct err err = {0};
+
+	CHECK_OK(secret_load_text("s", text, sizeof(text) - 1, &list, &err));
+	for (size_t i = 0; i < ARRAY_LEN(pairs); i++) {
+		OWN(secret_values_free) struct secret_values v = {0};
+		OWN(placeholder_free) struct placeholder p = {0};
+		const char *mark;
+
+		CHECK_OK(guard_copy(&v.field[SECRET_SECRET], pairs[i].real, strlen(pairs[i].real), &err));
+		CHECK_OK(placeholder_mint(list.at[0], &v, &p, &err));
+		mark = strchr(p.field[SECRET_SECRET], '&');
+		CHECK_U64(mark != NULL ? (size_t)(mark - p.field[SECRET_SECRET]) :
+		          strlen(p.field[SECRET_SECRET]), pairs[i].first);
+		CHECK_U64(mark != NULL ? strlen(mark + 1) : SIZE_MAX, pairs[i].second);
+		CHECK(strcmp(p.field[SECRET_SECRET], pairs[i].real) != 0);
+	}
+}
+
 static char *
 file_text(const char *name, const struct placeholder_facts *facts)
 {

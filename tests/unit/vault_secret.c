@@ -132,6 +132,14 @@ static const struct { const char *text, *says; } refused[] = {
 	{ "{version: 1, secrets: {a: {hosts: 'http://x.y'}}}", "this is a URL" },
 	{ "{version: 1, secrets: {a: {hosts: x.y, scheme: sigv5}}}", "did you mean 'sigv4'?" },
 	{ "{version: 1, secrets: {a: {hosts: x.y, shape: '{q}'}}}", "in a shape" },
+	{ "{version: 1, secrets: {a: {hosts: x.y, scheme: hmac}}}", "s:1:27: hmac wants to know what is "
+	  "signed" },
+	{ "{version: 1, secrets: {a: {hosts: x.y, scheme: hmac, with: {at: 'header:x', message: 'x'}}}}",
+	  "s:1:77: the HMAC template 'HMAC': the message has no part of the request in it" },
+	{ "{version: 1, secrets: {a: {hosts: x.y, scheme: jwt, with: {audiance: x}}}}", "s:1:60: 'jwt' is "
+	  "told nothing called 'audiance': did you mean 'audience'?" },
+	{ "{version: 1, secrets: {a: {hosts: x.y, scheme: jwt, with: {key-coding: hunter2}}}}",
+	  "s:1:60: `key-coding` is how the secret is written" },
 	{ "{version: 1, secrets: {a: {hosts: x.y, from: 'op://x'}}}", "env:NAME, file:PATH or cmd:" },
 	{ "{version: 1, secrets: {a: {hosts: x.y, expires: 1h}}}", "only what comes from a command" },
 	{ "{version: 1, secrets: {a: {hosts: x.y, from: 'cmd:x', expires: soon}}}", "neither a time" },

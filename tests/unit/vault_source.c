@@ -151,6 +151,14 @@ TEST(vault_source_takes_fields)
 	                "{\"a\": [{\"b/c\": \"deep\"}], \"in\": 60}", &v, &err));
 	CHECK_STR(v.field[SECRET_SECRET].at, "deep");
 	CHECK_U64(v.expires, NOW + 60);
+	/* An exchange's key has an id; what signs webhooks has none. */
+	CHECK_OK(fields("scheme: hmac, with: {template: binance}", "one\ntwo", &v, &err));
+	CHECK_STR(v.field[SECRET_ID].at, "one");
+	CHECK_OK(fields("scheme: hmac, with: {message: '{id}', at: 'header:x', id: 'header:y'}", "one\ntwo",
+	                &v, &err));
+	CHECK_STR(v.field[SECRET_SECRET].at, "two");
+	CHECK_OK(fields("scheme: hmac, with: {template: github}", "one\ntwo", &v, &err));
+	CHECK_STR(v.field[SECRET_SECRET].at, "one\ntwo");
 	CHECK_OK(fields("from: 'cmd:x', expires: 1h", "x", &v, &err));
 	CHECK_U64(v.expires, NOW + 3600);
 }
@@ -167,6 +175,7 @@ static const struct { const char *definition, *text, *says; } bad_fields[] = {
 	  "does not say under /E" },
 	{ AWS ", expires: /E", "hunter2\nhunter2", "is not JSON" },
 	{ "scheme: swap", "", "is empty" },
+	{ "scheme: hmac, with: {template: binance}", "hunter2", "needs an id" },
 };
 
 TEST(vault_source_refuses_fields)

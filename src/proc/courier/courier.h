@@ -116,6 +116,7 @@ struct exchange {
 	bool came_all, sent_all;
 	struct buf trailers;            /* encoded; empty if there are none */
 	bool scans;                     /* plain: looked at as it passes */
+	bool scans_filled;              /* held: looked at when it is filled in */
 	bool holds_back;                /* the last of it, until it is known to be harmless */
 	size_t n_tail;
 	struct loop_timer tail_timer;
@@ -281,6 +282,9 @@ extern const struct mux_handler courier_inspect_handler;
 /* How the body is to be dealt with, as was decided.  False: EX is refused, or held. */
 bool exchange_prepare_body(struct exchange *ex, const struct http_head *head);
 void exchange_body(struct exchange *ex, const unsigned char *data, size_t len);
+/* Looks at bytes of the body, if that is to be done, for credentials that nobody put in.
+ * False: EX is refused. */
+bool exchange_scan(struct exchange *ex, const unsigned char *data, size_t len);
 void exchange_body_end(struct exchange *ex);
 /* With secrets: credit for what came, once nothing of it waits. */
 void exchange_pay(struct exchange *ex);

@@ -46,6 +46,14 @@ exchange_pay(struct exchange *ex)
 	ex->owed = 0;
 }
 
+/* Values that were put in may be in it. */
+static void
+wipe(const struct exchange *ex, void *data, size_t len)
+{
+	if (ex->secrets != NULL)
+		explicit_bzero(data, len);
+}
+
 static void
 let_tail_go(struct exchange *ex)
 {
@@ -56,6 +64,8 @@ let_tail_go(struct exchange *ex)
 	ex->n_tail = 0;
 	if (n > 0)
 		(void)pass_on(ex, tail, n);
+	wipe(ex, tail, n);
+	wipe(ex, ex->tail, n);
 }
 
 static void
@@ -69,14 +79,17 @@ static void
 pass_but_tail(struct exchange *ex, const unsigned char *data, size_t len)
 {
 	unsigned char first[SECRETS_TAIL];
+	bool goes;
 	size_t all = ex->n_tail + len, go = all > SECRETS_TAIL ? all - SECRETS_TAIL : 0;
 	size_t of_tail = go < ex->n_tail ? go : ex->n_tail, of_data = go - of_tail;
 
 	memcpy(first, ex->tail, of_tail);
 	ex->n_tail -= of_tail;
 	memmove(ex->tail, ex->tail + of_tail, ex->n_tail);
-	if ((of_tail > 0 && !pass_on(ex, first, of_tail)) ||
-	    (of_data > 0 && !pass_on(ex, data, of_data)))
+	goes = (of_tail == 0 || pass_on(ex, first, of_tail)) &&
+	       (of_data == 0 || pass_on(ex, data, of_data));
+	wipe(ex, first, of_tail);
+	if (!goes)
 		return;
 	memcpy(ex->tail + ex->n_tail, data + of_data, len - of_data);
 	ex->n_tail += len - of_data;
@@ -88,11 +101,13 @@ pass_but_tail(struct exchange *ex, const unsigned char *data, size_t len)
 		loop_set_timer(ex->courier->loop, &ex->tail_timer, COURIER_TAIL_MS);
 }
 
-/* False: it was refused. */
-static bool
-scan(struct exchange *ex, const unsigned char *data, size_t len)
+bool
+exchange_scan(struct exchange *ex, const unsigned char *data, size_t len)
 {
-	const char *found = secrets_find(&ex->scan, data, len);
+	/* What was put in is to be there, and is a blank to who looks for others. */
+	bool ours = exchange_is_filling(ex);
+	const char *found = ex->scans ? secrets_find(&ex->scan, ours ? (const unsigned char *)" " : data,
+	                                             ours ? 1 : len) : NULL;
 	char reason[160];
 
 	if (found == NULL)
@@ -111,7 +126,7 @@ scan(struct exchange *ex, const unsigned char *data, size_t len)
 static bool
 stream_piece(struct exchange *ex, const unsigned char *data, size_t len)
 {
-	if (ex->scans && !scan(ex, data, len))
+	if (!exchange_scan(ex, data, len))
 		return false;
 	if (!ex->holds_back)
 		return pass_on(ex, data, len);
@@ -253,9 +268,6 @@ send_held(struct exchange *ex)
 {
 	if (ex->secrets != NULL && ex->has_body && !ex->came_all)
 		return;
-	/* It was held to be signed, and nobody has looked at it. */
-	if (ex->scans && !scan(ex, ex->body.data, ex->body.len))
-		return;
 	if (exchange_use_held(ex))
 		pool_send(ex);
 }
@@ -264,10 +276,10 @@ bool
 exchange_prepare_body(struct exchange *ex, const struct http_head *head)
 {
 	const struct policy_decision *d = &ex->decision;
-	/* Where one of ours may stand in the body, it would be taken for a stray one. */
-	bool ours = exchange_may_fill_body(ex);
-	bool secrets = d->must_look && !d->may_carry_secrets && ex->has_body && !ours &&
-	               CONTROL_ON("secrets");
+	/* Where one of ours may stand in the body, it would be taken for a stray one: so that body
+	 * is searched when it is filled in. */
+	bool ours = !is_packed(head) && exchange_may_fill_body(ex);
+	bool secrets = d->must_look && !d->may_carry_secrets && ex->has_body && CONTROL_ON("secrets");
 	bool learn = ex->courier->learn;
 	bool inspect = d->needs_body || (secrets && is_packed(head) && !learn);
 
@@ -285,6 +297,7 @@ exchange_prepare_body(struct exchange *ex, const struct http_head *head)
 		return false;
 	}
 	/* Which rule it will be, and whether that one permits secrets, the body decides. */
+	ex->scans_filled = inspect && ours;
 	if (inspect)
 		ex->inspect_wanted = (ours ? 0u : INSPECT_SECRETS) | (d->needs_body ? INSPECT_RULES : 0u);
 	ex->body.max = COURIER_HELD_MAX + 4 * MUX_WINDOW;
@@ -429,6 +442,10 @@ judge(struct exchange *ex)
 			return;
 	}
 	looked = d->must_look && !d->may_carry_secrets;
+	if (looked && ex->scans_filled && CONTROL_ON("secrets")) {
+		ex->scan = (struct secrets_scan){0};
+		ex->scans = true;
+	}
 	if (looked && ex->inspect_result != INSPECT_CLEAN) {
 		snprintf(reason, sizeof(reason), ex->inspect_result == INSPECT_SECRET
 		         ? "the body carries what looks like a credential (%s)"

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/err.h"
 #include "base/own.h"
@@ -33,6 +34,20 @@ add_needle(struct secrets *s, size_t i, size_t field)
 		s->coming[s->n_coming++] = (struct swap_needle){ real, fake };
 }
 
+static int
+add_signer(struct secrets *s, size_t i, struct err *err)
+{
+	const struct secret *secret = s->bound.at[i].secret;
+	size_t which;
+
+	s->schemes[i] = sign_scheme_find(secret->scheme->name);
+	s->options[i] = calloc(1, sizeof(*s->options[i]));
+	if (s->options[i] == NULL)
+		return err_set(err, ENOMEM, "out of memory");
+	return sign_options_read(secret->scheme->name, secret->with.at, secret->with_values.at,
+	                         secret->with.n, s->options[i], &which, err);
+}
+
 int
 secrets_open(struct secrets *s, int fd, struct err *err)
 {
@@ -41,8 +56,8 @@ secrets_open(struct secrets *s, int fd, struct err *err)
 	for (size_t i = 0; r == 0 && i < s->bound.n; i++)
 		for (size_t field = 0; field < SECRET_FIELDS; field++)
 			add_needle(s, i, field);
-	for (size_t i = 0; i < s->bound.n; i++)
-		s->schemes[i] = sign_scheme_find(s->bound.at[i].secret->scheme->name);
+	for (size_t i = 0; r == 0 && i < s->bound.n; i++)
+		r = add_signer(s, i, err);
 	if (r == 0 && s->n > 0)
 		r = swap_set_new(s->leaving, s->n, SWAP_CODED, &s->out, err);
 	if (r == 0 && s->n_coming > 0)
@@ -55,6 +70,8 @@ secrets_close(struct secrets *s)
 {
 	swap_set_free(s->out);
 	swap_set_free(s->in);
+	for (size_t i = 0; i < s->bound.n; i++)
+		free(s->options[i]);
 	bound_free(&s->bound);
 }
 
@@ -109,11 +126,11 @@ wipe_scratch(struct exchange *ex)
 
 /* ---- where a placeholder may be ---- */
 
-static bool
-fits_scope(const struct exchange *ex, const struct secret *s, const struct http_head *head)
+bool
+exchange_fits_scope(struct exchange *ex, const struct secret *s)
 {
-	struct policy_request req = { .protocol = POLICY_HTTP, .head = head, .host = ex->host,
-	                              .port = ex->port };
+	struct policy_request req = { .protocol = POLICY_HTTP, .head = exchange_head(ex),
+	                              .host = ex->host, .port = ex->port };
 
 	return secret_in_scope(s, &req);
 }
@@ -175,6 +192,38 @@ place_text(const struct swap_seen *seen)
 	return texts[seen->place];
 }
 
+/* A key's id or token, in a request that is signed with it: the signature is made anew, and
+ * those with it.  Or it is where they do no harm. */
+static bool
+is_signers(const struct exchange *ex, const struct swap_seen *seen)
+{
+	const struct secrets *s = &ex->courier->secrets;
+	size_t owner = s->owner[seen->needle];
+
+	if (s->schemes[owner] == NULL || s->field[seen->needle] == SECRET_SECRET)
+		return false;
+	return seen->place == SWAP_HEADER || seen->place == SWAP_QUERY ||
+	       ((seen->place == SWAP_BODY || seen->place == SWAP_BODY_FORM) &&
+	        exchange_is_signer(ex, owner));
+}
+
+/* A key's id goes also with requests that are not signed, where a template says it stands. */
+static bool
+is_lone_id(const struct exchange *ex, const struct swap_seen *seen)
+{
+	const struct secrets *s = &ex->courier->secrets;
+	size_t owner = s->owner[seen->needle];
+	const struct hmac_place *place;
+
+	if (s->schemes[owner] != &sign_hmac || s->field[seen->needle] != SECRET_ID ||
+	    exchange_is_signer(ex, owner) || ex->secrets->covered)
+		return false;
+	place = &s->options[owner]->hmac.one[0].id;
+	return seen->place == SWAP_HEADER && place->kind == HMAC_HEADER &&
+	       place->name.len == seen->name.len &&
+	       strncasecmp(place->name.at, seen->name.at, seen->name.len) == 0;
+}
+
 /* Of a request: REPLACE where it may be, STOP where not. */
 static enum swap_verdict
 judge(void *arg, const struct swap_seen *seen)
@@ -184,15 +233,20 @@ judge(void *arg, const struct swap_seen *seen)
 	const struct secrets *s = &ex->courier->secrets;
 	size_t owner = s->owner[seen->needle];
 	const struct secret *secret = s->bound.at[owner].secret;
-	bool in_scope = fits_scope(ex, secret, exchange_head(ex));
+	bool in_scope = exchange_fits_scope(ex, secret);
+	bool fits = in_scope && (is_lone_id(ex, seen) || fits_place(secret, exchange_head(ex), seen));
 
-	/* The signature is made anew, and the id with it; a key itself is never sent. */
-	if (in_scope && s->schemes[owner] != NULL && s->field[seen->needle] != SECRET_SECRET &&
-	    (seen->place == SWAP_HEADER || seen->place == SWAP_QUERY))
+	if (in_scope && is_signers(ex, seen) && (!fits || exchange_is_signer(ex, owner)))
 		return SWAP_LEAVE;
-	if (in_scope && fits_place(secret, exchange_head(ex), seen)) {
+	if (fits && !x->covered) {
 		x->carries = x->swapped = true;
 		return SWAP_REPLACE;
+	}
+	x->refused_covered = fits;
+	if (fits) {
+		snprintf(x->reason, sizeof(x->reason), "the request is signed, so the placeholder of the "
+		         "secret '%s' in %s cannot become the real one", secret->name, place_text(seen));
+		return SWAP_STOP;
 	}
 	snprintf(x->reason, sizeof(x->reason), in_scope
 	         ? "the placeholder of the secret '%s' is in %s, where it may not be"
@@ -201,15 +255,15 @@ judge(void *arg, const struct swap_seen *seen)
 	return SWAP_STOP;
 }
 
-static bool
-refuse(struct exchange *ex, int r, const struct err *err)
+bool
+exchange_refuse_secret(struct exchange *ex, int r, const struct err *err)
 {
 	char reason[COURIER_NOTE_MAX];
 
 	wipe_scratch(ex);
 	if (r == -EACCES) {
 		snprintf(reason, sizeof(reason), "%s", ex->secrets->reason);
-		exchange_refuse(ex, "exfiltration", reason);
+		exchange_refuse(ex, ex->secrets->refused_covered ? "credential" : "exfiltration", reason);
 	} else {
 		snprintf(reason, sizeof(reason), "a secret cannot be put into the request: %.300s",
 		         err->text);
@@ -218,59 +272,14 @@ refuse(struct exchange *ex, int r, const struct err *err)
 	return false;
 }
 
-/* ---- signatures ---- */
-
-/* The secret that HEAD is signed with the placeholder of. */
-static const struct bound_secret *
-find_signer(const struct secrets *s, const struct http_head *head)
-{
-	for (size_t i = 0; i < s->bound.n; i++) {
-		const struct bound_secret *b = &s->bound.at[i];
-		struct http_text id = { "", 0 };
-
-		if (s->schemes[i] != NULL && s->schemes[i]->find(head, &id) &&
-		    (id.len == 0 || scheme_same(id, b->placeholder[SECRET_ID])))
-			return b;
-	}
-	return NULL;
-}
-
-static struct sign_key
-key_of(const struct http_text field[SECRET_FIELDS])
-{
-	return (struct sign_key){ .id = field[SECRET_ID], .secret = field[SECRET_SECRET],
-	                          .token = field[SECRET_TOKEN] };
-}
-
-/* False: EX is refused. */
-static bool
-sign(struct exchange *ex, struct http_head *head, const struct sign_body *body)
-{
-	struct exchange_secrets *x = ex->secrets;
-	const struct bound_secret *b = x->signs;
-	const struct secrets *s = &ex->courier->secrets;
-	struct sign_key from = key_of(b->placeholder), to = key_of(b->real);
-	enum sign_next next = SIGN_DONE;
-	struct err err = {0};
-	int r;
-
-	if (!fits_scope(ex, b->secret, exchange_head(ex))) {
-		snprintf(x->reason, sizeof(x->reason), "the request is signed with the placeholder of the "
-		         "secret '%s', which may not go there", b->secret->name);
-		return refuse(ex, -EACCES, NULL);
-	}
-	r = s->schemes[b - s->bound.at]->sign(NULL, &from, &to, head, body,
-	                                      &ex->courier->secrets.scratch, &next, &x->chunks, &err);
-	if (r < 0)
-		return refuse(ex, -EBADMSG, &err);
-	x->signs_body = next == SIGN_WANTS_BODY;
-	if (x->chunks != NULL)
-		ex->body.max += 2 * SIGN_CHUNK_MAX;
-	x->carries = true;
-	return true;
-}
-
 /* ---- requests ---- */
+
+/* A signed token that is nobody's, and no placeholder either. */
+static bool
+is_wrong(const struct exchange *ex)
+{
+	return ex->secrets->wrong.code != 0 && !ex->secrets->swapped;
+}
 
 static bool
 may_come_back(const struct exchange *ex)
@@ -296,16 +305,16 @@ keep_head(struct exchange *ex, struct http_head *head)
 		return true;
 	/* What comes back has to be seen.  A signature has no secret in it that could come
 	 * back, and may cover the field. */
-	r = x->signs != NULL ? 0 : swap_ask_plain(head, &err);
+	r = x->covered ? 0 : swap_ask_plain(head, &err);
 	/* Half of a value is nothing that could be found. */
-	if (x->swapped && x->signs == NULL) {
+	if (x->swapped && !x->covered) {
 		http_head_drop(head, "range");
 		http_head_drop(head, "if-range");
 	}
 	if (r == 0)
 		r = http_head_check(head, &err);
 	if (r < 0)
-		return refuse(ex, r, &err);
+		return exchange_refuse_secret(ex, r, &err);
 	/* HEAD may point into the one that was kept before.  It is not to grow: that would
 	 * leave copies behind. */
 	buf_init(&encoded, MUX_FRAME_MAX);
@@ -317,7 +326,7 @@ keep_head(struct exchange *ex, struct http_head *head)
 	x->head = encoded;
 	if (buf_failed(&x->head)) {
 		err_set(&err, E2BIG, "there is no room for it");
-		return refuse(ex, -E2BIG, &err);
+		return exchange_refuse_secret(ex, -E2BIG, &err);
 	}
 	return true;
 }
@@ -339,16 +348,17 @@ exchange_use_secrets(struct exchange *ex)
 	}
 	head = *exchange_head(ex);
 	(void)exchange_scratch(ex);
+	if (!exchange_sign_head(ex, &head))
+		return false;
 	if (s->out != NULL) {
 		const struct swap_heads how = { s->out, SWAP_ANY_LENGTH, judge, ex };
 
 		r = swap_head(&how, &head, &ex->courier->secrets.scratch, &err);
 		if (r < 0)
-			return refuse(ex, r, &err);
+			return exchange_refuse_secret(ex, r, &err);
 	}
-	ex->secrets->signs = find_signer(s, &head);
-	if (ex->secrets->signs != NULL && !sign(ex, &head, NULL))
-		return false;
+	if (is_wrong(ex))
+		return exchange_refuse_secret(ex, -EBADMSG, &ex->secrets->wrong);
 	/* By the time one is found in the body or a message, the head has gone; and what was
 	 * sent there before may come back with any answer. */
 	if (ex->is_upgrade || may_come_back(ex))
@@ -377,9 +387,9 @@ exchange_may_fill_body(struct exchange *ex)
 {
 	const struct bound *bound = &ex->courier->secrets.bound;
 
-	for (size_t i = 0; ex->secrets != NULL && i < bound->n; i++)
+	for (size_t i = 0; ex->secrets != NULL && !ex->secrets->covered && i < bound->n; i++)
 		if ((bound->at[i].secret->places & SECRET_IN_BODY) != 0 &&
-		    fits_scope(ex, bound->at[i].secret, exchange_head(ex)))
+		    exchange_fits_scope(ex, bound->at[i].secret))
 			return true;
 	return false;
 }
@@ -434,7 +444,7 @@ went(struct exchange *ex, int r, struct err *err)
 		return false;
 	if (r == -ECANCELED)
 		r = err_set(err, EFBIG, "it becomes too large with the real values in it");
-	return r == 0 || refuse(ex, r, err);
+	return r == 0 || exchange_refuse_secret(ex, r, err);
 }
 
 /* Through the needles' search; false: EX is refused, or takes no more. */
@@ -488,7 +498,7 @@ watch_chunks(struct exchange *ex, const unsigned char *data, size_t len)
 		return true;
 	begin_body(ex, judge_never, no_sink);
 	r = swap_feed(&x->body, data, len, &err);
-	return r == 0 || refuse(ex, r, &err);
+	return r == 0 || exchange_refuse_secret(ex, r, &err);
 }
 
 bool
@@ -501,7 +511,7 @@ exchange_use_trailers(struct exchange *ex, struct http_field *fields, size_t n)
 	if (ex->secrets == NULL || ex->courier->secrets.out == NULL || n == 0)
 		return true;
 	r = swap_fields(&how, fields, n, exchange_scratch(ex), &err);
-	return r == 0 || refuse(ex, r, &err);
+	return r == 0 || exchange_refuse_secret(ex, r, &err);
 }
 
 static bool
@@ -518,7 +528,7 @@ feed_chunks(struct exchange *ex, const unsigned char *data, size_t len, exchange
 	while (len > 0) {
 		r = sign_chunks_next(x->chunks, data, len, &used, &piece, &err);
 		if (r < 0)
-			return refuse(ex, -EBADMSG, &err);
+			return exchange_refuse_secret(ex, -EBADMSG, &err);
 		data += used;
 		len -= used;
 		if (!has_room(ex, piece.len)) {
@@ -555,7 +565,7 @@ exchange_use_body_end(struct exchange *ex, exchange_pass *pass)
 	if (ex->secrets->chunks == NULL)
 		return feed_body(ex, NULL, 0, true);
 	r = sign_chunks_end(ex->secrets->chunks, &err);
-	return r == 0 || refuse(ex, -EBADMSG, &err);
+	return r == 0 || exchange_refuse_secret(ex, -EBADMSG, &err);
 }
 
 /* ---- messages ---- */
@@ -594,23 +604,27 @@ exchange_use_raw(struct exchange *ex, const unsigned char *data, size_t len,
 	return went(ex, r, &err);
 }
 
+bool
+exchange_is_filling(const struct exchange *ex)
+{
+	return ex->secrets != NULL && ex->secrets->body.replacing;
+}
+
 static bool
 keep_held(struct exchange *ex, const unsigned char *data, size_t len)
 {
+	if (!exchange_scan(ex, data, len))
+		return false;
 	buf_put(&ex->secrets->held, data, len);
 	return !buf_failed(&ex->secrets->held);
 }
 
-bool
-exchange_use_held(struct exchange *ex)
+/* False: EX is refused. */
+static bool
+swap_held(struct exchange *ex)
 {
 	struct exchange_secrets *x = ex->secrets;
-	struct sign_memory *m;
-	struct http_head head;
-	struct sign_body body;
 
-	if (x == NULL)
-		return true;
 	buf_init(&x->held, ex->body.max);
 	if (!exchange_use_body(ex, ex->body.data, ex->body.len, keep_held) ||
 	    !exchange_use_body_end(ex, keep_held)) {
@@ -624,12 +638,18 @@ exchange_use_held(struct exchange *ex)
 	buf_free(&ex->body);
 	ex->body = x->held;
 	x->held = (struct buf){0};
-	if (!x->signs_body)
-		return true;
-	head = *exchange_head_to_send(ex);
-	body = (struct sign_body){ ex->body.data, ex->body.len };
-	m = exchange_scratch(ex);
-	if (!sign(ex, &head, &body))
+	return true;
+}
+
+/* False: EX is refused. */
+static bool
+sign_held(struct exchange *ex)
+{
+	struct sign_memory *m = exchange_scratch(ex);
+	struct http_head head = *exchange_head_to_send(ex);
+	const struct sign_body body = { ex->body.data, ex->body.len };
+
+	if (!exchange_sign_body(ex, &head, &body))
 		return false;
 	if (m->body.at != NULL) {
 		buf_reset(&ex->body);
@@ -637,4 +657,22 @@ exchange_use_held(struct exchange *ex)
 		ex->body_free = m->body.len;
 	}
 	return keep_head(ex, &head);
+}
+
+bool
+exchange_use_held(struct exchange *ex)
+{
+	struct exchange_secrets *x = ex->secrets;
+	bool signs = x != NULL && x->signs_body, covered = x != NULL && x->covered;
+
+	if (x == NULL)
+		return true;
+	/* In what is signed nothing is put in: it is searched, and stays.  A token is signed as it
+	 * came, and what is around it is filled in afterwards. */
+	if ((signs && !covered && !sign_held(ex)) || !swap_held(ex) ||
+	    (signs && covered && !sign_held(ex)))
+		return false;
+	if (is_wrong(ex))
+		return exchange_refuse_secret(ex, -EBADMSG, &x->wrong);
+	return true;
 }

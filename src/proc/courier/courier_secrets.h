@@ -7,7 +7,7 @@
 #define CLOISTER_COURIER_SECRETS_H
 #include <stdbool.h>
 
-#include "sign/sign.h"
+#include "sign/sign_options.h"
 #include "sign/swap.h"
 #include "vault/bound.h"
 
@@ -19,6 +19,7 @@ struct exchange;
 struct secrets {
 	struct bound bound;
 	const struct sign_scheme *schemes[BOUND_MAX];   /* of each; NULL: it signs nothing */
+	struct sign_options *options[BOUND_MAX];        /* what those are told */
 	/* Placeholders on their way out, real values on their way in, and whose they are. */
 	struct swap_needle leaving[SECRETS_NEEDLES], coming[SECRETS_NEEDLES];
 	unsigned char owner[SECRETS_NEEDLES], field[SECRETS_NEEDLES];
@@ -39,6 +40,8 @@ void exchange_secrets_free(struct exchange *ex);
 bool exchange_use_secrets(struct exchange *ex);
 /* Whether one of them may stand in its body. */
 bool exchange_may_fill_body(struct exchange *ex);
+/* Whether what PASS is given just now is a value that was put in. */
+bool exchange_is_filling(const struct exchange *ex);
 /* Whether all of the body has to be there before the head can be signed. */
 bool exchange_signs_body(const struct exchange *ex);
 /* All of it is there, in ex->body.  False: EX is refused. */

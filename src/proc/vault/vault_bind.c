@@ -1,5 +1,6 @@
 /* vault_bind.c - gives a cell its secrets: values to the courier, placeholders to the cell. */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -56,14 +57,22 @@ put_variables(const struct secret *s, const char *variable, const struct placeho
               struct err *err)
 {
 	const char *name = *variable != '\0' ? variable : *s->env != '\0' ? s->env : s->name;
+	char named_id[SECRET_NAME_MAX + 8], named_token[SECRET_NAME_MAX + 8];
 	const char *id = NULL, *token = NULL;
 	int r;
 
+	snprintf(named_id, sizeof(named_id), "%s_ID", name);
+	snprintf(named_token, sizeof(named_token), "%s_TOKEN", name);
 	for (size_t i = 0; i < ARRAY_LEN(companions); i++)
 		if (strcmp(companions[i].secret, name) == 0) {
 			id = companions[i].id;
 			token = companions[i].token;
 		}
+	/* An id that nobody in the cell could know otherwise. */
+	if (id == NULL && s->scheme->mints_id) {
+		id = named_id;
+		token = named_token;
+	}
 	r = put_variable(name, p->field[SECRET_SECRET], err);
 	r = r == 0 ? put_variable(id, p->field[SECRET_ID], err) : r;
 	return r == 0 ? put_variable(token, p->field[SECRET_TOKEN], err) : r;

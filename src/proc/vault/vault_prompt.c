@@ -106,7 +106,7 @@ prompt_passphrase(void *arg, bool new, struct guard *ret_passphrase, struct err 
 static int
 ask_fields(const struct secret *s, struct guard *text, struct err *err)
 {
-	bool wants_id = s->scheme->wants_id && *s->id == '\0';
+	bool wants_id = secret_wants_id(s) && *s->id == '\0';
 	int r = guard_alloc(text, SOURCE_OUTPUT_MAX, err);
 
 	for (size_t f = wants_id ? SECRET_ID : SECRET_SECRET; r == 0 && f < SECRET_FIELDS; f++) {

@@ -1,0 +1,401 @@
+"""Clients sign with a placeholder; servers check with the real key, and find it right.
+
+The client is in the cell; the server, and what it checks with, is outside."""
+import base64
+import binascii
+import json
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from egress_lab import CURL, needs_python
+
+OPEN = "  - allow: '*.example.test'\n"
+UP = "https://up.example.test"
+OTHER = "https://up2.example.test"      # the same server, where no secret may go
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+
+
+def word(n=32):
+    return binascii.hexlify(os.urandom(n // 2)).decode()
+
+
+def give(online, value, *options, name="KEY", hosts=("up.example.test",)):
+    hosts = [word for host in hosts for word in ("--host", host)]
+    return online.operator.cloister("secret", "add", name, *hosts, *options, input=value)
+
+
+def make_key(*how):
+    """A private key in PEM, and its public half."""
+    private = subprocess.run(["openssl", "genpkey", *how], check=True, capture_output=True,
+                             text=True).stdout
+    public = subprocess.run(["openssl", "pkey", "-pubout"], check=True, capture_output=True,
+                            text=True, input=private).stdout
+    return private, public
+
+
+def run(online, script, *words, options=("-s", "KEY"), rules=OPEN):
+    return online.python(rules, FETCH + script, *words, options=options)
+
+
+# In the cell: a request, and what came of it.
+FETCH = """
+import json, os, sys, time, urllib.request, urllib.parse
+def fetch(url, data=None, **fields):
+    request = urllib.request.Request(url, data, {k.replace("_", "-"): v for k, v in fields.items()})
+    try:
+        return json.load(urllib.request.urlopen(request))
+    except urllib.error.HTTPError as error:
+        return json.load(error)
+"""
+
+
+def check_other(online, done):
+    """What went to the other host was refused for what it is."""
+    assert json.loads(done.out.splitlines()[-1])["error"] == "refused by cloister", done
+    assert online.refusal()["why"] == "exfiltration"
+
+
+# ---- JWT ---------------------------------------------------------------------------------
+
+KEYS = {
+    "RS256": ("-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048"),
+    "ES256": ("-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256"),
+    "EdDSA": ("-algorithm", "ED25519"),
+}
+BEARER = """
+import jwt
+token = jwt.encode({"iss": "12345", "aud": AUD, "iat": int(time.time()) - 60, "exp": int(time.time()) + 540},
+                   os.environ[VAR], algorithm=ALG, headers={"kid": "one"})
+print(json.dumps(fetch(sys.argv[1], authorization="Bearer " + token)))
+"""
+JUDGE_JWT = """
+import jwt
+def judge(method, url, fields, body):
+    token = fields["authorization"].partition("Bearer ")[2]
+    return {"claims": jwt.decode(token, KEY, algorithms=[ALG], audience="judge")}
+"""
+
+
+def bearer(algorithm, audience="judge", variable="KEY"):
+    return f"ALG, AUD, VAR = {algorithm!r}, {audience!r}, {variable!r}\n{BEARER}"
+
+
+@needs_python("jwt")
+@pytest.mark.parametrize("algorithm", ["RS256", "ES256", "EdDSA", "HS256"])
+def test_a_jwt(online, algorithm):
+    private, public = make_key(*KEYS[algorithm]) if algorithm in KEYS else (word(), None)
+    give(online, private, "--scheme", "jwt").ok()
+    where = online.lab.judge(JUDGE_JWT, KEY=public or private, ALG=algorithm)
+    said = json.loads(run(online, bearer(algorithm), UP + where).ok())
+    assert said["claims"]["iss"] == "12345"
+    assert online.lab.judgements(where) == [200]
+    # Without the courier's help it is worth nothing.
+    check_other(online, run(online, bearer(algorithm), OTHER + where))
+    assert online.lab.judgements(where) == [200]
+
+
+@needs_python("jwt")
+def test_a_github_app(online):
+    private, public = make_key(*KEYS["RS256"])
+    where = online.lab.judge(JUDGE_JWT, KEY=public, ALG="RS256")
+    give(online, private, "--like", "github-app", "--path", where + "/app/**").ok()
+    script = bearer("RS256", variable="GITHUB_APP_PRIVATE_KEY")
+    assert "claims" in json.loads(run(online, script, f"{UP}{where}/app/installations").ok())
+    # Not where an app has nothing to say, and not with another algorithm than GitHub's.
+    check_other(online, run(online, script, f"{UP}{where}/repos"))
+    done = run(online, bearer("RS512", variable="GITHUB_APP_PRIVATE_KEY"), f"{UP}{where}/app/x")
+    assert "for RS256 only" in json.loads(done.ok())["reason"]
+    assert online.lab.judgements(where) == [200]
+
+
+@needs_python("jwt")
+def test_a_jwt_for_another_audience(online):
+    key = word()
+    give(online, key, "--scheme", "jwt", "--with", "audience=judge").ok()
+    where = online.lab.judge(JUDGE_JWT, KEY=key, ALG="HS256")
+    assert "claims" in json.loads(run(online, bearer("HS256"), UP + where).ok())
+    said = json.loads(run(online, bearer("HS256", "another"), UP + where).ok())
+    assert "not for the audience 'judge'" in said["reason"] and online.refusal()["why"] == "credential"
+
+
+@needs_python("jwt")
+def test_whose_jwt_it_is(online):
+    """Of several secrets the one whose placeholder signed; nobody's is refused."""
+    keys = {name: word() for name in ("ONE", "TWO", "FAR")}
+    for name, key in keys.items():
+        give(online, key, "--scheme", "jwt", name=name,
+             hosts=("up2.example.test" if name == "FAR" else "up.example.test",)).ok()
+    options = [option for name in keys for option in ("-s", name)]
+    for name in ("ONE", "TWO"):
+        where = online.lab.judge(JUDGE_JWT, KEY=keys[name], ALG="HS256")
+        done = run(online, bearer("HS256", variable=name), UP + where, options=options)
+        assert "claims" in json.loads(done.ok())
+    done = run(online, bearer("HS256", variable="FAR"), UP + where, options=options)
+    check_other(online, done)
+    done = run(online, 'os.environ["MINE"] = "my own"\n' + bearer("HS256", variable="MINE"), UP + where,
+               options=options)
+    assert "not the placeholder's" in json.loads(done.ok())["reason"]
+    assert online.refusal()["why"] == "credential"
+
+
+GOOGLE = """
+import google.auth.transport.requests
+from google.oauth2 import service_account
+account = service_account.Credentials.from_service_account_info({
+    "type": "service_account", "client_email": "agent@project.iam.gserviceaccount.com",
+    "private_key": os.environ["KEY"], "token_uri": sys.argv[1]}, scopes=["https://example.test/x"])
+account.refresh(google.auth.transport.requests.Request())
+print(account.valid)
+"""
+JUDGE_GOOGLE = """
+import jwt, urllib.parse
+def judge(method, url, fields, body):
+    form = dict(urllib.parse.parse_qsl(body.decode(), strict_parsing=True))
+    assert form["grant_type"] == "urn:ietf:params:oauth:grant-type:jwt-bearer"
+    claims = jwt.decode(form["assertion"], KEY, algorithms=["RS256"], audience=url)
+    assert claims["iss"] == "agent@project.iam.gserviceaccount.com"
+    return {"access_token": "not a secret here", "expires_in": 3600, "token_type": "Bearer"}
+"""
+
+
+@needs_python("google.auth", "google.oauth2", "jwt", "requests")
+def test_a_google_service_account(online):
+    private, public = make_key(*KEYS["RS256"])
+    where = online.lab.judge(JUDGE_GOOGLE, KEY=public)
+    account = {"client_email": "agent@project.iam.gserviceaccount.com", "private_key": private}
+    give(online, json.dumps(account), "--like", "google-service-account", "--with", "algorithm=RS256",
+         "--with", f"audience={UP}{where}", "--env", "KEY").ok()
+    assert run(online, GOOGLE, UP + where).ok() == "True\n"
+    # A form is only held where the secret may go: there it is as good as unsigned.
+    assert run(online, GOOGLE, OTHER + where).status != 0
+    assert online.lab.judgements(where) == [200, 401]
+    assert not any("PRIVATE KEY" in line for line in online.lab.seen(where))
+
+
+def test_forms_that_have_no_jwt(online):
+    """Whoever posts them, however long they are, to whatever host."""
+    give(online, make_key(*KEYS["ES256"])[0], "--scheme", "jwt").ok()
+    script = 'for n in (3, 60000, 300000): print(fetch(sys.argv[1], b"a" * n + b"=b")["sha256"])'
+    said = [run(online, script, where + "/echo").ok() for where in (UP, OTHER)]
+    outside = online.outside("/usr/bin/python3", "-c", "import hashlib\nfor n in (3, 60000, 300000): "
+                             "print(hashlib.sha256(b'a' * n + b'=b').hexdigest())")
+    assert said == [outside.ok()] * 2
+
+
+@needs_python("jwt")
+def test_a_jwt_and_another_secret_beside_it(online):
+    """A token's signature covers nothing but the token."""
+    key, other = word(), "cAnary" + word()
+    give(online, key, "--scheme", "jwt").ok()
+    give(online, other, "--in", "header:x-api-key", "--in", "body", name="API").ok()
+    where = online.lab.judge(JUDGE_JWT + """
+    assert fields["x-api-key"] == API and API.encode() in body
+""".replace("    assert", "_judge = judge\ndef judge(method, url, fields, body):\n    assert") +
+                             "    return _judge(method, url, fields, body)\n", KEY=key, ALG="HS256", API=other)
+    script = bearer("HS256").replace("authorization=", 'json.dumps({"k": os.environ["API"]}).encode(), '
+                                     'x_api_key=os.environ["API"], content_type="application/json", authorization=')
+    assert "claims" in json.loads(run(online, script, UP + where, options=("-s", "KEY", "-s", "API")).ok())
+
+
+# ---- OAuth 1.0a ----------------------------------------------------------------------------
+
+OAUTH = """
+import requests_oauthlib
+secret, token_secret = os.environ["KEY"].split("&")
+session = requests_oauthlib.OAuth1Session(os.environ["KEY_ID"], secret, os.environ["KEY_TOKEN"], token_secret,
+                                          signature_method=sys.argv[2], signature_type=sys.argv[3])
+for how in ({}, {"params": {"a b": "c&d", "e": "%7e"}}, {"data": {"status": "hello & good-bye"}}):
+    answer = session.request("POST" if "data" in how else "GET", sys.argv[1], **how)
+    print(answer.status_code, answer.text)
+    if answer.status_code != 200: break
+"""
+JUDGE_OAUTH = """
+from oauthlib import oauth1
+class Validator(oauth1.RequestValidator):
+    enforce_ssl = True
+    allowed_signature_methods = ("HMAC-SHA1", "HMAC-SHA256", "PLAINTEXT")
+    client_key_length = access_token_length = nonce_length = (1, 99)
+    def check_client_key(self, key): return True
+    def check_access_token(self, token): return True
+    check_nonce = check_client_key
+    dummy_client = dummy_access_token = "nobody"
+    def validate_client_key(self, key, request): return key == ID
+    def validate_access_token(self, key, token, request): return token == TOKEN
+    def validate_timestamp_and_nonce(self, *args, **kwargs): return True
+    def validate_realms(self, *args, **kwargs): return True
+    def get_client_secret(self, key, request): return SECRET
+    def get_access_token_secret(self, key, token, request): return TOKEN_SECRET
+def judge(method, url, fields, body):
+    endpoint = oauth1.ResourceEndpoint(Validator())
+    fields = {key.title(): value for key, value in fields.items()}
+    right, request = endpoint.validate_protected_resource_request(url, method, body.decode(), fields)
+    assert right, url
+    return {"for": "the right one"}
+"""
+
+
+@needs_python("requests_oauthlib", "oauthlib")
+@pytest.mark.parametrize("method", ["HMAC-SHA1", "HMAC-SHA256"])
+@pytest.mark.parametrize("where_to", ["AUTH_HEADER", "QUERY"])
+def test_oauth1(online, method, where_to):
+    real = {"ID": word(), "SECRET": word(), "TOKEN": word(), "TOKEN_SECRET": word()}
+    where = online.lab.judge(JUDGE_OAUTH, **real)
+    give(online, f"{real['ID']}\n{real['SECRET']}&{real['TOKEN_SECRET']}\n{real['TOKEN']}\n", "--scheme",
+         "oauth1").ok()
+    done = run(online, OAUTH, UP + where, method, where_to)
+    assert [line.split()[0] for line in done.ok().splitlines()] == ["200"] * 3, done
+    assert not any(value in done.out for value in real.values())
+    done = run(online, OAUTH, OTHER + where, method, where_to)
+    assert done.out.startswith("403 ") and online.refusal()["why"] == "exfiltration"
+    assert online.lab.judgements(where) == [200] * 3
+
+
+@needs_python("requests_oauthlib", "oauthlib")
+def test_oauth1_in_plain_text_is_refused(online):
+    where = online.lab.judge(JUDGE_OAUTH, ID="", SECRET="", TOKEN="", TOKEN_SECRET="")
+    give(online, f"{word()}\n{word()}&{word()}\n{word()}\n", "--scheme", "oauth1").ok()
+    done = run(online, OAUTH, UP + where, "PLAINTEXT", "AUTH_HEADER")
+    assert "PLAINTEXT is no signature" in done.ok() and online.lab.judgements(where) == []
+
+
+# ---- HMAC ----------------------------------------------------------------------------------
+
+EXCHANGE = """
+import hashlib, hmac
+def signed(text): return hmac.new(os.environ["KEY"].encode(), text.encode(), hashlib.sha256).hexdigest()
+def order(url, in_body, **what):
+    text = urllib.parse.urlencode({**what, "timestamp": int(time.time() * 1000)})
+    text += "&signature=" + signed(text)
+    target = url if in_body else url + "?" + text
+    return fetch(target, text.encode() if in_body else None, X_MBX_APIKEY=os.environ["KEY_ID"])
+print(json.dumps(order(sys.argv[1], False, symbol="LTCBTC", side="BUY")))
+print(json.dumps(order(sys.argv[1], True, symbol="LTCBTC", quantity="1.5")))
+print(json.dumps(fetch(sys.argv[1] + "?symbol=LTCBTC", X_MBX_APIKEY=os.environ["KEY_ID"])))
+"""
+JUDGE_EXCHANGE = """
+import hashlib, hmac, urllib.parse
+def judge(method, url, fields, body):
+    assert fields["x-mbx-apikey"] == ID
+    text, mark, signature = (urllib.parse.urlsplit(url).query or body.decode()).partition("&signature=")
+    assert not mark or signature == hmac.new(SECRET.encode(), text.encode(), hashlib.sha256).hexdigest()
+    return {"signed": bool(mark)}
+"""
+
+
+def test_an_exchange(online):
+    key_id, secret = word(64), word(64)
+    where = online.lab.judge(JUDGE_EXCHANGE, ID=key_id, SECRET=secret)
+    give(online, f"{key_id}\n{secret}\n", "--scheme", "hmac", "--with", "template=binance").ok()
+    done = run(online, EXCHANGE, UP + where)
+    # The last is not signed, and has the key's name all the same.
+    assert [json.loads(line) for line in done.ok().splitlines()] == [{"signed": True}] * 2 + [{"signed": False}]
+    assert online.lab.judgements(where) == [200] * 3
+    done = run(online, EXCHANGE, OTHER + where)
+    assert {json.loads(line)["error"] for line in done.ok().splitlines()} == {"refused by cloister"}
+    assert {event["why"] for event in online.events(verdict="deny")} == {"exfiltration"}
+    assert online.lab.judgements(where) == [200] * 3
+
+
+def test_a_wrong_hmac_is_refused(online):
+    where = online.lab.judge(JUDGE_EXCHANGE, ID="", SECRET="")
+    give(online, f"{word(64)}\n{word(64)}\n", "--scheme", "hmac", "--with", "template=binance").ok()
+    script = 'print(json.dumps(fetch(sys.argv[1] + "?a=1&signature=" + "0" * 64, X_MBX_APIKEY=os.environ["KEY_ID"])))'
+    assert "signature is not the placeholder's" in json.loads(run(online, script, UP + where).ok())["reason"]
+    assert online.refusal()["why"] == "credential" and online.lab.judgements(where) == []
+
+
+def documented():
+    """The example of docs/secrets.md: the definition."""
+    return re.search(r"```yaml\n(version: 1\nsecrets:\n  PAYMENTS:\n.*?)```",
+                     (DOCS / "secrets.md").read_text(), re.S).group(1)
+
+
+PAYMENTS = """
+import hashlib, hmac
+body, stamp = json.dumps({"amount": 17}).encode(), str(int(time.time()))
+text = stamp + "\\n" + "POST" + "\\n" + urllib.parse.urlsplit(sys.argv[1]).path + "\\n" + hashlib.sha256(body).hexdigest()
+mac = hmac.new(os.environ["PAYMENTS"].encode(), text.encode(), hashlib.sha512).hexdigest()
+print(json.dumps(fetch(sys.argv[1], body, x_key=os.environ["PAYMENTS_ID"], x_time=stamp, x_signature="v1=" + mac)))
+"""
+JUDGE_PAYMENTS = """
+import hashlib, hmac, urllib.parse
+def judge(method, url, fields, body):
+    assert fields["x-key"] == ID
+    text = "\\n".join([fields["x-time"], method, urllib.parse.urlsplit(url).path, hashlib.sha256(body).hexdigest()])
+    assert fields["x-signature"] == "v1=" + hmac.new(SECRET.encode(), text.encode(), hashlib.sha512).hexdigest()
+    return {"amount": 17}
+"""
+
+
+def test_the_documented_template(online):
+    key_id, secret = word(), word()
+    where = online.lab.judge(JUDGE_PAYMENTS, ID=key_id, SECRET=secret)
+    file = online.operator.file("secrets.yaml", documented().replace("api.example.com", "up.example.test"))
+    online.operator.cloister("secret", "add", "PAYMENTS", "--file", file, input=f"{key_id}\n{secret}\n").ok()
+    options = ("-s", "PAYMENTS")
+    assert json.loads(run(online, PAYMENTS, UP + where, options=options).ok()) == {"amount": 17}
+    check_other(online, run(online, PAYMENTS, OTHER + where, options=options))
+    assert online.lab.judgements(where) == [200]
+
+
+@pytest.mark.parametrize("change, said", [
+    (("{sha256.hex:{body}}", "{sha256.hex:{bdy}}"), ":6:12: "),
+    (("digest: sha512", "digest: md5"), "sha1, sha256, sha384 or sha512"),
+    (("at: ", "att: "), "did you mean 'at'?"),
+    (("timestamp: ", "nonce: "), "where the timestamp stands"),
+])
+def test_a_bad_template_is_told_when_it_is_read(operator, change, said):
+    text = documented()
+    assert change[0] in text
+    file = operator.file("secrets.yaml", text.replace(*change))
+    operator.cloister("secret", "add", "PAYMENTS", "--file", file, input="a\nb\n").sentence(f"{file}:", said)
+
+
+# ---- what is signed and what is put in -------------------------------------------------------
+
+def test_nothing_is_put_into_what_is_signed(online):
+    """Else a signature could tell whether a guess of the value is right."""
+    other = "cAnary" + word()
+    where = online.lab.judge(JUDGE_EXCHANGE, ID="", SECRET="")
+    give(online, f"{word(64)}\n{word(64)}\n", "--scheme", "hmac", "--with", "template=binance").ok()
+    give(online, other, "--in", "query", "--in", "body", "--in", "header:x-other", name="OTHER").ok()
+    options = ("-s", "KEY", "-s", "OTHER")
+    for script in (
+            # signed with what the agent holds, and with a guess that would be right
+            'print(json.dumps(order(sys.argv[1], False, a=os.environ["OTHER"])))',
+            'print(json.dumps(order(sys.argv[1], True, a=os.environ["OTHER"])))',
+            f'text = "a=" + {other!r}; print(json.dumps(fetch(sys.argv[1] + "?a=" + os.environ["OTHER"] + '
+            '"&signature=" + signed(text), X_MBX_APIKEY=os.environ["KEY_ID"])))'):
+        done = run(online, EXCHANGE.partition("print(")[0] + script, UP + where, options=options)
+        said = json.loads(done.ok())["reason"]
+        assert ("is signed, so the placeholder of the secret 'OTHER'" in said or
+                "signature is not the placeholder's" in said), said
+        assert online.refusal()["why"] == "credential"
+    assert online.lab.judgements(where) == []
+
+
+STRAY = "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"
+
+
+@pytest.mark.parametrize("rule", ["", "    body: {regex: some}\n"])
+def test_a_body_with_a_secret_and_another_credential(online, rule):
+    """Where one may stand, no other may."""
+    real = "cAnary" + word()
+    give(online, real, "--in", "body").ok()
+    rules = "  - allow: up.example.test\n" + rule
+    script = 'print(json.dumps(fetch(sys.argv[1], ("some " + os.environ["KEY"] + sys.argv[2]).encode())))'
+    assert json.loads(run(online, script, f"{UP}/echo?fine", " more", rules=rules).ok())["size"] == 5 + len(real) + 5
+    done = run(online, script, f"{UP}/echo?stray", " " + STRAY, rules=rules)
+    assert "looks like a credential" in json.loads(done.ok())["reason"]
+    assert online.refusal()["why"] == "secret" and not online.lab.seen(STRAY)
+
+
+def test_a_body_with_a_secret_that_looks_like_one(online):
+    """What was put in is not taken for a stray one."""
+    give(online, STRAY, "--in", "body").ok()
+    script = 'print(json.dumps(fetch(sys.argv[1], json.dumps({"k": os.environ["KEY"]}).encode())))'
+    assert json.loads(run(online, script, f"{UP}/echo").ok())["size"] == len(STRAY) + 9
