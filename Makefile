@@ -260,6 +260,8 @@ soak: deps-test
 growth: deps-test
 	$(SUB) all
 	@CLOISTER_BUILD=$(B) CLOISTER=$(B)/cloister $(PYTHON) tests/soak/growth.py $(ARGS)
+	@CLOISTER_BUILD=$(B) CLOISTER=$(B)/cloister CLOISTER_UPLOAD_MB=4096 $(PYTHON) -m pytest -q \
+		-p no:cacheprovider tests/scenario/test_egress_s3.py -k flat_memory
 
 lint: deps-lint
 	$(SUB) all tests
@@ -301,7 +303,8 @@ FORCE:
 ## make escape      the table of escape probes, cloister beside its peers
 ## make bench       measure; a table, and build/bench.json
 ## make soak        thousands of cells, killed at random; nothing may be left
-## make growth      100,000 requests out of a cell; no memory or descriptor may be lost
+## make growth      100,000 requests out of a cell, and uploads of 4 GiB to S3; no memory or
+##                  descriptor may be lost
 ## make npm         bring what some tests skip without: real agents, from npm, 700 MB
 ## make fuzz        fuzz each parser for FUZZ_SECONDS (60)
 ## make lint        analyzers, script and man page checks, both compilers
