@@ -305,7 +305,7 @@ FORCE:
 ## make soak        thousands of cells, killed at random; nothing may be left
 ## make growth      100,000 requests out of a cell, and uploads of 4 GiB to S3; no memory or
 ##                  descriptor may be lost
-## make npm         bring what some tests skip without: real agents, from npm, 700 MB
+## make npm         bring what some tests skip without: real agents and SDKs, from npm, 1.1 GB
 ## make fuzz        fuzz each parser for FUZZ_SECONDS (60)
 ## make lint        analyzers, script and man page checks, both compilers
 ## make install     to PREFIX (/usr/local), under DESTDIR

@@ -32,12 +32,12 @@ HAS_IPV6 = "NO_IPV6" not in os.environ
 PRIVATE6 = ["fd00:ec2::254", "fd12::5"] if HAS_IPV6 else []
 REGISTRY = "127.0.0.1:4873"              # npm's, if it is there; nginx has it at /registry/
 SINK_PORT = 9000                        # at UP: swallows bodies fast
-STORE, FRONT, SAAS = (f"93.184.216.{n}" for n in (40, 41, 42))
+STORE, FRONT, SAAS, AZURE = (f"93.184.216.{n}" for n in (40, 41, 42, 43))
 # Well-known names, for servers that a test starts (Lab.serve): S3, what nginx fronts, APIs.
 BOXES = ("", "first-box.", "second-box.", "void.")
 SERVICES = {STORE: [f"{box}s3.{end}" for box in BOXES for end in ("eu-west-1.amazonaws.com", "amazonaws.com")] +
             ["store.example.test"],
-            FRONT: ["s3.example.test", "account.blob.core.windows.net", "github.com"],
+            FRONT: ["swift.example.test", "github.com", "forge.example.test"], AZURE: ["account.blob.core.windows.net"],
             SAAS: ["api.stripe.com", "api.github.com", "slack.com"]}
 
 ON_NGINX = ["www", "api", "git", "npm", "pypi", "deb", "big", "front", "a.b", "expired",
