@@ -222,6 +222,7 @@ deps-lint:
 
 # Large, and from elsewhere, so nobody gets them without asking.
 npm: deps-test
+	@tools/deps.sh large
 	@mkdir -p build/npm && cp tests/npm/package.json build/npm/
 	npm install --prefix build/npm --no-fund --no-audit
 
@@ -305,7 +306,8 @@ FORCE:
 ## make soak        thousands of cells, killed at random; nothing may be left
 ## make growth      100,000 requests out of a cell, and uploads of 4 GiB to S3; no memory or
 ##                  descriptor may be lost
-## make npm         bring what some tests skip without: real agents and SDKs, from npm, 1.1 GB
+## make npm         bring what some tests skip without: real agents and SDKs, from npm, 1.1 GB,
+##                  and OpenStack's Swift
 ## make fuzz        fuzz each parser for FUZZ_SECONDS (60)
 ## make lint        analyzers, script and man page checks, both compilers
 ## make install     to PREFIX (/usr/local), under DESTDIR

@@ -397,3 +397,59 @@ def test_aws_sdk(keys, token):
                                                 "-e", "NODE_PATH=/opt/npm/node_modules"))
     assert done.ok() == "all of it\n"
     assert {"hash", "STREAMING-UNSIGNED-PAYLOAD-TRAILER", "UNSIGNED-PAYLOAD"} <= words_of(mine.seen())
+
+
+# ---- Swift's ----------------------------------------------------------------------------------
+
+SWIFT_ID, SWIFT_SECRET = "team:" + os.urandom(12).hex(), os.urandom(20).hex()
+ON_SWIFT = """
+import boto3, os, urllib.request
+from boto3.s3.transfer import TransferConfig
+from botocore.config import Config
+s3 = boto3.client("s3", endpoint_url="https://swift.example.test",
+                  config=Config(signature_version="s3v4", s3={"addressing_style": "path"}, retries={"max_attempts": 1}))
+s3.create_bucket(Bucket="first-box", CreateBucketConfiguration={"LocationConstraint": "eu-west-1"})
+KEYS = ["plain", "with blanks", "a+b", "pl%2Fain", "two//slashes", "uml\\u00e4ut/\\u6f22\\u5b57", "q?x=1&y#z",
+        "star*'()!~", "=;,:@$"]
+for key in KEYS:
+    s3.put_object(Bucket="first-box", Key=key, Body=key.encode(), Metadata={"note": "two  blanks"})
+    assert s3.get_object(Bucket="first-box", Key=key)["Body"].read() == key.encode(), key
+assert {o["Key"] for o in s3.list_objects_v2(Bucket="first-box")["Contents"]} == set(KEYS)
+assert s3.get_object(Bucket="first-box", Key="plain", Range="bytes=1-3")["Body"].read() == b"lai"
+s3.copy_object(Bucket="first-box", Key="copy", CopySource={"Bucket": "first-box", "Key": "a+b"})
+data = os.urandom(11 << 20)
+open("big", "wb").write(data)
+s3.upload_file("big", "first-box", "big", Config=TransferConfig(multipart_threshold=5 << 20, multipart_chunksize=5 << 20))
+assert s3.get_object(Bucket="first-box", Key="big")["Body"].read() == data
+url = s3.generate_presigned_url("get_object", {"Bucket": "first-box", "Key": KEYS[5]})
+assert urllib.request.urlopen(url).read().decode() == KEYS[5]
+for key in [*KEYS, "copy", "big"]:
+    s3.delete_object(Bucket="first-box", Key=key)
+assert "Contents" not in s3.list_objects_v2(Bucket="first-box")
+s3.delete_bucket(Bucket="first-box")
+print("all of it")
+"""
+
+
+@pytest.fixture(scope="module")
+def swift(lab):
+    with lab.serve("egress_front.py", "swift", SWIFT_ID, SWIFT_SECRET):
+        yield lab
+
+
+@only_user
+@needs("swift-proxy-server", "swift-object-server", "swift-container-server", "swift-account-server", "memcached")
+@needs_python("boto3")
+def test_swift(swift, online):
+    """A server of others, that was never meant to be a judge of ours."""
+    def run(secret):
+        name = f"AWS_{secret[:8].upper()}"
+        online.operator.cloister("secret", "add", name, "--like", "aws", "--host", "swift.example.test",
+                                 input=f"{SWIFT_ID}\n{secret}\n").ok()
+        return online.run("  - allow: swift.example.test\n", "/usr/bin/python3", "-c", ON_SWIFT, seconds=SECONDS,
+                          options=("-s", name, "-e", "AWS_DEFAULT_REGION=eu-west-1"))
+    done = run(SWIFT_SECRET)
+    assert done.ok() == "all of it\n"
+    assert SWIFT_SECRET not in done.out + done.err
+    done = run(os.urandom(20).hex())
+    assert done.status != 0 and "SignatureDoesNotMatch" in done.err

@@ -229,7 +229,8 @@ find_signer(const struct secrets *s, const struct http_head *head)
 		struct http_text id = { "", 0 };
 
 		if (s->schemes[i] != NULL && s->schemes[i]->find(head, &id) &&
-		    (id.len == 0 || scheme_same(id, b->placeholder[SECRET_ID])))
+		    (id.len == 0 || scheme_same(id, b->placeholder[SECRET_ID]) ||
+		     scheme_same_decoded(id, b->placeholder[SECRET_ID])))
 			return b;
 	}
 	return NULL;
