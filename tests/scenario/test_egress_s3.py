@@ -1,8 +1,11 @@
 """S3's own clients work in a cell that holds placeholders: a server that works out every signature
 with botocore (egress_s3.py), and Swift's, believe what they send."""
 import base64
+import hashlib
+import hmac
 import json
 import os
+import re
 
 import pytest
 
@@ -453,3 +456,56 @@ def test_swift(swift, online):
     assert SWIFT_SECRET not in done.out + done.err
     done = run(os.urandom(20).hex())
     assert done.status != 0 and "SignatureDoesNotMatch" in done.err
+
+
+# ---- version 4A ---------------------------------------------------------------------------------
+
+CRT = """
+import os, urllib.error, urllib.request
+from awscrt import auth, http
+target, body = "/echo?b=2&a=1%20x", b"some=body"
+request = http.HttpRequest("POST", target, http.HttpHeaders([("host", "up.example.test"), ("x-custom", "two  blanks")]))
+provider = auth.AwsCredentialsProvider.new_static(os.environ["AWS_ACCESS_KEY_ID"], os.environ["AWS_SECRET_ACCESS_KEY"],
+                                                  os.environ["AWS_SESSION_TOKEN"])
+signed = auth.aws_sign_request(request, auth.AwsSigningConfig(
+    algorithm=auth.AwsSigningAlgorithm.V4_ASYMMETRIC, signature_type=auth.AwsSignatureType.HTTP_REQUEST_HEADERS,
+    credentials_provider=provider, region="*",
+    service="execute-api", signed_body_value=__import__("hashlib").sha256(body).hexdigest(),
+    signed_body_header_type=auth.AwsSignedBodyHeaderType.X_AMZ_CONTENT_SHA_256)).result(10)
+fields = {name: value for name, value in signed.headers if name.lower() != "host"}
+print(urllib.request.urlopen(urllib.request.Request("https://up.example.test" + target, body, fields)).status)
+"""
+
+
+def key_of_4a(key_id, secret):
+    """The public key, as AWS describes how to come by it."""
+    from cryptography.hazmat.primitives.asymmetric import ec
+    order = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
+    for counter in range(1, 255):
+        text = (b"\0\0\0\1AWS4-ECDSA-P256-SHA256\0" + key_id.encode() + bytes([counter]) + b"\0\0\1\0")
+        number = int.from_bytes(hmac.new(b"AWS4A" + secret.encode(), text, "sha256").digest(), "big")
+        if number <= order - 2:
+            return ec.derive_private_key(number + 1, ec.SECP256R1()).public_key()
+    raise AssertionError("no key")
+
+
+@only_user
+@needs_python("awscrt", "cryptography")
+def test_version_4a(online):
+    """Signed by AWS's own library; ECDSA's signatures differ each time, so this one is verified."""
+    from cryptography.hazmat.primitives import hashes
+    from cryptography.hazmat.primitives.asymmetric import ec
+    key_id, secret, token = "ASIA" + base64.b32encode(os.urandom(10)).decode(), os.urandom(20).hex(), os.urandom(90).hex()
+    online.operator.cloister("secret", "add", "AWS", "--like", "aws", "--host", "up.example.test",
+                             input=f"{key_id}\n{secret}\n{token}\n").ok()
+    assert online.python(OPEN, CRT, options=("-s", "AWS")).ok() == "200\n"
+    seen = json.loads(online.lab.seen(key_id)[-1])
+    fields = dict(seen["fields"])
+    scope, names, signature = re.fullmatch(
+        f"AWS4-ECDSA-P256-SHA256 Credential={key_id}/(.+), SignedHeaders=(.+), Signature=([0-9a-f]+)",
+        fields["authorization"]).groups()
+    assert fields["x-amz-security-token"] == token and "x-amz-region-set" in names
+    canonical = "\n".join(["POST", "/echo", "a=1%20x&b=2", *(f"{n}:{' '.join(fields[n].split())}" for n in names.split(";")),
+                           "", names, hashlib.sha256(b"some=body").hexdigest()])
+    text = "\n".join(["AWS4-ECDSA-P256-SHA256", fields["x-amz-date"], scope, hashlib.sha256(canonical.encode()).hexdigest()])
+    key_of_4a(key_id, secret).verify(bytes.fromhex(signature), text.encode(), ec.ECDSA(hashes.SHA256()))
