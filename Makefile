@@ -222,6 +222,7 @@ deps-lint:
 
 # Large, and from elsewhere, so nobody gets them without asking.
 npm: deps-test
+	@tools/deps.sh large
 	@mkdir -p build/npm && cp tests/npm/package.json build/npm/
 	npm install --prefix build/npm --no-fund --no-audit
 
@@ -260,6 +261,8 @@ soak: deps-test
 growth: deps-test
 	$(SUB) all
 	@CLOISTER_BUILD=$(B) CLOISTER=$(B)/cloister $(PYTHON) tests/soak/growth.py $(ARGS)
+	@CLOISTER_BUILD=$(B) CLOISTER=$(B)/cloister CLOISTER_UPLOAD_MB=4096 $(PYTHON) -m pytest -q \
+		-p no:cacheprovider tests/scenario/test_egress_s3.py -k flat_memory
 
 lint: deps-lint
 	$(SUB) all tests
@@ -301,8 +304,10 @@ FORCE:
 ## make escape      the table of escape probes, cloister beside its peers
 ## make bench       measure; a table, and build/bench.json
 ## make soak        thousands of cells, killed at random; nothing may be left
-## make growth      100,000 requests out of a cell; no memory or descriptor may be lost
-## make npm         bring what some tests skip without: real agents, from npm, 700 MB
+## make growth      100,000 requests out of a cell, and uploads of 4 GiB to S3; no memory or
+##                  descriptor may be lost
+## make npm         bring what some tests skip without: real agents and SDKs, from npm, 1.1 GB,
+##                  and OpenStack's Swift
 ## make fuzz        fuzz each parser for FUZZ_SECONDS (60)
 ## make lint        analyzers, script and man page checks, both compilers
 ## make install     to PREFIX (/usr/local), under DESTDIR

@@ -156,6 +156,7 @@ take_expect(struct h1_parse *p, struct http_text value)
 	if (p->r->expects_continue || !http_text_is_nocase(value, "100-continue"))
 		return H1_REFUSE(p, 417, "the request expects something other than '100-continue'");
 	p->r->expects_continue = true;
+	p->expect = value;
 	return 0;
 }
 

@@ -180,10 +180,9 @@ frame_request(struct h1_parse *p)
 }
 
 static void
-add_field(struct http_head *head, const char *name, const char *value)
+add_field(struct http_head *head, const char *name, struct http_text value)
 {
-	head->fields[head->n_fields++] = (struct http_field){
-		{ name, strlen(name) }, { value, strlen(value) } };
+	head->fields[head->n_fields++] = (struct http_field){ { name, strlen(name) }, value };
 }
 
 static int
@@ -206,9 +205,9 @@ parse_request(struct h1_parse *p)
 	r->expects_continue = r->expects_continue && r->version == 11 && r->head.length != 0;
 	/* There is room: their own lines were counted. */
 	if (r->expects_continue)
-		add_field(&r->head, "expect", "100-continue");
+		add_field(&r->head, "expect", p->expect);
 	if (p->trailers)
-		add_field(&r->head, "te", "trailers");
+		add_field(&r->head, "te", (struct http_text){ "trailers", 8 });
 	return 0;
 }
 

@@ -15,7 +15,7 @@ struct h1_parse {
 	struct err *err;
 	size_t lines;
 	uint32_t seen;                  /* fields that may be there once */
-	struct http_text target, host;
+	struct http_text target, host, expect;
 	bool has_host, has_length, chunked, trailers;
 	bool close, keep_alive, upgrade;        /* what `connection` says */
 	int upgrades;                   /* how many fields; -1: one of them is not websocket */

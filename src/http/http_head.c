@@ -127,7 +127,7 @@ check_known(const struct http_head *head, const struct http_field *field, uint32
 	}
 	if (known->id == HTTP_TE && !http_text_is(field->value, "trailers"))
 		return bad_field(field, "is not 'trailers'", err);
-	if (known->id == HTTP_EXPECT && !http_text_is(field->value, "100-continue"))
+	if (known->id == HTTP_EXPECT && !http_text_is_nocase(field->value, "100-continue"))
 		return bad_field(field, "is not '100-continue'", err);
 	return 0;
 }

@@ -66,7 +66,8 @@ bool http_text_is_nocase(struct http_text text, const char *word); /* ASCII lett
  * nothing to send on.  A request has a host and a port, and at most one of each
  * field that a decision may hang on (authorization, content-type, content-encoding
  * and the like).  Values may hold tabs and bytes from 0x80 on, but do not begin or
- * end with a blank; `expect` is "100-continue".  The message names what is wrong. */
+ * end with a blank; `expect` is "100-continue" in any case (it may be
+ * signed as it was written).  The message names what is wrong. */
 int http_head_check(const struct http_head *head, struct err *err);
 /* The same for trailers, which may besides say nothing about framing, routing,
  * authority or how the body is to be read. */

@@ -374,6 +374,17 @@ scheme_param_is(struct http_text name, const char *want)
 }
 
 bool
+scheme_same_decoded(struct http_text coded, struct http_text text)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < coded.len; n++)
+		if (n == text.len || next_decoded(coded, &i, false) != text.at[n])
+			return false;
+	return n == text.len;
+}
+
+bool
 scheme_param_find(struct http_text text, const char *want, struct scheme_param *ret)
 {
 	while (scheme_param_next(&text, ret))

@@ -63,6 +63,8 @@ struct scheme_param {
 };
 /* The next of *REST, which moves on; empty ones are passed over. */
 bool scheme_param_next(struct http_text *rest, struct scheme_param *ret);
+/* Whether CODED, percent-decoded, is TEXT. */
+bool scheme_same_decoded(struct http_text coded, struct http_text text);
 /* Whether NAME, decoded, is WANT. */
 bool scheme_param_is(struct http_text name, const char *want);
 /* The first parameter WANT of TEXT. */

@@ -285,6 +285,11 @@ put_member(struct sink *s, const struct http_head *head, struct http_text name)
 		put(s, text, (size_t)n);
 		return true;
 	}
+	/* Over HTTP/1.1, which who signs this speaks, it is sent on so. */
+	if (http_text_is(name, "transfer-encoding") && head->length == HTTP_LENGTH_UNKNOWN) {
+		put(s, "chunked", 7);
+		return true;
+	}
 	return false;
 }
 

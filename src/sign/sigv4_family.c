@@ -1,6 +1,8 @@
 /* sigv4_family.c - the members of the family, each a row. */
 #include "sign/sigv4.h"
 
+#include "base/own.h"
+
 static const struct sigv4_row sigv4_row = {
 	.label = "AWS4-HMAC-SHA256", .prefix = "AWS4", .terminator = "aws4_request", .n_scope = 4,
 	.date = "x-amz-date", .hash = "x-amz-content-sha256", .token = "x-amz-security-token",
@@ -51,7 +53,41 @@ var##_sign(const void *with, const struct sign_key *from, const struct sign_key 
 const struct sign_scheme var##_scheme = { .name = name_, .find = var##_find, \
 	.sign = var##_sign }
 
-SCHEME(sigv4, "sigv4");
+/* Whoever has a pair of id and secret may sign in each of these ways with it, and the request says
+ * in which. */
+static const struct sigv4_row *const family[] = {
+	&sigv4_row, &sigv4a_row, &goog4_hmac_row, &acs3_row, &tc3_row,
+};
+
+static const struct sigv4_row *
+find_row(const struct http_head *head, struct http_text *ret_id)
+{
+	for (size_t i = 0; i < ARRAY_LEN(family); i++)
+		if (sigv4_claim_find(family[i], head, ret_id))
+			return family[i];
+	return NULL;
+}
+
+static bool
+family_find(const struct http_head *head, struct http_text *ret_id)
+{
+	return find_row(head, ret_id) != NULL;
+}
+
+static int
+family_sign(const void *with, const struct sign_key *from, const struct sign_key *to,
+            struct http_head *head, const struct sign_body *body, struct sign_memory *m,
+            enum sign_next *ret_next, struct sign_chunks **ret_chunks, struct err *err)
+{
+	struct http_text id;
+	const struct sigv4_row *row = find_row(head, &id);
+
+	(void)with;
+	return sigv4_sign_row(row != NULL ? row : &sigv4_row, from, to, head, body, m, ret_next,
+	                      ret_chunks, err);
+}
+
+const struct sign_scheme sigv4_scheme = { "sigv4", family_find, family_sign, false };
 SCHEME(sigv4a, "sigv4a");
 SCHEME(goog4_hmac, "goog4-hmac");
 SCHEME(goog4_rsa, "goog4-rsa");

@@ -84,6 +84,23 @@ class Lab:
             self.process.wait()
         self.process.stdout.close()
 
+    @contextlib.contextmanager
+    def serve(self, program, *words):
+        """A server of tests/scenario in this world that says when it is ready, with what it starts."""
+        argv = [*self.enter, "unshare", "-p", "--fork", "--kill-child", "/usr/bin/python3", "-B",
+                str(HERE / program), str(self.folder), *words]
+        with open(self.folder / "servers.err", "ab") as log:
+            server = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log)
+        leftovers.LABS.append(server.pid)
+        try:
+            read_until(server.stdout.fileno(), b"ready\n")
+            yield self
+        finally:
+            server.stdin.close()
+            server.stdout.close()
+            server.wait(SECONDS)
+            leftovers.LABS.remove(server.pid)
+
     # ---- what can be had there ----------------------------------------------------
     def file(self, name, data):
         """A file of the web server's: https://www.example.test/NAME"""

@@ -32,6 +32,13 @@ HAS_IPV6 = "NO_IPV6" not in os.environ
 PRIVATE6 = ["fd00:ec2::254", "fd12::5"] if HAS_IPV6 else []
 REGISTRY = "127.0.0.1:4873"              # npm's, if it is there; nginx has it at /registry/
 SINK_PORT = 9000                        # at UP: swallows bodies fast
+STORE, FRONT, SAAS, AZURE = (f"93.184.216.{n}" for n in (40, 41, 42, 43))
+# Well-known names, for servers that a test starts (Lab.serve): S3, what nginx fronts, APIs.
+BOXES = ("", "first-box.", "second-box.", "void.")
+SERVICES = {STORE: [f"{box}s3.{end}" for box in BOXES for end in ("eu-west-1.amazonaws.com", "amazonaws.com")] +
+            ["store.example.test"],
+            FRONT: ["swift.example.test", "github.com", "forge.example.test"], AZURE: ["account.blob.core.windows.net"],
+            SAAS: ["api.stripe.com", "api.github.com", "slack.com"]}
 
 ON_NGINX = ["www", "api", "git", "npm", "pypi", "deb", "big", "front", "a.b", "expired",
             "selfsigned", "untrusted", "corporate"]
@@ -70,6 +77,7 @@ NAMES |= {
     # Another answer each time.
     "rebind.example.test": {"turns": [{"A": [UP]}, {"A": ["10.0.0.5"]}]},
 }
+NAMES |= {name: {"A": [address]} for address, names in SERVICES.items() for name in names}
 for number in range(1, 9):              # a fresh one for each test that wants it
     NAMES[f"rebind{number}.example.test"] = NAMES["rebind.example.test"]
 
@@ -85,7 +93,7 @@ def make_addresses():
     for which in () if HAS_IPV6 else ("all", "default", "lo"):
         Path(f"/proc/sys/net/ipv6/conf/{which}/disable_ipv6").write_text("1")
     run("ip", "link", "set", "lo", "up")
-    for address in (NGINX, UP, WS, GRPC, MODEL, PROXY, DNS, DEAD, *PRIVATE):
+    for address in (NGINX, UP, WS, GRPC, MODEL, PROXY, DNS, DEAD, *SERVICES, *PRIVATE):
         run("ip", "addr", "add", f"{address}/32", "dev", "lo")
     for address in (NGINX6, UP6, DEAD6, *PRIVATE6) if HAS_IPV6 else ():
         run("ip", "addr", "add", f"{address}/128", "dev", "lo", "nodad")
@@ -125,6 +133,8 @@ def make_certificates(folder):
     make_key(folder, "good", "www.example.test",
              leaf("*.example.test", "a.b.example.test", "evil.test", "api.anthropic.com",
                   "api.openai.com", "chatgpt.com", NGINX, UP), "ca")
+    make_key(folder, "services", "services", leaf(*(n for names in SERVICES.values() for n in names)),
+             "ca")
     make_key(folder, "expired", "expired.example.test", leaf("expired.example.test"), "ca", days=-1)
     make_key(folder, "wrongname", "www.example.test", leaf("elsewhere.test"), "ca")
     make_key(folder, "untrusted", "untrusted.example.test", leaf("untrusted.example.test"),

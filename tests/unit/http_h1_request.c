@@ -67,7 +67,7 @@ static const struct {
 	{ BYTES(GET HOST "TE: deflate;q=0.5\r\n\r\n"), "GET |a|0|/|0|k\n.\nEOF\n" },
 	/* expectations */
 	{ BYTES(POST "Expect: 100-Continue\r\nContent-Length: 2\r\n\r\nhi"),
-	  "POST |a|0|/|2|kc\nexpect=100-continue\n<hi>\n.\nEOF\n" },
+	  "POST |a|0|/|2|kc\nexpect=100-Continue\n<hi>\n.\nEOF\n" },
 	{ BYTES(POST "Expect: 100-continue\r\nContent-Length: 0\r\n\r\n"),
 	  "POST |a|0|/|0|k\n.\nEOF\n" },
 	{ BYTES("POST / HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\nhi"),

@@ -73,7 +73,7 @@ static const struct {
 	{ FIELD("te", "gzip"), false, false, false, false },
 	{ FIELD("te", "Trailers"), false, false, false, false },
 	{ FIELD("expect", "100-continue"), true, false, false, false },
-	{ FIELD("expect", "100-Continue"), false, false, false, false },
+	{ FIELD("expect", "100-Continue"), true, false, false, false },
 	{ FIELD("content-type", "a"), true, false, true, false },
 	{ FIELD("content-encoding", "a"), true, false, true, false },
 	{ FIELD("content-range", "a"), true, false, true, false },

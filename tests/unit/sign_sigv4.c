@@ -253,6 +253,24 @@ TEST(sigv4_published)
 	}
 }
 
+/* A secret's scheme is the family's: the request says which member signed it. */
+TEST(sigv4_is_a_family)
+{
+	for (size_t i = 0; i < ARRAY_LEN(published); i++) {
+		const char *text = published[i].body;
+		struct sign_body body = { text, text == NULL ? 0 : strlen(text) };
+		struct http_head before;
+		struct request q;
+
+		request_read(&q, published[i].request);
+		before = q.head;
+		must_sign("sigv4", &q, published[i].key, &real, &body, 0);
+		must_sign("sigv4", &q, &real, published[i].key, &body, 1);
+		check_same_head(&q.head, &before);
+		request_free(&q);
+	}
+}
+
 /* ---- what must be refused --------------------------------------------------------------- */
 
 #define GOOD_SIGNATURE "f0e8bdb87c964420e857bd35b5d6ed310bd44f0170aba48dd91039c6036bdb41"

@@ -254,12 +254,14 @@ send_continue(struct exchange *ex)
 	ex->status = 0;
 }
 
+/* S3's chunks are bytes as they are with lines in between: nothing of them is packed. */
 static bool
 is_packed(const struct http_head *head)
 {
 	struct http_text coding = http_head_get(head, "content-encoding");
 
-	return coding.len > 0 && !http_text_is_nocase(coding, "identity");
+	return coding.len > 0 && !http_text_is_nocase(coding, "identity") &&
+	       !http_text_is_nocase(coding, "aws-chunked");
 }
 
 /* What it is to be signed or filled in with wants all of it. */

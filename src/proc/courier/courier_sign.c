@@ -32,7 +32,7 @@ may_be_signed(const struct secrets *s, size_t i, const struct http_head *head,
 	                                             : scheme->find(head, ret_id)))
 		return false;
 	/* In a URL it may be escaped. */
-	return ret_id->len == 0 || scheme_same(*ret_id, fake) || scheme_param_is(*ret_id, fake.at);
+	return ret_id->len == 0 || scheme_same(*ret_id, fake) || scheme_same_decoded(*ret_id, fake);
 }
 
 /* HEAD from the placeholder of secret I to TO.  What a failure has written is wiped. */
