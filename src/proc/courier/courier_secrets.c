@@ -33,6 +33,23 @@ add_needle(struct secrets *s, size_t i, size_t field)
 		s->coming[s->n_coming++] = (struct swap_needle){ real, fake };
 }
 
+/* A key of PEM may leave alone, or with other line ends; then it is known by one of its lines, and
+ * never replaced. */
+static void
+add_lines(struct secrets *s, size_t i)
+{
+	static const char *const kinds[] = { "PRIVATE KEY", "BEGIN CERTIFICATE" };
+	struct http_text pem = s->bound.at[i].placeholder[SECRET_SECRET], line;
+
+	for (size_t k = 0; k < ARRAY_LEN(kinds) && s->n < SECRETS_NEEDLES; k++) {
+		if (!pem_line(pem, kinds[k], &line))
+			continue;
+		s->leaving[s->n] = (struct swap_needle){ line, line };
+		s->owner[s->n] = (unsigned char)i;
+		s->field[s->n++] = SECRET_SECRET;
+	}
+}
+
 int
 secrets_open(struct secrets *s, int fd, struct err *err)
 {
@@ -41,8 +58,12 @@ secrets_open(struct secrets *s, int fd, struct err *err)
 	for (size_t i = 0; r == 0 && i < s->bound.n; i++)
 		for (size_t field = 0; field < SECRET_FIELDS; field++)
 			add_needle(s, i, field);
+	for (size_t i = 0; r == 0 && i < s->bound.n; i++)
+		add_lines(s, i);
 	for (size_t i = 0; i < s->bound.n; i++)
 		s->schemes[i] = sign_scheme_find(s->bound.at[i].secret->scheme->name);
+	if (r == 0)
+		r = mtls_open(s, err);
 	if (r == 0 && s->n > 0)
 		r = swap_set_new(s->leaving, s->n, SWAP_CODED, &s->out, err);
 	if (r == 0 && s->n_coming > 0)

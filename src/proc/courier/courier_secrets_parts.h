@@ -23,6 +23,9 @@ struct exchange_secrets {
 	char reason[256];               /* why something was refused */
 };
 
+/* courier_pem.c: a line of the block of KIND ("PRIVATE KEY") in PEM that no other has. */
+bool pem_line(struct http_text pem, const char *kind, struct http_text *ret_line);
+
 /* Where heads are written while they are dealt with: one at a time. */
 struct sign_memory *exchange_scratch(struct exchange *ex);
 /* For messages of one side; HOW: its set, judge, lengths, sink and arg.  NULL: no memory. */
