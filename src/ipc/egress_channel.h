@@ -30,7 +30,8 @@ enum egress_frame {
 
 	/* gate -> courier: str name, str address, u32 port of the connection that it came
 	 * on (as in EGRESS_ROUTE), u32 via, u32 version (10, 11, 20), u32 flags
-	 * (EGRESS_HAS_BODY exactly if head.length is not 0), then the head
+	 * (EGRESS_HAS_BODY exactly if head.length is not 0), with EGRESS_HAS_KEY the
+	 * EGRESS_KEY bytes of the key that the client proved to have, then the head
 	 * (http/http_head.h).  With EGRESS_HAS_BODY, MUX_DATA follows and EGRESS_END ends the
 	 * request; without it the head was all, and no EGRESS_END is sent.  `expect:
 	 * 100-continue` stays among the fields: the 100 comes from the courier. */
@@ -70,8 +71,11 @@ enum egress_routed {
 	EGRESS_SPEAK,                   /* end TLS, if it is, and speak HTTP with it */
 	EGRESS_TUNNEL,                  /* raw: the courier has connected to the peer */
 	EGRESS_LOOK_BRIEFLY,            /* as EGRESS_LOOK, and do not wait long for them */
+	EGRESS_SPEAK_ASKING,            /* as EGRESS_SPEAK, of what is TLS; the client is asked for a
+	                                 * certificate, and need not have one */
 };
-enum egress_flags { EGRESS_HAS_BODY = 1 };
+enum egress_flags { EGRESS_HAS_BODY = 1, EGRESS_HAS_KEY = 2 };
+#define EGRESS_KEY 32                   /* SHA-256 of a certificate's public key */
 /* EGRESS_RESET_DONE, from the courier after its whole answer: it stands, but the rest of
  * the request is not wanted. */
 enum egress_reset { EGRESS_RESET_CANCEL, EGRESS_RESET_UPSTREAM, EGRESS_RESET_POLICY,

@@ -363,6 +363,8 @@ placeholder_mint(const struct secret *s, const struct secret_values *real,
 	OWN(guard_free) struct guard said = {0};
 	int r = 0;
 
+	if (strcmp(s->scheme->name, "mtls") == 0)
+		r = placeholder_check_pair(&real->field[SECRET_SECRET], err);
 	for (size_t f = 0; r == 0 && f < SECRET_FIELDS; f++) {
 		const struct guard *value = &real->field[f];
 

@@ -39,6 +39,8 @@ int placeholder_mint_text(const struct policy_list *shapes, const struct guard *
 /* A private key of the kind, size and wrapping of REAL (PEM), and a certificate for it where
  * REAL has one. */
 int placeholder_mint_pem(const struct guard *real, char **ret_text, struct err *err);
+/* Whether REAL is a certificate and its private key, both in PEM. */
+int placeholder_check_pair(const struct guard *real, struct err *err);
 /* A certificate that signs itself. */
 int placeholder_mint_certificate(char **ret_text, struct err *err);
 

@@ -167,6 +167,28 @@ placeholder_mint_pem(const struct guard *real, char **ret_text, struct err *err)
 }
 
 int
+placeholder_check_pair(const struct guard *real, struct err *err)
+{
+	OWN(bio_freep) BIO *first = BIO_new_mem_buf(real->at, (int)real->len);
+	OWN(bio_freep) BIO *again = BIO_new_mem_buf(real->at, (int)real->len);
+	OWN(pkey_freep) EVP_PKEY *key = NULL;
+	X509 *certificate;
+	int r = 0;
+
+	if (first == NULL || again == NULL)
+		return err_set(err, ENOMEM, "out of memory");
+	certificate = PEM_read_bio_X509(first, NULL, no_password, NULL);
+	key = PEM_read_bio_PrivateKey(again, NULL, no_password, NULL);
+	if (certificate == NULL || key == NULL)
+		r = err_set(err, EINVAL, "the value is not a certificate and its private key in PEM, without "
+		            "a password: `cat client.crt client.key`");
+	else if (X509_check_private_key(certificate, key) != 1)
+		r = err_set(err, EINVAL, "the private key is not that of the first certificate");
+	X509_free(certificate);
+	return r;
+}
+
+int
 placeholder_mint_certificate(char **ret_text, struct err *err)
 {
 	OWN(bio_freep) BIO *out = BIO_new(BIO_s_mem());

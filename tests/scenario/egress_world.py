@@ -41,7 +41,7 @@ SERVICES = {STORE: [f"{box}s3.{end}" for box in BOXES for end in ("eu-west-1.ama
             SAAS: ["api.stripe.com", "api.github.com", "slack.com"]}
 
 ON_NGINX = ["www", "api", "git", "npm", "pypi", "deb", "big", "front", "a.b", "expired",
-            "selfsigned", "untrusted", "corporate"]
+            "selfsigned", "untrusted", "corporate", "mtls", "maybe"]
 NAMES = {f"{name}.example.test": {"A": [NGINX], "AAAA": [NGINX6]} for name in ON_NGINX}
 NAMES |= {
     "evil.test": {"A": [NGINX], "AAAA": [NGINX6]},
@@ -130,6 +130,8 @@ def make_certificates(folder):
     make_key(folder, "ca", "Authority of the tests", ca)
     make_key(folder, "stranger", "Nobody's authority", ca)
     make_key(folder, "corporate-ca", "A company's own authority", ca)
+    make_key(folder, "client-ca", "Who lets clients in", ca)
+    make_key(folder, "client", "the real client", ["extendedKeyUsage=clientAuth"], "client-ca")
     make_key(folder, "good", "www.example.test",
              leaf("*.example.test", "a.b.example.test", "evil.test", "api.anthropic.com",
                   "api.openai.com", "chatgpt.com", NGINX, UP), "ca")
@@ -303,6 +305,28 @@ http {{
             fastcgi_param REMOTE_USER tester;
             fastcgi_pass unix:{folder}/fcgi.sock;
         }}
+    }}
+    server {{
+        listen {NGINX}:443 ssl http2;
+        listen [{NGINX6}]:443 ssl http2;
+        listen {NGINX}:8443 ssl;
+        listen [{NGINX6}]:8443 ssl;
+        server_name mtls.example.test;
+        ssl_certificate {folder}/keys/good.crt;
+        ssl_certificate_key {folder}/keys/good.key;
+        ssl_client_certificate {folder}/keys/client-ca.crt;
+        ssl_verify_client on;
+        location / {{ return 200 "$ssl_client_s_dn $ssl_client_verify $server_protocol\\n"; }}
+    }}
+    server {{
+        listen {NGINX}:443 ssl http2;
+        listen [{NGINX6}]:443 ssl http2;
+        server_name maybe.example.test;
+        ssl_certificate {folder}/keys/good.crt;
+        ssl_certificate_key {folder}/keys/good.key;
+        ssl_client_certificate {folder}/keys/client-ca.crt;
+        ssl_verify_client optional;
+        location / {{ return 200 "$ssl_client_verify $connection\\n"; }}
     }}
     {bad}
 }}

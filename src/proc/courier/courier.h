@@ -100,6 +100,7 @@ struct exchange {
 	struct http_text method, path;  /* in FRAME; path with its query */
 	uint64_t length;
 	bool has_body, is_head, is_upgrade, is_grpc, expects;
+	bool has_key;                   /* KEY is the client's, proven in its handshake */
 
 	/* What was decided. */
 	struct courier_policy *policy;
@@ -133,6 +134,7 @@ struct exchange {
 
 	/* With the cell's secrets. */
 	struct exchange_secrets *secrets;       /* NULL: none were looked for */
+	uint8_t certificate;            /* that it goes with: courier_mtls.h */
 	size_t owed;                    /* of the body, the gate has no credit back for it: its
 	                                 * length may change on the way */
 
@@ -154,6 +156,7 @@ struct exchange {
 
 	/* Large, and not cleared for each exchange: */
 	char host[HTTP_HOST_MAX + 1];
+	unsigned char key[EGRESS_KEY];
 	char note[COURIER_NOTE_MAX];    /* one sentence for people, or "" */
 	char inspect_what[128];
 	char pushed[INSPECT_PUSHED_MAX]; /* as INSPECT_RESULT has it, or "" */

@@ -153,7 +153,8 @@ exchange_decide(struct exchange *ex, const char *host, uint16_t port)
 	decide(ex, head, NULL, 0);
 	if (!ex->decision.needs_body && !exchange_settle(ex))
 		return;
-	if (exchange_use_secrets(ex) && exchange_prepare_body(ex, exchange_head(ex)))
+	if (exchange_use_certificate(ex) && exchange_use_secrets(ex) &&
+	    exchange_prepare_body(ex, exchange_head(ex)))
 		pool_send(ex);
 }
 
@@ -194,7 +195,8 @@ route_tls(struct exchange *ex, enum policy_route route, const char *sni)
 		         ex->host, sni);
 		exchange_refuse(ex, "mismatch", reason);
 	} else if (route != POLICY_ROUTE_TLS) {
-		route_answer(ex, EGRESS_SPEAK);
+		route_answer(ex, mtls_is_wanted(&ex->courier->secrets, ex->host) ? EGRESS_SPEAK_ASKING
+		                                                                 : EGRESS_SPEAK);
 	} else if (sni[0] == '\0' && !ex->courier->learn) {
 		exchange_refuse(ex, "mismatch", "TLS is passed through by the name that it asks for, and "
 		                "this one asks for none");

@@ -111,10 +111,24 @@ take_head(struct exchange *ex, uint32_t flags)
 	ex->is_upgrade = head->upgrade.len > 0;
 	ex->is_grpc = is_grpc(head);
 	ex->expects = http_head_get(head, "expect").len > 0;
-	if (flags > EGRESS_HAS_BODY || ex->has_body != (head->length != 0) ||
+	if (flags > (EGRESS_HAS_BODY | EGRESS_HAS_KEY) || ex->has_body != (head->length != 0) ||
 	    (ex->has_body && ex->is_upgrade))
 		return -EBADMSG;
 	ex->came_all = !ex->has_body && !ex->is_upgrade;
+	return 0;
+}
+
+/* The client's, if there is one. */
+static int
+take_key(struct exchange *ex, uint32_t flags)
+{
+	ex->has_key = (flags & EGRESS_HAS_KEY) != 0;
+	if (!ex->has_key)
+		return 0;
+	if (buf_left(&ex->frame) < EGRESS_KEY)
+		return -EBADMSG;
+	memcpy(ex->key, ex->frame.data + ex->frame.pos, EGRESS_KEY);
+	ex->frame.pos += EGRESS_KEY;
 	return 0;
 }
 
@@ -135,7 +149,7 @@ take_request(struct courier *c, uint32_t id, struct buf *body)
 	    buf_get_u32(&ex->frame, &port) < 0 || buf_get_u32(&ex->frame, &via) < 0 ||
 	    buf_get_u32(&ex->frame, &version) < 0 || buf_get_u32(&ex->frame, &flags) < 0 ||
 	    via > EGRESS_SOCKS || (version != 10 && version != 11 && version != 20) ||
-	    port == 0 || port > 65535 || take_host(name, address, host) < 0)
+	    port == 0 || port > 65535 || take_host(name, address, host) < 0 || take_key(ex, flags) < 0)
 		return -EBADMSG;
 	ex->via = via;
 	ex->version = version;

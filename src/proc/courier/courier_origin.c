@@ -29,7 +29,7 @@ static bool
 is_for(const struct origin *o, const struct exchange *ex)
 {
 	return o->port == ex->port && o->scheme == ex->scheme && o->h1_only == ex->is_upgrade &&
-	       o->h2_unasked == is_h2_unasked(ex) &&
+	       o->h2_unasked == is_h2_unasked(ex) && o->certificate == ex->certificate &&
 	       o->may_use_private == ex->decision.may_use_private && strcmp(o->host, ex->host) == 0;
 }
 
@@ -83,6 +83,7 @@ origin_find(const struct exchange *ex)
 	o->scheme = ex->scheme;
 	o->may_use_private = ex->decision.may_use_private;
 	o->h1_only = ex->is_upgrade;
+	o->certificate = ex->certificate;
 	o->h2_unasked = is_h2_unasked(ex);
 	o->speaks = o->h2_unasked ? SPEAKS_H2 :
 	            o->scheme == HTTP_PLAIN || o->h1_only ? SPEAKS_H1 : SPEAKS_UNKNOWN;

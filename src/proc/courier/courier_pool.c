@@ -167,6 +167,7 @@ open_upstream(struct origin *o)
 	up->origin = o;
 	up->host = o->host;
 	up->h1_only = o->h1_only;
+	up->certificate = o->certificate;
 	up->proxy = proxies_for(&c->proxies, o->scheme, o->host, o->port);
 	up->is_absolute = up->proxy != NULL && o->scheme == HTTP_PLAIN && !o->h1_only &&
 	                  !o->h2_unasked;

@@ -15,6 +15,7 @@ struct origin {
 	uint16_t port;
 	enum http_scheme scheme;
 	bool may_use_private, h1_only;
+	uint8_t certificate;            /* that is shown there, and is not for others */
 	bool h2_unasked;                /* plain, and needs HTTP/2: no asking which */
 	enum speaks speaks;
 	struct upstream *upstreams, *idle;

@@ -48,6 +48,23 @@ add_signer(struct secrets *s, size_t i, struct err *err)
 	                         secret->with.n, s->options[i], &which, err);
 }
 
+/* A key of PEM may leave alone, or with other line ends; then it is known by one of its lines, and
+ * never replaced. */
+static void
+add_lines(struct secrets *s, size_t i)
+{
+	static const char *const kinds[] = { "PRIVATE KEY", "BEGIN CERTIFICATE" };
+	struct http_text pem = s->bound.at[i].placeholder[SECRET_SECRET], line;
+
+	for (size_t k = 0; k < ARRAY_LEN(kinds) && s->n < SECRETS_NEEDLES; k++) {
+		if (!pem_line(pem, kinds[k], &line))
+			continue;
+		s->leaving[s->n] = (struct swap_needle){ line, line };
+		s->owner[s->n] = (unsigned char)i;
+		s->field[s->n++] = SECRET_SECRET;
+	}
+}
+
 int
 secrets_open(struct secrets *s, int fd, struct err *err)
 {
@@ -58,6 +75,10 @@ secrets_open(struct secrets *s, int fd, struct err *err)
 			add_needle(s, i, field);
 	for (size_t i = 0; r == 0 && i < s->bound.n; i++)
 		r = add_signer(s, i, err);
+	for (size_t i = 0; r == 0 && i < s->bound.n; i++)
+		add_lines(s, i);
+	if (r == 0)
+		r = mtls_open(s, err);
 	if (r == 0 && s->n > 0)
 		r = swap_set_new(s->leaving, s->n, SWAP_CODED, &s->out, err);
 	if (r == 0 && s->n_coming > 0)

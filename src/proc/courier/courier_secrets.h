@@ -7,6 +7,7 @@
 #define CLOISTER_COURIER_SECRETS_H
 #include <stdbool.h>
 
+#include "proc/courier/courier_mtls.h"
 #include "sign/sign_options.h"
 #include "sign/swap.h"
 #include "vault/bound.h"
@@ -14,7 +15,7 @@
 struct courier;
 struct exchange;
 
-#define SECRETS_NEEDLES (BOUND_MAX * SECRET_FIELDS)
+#define SECRETS_NEEDLES SWAP_NEEDLES_MAX
 
 struct secrets {
 	struct bound bound;
@@ -25,6 +26,7 @@ struct secrets {
 	unsigned char owner[SECRETS_NEEDLES], field[SECRETS_NEEDLES];
 	size_t n, n_coming;
 	struct swap_set *out, *in;
+	struct mtls_keys mtls;
 	struct sign_memory scratch;     /* a head that is being dealt with */
 };
 

@@ -45,6 +45,8 @@ bool exchange_sign_head(struct exchange *ex, struct http_head *head);
 bool exchange_sign_body(struct exchange *ex, struct http_head *head, const struct sign_body *body);
 /* Whether EX is, or may be, signed with the placeholder of secret I. */
 bool exchange_is_signer(const struct exchange *ex, size_t i);
+/* courier_pem.c: a line of the block of KIND ("PRIVATE KEY") in PEM that no other has. */
+bool pem_line(struct http_text pem, const char *kind, struct http_text *ret_line);
 
 /* Where heads are written while they are dealt with: one at a time. */
 struct sign_memory *exchange_scratch(struct exchange *ex);

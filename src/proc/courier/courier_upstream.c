@@ -138,6 +138,7 @@ conn_is_ready(void *arg)
 
 	if (up->step != UP_TLS)
 		return;
+	mtls_shown(up->certificate, up->conn.ssl);
 	up->step = UP_READY;
 	up->deadline_s = 0;
 	pool_ready(up);
@@ -227,6 +228,7 @@ static void
 begin_tls(struct upstream *up)
 {
 	struct courier *c = up->courier;
+	struct err err = {0};
 	SSL *ssl;
 
 	if (c->tls.problem[0] != '\0') {
@@ -236,6 +238,11 @@ begin_tls(struct upstream *up)
 	ssl = tls_client(&c->tls, up->host, up->h1_only, pool_session(up), up->origin);
 	if (ssl == NULL) {
 		fail(up, 502, "protocol", "upstream speaks no TLS", "there is no memory for TLS");
+		return;
+	}
+	if (mtls_show(&c->secrets, up->certificate, ssl, &err) < 0) {
+		SSL_free(ssl);
+		fail(up, 502, "certificate", "no certificate to show", err.text);
 		return;
 	}
 	set_step(up, UP_TLS, UPSTREAM_TLS_S);

@@ -72,6 +72,7 @@ struct upstream {
 	uint16_t port;
 	enum http_scheme scheme;
 	bool may_use_private, h1_only, is_raw;
+	uint8_t certificate;            /* that is shown: courier_mtls.h */
 	const struct proxy *proxy;
 	bool is_absolute;               /* the proxy is told the whole URL; no CONNECT */
 	struct courier_policy *policy;  /* and RULE: which addresses are denied */

@@ -101,6 +101,8 @@ struct gate_conn {
 	bool has_ended;                         /* the agent sends no more */
 	bool is_proxy;                          /* each request says where it goes */
 	bool may_speak;                         /* the courier said so before the bytes came */
+	bool asks, has_key;                     /* for a certificate; KEY is of the one that came */
+	unsigned char key[EGRESS_KEY];
 
 	struct gate_conn *prev, *next;          /* of the busy or the idle ones */
 	struct gate_conn *touched;

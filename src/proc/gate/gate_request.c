@@ -73,7 +73,10 @@ gate_request_send(struct gate_conn *gc, struct gate_stream *s, uint32_t version,
 	buf_put_u32(&g->frame, gc->port);
 	buf_put_u32(&g->frame, gc->via);
 	buf_put_u32(&g->frame, version);
-	buf_put_u32(&g->frame, head->length != 0 ? EGRESS_HAS_BODY : 0);
+	buf_put_u32(&g->frame, (head->length != 0 ? EGRESS_HAS_BODY : 0) |
+	                       (gc->has_key ? EGRESS_HAS_KEY : 0));
+	if (gc->has_key)
+		buf_put(&g->frame, gc->key, EGRESS_KEY);
 	http_head_encode(&g->frame, head);
 	mux_send(g->mux, s->mux->id, EGRESS_REQUEST, &g->frame);
 }

@@ -99,6 +99,7 @@ gate_route_secured(struct gate_conn *gc)
 		gate_conn_drop(gc, true);
 		return;
 	}
+	gate_tls_take_key(gc);
 	gc->is_h2 = gate_tls_chose_h2(gc);
 	route_speak_http(gc);
 }
@@ -146,7 +147,8 @@ route_frame(void *owner, uint32_t type, struct buf *body)
 		return 0;
 	}
 	gate_stream_forget(&gc->route);
-	if (gc->looks != EGRESS_LOOKS_UNKNOWN && routed == EGRESS_SPEAK) {
+	gc->asks = routed == EGRESS_SPEAK_ASKING;
+	if (gc->looks != EGRESS_LOOKS_UNKNOWN && (routed == EGRESS_SPEAK || gc->asks)) {
 		route_speak(gc);
 	} else if (gc->looks != EGRESS_LOOKS_UNKNOWN ||
 	           (routed == EGRESS_REFUSED && gc->owes != GATE_OWES_NOTHING)) {

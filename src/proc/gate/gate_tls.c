@@ -88,6 +88,36 @@ gate_tls_chose_h2(const struct gate_conn *gc)
 	return len == 2 && memcmp(chosen, "h2", 2) == 0;
 }
 
+/* Which certificates are good is not for the gate to say: that the client has the key is what
+ * the handshake proves. */
+static int
+tls_on_client_certificate(X509_STORE_CTX *ctx, void *arg)
+{
+	(void)ctx;
+	(void)arg;
+	return 1;
+}
+
+static void
+tls_ask(SSL *ssl)
+{
+	static const unsigned char context[] = "asks";
+
+	SSL_set_verify(ssl, SSL_VERIFY_PEER, NULL);
+	/* Sessions of connections that were not asked are not resumed here. */
+	SSL_set_session_id_context(ssl, context, sizeof(context));
+}
+
+void
+gate_tls_take_key(struct gate_conn *gc)
+{
+	X509 *certificate = gc->asks ? SSL_get1_peer_certificate(gc->conn.ssl) : NULL;
+
+	gc->has_key = certificate != NULL &&
+	              X509_pubkey_digest(certificate, EVP_sha256(), gc->key, NULL) == 1;
+	X509_free(certificate);
+}
+
 static void
 tls_set_up(struct gate_tls *tls)
 {
@@ -106,6 +136,7 @@ tls_set_up(struct gate_tls *tls)
 	SSL_CTX_set_tlsext_servername_callback(ctx, tls_on_name);
 	SSL_CTX_set_cert_cb(ctx, tls_on_certificate, tls);
 	SSL_CTX_set_alpn_select_cb(ctx, tls_on_alpn, NULL);
+	SSL_CTX_set_cert_verify_callback(ctx, tls_on_client_certificate, NULL);
 }
 
 static X509 *
@@ -209,5 +240,7 @@ gate_tls_accept(struct gate_tls *tls, struct gate_conn *gc)
 	}
 	SSL_set_app_data(ssl, gc);
 	SSL_set_accept_state(ssl);
+	if (gc->asks)
+		tls_ask(ssl);
 	return ssl;
 }

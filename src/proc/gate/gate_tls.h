@@ -24,6 +24,8 @@ void gate_tls_warm_up(struct gate *g);
 SSL *gate_tls_accept(struct gate_tls *tls, struct gate_conn *gc);
 /* After it: whether the name that OpenSSL read is the one that was asked about. */
 bool gate_tls_agrees(const struct gate_conn *gc);
+/* And the key of the certificate that the client showed, if it did: gc->key. */
+void gate_tls_take_key(struct gate_conn *gc);
 bool gate_tls_chose_h2(const struct gate_conn *gc);
 
 /* ---- gate_leaf.c: the certificates ---- */

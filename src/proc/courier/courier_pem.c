@@ -1,0 +1,31 @@
+/* courier_pem.c - what a key in PEM is known by when it leaves without the rest of its text. */
+#include <string.h>
+
+#include "proc/courier/courier_secrets_parts.h"
+
+#define LINE 64                         /* characters: RFC 7468, 2 */
+
+static const char *
+find(const char *at, const char *end, const char *word)
+{
+	return memmem(at, (size_t)(end - at), word, strlen(word));
+}
+
+/* The first lines of two keys or certificates of one kind may be the same, the last are not; and
+ * base64 that was put on one line, or has other line ends, still has it in it. */
+bool
+pem_line(struct http_text pem, const char *kind, struct http_text *ret_line)
+{
+	const char *end = pem.at + pem.len, *at = find(pem.at, end, kind), *stop, *line;
+
+	at = at == NULL ? NULL : find(at, end, "-----\n");
+	if (at == NULL)
+		return false;
+	at += 6;
+	stop = find(at, end, "-----END");
+	ret_line->at = NULL;
+	for (; stop != NULL && (line = memchr(at, '\n', (size_t)(stop - at))) != NULL; at = line + 1)
+		if (line - at == LINE)
+			*ret_line = (struct http_text){ at, LINE };
+	return ret_line->at != NULL;
+}
