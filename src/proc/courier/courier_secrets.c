@@ -13,50 +13,7 @@
 #include "proc/courier/courier_secrets_parts.h"
 #include "sign/scheme_parts.h"
 
-/* ---- the cell's ---- */
-
-static void
-add_needle(struct secrets *s, size_t i, size_t field)
-{
-	const struct bound_secret *b = &s->bound.at[i];
-	struct http_text fake = b->placeholder[field], real = b->real[field];
-
-	/* An id that is the same inside and outside is no secret. */
-	if (fake.len < SWAP_NEEDLE_MIN || real.len == 0 || scheme_same(fake, real))
-		return;
-	s->leaving[s->n] = (struct swap_needle){ fake, real };
-	s->owner[s->n] = (unsigned char)i;
-	s->field[s->n] = (unsigned char)field;
-	s->n++;
-	/* What is too short to be told from anything else cannot be looked for. */
-	if (real.len >= SWAP_NEEDLE_MIN)
-		s->coming[s->n_coming++] = (struct swap_needle){ real, fake };
-}
-
-int
-secrets_open(struct secrets *s, int fd, struct err *err)
-{
-	int r = bound_read(fd, &s->bound, err);
-
-	for (size_t i = 0; r == 0 && i < s->bound.n; i++)
-		for (size_t field = 0; field < SECRET_FIELDS; field++)
-			add_needle(s, i, field);
-	for (size_t i = 0; i < s->bound.n; i++)
-		s->schemes[i] = sign_scheme_find(s->bound.at[i].secret->scheme->name);
-	if (r == 0 && s->n > 0)
-		r = swap_set_new(s->leaving, s->n, SWAP_CODED, &s->out, err);
-	if (r == 0 && s->n_coming > 0)
-		r = swap_set_new(s->coming, s->n_coming, SWAP_CODED, &s->in, err);
-	return r;
-}
-
-void
-secrets_close(struct secrets *s)
-{
-	swap_set_free(s->out);
-	swap_set_free(s->in);
-	bound_free(&s->bound);
-}
+/* ---- an exchange's ---- */
 
 static void
 free_messages(struct swap_ws *ws)
@@ -88,6 +45,10 @@ exchange_secrets_free(struct exchange *ex)
 	free_messages(x->received);
 	sign_chunks_free(x->chunks);
 	free_head(x);
+	exchange_drop_unpack(ex->courier, x);
+	exchange_free_held(x);
+	secrets_view_release(x->view);
+	secrets_view_release(x->known);
 	free(x);
 }
 
@@ -109,8 +70,9 @@ wipe_scratch(struct exchange *ex)
 
 /* ---- where a placeholder may be ---- */
 
-static bool
-fits_scope(const struct exchange *ex, const struct secret *s, const struct http_head *head)
+bool
+exchange_fits_scope(const struct exchange *ex, const struct secret *s,
+                    const struct http_head *head)
 {
 	struct policy_request req = { .protocol = POLICY_HTTP, .head = head, .host = ex->host,
 	                              .port = ex->port };
@@ -175,23 +137,48 @@ place_text(const struct swap_seen *seen)
 	return texts[seen->place];
 }
 
+/* A token of which the server would not know any more, either. */
+static bool
+has_ended(struct exchange_secrets *x, size_t owner)
+{
+	const struct bound_secret *known = x->view->at[owner];
+
+	if (owner < x->view->n_bound || !token_has_ended(known))
+		return false;
+	x->ended = true;
+	snprintf(x->reason, sizeof(x->reason), "the token that was given for the secret '%s' has ended",
+	         known->secret->name);
+	return true;
+}
+
+static void
+note_carried(struct exchange_secrets *x, size_t owner)
+{
+	size_t n_bound = x->view->n_bound;
+
+	x->carried[owner < n_bound ? owner : x->view->tokens[owner - n_bound]->of] = 1;
+}
+
 /* Of a request: REPLACE where it may be, STOP where not. */
 static enum swap_verdict
 judge(void *arg, const struct swap_seen *seen)
 {
 	struct exchange *ex = arg;
 	struct exchange_secrets *x = ex->secrets;
-	const struct secrets *s = &ex->courier->secrets;
+	const struct secrets_view *s = x->view;
 	size_t owner = s->owner[seen->needle];
-	const struct secret *secret = s->bound.at[owner].secret;
-	bool in_scope = fits_scope(ex, secret, exchange_head(ex));
+	const struct secret *secret = s->at[owner]->secret;
+	bool in_scope = exchange_fits_scope(ex, secret, exchange_head(ex));
 
+	if (in_scope && has_ended(x, owner))
+		return SWAP_STOP;
 	/* The signature is made anew, and the id with it; a key itself is never sent. */
 	if (in_scope && s->schemes[owner] != NULL && s->field[seen->needle] != SECRET_SECRET &&
 	    (seen->place == SWAP_HEADER || seen->place == SWAP_QUERY))
 		return SWAP_LEAVE;
 	if (in_scope && fits_place(secret, exchange_head(ex), seen)) {
 		x->carries = x->swapped = true;
+		note_carried(x, owner);
 		return SWAP_REPLACE;
 	}
 	snprintf(x->reason, sizeof(x->reason), in_scope
@@ -209,7 +196,9 @@ refuse(struct exchange *ex, int r, const struct err *err)
 	wipe_scratch(ex);
 	if (r == -EACCES) {
 		snprintf(reason, sizeof(reason), "%s", ex->secrets->reason);
-		exchange_refuse(ex, "exfiltration", reason);
+		/* Clients get a new one at that. */
+		exchange_refuse_with(ex, ex->secrets->ended ? 401 : 403,
+		                     ex->secrets->ended ? "expired" : "exfiltration", reason);
 	} else {
 		snprintf(reason, sizeof(reason), "a secret cannot be put into the request: %.300s",
 		         err->text);
@@ -222,15 +211,17 @@ refuse(struct exchange *ex, int r, const struct err *err)
 
 /* The secret that HEAD is signed with the placeholder of. */
 static const struct bound_secret *
-find_signer(const struct secrets *s, const struct http_head *head)
+find_signer(const struct secrets_view *s, const struct http_head *head, size_t *ret_at)
 {
-	for (size_t i = 0; i < s->bound.n; i++) {
-		const struct bound_secret *b = &s->bound.at[i];
+	for (size_t i = 0; i < s->n_known; i++) {
+		const struct bound_secret *b = s->at[i];
 		struct http_text id = { "", 0 };
 
 		if (s->schemes[i] != NULL && s->schemes[i]->find(head, &id) &&
-		    (id.len == 0 || scheme_same(id, b->placeholder[SECRET_ID])))
+		    (id.len == 0 || scheme_same(id, b->placeholder[SECRET_ID]))) {
+			*ret_at = i;
 			return b;
+		}
 	}
 	return NULL;
 }
@@ -248,18 +239,19 @@ sign(struct exchange *ex, struct http_head *head, const struct sign_body *body)
 {
 	struct exchange_secrets *x = ex->secrets;
 	const struct bound_secret *b = x->signs;
-	const struct secrets *s = &ex->courier->secrets;
 	struct sign_key from = key_of(b->placeholder), to = key_of(b->real);
 	enum sign_next next = SIGN_DONE;
 	struct err err = {0};
 	int r;
 
-	if (!fits_scope(ex, b->secret, exchange_head(ex))) {
+	if (!exchange_fits_scope(ex, b->secret, exchange_head(ex))) {
 		snprintf(x->reason, sizeof(x->reason), "the request is signed with the placeholder of the "
 		         "secret '%s', which may not go there", b->secret->name);
 		return refuse(ex, -EACCES, NULL);
 	}
-	r = s->schemes[b - s->bound.at]->sign(NULL, &from, &to, head, body,
+	if (has_ended(x, x->signs_at))
+		return refuse(ex, -EACCES, NULL);
+	r = x->view->schemes[x->signs_at]->sign(NULL, &from, &to, head, body,
 	                                      &ex->courier->secrets.scratch, &next, &x->chunks, &err);
 	if (r < 0)
 		return refuse(ex, -EBADMSG, &err);
@@ -267,6 +259,7 @@ sign(struct exchange *ex, struct http_head *head, const struct sign_body *body)
 	if (x->chunks != NULL)
 		ex->body.max += 2 * SIGN_CHUNK_MAX;
 	x->carries = true;
+	note_carried(x, x->signs_at);
 	return true;
 }
 
@@ -275,10 +268,10 @@ sign(struct exchange *ex, struct http_head *head, const struct sign_body *body)
 static bool
 may_come_back(const struct exchange *ex)
 {
-	const struct bound *bound = &ex->courier->secrets.bound;
+	const struct secrets_view *s = ex->secrets->view;
 
-	for (size_t i = 0; i < bound->n; i++)
-		if (policy_mentions_host(bound->at[i].secret->scope, ex->host))
+	for (size_t i = 0; i < s->n_known; i++)
+		if (policy_mentions_host(s->at[i]->secret->scope, ex->host))
 			return true;
 	return false;
 }
@@ -298,7 +291,7 @@ keep_head(struct exchange *ex, struct http_head *head)
 	 * back, and may cover the field. */
 	r = x->signs != NULL ? 0 : swap_ask_plain(head, &err);
 	/* Half of a value is nothing that could be found. */
-	if (x->swapped && x->signs == NULL) {
+	if ((x->swapped || x->captures) && x->signs == NULL) {
 		http_head_drop(head, "range");
 		http_head_drop(head, "if-range");
 	}
@@ -325,18 +318,20 @@ keep_head(struct exchange *ex, struct http_head *head)
 bool
 exchange_use_secrets(struct exchange *ex)
 {
-	const struct secrets *s = &ex->courier->secrets;
+	const struct secrets_view *s = ex->courier->secrets.view;
 	struct http_head head;
 	struct err err = {0};
+	size_t of;
 	int r;
 
-	if (s->bound.n == 0)
+	if (s == NULL)
 		return true;
 	ex->secrets = calloc(1, sizeof(*ex->secrets));
 	if (ex->secrets == NULL) {
 		exchange_refuse(ex, "secret", "there is no memory");
 		return false;
 	}
+	ex->secrets->view = secrets_view_use(ex->courier->secrets.view);
 	head = *exchange_head(ex);
 	(void)exchange_scratch(ex);
 	if (s->out != NULL) {
@@ -346,12 +341,13 @@ exchange_use_secrets(struct exchange *ex)
 		if (r < 0)
 			return refuse(ex, r, &err);
 	}
-	ex->secrets->signs = find_signer(s, &head);
+	ex->secrets->signs = find_signer(s, &head, &ex->secrets->signs_at);
 	if (ex->secrets->signs != NULL && !sign(ex, &head, NULL))
 		return false;
 	/* By the time one is found in the body or a message, the head has gone; and what was
 	 * sent there before may come back with any answer. */
-	if (ex->is_upgrade || may_come_back(ex))
+	ex->secrets->captures = exchange_find_capture(ex, exchange_head(ex), &of) != NULL;
+	if (ex->is_upgrade || ex->secrets->captures || may_come_back(ex))
 		ex->secrets->carries = true;
 	return keep_head(ex, &head);
 }
@@ -375,19 +371,21 @@ exchange_head_to_send(struct exchange *ex)
 bool
 exchange_may_fill_body(struct exchange *ex)
 {
-	const struct bound *bound = &ex->courier->secrets.bound;
+	const struct secrets_view *s = ex->secrets != NULL ? ex->secrets->view : NULL;
 
-	for (size_t i = 0; ex->secrets != NULL && i < bound->n; i++)
-		if ((bound->at[i].secret->places & SECRET_IN_BODY) != 0 &&
-		    fits_scope(ex, bound->at[i].secret, exchange_head(ex)))
+	for (size_t i = 0; s != NULL && i < s->n_known; i++)
+		if ((s->at[i]->secret->places & SECRET_IN_BODY) != 0 &&
+		    exchange_fits_scope(ex, s->at[i]->secret, exchange_head(ex))) {
+			ex->secrets->measures = ex->length <= SECRETS_MEASURED_MAX;
 			return true;
+		}
 	return false;
 }
 
 bool
 exchange_signs_body(const struct exchange *ex)
 {
-	return ex->secrets != NULL && ex->secrets->signs_body;
+	return ex->secrets != NULL && (ex->secrets->signs_body || ex->secrets->measures);
 }
 
 /* Values may be longer than what stood for them. */
@@ -419,9 +417,10 @@ begin_body(struct exchange *ex, swap_judge *judges, swap_sink *sink)
 		return;
 	x->in_body = true;
 	x->body = (struct swap_stream){
-		.set = ex->courier->secrets.out,
+		.set = ex->secrets->view->out,
 		.place = swap_body_place(http_head_get(head, "content-type")),
-		.lengths = ex->length == HTTP_LENGTH_UNKNOWN ? SWAP_ANY_LENGTH : SWAP_SAME_LENGTH,
+		.lengths = ex->length == HTTP_LENGTH_UNKNOWN || ex->step == STEP_HOLD ? SWAP_ANY_LENGTH
+		                                                                      : SWAP_SAME_LENGTH,
 		.judge = judges, .sink = sink, .arg = ex,
 	};
 }
@@ -445,7 +444,7 @@ feed_body(struct exchange *ex, const unsigned char *data, size_t len, bool ends)
 	struct err err = {0};
 	int r;
 
-	if (ex->courier->secrets.out == NULL)
+	if (x->view->out == NULL)
 		return len == 0 || x->pass(ex, data, len);
 	begin_body(ex, judge, body_sink);
 	r = swap_feed(&x->body, data, len, &err);
@@ -459,10 +458,10 @@ static enum swap_verdict
 judge_never(void *arg, const struct swap_seen *seen)
 {
 	struct exchange *ex = arg;
-	const struct secrets *s = &ex->courier->secrets;
+	const struct secrets_view *s = ex->secrets->view;
 
 	snprintf(ex->secrets->reason, sizeof(ex->secrets->reason), "the placeholder of the secret '%s' "
-	         "is in %s, where it may not be", s->bound.at[s->owner[seen->needle]].secret->name,
+	         "is in %s, where it may not be", s->at[s->owner[seen->needle]]->secret->name,
 	         place_text(seen));
 	return SWAP_STOP;
 }
@@ -484,7 +483,7 @@ watch_chunks(struct exchange *ex, const unsigned char *data, size_t len)
 	struct err err = {0};
 	int r;
 
-	if (ex->courier->secrets.out == NULL)
+	if (x->view->out == NULL)
 		return true;
 	begin_body(ex, judge_never, no_sink);
 	r = swap_feed(&x->body, data, len, &err);
@@ -494,12 +493,13 @@ watch_chunks(struct exchange *ex, const unsigned char *data, size_t len)
 bool
 exchange_use_trailers(struct exchange *ex, struct http_field *fields, size_t n)
 {
-	const struct swap_heads how = { ex->courier->secrets.out, SWAP_ANY_LENGTH, judge_never, ex };
+	struct swap_heads how = { NULL, SWAP_ANY_LENGTH, judge_never, ex };
 	struct err err = {0};
 	int r;
 
-	if (ex->secrets == NULL || ex->courier->secrets.out == NULL || n == 0)
+	if (ex->secrets == NULL || ex->secrets->view->out == NULL || n == 0)
 		return true;
+	how.set = ex->secrets->view->out;
 	r = swap_fields(&how, fields, n, exchange_scratch(ex), &err);
 	return r == 0 || refuse(ex, r, &err);
 }
@@ -578,14 +578,15 @@ bool
 exchange_use_raw(struct exchange *ex, const unsigned char *data, size_t len,
                  exchange_pass *pass)
 {
-	const struct swap_stream how = { .set = ex->courier->secrets.out, .judge = judge,
-	                                 .lengths = SWAP_ANY_LENGTH, .sink = body_sink, .arg = ex };
+	struct swap_stream how = { .judge = judge, .lengths = SWAP_ANY_LENGTH, .sink = body_sink,
+	                           .arg = ex };
 	struct exchange_secrets *x = ex->secrets;
 	struct err err = {0};
 	int r = -ENOMEM;
 
-	if (x == NULL || how.set == NULL)
+	if (x == NULL || x->view->out == NULL)
 		return pass(ex, data, len);
+	how.set = x->view->out;
 	x->pass = pass;
 	if (x->sent == NULL)
 		x->sent = exchange_new_messages(true, &how);
@@ -624,9 +625,13 @@ exchange_use_held(struct exchange *ex)
 	buf_free(&ex->body);
 	ex->body = x->held;
 	x->held = (struct buf){0};
-	if (!x->signs_body)
+	if (!x->signs_body && (ex->length == HTTP_LENGTH_UNKNOWN || ex->body.len == ex->length))
 		return true;
 	head = *exchange_head_to_send(ex);
+	if (head.length != HTTP_LENGTH_UNKNOWN)
+		head.length = ex->body.len;
+	if (!x->signs_body)
+		return keep_head(ex, &head);
 	body = (struct sign_body){ ex->body.data, ex->body.len };
 	m = exchange_scratch(ex);
 	if (!sign(ex, &head, &body))
