@@ -14,7 +14,7 @@
 #include "inspect/inspect.h"
 #include "inspect/one_of.h"
 
-#define PIECE (32 * 1024)
+#define PIECE DECODE_PIECE
 #define RATIO_FROM (1024 * 1024)        /* below this, a ratio means nothing */
 #define BROTLI_OVERHEAD 64              /* bytes that packing may add, besides an eighth */
 
@@ -39,6 +39,9 @@ struct stage {
 	const struct coding *coding;
 	bool begun, ended;              /* bytes have come; its data were complete with the last */
 	bool hides;                     /* something that is not content */
+	bool pulled;                    /* that is no matter then */
+	bool more;                      /* there may be more without a byte of input */
+	size_t at, n;                   /* of PIECE, that the next stage has not taken; PULLED */
 	uint64_t in, out;
 	union {
 		z_stream zlib;
@@ -200,7 +203,7 @@ step_zstd(struct stage *s, const unsigned char **data, size_t *len,
 	ZSTD_outBuffer to = { out, PIECE, 0 };
 	size_t r;
 
-	if ((!s->begun || s->ended) && *len > 0 && **data != ZSTD_FIRST) {
+	if ((!s->begun || s->ended) && *len > 0 && **data != ZSTD_FIRST && !s->pulled) {
 		s->hides = (**data & 0xf0) == ZSTD_SKIPPABLE;
 		return -EBADMSG;
 	}
@@ -356,7 +359,7 @@ feed_stage(struct decode *d, size_t i, const unsigned char *data, size_t len, st
 		s->ended = end;
 		s->in += before - len;
 		s->out += n;
-		/* A full piece: there may be more without a byte of input. */
+		/* A full piece. */
 		more = n == PIECE;
 		r = check_bounds(s, err);
 		if (r == 0)
@@ -381,4 +384,88 @@ decode_finish(struct decode *d, struct err *err)
 			return err_set(err, EBADMSG, "its %s data are cut short",
 			               d->stages[i]->coding->name);
 	return 0;
+}
+
+/* ---- bit by bit ---- */
+
+int
+decode_new_pulled(struct http_text coding, struct decode **ret_decode, struct err *err)
+{
+	struct decode *d = NULL;
+	int r = decode_new(coding, NULL, NULL, &d, err);
+
+	for (size_t i = 0; r == 0 && i < d->n_stages; i++)
+		d->stages[i]->pulled = true;
+	if (r == 0)
+		*ret_decode = d;
+	return r;
+}
+
+/* Fill the piece of stage S, all of which was taken, from DATA. */
+static int
+fill(struct stage *s, const unsigned char **data, size_t *len, struct err *err)
+{
+	do {
+		size_t before = *len;
+		bool end = false;
+
+		s->at = s->n = 0;
+		if (*len == 0 && (!s->more || s->ended))
+			return 0;
+		if (s->coding->step(s, data, len, s->piece, &s->n, &end) < 0 ||
+		    (s->n == 0 && before == *len && *len > 0))
+			return err_set(err, EBADMSG, "its %s data are broken", s->coding->name);
+		s->begun = true;
+		s->ended = end;
+		s->in += before - *len;
+		s->out += s->n;
+		s->more = s->n == PIECE;
+	} while (s->n == 0 && *len > 0);
+	return 0;
+}
+
+/* Depth is bounded by DECODE_CODINGS_MAX. */
+static int
+pull(struct decode *d, size_t i, const unsigned char **data, size_t *len, struct err *err)
+{
+	struct stage *s = d->stages[i], *from;
+	int r;
+
+	if (i == 0)
+		return fill(s, data, len, err);
+	from = d->stages[i - 1];
+	for (;;) {
+		const unsigned char *at = from->piece + from->at;
+		size_t left = from->n - from->at;
+
+		r = fill(s, &at, &left, err);
+		from->at = from->n - left;
+		if (r < 0 || s->n > 0)
+			return r;
+		r = pull(d, i - 1, data, len, err);
+		if (r < 0 || from->n == 0)
+			return r;
+	}
+}
+
+int
+decode_pull(struct decode *d, const unsigned char **data, size_t *len,
+            const unsigned char **ret_at, size_t *ret_n, struct err *err)
+{
+	struct stage *s;
+	int r;
+
+	if (d->n_stages == 0) {
+		*ret_at = *data;
+		*ret_n = *len;
+		*data += *len;
+		*len = 0;
+		return 0;
+	}
+	s = d->stages[d->n_stages - 1];
+	r = pull(d, d->n_stages - 1, data, len, err);
+	*ret_at = s->piece;
+	*ret_n = r == 0 ? s->n : 0;
+	s->at = s->n;
+	return r;
 }

@@ -175,6 +175,59 @@ end_message(struct swap_ws *ws, struct err *err)
 	return r;
 }
 
+/* A frame of control, as it is written. */
+struct control {
+	struct swap_ws *ws;
+	unsigned char frame[SWAP_WS_HEAD_MAX + SWAP_WS_CONTROL_MAX];
+	size_t n;
+};
+
+static int
+take_control(void *arg, const unsigned char *data, size_t len)
+{
+	struct control *c = arg;
+
+	if (len > SWAP_WS_CONTROL_MAX - c->n)
+		return -EMSGSIZE;
+	memcpy(c->frame + SWAP_WS_HEAD_MAX + c->n, data, len);
+	c->n += len;
+	return 0;
+}
+
+static enum swap_verdict
+judge_control(void *arg, const struct swap_seen *seen)
+{
+	struct control *c = arg;
+
+	return c->ws->judge(c->ws->arg, seen);
+}
+
+static int
+end_control(struct swap_ws *ws, struct err *err)
+{
+	struct control c = { .ws = ws };
+	struct swap_stream s = {
+		.set = ws->stream.set, .place = SWAP_MESSAGE, .sink = take_control,
+		.judge = judge_control, .arg = &c, .lengths = ws->stream.lengths,
+	};
+	unsigned char *at;
+	int r = swap_feed(&s, ws->control, ws->n_control, err);
+
+	if (r >= 0)
+		r = swap_finish(&s, err);
+	swap_free(&s);
+	if (r == -EMSGSIZE)
+		r = err_set(err, EPROTO, "a WebSocket's frame of control becomes too long");
+	if (r >= 0) {
+		at = put_head(ws, c.frame + SWAP_WS_HEAD_MAX, c.n, ws->head[0]);
+		r = ws->sink(ws->arg, at, (size_t)(c.frame + SWAP_WS_HEAD_MAX + c.n - at));
+	}
+	ws->n_control = 0;
+	ws->closed = (ws->head[0] & 15) == CLOSE;
+	explicit_bzero(c.frame, sizeof(c.frame));
+	return r;
+}
+
 /* All of the frame was there. */
 static int
 end_frame(struct swap_ws *ws, struct err *err)
@@ -183,16 +236,23 @@ end_frame(struct swap_ws *ws, struct err *err)
 
 	ws->in_frame = false;
 	ws->n_head = 0;
-	if (is_control(ws)) {
-		ws->closed = (ws->head[0] & 15) == CLOSE;
-		return 0;
-	}
+	if (is_control(ws))
+		return end_control(ws, err);
 	if ((ws->head[0] & FIN) != 0)
 		return end_message(ws, err);
 	/* Who sends fragments may want them to be seen. */
 	if (ws->n_out > 0)
 		r = put_frame(ws, false);
 	return r;
+}
+
+/* Behind what is in CONTROL; that it fits was checked. */
+static void
+keep_control(struct swap_ws *ws, const unsigned char *data, size_t len)
+{
+	for (size_t i = 0; i < len; i++, ws->n_control++)
+		ws->control[ws->n_control] = !ws->from_client ? data[i] :
+		                             data[i] ^ ws->mask[ws->n_control % 4];
 }
 
 /* Of the frame's payload. */
@@ -203,8 +263,10 @@ feed_payload(struct swap_ws *ws, const unsigned char *data, size_t len, struct e
 	size_t n;
 	int r = 0;
 
-	if (is_control(ws))
-		return ws->sink(ws->arg, data, len);
+	if (is_control(ws)) {
+		keep_control(ws, data, len);
+		return 0;
+	}
 	if (!ws->from_client)
 		return swap_feed(&ws->stream, data, len, err);
 	for (; len > 0 && r >= 0; data += n, len -= n) {
@@ -220,19 +282,13 @@ feed_payload(struct swap_ws *ws, const unsigned char *data, size_t len, struct e
 static int
 feed_head(struct swap_ws *ws, const unsigned char **data, size_t *len, struct err *err)
 {
-	int r;
-
 	while (*len > 0 && ws->n_head < head_len(ws)) {
 		ws->head[ws->n_head++] = *(*data)++;
 		(*len)--;
 	}
 	if (ws->n_head < head_len(ws))
 		return 0;
-	r = begin_frame(ws, err);
-	/* A frame of control goes on as it came. */
-	if (r == 0 && is_control(ws))
-		r = ws->sink(ws->arg, ws->head, ws->n_head);
-	return r;
+	return begin_frame(ws, err);
 }
 
 void
@@ -278,4 +334,5 @@ swap_ws_free(struct swap_ws *ws)
 {
 	swap_free(&ws->stream);
 	explicit_bzero(ws->out, sizeof(ws->out));
+	explicit_bzero(ws->control, sizeof(ws->control));
 }

@@ -3,7 +3,7 @@
  *
  * Messages, text or binary, go through a swap_stream of their own, fragments joined, and
  * leave as one frame or, what is longer than SWAP_WS_FRAME, as several.  Frames of control
- * pass between them.  Refused, with -EPROTO: what no extension was agreed on for, lengths
+ * pass between them, each searched by itself.  Refused, with -EPROTO: what no extension was agreed on for, lengths
  * not in their shortest form, a frame that is masked or not as its side must, fragments out
  * of order. */
 #ifndef CLOISTER_SWAP_WS_H
@@ -26,6 +26,8 @@ struct swap_ws {
 	bool has_begun;                 /* a frame of the message has been written */
 	unsigned char opcode, mask[4];  /* OPCODE: of the message */
 	unsigned mask_at;
+	unsigned char control[SWAP_WS_CONTROL_MAX];     /* payload of a frame of control */
+	size_t n_control;
 	swap_sink *sink;                /* the caller's: */
 	swap_judge *judge;
 	void *arg;

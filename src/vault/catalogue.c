@@ -15,6 +15,10 @@
 #define SIGV4 "scheme: sigv4, members: {id: /AccessKeyId, secret: /SecretAccessKey, " \
 	"token: /SessionToken}"
 
+#define AWS_SHAPES "shape: {id: ['AKIA{b16}', 'ASIA{b16}'], secret: '{x40}'}"
+#define GITHUB "api.github.com, github.com, uploads.github.com, codeload.github.com, " \
+	"raw.githubusercontent.com, ghcr.io, '*.pkg.github.com'"
+
 const struct catalogue_entry catalogue[] = {
 	/* ---- models ---- */
 	{ "anthropic", "Anthropic API key", "ANTHROPIC_API_KEY ANTHROPIC_AUTH_TOKEN "
@@ -81,16 +85,26 @@ const struct catalogue_entry catalogue[] = {
 	  "GITHUB_PERSONAL_ACCESS_TOKEN",
 	  "{shape: ['ghp_{w30}{crc62}', 'github_pat_{w22}_{w59}', 'gho_{w30}{crc62}', "
 	  "'ghs_{w30}{crc62}', 'ghu_{w30}{crc62}', '{h40}'], "
-	  "hosts: [api.github.com, github.com, uploads.github.com, codeload.github.com, "
-	  "raw.githubusercontent.com, ghcr.io, '*.pkg.github.com'], env: GITHUB_TOKEN, "
-	  TOKEN_OR_BASIC "}" },
+	  "hosts: [" GITHUB "], env: GITHUB_TOKEN, " TOKEN_OR_BASIC ", captures: {kind: registry, "
+	  "at: {hosts: [ghcr.io], paths: [/token]}, for: {hosts: [ghcr.io], " BEARER "}}}" },
 	{ "github-app", "GitHub App private key", "GITHUB_APP_PRIVATE_KEY",
 	  "{scheme: jwt, shape: pem, hosts: [api.github.com], paths: [/app, /app/**], "
-	  "env: GITHUB_APP_PRIVATE_KEY, with: {algorithm: RS256}}" },
+	  "env: GITHUB_APP_PRIVATE_KEY, with: {algorithm: RS256}, captures: {kind: github-app, "
+	  "for: {hosts: [" GITHUB "], shape: ['ghs_{w30}{crc62}', 'ghs_{u36+}'], " TOKEN_OR_BASIC
+	  "}}}" },
+	{ "github-oauth", "GitHub OAuth client secret", "GITHUB_CLIENT_SECRET",
+	  "{shape: '{h40}', hosts: [github.com], paths: [/login/**], env: GITHUB_CLIENT_SECRET, "
+	  "in: [body, basic-password], captures: {kind: oauth2, at: {paths: "
+	  "[/login/oauth/access_token]}, for: {hosts: [" GITHUB "], " TOKEN_OR_BASIC "}}}" },
 	{ "gitlab", "GitLab token", "GITLAB_TOKEN GITLAB_PRIVATE_TOKEN",
 	  "{shape: ['glpat-{u20}', 'glpat-{u20+}'], hosts: [gitlab.com, registry.gitlab.com], "
 	  "env: GITLAB_TOKEN, in: ['header:private-token', 'header:authorization', basic-user, "
-	  "basic-password]}" },
+	  "basic-password], captures: {kind: registry, at: {hosts: [gitlab.com], paths: [/jwt/auth]}, "
+	  "for: {hosts: [registry.gitlab.com], " BEARER "}}}" },
+	{ "gitlab-oauth", "GitLab OAuth client secret", "GITLAB_CLIENT_SECRET",
+	  "{hosts: [gitlab.com], paths: [/oauth/**], env: GITLAB_CLIENT_SECRET, "
+	  "in: [body, basic-password], captures: {kind: oauth2, at: {paths: [/oauth/token]}, "
+	  "for: {hosts: [gitlab.com, registry.gitlab.com], " TOKEN_OR_BASIC "}}}" },
 	{ "bitbucket", "Bitbucket app password or token", "BITBUCKET_TOKEN BITBUCKET_APP_PASSWORD",
 	  "{hosts: [api.bitbucket.org, bitbucket.org], env: BITBUCKET_TOKEN, " TOKEN_OR_BASIC "}" },
 	{ "linear", "Linear API key", "LINEAR_API_KEY",
@@ -119,17 +133,23 @@ const struct catalogue_entry catalogue[] = {
 	{ "docker", "Docker Hub token", "DOCKER_TOKEN DOCKER_PASSWORD DOCKERHUB_TOKEN",
 	  "{scheme: basic, shape: ['dckr_pat_{u27}', 'dckr_oat_{u32}'], "
 	  "hosts: [auth.docker.io, registry-1.docker.io, index.docker.io, hub.docker.com], "
-	  "env: DOCKER_PASSWORD, in: [basic-password, body]}" },
+	  "env: DOCKER_PASSWORD, in: [basic-password, body], captures: ["
+	  "{kind: registry, at: {hosts: [auth.docker.io]}, for: {hosts: [registry-1.docker.io, "
+	  "index.docker.io], " BEARER "}}, {kind: registry, at: {hosts: [hub.docker.com], paths: "
+	  "[/v2/users/login, /v2/users/login/, /v2/auth/token]}, for: {hosts: [hub.docker.com], "
+	  BEARER "}}]}" },
 	{ "ghcr", "GitHub container registry", "GHCR_TOKEN",
 	  "{scheme: basic, shape: ['ghp_{w30}{crc62}', 'ghs_{w30}{crc62}'], hosts: [ghcr.io], "
-	  "env: GHCR_TOKEN, in: ['header:authorization', basic-password]}" },
+	  "env: GHCR_TOKEN, in: ['header:authorization', basic-password], captures: registry}" },
 	{ "quay", "Quay.io robot token", "QUAY_TOKEN QUAY_PASSWORD",
-	  "{scheme: basic, hosts: [quay.io], env: QUAY_PASSWORD, in: [basic-password]}" },
+	  "{scheme: basic, hosts: [quay.io], env: QUAY_PASSWORD, in: [basic-password], "
+	  "captures: registry}" },
 
 	/* ---- clouds ---- */
 	{ "aws", "AWS access key", "AWS_ACCESS_KEY AWS_SECRET_ACCESS_KEY AWS_ACCESS_KEY_ID",
-	  "{" SIGV4 ", shape: {id: ['AKIA{b16}', 'ASIA{b16}'], secret: '{x40}'}, "
-	  "hosts: ['**.amazonaws.com', '**.api.aws'], env: AWS_SECRET_ACCESS_KEY}" },
+	  "{" SIGV4 ", " AWS_SHAPES ", "
+	  "hosts: ['**.amazonaws.com', '**.api.aws'], env: AWS_SECRET_ACCESS_KEY, "
+	  "captures: [{kind: sts, for: {" AWS_SHAPES "}}, {kind: s3-session, for: {" AWS_SHAPES "}}]}" },
 	{ "r2", "Cloudflare R2 key", "R2_SECRET_ACCESS_KEY",
 	  "{" SIGV4 ", shape: {id: '{h32}', secret: '{h64}'}, hosts: ['**.r2.cloudflarestorage.com'], "
 	  "env: AWS_SECRET_ACCESS_KEY, with: {service: s3}}" },
@@ -140,7 +160,12 @@ const struct catalogue_entry catalogue[] = {
 	  "GOOGLE_SERVICE_ACCOUNT",
 	  "{scheme: jwt, shape: pem, members: {id: /client_email, secret: /private_key}, "
 	  "hosts: [oauth2.googleapis.com, '*.googleapis.com'], env: GOOGLE_APPLICATION_CREDENTIALS, "
-	  "with: {algorithm: RS256, audience: 'https://oauth2.googleapis.com/token'}}" },
+	  "with: {algorithm: RS256, audience: 'https://oauth2.googleapis.com/token'}, "
+	  "captures: {kind: oauth2, at: {hosts: [oauth2.googleapis.com], paths: [/token]}, "
+	  "for: {hosts: ['*.googleapis.com'], " BEARER "}}}" },
+	{ "google-oauth", "Google OAuth refresh token", "GOOGLE_REFRESH_TOKEN",
+	  "{hosts: [oauth2.googleapis.com], paths: [/token], env: GOOGLE_REFRESH_TOKEN, in: [body], "
+	  "captures: {kind: oauth2, for: {hosts: ['*.googleapis.com'], " BEARER "}}}" },
 	{ "google", "Google API key", "GOOGLE_API_KEY",
 	  "{shape: 'AIza{u35}', hosts: ['*.googleapis.com'], env: GOOGLE_API_KEY, "
 	  "in: ['header:x-goog-api-key', 'query:key']}" },
@@ -150,7 +175,10 @@ const struct catalogue_entry catalogue[] = {
 	  "'*.dfs.core.windows.net'], env: AZURE_STORAGE_KEY}" },
 	{ "azure", "Azure client secret", "AZURE_CLIENT_SECRET",
 	  "{hosts: [login.microsoftonline.com], env: AZURE_CLIENT_SECRET, in: [body, "
-	  "basic-password]}" },
+	  "basic-password], captures: {kind: oauth2, at: {paths: [/*/oauth2/token, "
+	  "/*/oauth2/v2.0/token]}, for: {hosts: [graph.microsoft.com, management.azure.com, "
+	  "'*.vault.azure.net', '**.core.windows.net', '*.azurecr.io', dev.azure.com, "
+	  "'*.database.windows.net', '*.openai.azure.com'], " BEARER "}}}" },
 	{ "cloudflare", "Cloudflare API token", "CLOUDFLARE_API_TOKEN CF_API_TOKEN",
 	  "{hosts: [api.cloudflare.com], env: CLOUDFLARE_API_TOKEN, " BEARER "}" },
 	{ "cloudflare-key", "Cloudflare global API key", "CLOUDFLARE_API_KEY CF_API_KEY",
@@ -175,6 +203,12 @@ const struct catalogue_entry catalogue[] = {
 	  "{shape: ['xoxb-{d9-14}-{d9-14}-{w24}', 'xoxp-{d9-14}-{d9-14}-{d9-14}-{h32}'], "
 	  "hosts: [slack.com, www.slack.com, files.slack.com], env: SLACK_BOT_TOKEN, "
 	  "in: ['header:authorization', body]}" },
+	{ "slack-oauth", "Slack OAuth client secret", "SLACK_CLIENT_SECRET",
+	  "{shape: '{h32}', hosts: [slack.com], paths: [/api/oauth.v2.access, "
+	  "/api/oauth.v2.exchange, /api/openid.connect.token], env: SLACK_CLIENT_SECRET, "
+	  "in: [body, basic-password], captures: {kind: oauth2, at: {paths: [/api/oauth.v2.access, "
+	  "/api/oauth.v2.exchange, /api/openid.connect.token]}, for: {hosts: [slack.com, "
+	  "www.slack.com, files.slack.com], in: ['header:authorization', body]}}}" },
 	{ "slack-app", "Slack app-level token", "SLACK_APP_TOKEN",
 	  "{shape: 'xapp-{d1}-{A9-13}-{d9-14}-{h64}', hosts: [slack.com], env: SLACK_APP_TOKEN, "
 	  "in: ['header:authorization', body]}" },

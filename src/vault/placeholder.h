@@ -34,6 +34,13 @@ void placeholder_free(struct placeholder *p);   /* for OWN() too */
 int placeholder_mint_text(const struct policy_list *shapes, const struct guard *real,
                           char **ret_text, struct err *err);
 
+/* ---- placeholder_text.c ---- */
+
+/* The same for a token that a server gave, which ends at EXPIRES (0: never) and is no key.  REAL
+ * has a NUL behind it. */
+int placeholder_mint_token(const struct policy_list *shapes, const struct guard *real,
+                           uint64_t expires, char **ret_text, struct err *err);
+
 /* ---- placeholder_key.c ---- */
 
 /* A private key of the kind, size and wrapping of REAL (PEM), and a certificate for it where

@@ -50,6 +50,10 @@ secret_free(struct secret *s)
 {
 	if (s == NULL)
 		return;
+	for (size_t i = 0; i < s->n_captures; i++) {
+		secret_free(s->captures[i].gives);
+		secret_free(s->captures[i].renews);
+	}
 	policy_free(s->scope);
 	free(s);
 }

@@ -45,6 +45,8 @@ enum secret_place {
 	SECRET_IN_ALL = 127
 };
 
+#define SECRET_CAPTURES_MAX 4
+
 struct secret {
 	struct policy *scope;           /* one rule that allows; all strings are its memory */
 	const char *name;
@@ -63,6 +65,14 @@ struct secret {
 	unsigned places;                /* enum secret_place */
 	struct policy_list headers, params;
 	struct policy_list with, with_values;   /* the scheme's own: service, region, audience */
+	/* The endpoints that give out tokens for it. */
+	struct secret_capture {
+		const char *kind;       /* sign/capture.h */
+		struct secret *gives;   /* what a token is: where it may go, and how */
+		struct secret *renews;  /* the same of what gets the next one; its scope is the
+		                         * endpoint itself */
+	} captures[SECRET_CAPTURES_MAX];
+	size_t n_captures;              /* 0 in GIVES and RENEWS */
 };
 
 void secret_free(struct secret *s);     /* NULL is fine */
@@ -110,6 +120,14 @@ int secret_load_text(const char *file, const char *text, size_t len,
                      struct secret_list *ret_list, struct err *err);
 int secret_read_map(const struct node *map, struct secret_list *ret_list, struct err *err);
 void secret_list_free(struct secret_list *list);        /* for OWN() too */
+
+/* ---- what is captured: secret_captures.c ---- */
+
+/* What `captures` of S says, in NODE; SAID are the secret's own hosts, ports and `plain`, or
+ * NULL, for where that says nothing. */
+enum secret_said { SECRET_SAID_HOSTS, SECRET_SAID_PORTS, SECRET_SAID_PLAIN, SECRET_SAID };
+int secret_read_captures(struct secret *s, const struct node *node,
+                         const struct node *const said[SECRET_SAID], struct err *err);
 
 /* The short form of the command line, taken apart: "NAME", "NAME=VARIABLE",
  * "NAME@HOST[,HOST...]", "NAME=VARIABLE@HOST". */

@@ -6,11 +6,12 @@
 #include "base/err.h"
 #include "base/own.h"
 #include "policy/policy_parts.h"
+#include "sign/capture.h"
 #include "sign/sign_options.h"
 #include "vault/secret.h"
 #include "vault/shape.h"
 
-#define FORMAT 0x73656331u              /* changes with what follows it */
+#define FORMAT 0x73656332u              /* changes with what follows it */
 
 /* ---- writing ---- */
 
@@ -44,6 +45,12 @@ secret_put(struct buf *b, const struct secret *s)
 	put_list(b, &s->params);
 	put_list(b, &s->with);
 	put_list(b, &s->with_values);
+	buf_put_u32(b, (uint32_t)s->n_captures);
+	for (size_t i = 0; i < s->n_captures; i++) {
+		buf_put_str(b, s->captures[i].kind);
+		secret_put(b, s->captures[i].gives);
+		secret_put(b, s->captures[i].renews);
+	}
 }
 
 /* ---- reading: what is wrong once stays wrong, and is asked for once ---- */
@@ -135,8 +142,25 @@ get_rest(struct getting *g, struct secret *s)
 	g->bad = g->bad || !options_ok(s);
 }
 
-int
-secret_get(struct buf *b, struct secret **ret_secret, struct err *err)
+static int get(struct buf *b, bool inner, struct secret **ret_secret, struct err *err);
+
+/* Tokens give no tokens: INNER has none. */
+static void
+get_captures(struct getting *g, struct secret *s, bool inner)
+{
+	size_t n = get_upto(g, inner ? 0 : SECRET_CAPTURES_MAX);
+
+	while (!g->bad && s->n_captures < n) {
+		struct secret_capture *c = &s->captures[s->n_captures++];
+
+		c->kind = get_text(g);
+		g->bad |= capture_kind_find(c->kind) == NULL || get(g->b, true, &c->gives, NULL) < 0 ||
+		          get(g->b, true, &c->renews, NULL) < 0;
+	}
+}
+
+static int
+get(struct buf *b, bool inner, struct secret **ret_secret, struct err *err)
 {
 	OWN(secret_freep) struct secret *s = calloc(1, sizeof(*s));
 	struct getting g = { .b = b };
@@ -148,8 +172,15 @@ secret_get(struct buf *b, struct secret **ret_secret, struct err *err)
 		return err_set(err, EBADMSG, "the secret is not as this version writes it");
 	g.p = s->scope;
 	get_rest(&g, s);
+	get_captures(&g, s, inner);
 	if (g.bad)
 		return err_set(err, EBADMSG, "the secret is not as this version writes it");
 	*ret_secret = TAKE(s);
 	return 0;
+}
+
+int
+secret_get(struct buf *b, struct secret **ret_secret, struct err *err)
+{
+	return get(b, false, ret_secret, err);
 }

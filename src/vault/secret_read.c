@@ -20,9 +20,11 @@
 #include "vault/source.h"
 
 enum key { KEY_LIKE, KEY_SCHEME, KEY_SHAPE, KEY_FROM, KEY_EXPIRES, KEY_MEMBERS, KEY_ID, KEY_HOSTS,
-           KEY_PORTS, KEY_METHODS, KEY_PATHS, KEY_IN, KEY_WITH, KEY_ENV, KEY_PLAIN, KEYS };
+           KEY_PORTS, KEY_METHODS, KEY_PATHS, KEY_IN, KEY_WITH, KEY_ENV, KEY_PLAIN, KEY_CAPTURES,
+           KEYS };
 static const char *const key_names[KEYS + 1] = { "like", "scheme", "shape", "from", "expires",
-	"members", "id", "hosts", "ports", "methods", "paths", "in", "with", "env", "plain", NULL };
+	"members", "id", "hosts", "ports", "methods", "paths", "in", "with", "env", "plain",
+	"captures", NULL };
 
 struct reading {
 	struct secret *s;
@@ -412,7 +414,10 @@ read_all(struct reading *r)
 	e = e == 0 ? read_members(r) : e;
 	e = e == 0 ? read_places(r) : e;
 	e = e == 0 ? read_with(r) : e;
-	return e == 0 ? read_scope(r) : e;
+	e = e == 0 ? read_scope(r) : e;
+	return e == 0 && r->values[KEY_CAPTURES] != NULL
+	       ? secret_read_captures(r->s, r->values[KEY_CAPTURES], (const struct node *[SECRET_SAID]){
+	             r->values[KEY_HOSTS], r->values[KEY_PORTS], r->values[KEY_PLAIN] }, r->d.err) : e;
 }
 
 /* The service that it is of: as it says, or by its name. */

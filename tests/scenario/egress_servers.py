@@ -14,6 +14,7 @@ import threading
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
+from egress_echo import reflect
 from egress_world import GRPC, HAS_IPV6, PRIVATE, PRIVATE6, PROXY, SINK_PORT, UP, UP6, WS
 
 FOLDER = Path(sys.argv[2]) if len(sys.argv) > 2 else None
@@ -220,7 +221,7 @@ async def judged(x):
 PATHS = {"/echo": echo, "/generate": generate, "/turn": turn_around, "/events": events,
          "/trailers": trailers, "/hints": hints, "/refuse": refuse_early, "/stall": stall,
          "/silent": silent, "/reset": reset, "/short": short, "/until-close": until_close,
-         "/204": no_content, "/304": not_modified, "/away": away, "/raw": raw}
+         "/204": no_content, "/304": not_modified, "/away": away, "/raw": raw, "/reflect": reflect}
 
 
 def note(**what):

@@ -1,17 +1,20 @@
 """A cell holds placeholders; what leaves it carries the real thing, where it may and nowhere else."""
 import base64
 import binascii
+import gzip
 import hashlib
 import hmac
 import inspect
 import json
 import os
+import re
 import urllib.parse
+import zlib
 from pathlib import Path
 
 import pytest
 
-from egress_lab import CURL, helpers_of, needs_python
+from egress_lab import CURL, helpers_of, memory_of, needs_python
 from operators import IS_STATIC, wait_until
 
 OPEN = "  - allow: '*.example.test'\n"
@@ -196,13 +199,77 @@ def test_what_comes_back_has_nothing_of_it(online):
     assert f"x-told: {fake}" in said
 
 
-def test_packed_answers_are_not_passed_on(online):
+def packed(data, coding):
+    """DATA in CODING; the test is skipped where there is no packer."""
+    for name in coding.split(", "):
+        if name == "br":
+            data = pytest.importorskip("brotli").compress(data)
+        elif name == "zstd":
+            data = pytest.importorskip("zstandard").compress(data)
+        else:
+            data = {"gzip": gzip.compress, "deflate": zlib.compress}[name](data)
+    return data
+
+
+@pytest.mark.parametrize("version", ["--http1.1", "--http2"])
+@pytest.mark.parametrize("coding", ["gzip", "deflate", "br", "zstd", "gzip, br"])
+def test_packed_answers_are_unpacked(online, version, coding):
+    """Although it was not asked for: the cell gets it plain, and without what is secret."""
     real = canary()
     give(online, real)
-    where = online.lab.raw(b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 3\r\n\r\nabc")
-    done, _, said = sh(online, fetch("--http1.1", '-H "Authorization: Bearer $KEY"', f"'{UP}{where}'"))
-    assert "packed" in json.loads(said)["reason"]
+    page = f"{real}\n" + "x" * 3000000 + "".join(f"{text}\n" for text, _ in renderings(real))
+    data = packed(page.encode(), coding)
+    head = (f"HTTP/1.1 200 OK\r\ncontent-encoding: {coding}\r\netag: \"1\"\r\ncontent-md5: x\r\n"
+            f"content-length: {len(data)}\r\n\r\n")
+    where = online.lab.raw(head.encode() + data)
+    host = UP if version == "--http1.1" else "https://www.example.test/up"
+    give_all = ("--host", "www.example.test", "--in", "header:authorization")
+    online.operator.cloister("secret", "add", "WWW", "--env", "KEY", *give_all, input=real).ok()
+    done, fake, said = sh(online, fetch(version, '-i -H "Authorization: Bearer $KEY"', f"'{host}{where}'"),
+                          options=("-s", "KEY" if host == UP else "WWW"))
+    head, body = re.split("\r?\n\r?\n", said, maxsplit=1)
+    assert "content-encoding" not in head and "content-length" not in head and "content-md5" not in head
+    assert 'etag: W/"1"' in head
+    assert len(body) == len(page) and body.startswith(f"{fake}\nxxx")
+    for _, text in renderings(real):
+        assert text.lower() not in said.lower()
     assert online.lab.seen("accept-encoding") and online.lab.seen("identity")
+
+
+def test_a_packed_answer_that_is_broken(online):
+    real = canary()
+    give(online, real)
+    data = gzip.compress(b"some" * 100000)[:-4]
+    where = online.lab.raw(b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\n\r\n" + data)
+    done, _, said = sh(online, fetch("--http1.1 -o /dev/null", f"'{UP}{where}' || echo failed"))
+    assert "failed" in said
+    assert "gzip data are cut short" in online.events(type="http")[-1]["note"]
+
+
+def test_a_coding_that_nobody_knows(online):
+    real = canary()
+    give(online, real)
+    where = online.lab.raw(b"HTTP/1.1 200 OK\r\ncontent-encoding: rot13\r\ncontent-length: 3\r\n\r\nabc")
+    done, _, said = sh(online, fetch("--http1.1", '-H "Authorization: Bearer $KEY"', f"'{UP}{where}'"))
+    assert "packed, and its content coding is not known here" in json.loads(said)["reason"]
+
+
+def test_a_bomb(online):
+    """A gigabyte out of a megabyte goes on no faster than it is taken, and takes no memory."""
+    real = canary()
+    give(online, real)
+    engine = zlib.compressobj(9, zlib.DEFLATED, 31)
+    data = b"".join(engine.compress(bytes(1 << 20)) for _ in range(1024)) + engine.flush()
+    where = online.lab.raw(f"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: {len(data)}\r\n"
+                           "\r\n".encode() + data)
+    online.start(OPEN, "sh", "-c", "mkfifo go; " + fetch("--http1.1 --max-time 300", f"'{UP}{where}'") +
+                 " | { head -c 1000 | wc -c >first; cat go; wc -c >rest; }; exec sleep 1000", options=("-s", "KEY"))
+    wait_until(lambda: online.inside("sh", "-c", "test -s first").status == 0, "some of it has come")
+    assert memory_of(online.operator, online.cell)["courier"] < 16 << 20
+    online.inside("sh", "-c", "echo >go").ok()
+    wait_until(lambda: online.inside("sh", "-c", "test -s rest").status == 0, "the rest has come", 120)
+    assert memory_of(online.operator, online.cell)["courier"] < 16 << 20
+    assert online.inside("cat", "rest").out.strip().isdigit()
 
 
 @pytest.mark.skipif(not IS_STATIC, reason="a sanitizer's processes look different")

@@ -44,6 +44,32 @@ decode_all(const char *coding, const void *data, size_t len, size_t step, struct
 	return r == 0 ? decode_finish(d, err) : r;
 }
 
+/* The same bit by bit. */
+static int
+pull_all(const char *coding, const void *data, size_t len, size_t step, struct out *out,
+         struct err *err)
+{
+	OWN(decode_freep) struct decode *d = NULL;
+	const unsigned char *at = data, *piece;
+	size_t n = 1;
+	int r;
+
+	out->len = out->all = 0;
+	r = decode_new_pulled((struct http_text){ coding, strlen(coding) }, &d, err);
+	for (size_t left; r == 0 && len > 0; len -= left) {
+		size_t given = left = len < step ? len : step;
+
+		for (n = 1; r == 0 && n > 0;) {
+			r = decode_pull(d, &at, &given, &piece, &n, err);
+			CHECK(n <= DECODE_PIECE);
+			if (r == 0 && n > 0)
+				(void)keep(out, piece, n);
+		}
+		CHECK(r < 0 || given == 0);
+	}
+	return r == 0 ? decode_finish(d, err) : r;
+}
+
 static const unsigned char hello_br[] = { 0x0b, 0x02, 0x80, 'h', 'e', 'l', 'l', 'o', 0x03 };
 
 static size_t
@@ -72,6 +98,8 @@ check_hello(const char *coding, const void *data, size_t len)
 
 	for (size_t step = 1; step <= len; step++) {
 		CHECK_OK(decode_all(coding, data, len, step, &out, NULL));
+		CHECK(out.len == 5 && memcmp(out.data, "hello", 5) == 0);
+		CHECK_OK(pull_all(coding, data, len, step, &out, NULL));
 		CHECK(out.len == 5 && memcmp(out.data, "hello", 5) == 0);
 	}
 }
@@ -222,6 +250,36 @@ TEST(decode_bombs)
 	n = pack_zlib(GZIP, zeros, BIG, packed, 1 << 19);
 	n = pack_zlib(GZIP, packed, n, packed + (1 << 19), 1 << 19);
 	check_broken("gzip, gzip", packed + (1 << 19), n, "200 times");
+}
+
+/* In pieces, and nobody counts them: what is not content is left out. */
+TEST(decode_pulled)
+{
+	enum { BIG = 80 * 1024 * 1024 };
+	OWN(freep) unsigned char *zeros = calloc(1, BIG), *packed = malloc(1 << 20);
+	static struct out out;
+	struct err err = {0};
+	size_t n;
+
+	CHECK(zeros != NULL && packed != NULL);
+	n = pack_zlib(GZIP, zeros, BIG, packed, 1 << 19);
+	CHECK_OK(pull_all("gzip", packed, n, 1000, &out, NULL));
+	CHECK_U64(out.all, BIG);
+	n = pack_zlib(GZIP, packed, n, packed + (1 << 19), 1 << 19);
+	CHECK_OK(pull_all("gzip, gzip", packed + (1 << 19), n, n, &out, NULL));
+	CHECK_U64(out.all, BIG);
+	/* A name in its header. */
+	n = pack_zlib(GZIP, "hello", 5, packed, 1 << 19);
+	memmove(packed + 12, packed + 10, n - 10);
+	packed[3] |= 8;
+	memcpy(packed + 10, "x", 2);
+	CHECK_OK(pull_all("gzip", packed, n + 2, 1, &out, NULL));
+	CHECK(out.len == 5);
+	CHECK_ERR(pull_all("gzip", packed, n, n, &out, &err), EBADMSG);
+	CHECK(strstr(err.text, "cut short") != NULL);
+	packed[n - 3] ^= 1;
+	CHECK_ERR(pull_all("gzip", packed, n + 2, n, &out, &err), EBADMSG);
+	CHECK_ERR(pull_all("rot13", packed, n, n, &out, &err), EBADMSG);
 }
 
 TEST(decode_too_much)

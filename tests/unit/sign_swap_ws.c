@@ -81,9 +81,30 @@ TEST(swap_ws_messages)
 		put_frame(&in, masked, 0x81, "", 0);
 		put_frame(&want, masked, 0x81, "", 0);
 		put_frame(&in, masked, 0x89, FAKE, 18);
-		put_frame(&want, masked, 0x89, FAKE, 18);
+		put_frame(&want, masked, 0x89, "tok_ZZ", 6);
 		put_frame(&in, masked, 0x82, FAKE FAKE, 36);
 		put_frame(&want, masked, 0x82, "tok_ZZtok_ZZ", 12);
+		check_frames(masked, &in, &want);
+	}
+}
+
+/* Also in what is said at the end, and between the parts of a message, which is not touched. */
+TEST(swap_ws_control)
+{
+	for (int masked = 0; masked < 2; masked++) {
+		OWN(buf_free) struct buf in, want;
+
+		buf_init(&in, 1 << 20);
+		buf_init(&want, 1 << 20);
+		put_frame(&in, masked, 0x01, "tok_AAAA", 8);
+		put_frame(&in, masked, 0x8a, "a " FAKE, 20);
+		put_frame(&want, masked, 0x8a, "a tok_ZZ", 8);
+		put_frame(&in, masked, 0x80, "bbbb/cc+dd", 10);
+		put_frame(&want, masked, 0x81, "tok_ZZ", 6);
+		put_frame(&in, masked, 0x89, "", 0);
+		put_frame(&want, masked, 0x89, "", 0);
+		put_frame(&in, masked, 0x88, "\x03\xe8" FAKE, 20);
+		put_frame(&want, masked, 0x88, "\x03\xe8tok_ZZ", 8);
 		check_frames(masked, &in, &want);
 	}
 }

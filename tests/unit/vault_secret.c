@@ -36,7 +36,11 @@ static const char everything[] =
 	"    with: {service: s3, region: eu-*}\n"
 	"    env: SOME_KEY\n"
 	"    id: me\n"
-	"    plain: true\n";
+	"    plain: true\n"
+	"    captures:\n"
+	"      - oauth2\n"
+	"      - {kind: sts, at: {hosts: [sts.x], paths: [/sts]}, for: {hosts: ['*.y'], methods: [GET],\n"
+	"         shape: {id: 'ASIA{b16}'}}}\n";
 
 TEST(vault_secret_put_and_get)
 {
@@ -66,6 +70,30 @@ TEST(vault_secret_put_and_get)
 	secret_places_text(again, places, sizeof(places));
 	CHECK_STR(places, "header:x-api-key, header:authorization, query:key, body");
 	CHECK(strstr(secret_scope_text(again), "s3.example.com") != NULL);
+	CHECK_U64(again->n_captures, 2);
+	CHECK_STR(again->captures[0].kind, "oauth2");
+	CHECK(strstr(secret_scope_text(again->captures[0].gives), "s3.example.com") != NULL);
+	CHECK(strstr(secret_scope_text(again->captures[0].renews), "/**/token") != NULL);
+	CHECK_U64(again->captures[0].renews->places, SECRET_IN_BODY);
+	CHECK_STR(again->captures[1].gives->name, "db/main");
+	CHECK_STR(again->captures[1].gives->scheme->name, "sigv4");
+	CHECK_STR(again->captures[1].gives->shapes[SECRET_ID].at[0], "ASIA{b16}");
+	CHECK(strstr(secret_scope_text(again->captures[1].renews), "sts.x") != NULL);
+}
+
+/* Tokens that give tokens are nothing that is written here. */
+TEST(vault_secret_get_nested)
+{
+	OWN(secret_list_free) struct secret_list list = load(everything);
+	struct secret *inner = list.at[0]->captures[0].gives, *again = NULL;
+	OWN(buf_free) struct buf b;
+
+	buf_init(&b, SECRET_ENCODED_MAX);
+	inner->captures[0] = list.at[0]->captures[1];
+	inner->n_captures = 1;
+	secret_put(&b, list.at[0]);
+	inner->n_captures = 0;
+	CHECK_ERR(secret_get(&b, &again, NULL), EBADMSG);
 }
 
 /* Whether a request is in the scope of the first secret of TEXT. */
@@ -144,6 +172,15 @@ static const struct { const char *text, *says; } refused[] = {
 	{ "{version: 1, secrets: {a: {hosts: x.y, expires: 1h}}}", "only what comes from a command" },
 	{ "{version: 1, secrets: {a: {hosts: x.y, from: 'cmd:x', expires: soon}}}", "neither a time" },
 	{ "{version: 1, secrets: {a: {hosts: x.y, in: [head]}}}", "there is no place 'head'" },
+	{ "{version: 1, secrets: {a: {hosts: x.y, captures: oauth3}}}", "s:1:50: say what kind of tokens" },
+	{ "{version: 1, secrets: {a: {hosts: x.y, captures: {kind: sts, to: {}}}}}", "there is no key 'to'" },
+	{ "{version: 1, secrets: {a: {hosts: x.y, captures: {kind: sts, for: {in: [head]}}}}}", "'head'" },
+	{ "{version: 1, secrets: {a: {hosts: x.y, captures: {kind: sts, for: {captures: sts}}}}}",
+	  "there is no key 'captures'" },
+	{ "{version: 1, secrets: {a: {hosts: x.y, captures: {kind: oauth2, for: {hosts: '*'}}}}}",
+	  "any host is none" },
+	{ "{version: 1, secrets: {a: {hosts: x.y, captures: [sts, sts, sts, sts, sts]}}}", "at most 4" },
+	{ "{version: 1, secrets: {a: {hosts: 'x.y:1', scheme: redis, captures: oauth2}}}", "not over HTTP" },
 	{ "{version: 1, secrets: {a: {hosts: x.y, in: ['body:x']}}}", "only a header or a parameter" },
 	{ "{version: 1, secrets: {a: {hosts: x.y, in: [header, 'header:x']}}}", "not both" },
 	{ "{version: 1, secrets: {a: {hosts: x.y, like: gihub}}}", "did you mean 'github'?" },

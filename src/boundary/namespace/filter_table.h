@@ -509,6 +509,8 @@ static const struct filter_row filter_courier[] = {
 	  "faccessat2 getdents64 lseek pread64 getuid geteuid getgid getegid uname",
 	  .verdict = ALLOW },
 	{ "ioctl", .cases = filter_socket_ioctl },
+	/* Tokens that servers give are locked in memory, as secrets are. */
+	{ "mlock", .verdict = ALLOW },
 };
 
 /* The body comes over its one socket, and the answer goes back there. */

@@ -231,6 +231,8 @@ struct http_head *exchange_head_to_send(struct exchange *ex);
 /* A head from the server, or our own; its fields may be changed.  After a final one without
  * a body the answer has ended.  False: it was not fit to be sent on, and EX failed. */
 bool exchange_respond(struct exchange *ex, struct http_head *head, bool has_body);
+/* The last step of that: HEAD goes to the gate as it is. */
+bool exchange_send_head(struct exchange *ex, struct http_head *head, bool has_body);
 /* Bytes of the answer's body.  What the gate does not take is kept, up to
  * COURIER_PENDING_MAX: the caller sees to it that there is never more. */
 void exchange_give(struct exchange *ex, const void *data, size_t len);

@@ -232,20 +232,33 @@ exchange_head(struct exchange *ex)
 bool
 exchange_respond(struct exchange *ex, struct http_head *head, bool has_body)
 {
-	struct courier *c = ex->courier;
 	struct courier_failure failure;
-	struct err err = {0};
 	const char *why;
 
 	/* Servers that speak HTTP/3 say so; it goes nowhere from a cell. */
 	http_head_drop(head, "alt-svc");
-	if (exchange_is_scrubbed(ex) && !exchange_scrub_head(ex, head, &why)) {
+	if (exchange_is_scrubbed(ex) && !exchange_scrub_head(ex, head, has_body, &why)) {
 		courier_failure_set(&failure, 502, "protocol", "upstream answers nonsense",
 		                    "the server's answer cannot be passed on: %s", why);
 		exchange_detach(ex);
 		exchange_fail(ex, &failure);
 		return false;
 	}
+	if (!exchange_is_held(ex))
+		return exchange_send_head(ex, head, has_body);
+	ex->status = head->status;
+	ex->answered = true;
+	exchange_touch(ex, COURIER_IDLE_S);
+	return true;
+}
+
+bool
+exchange_send_head(struct exchange *ex, struct http_head *head, bool has_body)
+{
+	struct courier *c = ex->courier;
+	struct courier_failure failure;
+	struct err err = {0};
+
 	buf_reset(&c->out);
 	buf_put_u32(&c->out, has_body ? EGRESS_HAS_BODY : 0);
 	if (head->status < 200 && ex->n_interim++ == COURIER_INTERIM_MAX)
@@ -292,7 +305,7 @@ exchange_give(struct exchange *ex, const void *data, size_t len)
 	if (!exchange_is_scrubbed(ex))
 		exchange_give_plain(ex, data, len);
 	else if (ex->step != STEP_RAW)
-		exchange_scrub(ex, data, len);
+		(void)exchange_scrub(ex, data, len);
 	else if (!exchange_scrub_raw(ex, data, len))
 		exchange_reset(ex, EGRESS_RESET_UPSTREAM);
 }
@@ -347,6 +360,15 @@ exchange_try_end(struct exchange *ex, const struct buf *end)
 		exchange_record(ex);
 }
 
+/* The rest of the request has nowhere to go, whether or not the gate has taken the answer
+ * yet. */
+static void
+drain_request(struct exchange *ex)
+{
+	if (ex->upstream == NULL && !ex->came_all && ex->step != STEP_DRAIN)
+		exchange_drain(ex);
+}
+
 static void
 end_with(struct exchange *ex, const struct http_field *trailers, size_t n)
 {
@@ -361,10 +383,7 @@ end_with(struct exchange *ex, const struct http_field *trailers, size_t n)
 		http_fields_encode(end, trailers, n);
 	}
 	ex->ending = true;
-	/* The rest of the request has nowhere to go, whether or not the gate has taken the
-	 * answer yet. */
-	if (ex->upstream == NULL && !ex->came_all && ex->step != STEP_DRAIN)
-		exchange_drain(ex);
+	drain_request(ex);
 	exchange_try_end(ex, end);
 }
 
@@ -376,7 +395,16 @@ end_scrubbed(struct exchange *ex, const struct http_field *trailers, size_t n)
 
 	if (n > 0)
 		memcpy(scrubbed, trailers, n * sizeof(scrubbed[0]));
-	end_with(ex, scrubbed, exchange_scrub_end(ex, scrubbed, n) ? n : 0);
+	switch (exchange_scrub_end(ex, scrubbed, n, &n)) {
+	case SCRUB_ENDED:
+		end_with(ex, scrubbed, n);
+		break;
+	case SCRUB_WAITS:
+		drain_request(ex);
+		break;
+	case SCRUB_FAILED:
+		break;
+	}
 }
 
 void
@@ -414,12 +442,16 @@ exchange_writable(struct exchange *ex)
 		ex->pending.pos += n;
 		if (n > 0)
 			exchange_touch(ex, ex->step == STEP_RAW ? COURIER_RAW_IDLE_S : COURIER_IDLE_S);
+		if (buf_left(&ex->pending) == 0) {
+			buf_free(&ex->pending);
+			if (!exchange_scrub_more(ex))
+				return;
+		}
 		if (ex->upstream != NULL && ex->upstream->kind != NULL &&
 		    ex->upstream->kind->given != NULL)
-			ex->upstream->kind->given(ex->upstream, ex, n);
+			ex->upstream->kind->given(ex->upstream, ex);
 		if (buf_left(&ex->pending) > 0)
 			return;
-		buf_free(&ex->pending);
 	}
 	if (ex->ending)
 		exchange_try_end(ex, &ex->end);

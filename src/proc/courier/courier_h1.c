@@ -218,6 +218,9 @@ h1_feed(struct upstream *up, unsigned char *data, size_t len, size_t *ret_body)
 		case H1_BODY:
 			if (ret_body == NULL) {
 				exchange_give(ex, piece.at, piece.len);
+				/* It may be nothing to pass on. */
+				if (up->exchange != ex || up->step != UP_READY)
+					return false;
 			} else {
 				memmove(data + *ret_body, piece.at, piece.len);
 				*ret_body += piece.len;

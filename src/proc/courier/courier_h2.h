@@ -33,5 +33,5 @@ void h2_cancel(struct upstream *up, struct exchange *ex);
 
 void h2_set_answer_callbacks(nghttp2_session_callbacks *callbacks);
 /* The gate took LEN bytes of EX's answer that were kept for it. */
-void h2_given(struct upstream *up, struct exchange *ex, size_t len);
+void h2_given(struct upstream *up, struct exchange *ex);
 #endif

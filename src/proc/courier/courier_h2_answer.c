@@ -175,6 +175,13 @@ h2_give_credit(struct upstream *up, struct exchange *ex, size_t len)
 		(void)nghttp2_session_consume(up->h2->session, ex->h2_id, len);
 }
 
+/* Of what came, that the gate does not take yet.  What was unpacked is no measure of it. */
+static size_t
+h2_kept(const struct exchange *ex)
+{
+	return exchange_packed(ex) > 0 ? exchange_packed(ex) : buf_left(&ex->pending);
+}
+
 static int
 h2_data(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *data, size_t len,
         void *arg)
@@ -194,18 +201,23 @@ h2_data(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *data
 		return 0;
 	}
 	exchange_give(ex, data, len);
+	/* It may be nothing to pass on. */
+	if (ex->upstream != up) {
+		(void)nghttp2_session_consume(session, id, len);
+		return 0;
+	}
 	owed = ex->h2_unconsumed + len;
 	/* What was held back before counts no second time. */
-	ex->h2_unconsumed = buf_left(&ex->pending) < owed ? buf_left(&ex->pending) : owed;
+	ex->h2_unconsumed = h2_kept(ex) < owed ? h2_kept(ex) : owed;
 	h2_give_credit(up, ex, owed - ex->h2_unconsumed);
 	return 0;
 }
 
 void
-h2_given(struct upstream *up, struct exchange *ex, size_t len)
+h2_given(struct upstream *up, struct exchange *ex)
 {
-	if (len > ex->h2_unconsumed)
-		len = ex->h2_unconsumed;
+	size_t kept = h2_kept(ex), len = ex->h2_unconsumed > kept ? ex->h2_unconsumed - kept : 0;
+
 	ex->h2_unconsumed -= len;
 	h2_give_credit(up, ex, len);
 	upstream_touch(up);

@@ -30,6 +30,7 @@ static const struct {
 	  "Send it only where the secret is for; the operator can widen its scope." },
 	{ "credential", "a secret cannot be put into the request",
 	  "Check how the request is made and signed." },
+	{ "expired", "the token has ended", "Get a new one, the way you got this one." },
 	{ "mismatch", "the names in the request do not agree",
 	  "Connect to the host that the request is for." },
 	{ "unreadable", "the body cannot be looked into",
@@ -184,6 +185,7 @@ exchange_refuse_with(struct exchange *ex, uint16_t status, const char *why, cons
 	if (reason == NULL)
 		reason = reason_for(ex, why);
 	exchange_drain(ex);
+	exchange_drop_held(ex);
 	ex->refused = true;
 	ex->why = why;
 	if (ex->note[0] == '\0' && (ex->decision.reason == NULL ||
@@ -220,6 +222,7 @@ exchange_fail(struct exchange *ex, const struct courier_failure *failure)
 	if (ex->step == STEP_OVER)
 		return;
 	exchange_drain(ex);
+	exchange_drop_held(ex);
 	ex->refused = refused && !ex->answered;
 	ex->why = failure->why;
 	snprintf(ex->note, sizeof(ex->note), "%s", failure->note);

@@ -1,12 +1,15 @@
 /* courier_scrub.c - what comes back to a request that carried something real: real values
  * become placeholders again. */
+#include <stdio.h>
+#include <string.h>
+
 #include "proc/courier/courier.h"
 #include "proc/courier/courier_secrets_parts.h"
 
 bool
 exchange_is_scrubbed(const struct exchange *ex)
 {
-	return ex->secrets != NULL && ex->secrets->carries && ex->courier->secrets.in != NULL;
+	return ex->secrets != NULL && ex->secrets->carries;
 }
 
 static enum swap_verdict
@@ -24,64 +27,181 @@ answer_sink(void *arg, const unsigned char *data, size_t len)
 	return 0;
 }
 
-bool
-exchange_scrub_head(struct exchange *ex, struct http_head *head, const char **ret_why)
+/* What is known now, from here on. */
+static const struct swap_set *
+use_known(struct exchange *ex)
 {
-	const struct swap_heads how = { ex->courier->secrets.in, SWAP_FIT_LENGTH, judge_answer, ex };
 	struct exchange_secrets *x = ex->secrets;
-	bool plain = swap_is_plain(head);
 
-	/* A signature in what is packed gives no key away. */
-	if (!plain && (x->signs == NULL || x->swapped)) {
-		*ret_why = "it is packed, although that was not asked for, so a secret in it could not be "
-		           "seen";
-		return false;
-	}
-	if (swap_head(&how, head, exchange_scratch(ex), NULL) < 0) {
+	secrets_view_release(x->known);
+	x->known = secrets_view_use(ex->courier->secrets.view);
+	return x->known->in;
+}
+
+bool
+exchange_scrub_fields(struct exchange *ex, struct http_head *head, const char **ret_why)
+{
+	const struct swap_heads how = { use_known(ex), SWAP_FIT_LENGTH, judge_answer, ex };
+	struct exchange_secrets *x = ex->secrets;
+
+	swap_free(&x->answer);
+	x->answer.set = NULL;
+	if (how.set == NULL)
+		return true;
+	if (swap_head(&how, head, &ex->courier->secrets.scratch, NULL) < 0) {
 		*ret_why = "there is no room to take a secret out of it";
 		return false;
 	}
-	if (!plain)
-		return true;
 	x->answer = (struct swap_stream){
-		.set = ex->courier->secrets.in,
-		.place = swap_body_place(http_head_get(head, "content-type")),
+		.set = how.set, .place = swap_body_place(http_head_get(head, "content-type")),
 		.lengths = SWAP_FIT_LENGTH, .judge = judge_answer, .sink = answer_sink, .arg = ex,
 	};
 	return true;
 }
 
 bool
+exchange_scrub_head(struct exchange *ex, struct http_head *head, bool has_body,
+                    const char **ret_why)
+{
+	struct exchange_secrets *x = ex->secrets;
+	bool plain = swap_is_plain(head);
+	bool holds = x->captures && has_body && ex->upstream != NULL && head->status >= 200 &&
+	             head->status < 300;
+	/* A signature in what is packed gives no key away; and what is packed at rest, as objects
+	 * are, is checked and cut by its bytes. */
+	bool as_it_is = !plain && x->signs != NULL && !x->swapped && !holds;
+
+	(void)exchange_scratch(ex);
+	if (!plain && !as_it_is && !exchange_unpack_begin(ex, head, has_body, ret_why))
+		return false;
+	if (holds)
+		return exchange_hold(ex, head, ret_why);
+	if (!exchange_scrub_fields(ex, head, ret_why))
+		return false;
+	if (as_it_is)
+		x->answer.set = NULL;
+	return true;
+}
+
+bool
 exchange_scrub_raw(struct exchange *ex, const void *data, size_t len)
 {
-	const struct swap_stream how = { .set = ex->courier->secrets.in, .judge = judge_answer,
-	                                 .lengths = SWAP_FIT_LENGTH, .sink = answer_sink, .arg = ex };
+	struct swap_stream how = { .judge = judge_answer, .lengths = SWAP_FIT_LENGTH,
+	                           .sink = answer_sink, .arg = ex };
 	struct exchange_secrets *x = ex->secrets;
 
-	if (x->received == NULL)
+	if (x->received == NULL) {
+		how.set = use_known(ex);
 		x->received = exchange_new_messages(false, &how);
+	}
+	if (x->received != NULL && x->received->stream.set == NULL) {
+		exchange_give_plain(ex, data, len);
+		return true;
+	}
 	return x->received != NULL && swap_ws_feed(x->received, data, len, NULL) == 0;
 }
 
-void
-exchange_scrub(struct exchange *ex, const void *data, size_t len)
+bool
+exchange_scrub_plain(struct exchange *ex, const void *data, size_t len)
 {
+	if (exchange_is_held(ex))
+		return exchange_hold_body(ex, data, len);
 	if (ex->secrets->answer.set == NULL) {
 		exchange_give_plain(ex, data, len);
-		return;
+		return true;
 	}
 	(void)swap_feed(&ex->secrets->answer, data, len, NULL);
 	/* Who waits for what was sent so far gets it; what is left back is the beginning of a
 	 * secret, or its like. */
 	(void)swap_let_go(&ex->secrets->answer);
+	return true;
+}
+
+/* The answer comes to nothing. */
+static bool
+fail(struct exchange *ex)
+{
+	struct courier_failure failure;
+
+	courier_failure_set(&failure, 502, "protocol", "upstream answers nonsense",
+	                    "the server's answer cannot be passed on: %s", ex->secrets->reason);
+	exchange_fail(ex, &failure);
+	return false;
 }
 
 bool
-exchange_scrub_end(struct exchange *ex, struct http_field *trailers, size_t n)
+exchange_scrub(struct exchange *ex, const void *data, size_t len)
 {
-	const struct swap_heads how = { ex->courier->secrets.in, SWAP_FIT_LENGTH, judge_answer, ex };
+	bool ok = ex->secrets->unpack != NULL ? exchange_unpack(ex, data, len)
+	                                      : exchange_scrub_plain(ex, data, len);
 
-	if (ex->secrets->answer.set != NULL)
-		(void)swap_finish(&ex->secrets->answer, NULL);
-	return swap_fields(&how, trailers, n, exchange_scratch(ex), NULL) == 0;
+	return ok || fail(ex);
+}
+
+static size_t
+scrub_trailers(struct exchange *ex, struct http_field *trailers, size_t n)
+{
+	const struct secrets_view *known = ex->secrets->known;
+	struct swap_heads how = { known != NULL ? known->in : NULL, SWAP_FIT_LENGTH, judge_answer, ex };
+
+	if (n == 0 || how.set == NULL)
+		return n;
+	return swap_fields(&how, trailers, n, exchange_scratch(ex), NULL) == 0 ? n : 0;
+}
+
+/* Nothing of it waits any more. */
+static bool
+end(struct exchange *ex)
+{
+	struct exchange_secrets *x = ex->secrets;
+
+	if (x->unpack != NULL && !exchange_unpack_end(ex))
+		return fail(ex);
+	exchange_drop_unpack(ex->courier, x);
+	if (exchange_is_held(ex) && !exchange_let_go(ex))
+		return ex->ending ? false : fail(ex);
+	if (x->answer.set != NULL)
+		(void)swap_finish(&x->answer, NULL);
+	return true;
+}
+
+enum scrub_end
+exchange_scrub_end(struct exchange *ex, struct http_field *trailers, size_t n, size_t *ret_n)
+{
+	struct exchange_secrets *x = ex->secrets;
+
+	if (!x->packed_all && x->unpack != NULL) {
+		if (!exchange_scrub(ex, NULL, 0))
+			return SCRUB_FAILED;
+		if (buf_left(&ex->pending) > 0) {
+			http_fields_encode(&x->trailers, trailers, n);
+			x->packed_all = true;
+			return SCRUB_WAITS;
+		}
+	}
+	if (!end(ex))
+		return SCRUB_FAILED;
+	*ret_n = scrub_trailers(ex, trailers, n);
+	return SCRUB_ENDED;
+}
+
+bool
+exchange_scrub_more(struct exchange *ex)
+{
+	struct http_field trailers[HTTP_FIELDS_MAX];
+	struct exchange_secrets *x = ex->secrets;
+	struct buf encoded;
+	size_t n = 0;
+
+	if (x == NULL || x->unpack == NULL)
+		return true;
+	if (!exchange_scrub(ex, NULL, 0))
+		return false;
+	if (!x->packed_all || buf_left(&ex->pending) > 0)
+		return true;
+	buf_init_borrowed(&encoded, x->trailers.data, x->trailers.len);
+	if (x->trailers.len > 0 && http_fields_decode(&encoded, trailers, &n, NULL) < 0)
+		n = 0;
+	exchange_end(ex, trailers, n);
+	return false;
 }

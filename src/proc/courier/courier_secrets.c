@@ -14,87 +14,7 @@
 #include "proc/courier/courier_secrets_parts.h"
 #include "sign/scheme_parts.h"
 
-/* ---- the cell's ---- */
-
-static void
-add_needle(struct secrets *s, size_t i, size_t field)
-{
-	const struct bound_secret *b = &s->bound.at[i];
-	struct http_text fake = b->placeholder[field], real = b->real[field];
-
-	/* An id that is the same inside and outside is no secret. */
-	if (fake.len < SWAP_NEEDLE_MIN || real.len == 0 || scheme_same(fake, real))
-		return;
-	s->leaving[s->n] = (struct swap_needle){ fake, real };
-	s->owner[s->n] = (unsigned char)i;
-	s->field[s->n] = (unsigned char)field;
-	s->n++;
-	/* What is too short to be told from anything else cannot be looked for. */
-	if (real.len >= SWAP_NEEDLE_MIN)
-		s->coming[s->n_coming++] = (struct swap_needle){ real, fake };
-}
-
-static int
-add_signer(struct secrets *s, size_t i, struct err *err)
-{
-	const struct secret *secret = s->bound.at[i].secret;
-	size_t which;
-
-	s->schemes[i] = sign_scheme_find(secret->scheme->name);
-	s->options[i] = calloc(1, sizeof(*s->options[i]));
-	if (s->options[i] == NULL)
-		return err_set(err, ENOMEM, "out of memory");
-	return sign_options_read(secret->scheme->name, secret->with.at, secret->with_values.at,
-	                         secret->with.n, s->options[i], &which, err);
-}
-
-/* A key of PEM may leave alone, or with other line ends; then it is known by one of its lines, and
- * never replaced. */
-static void
-add_lines(struct secrets *s, size_t i)
-{
-	static const char *const kinds[] = { "PRIVATE KEY", "BEGIN CERTIFICATE" };
-	struct http_text pem = s->bound.at[i].placeholder[SECRET_SECRET], line;
-
-	for (size_t k = 0; k < ARRAY_LEN(kinds) && s->n < SECRETS_NEEDLES; k++) {
-		if (!pem_line(pem, kinds[k], &line))
-			continue;
-		s->leaving[s->n] = (struct swap_needle){ line, line };
-		s->owner[s->n] = (unsigned char)i;
-		s->field[s->n++] = SECRET_SECRET;
-	}
-}
-
-int
-secrets_open(struct secrets *s, int fd, struct err *err)
-{
-	int r = bound_read(fd, &s->bound, err);
-
-	for (size_t i = 0; r == 0 && i < s->bound.n; i++)
-		for (size_t field = 0; field < SECRET_FIELDS; field++)
-			add_needle(s, i, field);
-	for (size_t i = 0; r == 0 && i < s->bound.n; i++)
-		r = add_signer(s, i, err);
-	for (size_t i = 0; r == 0 && i < s->bound.n; i++)
-		add_lines(s, i);
-	if (r == 0)
-		r = mtls_open(s, err);
-	if (r == 0 && s->n > 0)
-		r = swap_set_new(s->leaving, s->n, SWAP_CODED, &s->out, err);
-	if (r == 0 && s->n_coming > 0)
-		r = swap_set_new(s->coming, s->n_coming, SWAP_CODED, &s->in, err);
-	return r;
-}
-
-void
-secrets_close(struct secrets *s)
-{
-	swap_set_free(s->out);
-	swap_set_free(s->in);
-	for (size_t i = 0; i < s->bound.n; i++)
-		free(s->options[i]);
-	bound_free(&s->bound);
-}
+/* ---- an exchange's ---- */
 
 static void
 free_messages(struct swap_ws *ws)
@@ -126,6 +46,10 @@ exchange_secrets_free(struct exchange *ex)
 	free_messages(x->received);
 	sign_chunks_free(x->chunks);
 	free_head(x);
+	exchange_drop_unpack(ex->courier, x);
+	exchange_free_held(x);
+	secrets_view_release(x->view);
+	secrets_view_release(x->known);
 	free(x);
 }
 
@@ -218,7 +142,7 @@ place_text(const struct swap_seen *seen)
 static bool
 is_signers(const struct exchange *ex, const struct swap_seen *seen)
 {
-	const struct secrets *s = &ex->courier->secrets;
+	const struct secrets_view *s = ex->secrets->view;
 	size_t owner = s->owner[seen->needle];
 
 	if (s->schemes[owner] == NULL || s->field[seen->needle] == SECRET_SECRET)
@@ -232,7 +156,7 @@ is_signers(const struct exchange *ex, const struct swap_seen *seen)
 static bool
 is_lone_id(const struct exchange *ex, const struct swap_seen *seen)
 {
-	const struct secrets *s = &ex->courier->secrets;
+	const struct secrets_view *s = ex->secrets->view;
 	size_t owner = s->owner[seen->needle];
 	const struct hmac_place *place;
 
@@ -245,22 +169,47 @@ is_lone_id(const struct exchange *ex, const struct swap_seen *seen)
 	       strncasecmp(place->name.at, seen->name.at, seen->name.len) == 0;
 }
 
+bool
+exchange_has_ended(struct exchange *ex, size_t owner)
+{
+	struct exchange_secrets *x = ex->secrets;
+	const struct bound_secret *known = x->view->at[owner];
+
+	if (owner < x->view->n_bound || !token_has_ended(known))
+		return false;
+	x->ended = true;
+	snprintf(x->reason, sizeof(x->reason), "the token that was given for the secret '%s' has ended",
+	         known->secret->name);
+	return true;
+}
+
+void
+exchange_note_carried(struct exchange *ex, size_t owner)
+{
+	const struct secrets_view *v = ex->secrets->view;
+
+	ex->secrets->carried[owner < v->n_bound ? owner : v->tokens[owner - v->n_bound]->of] = 1;
+}
+
 /* Of a request: REPLACE where it may be, STOP where not. */
 static enum swap_verdict
 judge(void *arg, const struct swap_seen *seen)
 {
 	struct exchange *ex = arg;
 	struct exchange_secrets *x = ex->secrets;
-	const struct secrets *s = &ex->courier->secrets;
+	const struct secrets_view *s = x->view;
 	size_t owner = s->owner[seen->needle];
-	const struct secret *secret = s->bound.at[owner].secret;
+	const struct secret *secret = s->at[owner]->secret;
 	bool in_scope = exchange_fits_scope(ex, secret);
 	bool fits = in_scope && (is_lone_id(ex, seen) || fits_place(secret, exchange_head(ex), seen));
 
+	if (in_scope && exchange_has_ended(ex, owner))
+		return SWAP_STOP;
 	if (in_scope && is_signers(ex, seen) && (!fits || exchange_is_signer(ex, owner)))
 		return SWAP_LEAVE;
 	if (fits && !x->covered) {
 		x->carries = x->swapped = true;
+		exchange_note_carried(ex, owner);
 		return SWAP_REPLACE;
 	}
 	x->refused_covered = fits;
@@ -284,7 +233,10 @@ exchange_refuse_secret(struct exchange *ex, int r, const struct err *err)
 	wipe_scratch(ex);
 	if (r == -EACCES) {
 		snprintf(reason, sizeof(reason), "%s", ex->secrets->reason);
-		exchange_refuse(ex, ex->secrets->refused_covered ? "credential" : "exfiltration", reason);
+		/* At 401 clients get a new one. */
+		exchange_refuse_with(ex, ex->secrets->ended ? 401 : 403,
+		                     ex->secrets->ended ? "expired" :
+		                     ex->secrets->refused_covered ? "credential" : "exfiltration", reason);
 	} else {
 		snprintf(reason, sizeof(reason), "a secret cannot be put into the request: %.300s",
 		         err->text);
@@ -305,10 +257,10 @@ is_wrong(const struct exchange *ex)
 static bool
 may_come_back(const struct exchange *ex)
 {
-	const struct bound *bound = &ex->courier->secrets.bound;
+	const struct secrets_view *s = ex->secrets->view;
 
-	for (size_t i = 0; i < bound->n; i++)
-		if (policy_mentions_host(bound->at[i].secret->scope, ex->host))
+	for (size_t i = 0; i < s->n_known; i++)
+		if (policy_mentions_host(s->at[i]->secret->scope, ex->host))
 			return true;
 	return false;
 }
@@ -328,7 +280,7 @@ keep_head(struct exchange *ex, struct http_head *head)
 	 * back, and may cover the field. */
 	r = x->covered ? 0 : swap_ask_plain(head, &err);
 	/* Half of a value is nothing that could be found. */
-	if (x->swapped && !x->covered) {
+	if ((x->swapped || x->captures) && !x->covered) {
 		http_head_drop(head, "range");
 		http_head_drop(head, "if-range");
 	}
@@ -355,18 +307,20 @@ keep_head(struct exchange *ex, struct http_head *head)
 bool
 exchange_use_secrets(struct exchange *ex)
 {
-	const struct secrets *s = &ex->courier->secrets;
+	const struct secrets_view *s = ex->courier->secrets.view;
 	struct http_head head;
 	struct err err = {0};
+	size_t of;
 	int r;
 
-	if (s->bound.n == 0)
+	if (s == NULL)
 		return true;
 	ex->secrets = calloc(1, sizeof(*ex->secrets));
 	if (ex->secrets == NULL) {
 		exchange_refuse(ex, "credential", "there is no memory");
 		return false;
 	}
+	ex->secrets->view = secrets_view_use(ex->courier->secrets.view);
 	head = *exchange_head(ex);
 	(void)exchange_scratch(ex);
 	if (!exchange_sign_head(ex, &head))
@@ -382,7 +336,8 @@ exchange_use_secrets(struct exchange *ex)
 		return exchange_refuse_secret(ex, -EBADMSG, &ex->secrets->wrong);
 	/* By the time one is found in the body or a message, the head has gone; and what was
 	 * sent there before may come back with any answer. */
-	if (ex->is_upgrade || may_come_back(ex))
+	ex->secrets->captures = exchange_find_capture(ex, &of) != NULL;
+	if (ex->is_upgrade || ex->secrets->captures || may_come_back(ex))
 		ex->secrets->carries = true;
 	return keep_head(ex, &head);
 }
@@ -406,19 +361,21 @@ exchange_head_to_send(struct exchange *ex)
 bool
 exchange_may_fill_body(struct exchange *ex)
 {
-	const struct bound *bound = &ex->courier->secrets.bound;
+	const struct secrets_view *s = ex->secrets != NULL ? ex->secrets->view : NULL;
 
-	for (size_t i = 0; ex->secrets != NULL && !ex->secrets->covered && i < bound->n; i++)
-		if ((bound->at[i].secret->places & SECRET_IN_BODY) != 0 &&
-		    exchange_fits_scope(ex, bound->at[i].secret))
+	for (size_t i = 0; s != NULL && !ex->secrets->covered && i < s->n_known; i++)
+		if ((s->at[i]->secret->places & SECRET_IN_BODY) != 0 &&
+		    exchange_fits_scope(ex, s->at[i]->secret)) {
+			ex->secrets->measures = ex->length <= SECRETS_MEASURED_MAX;
 			return true;
+		}
 	return false;
 }
 
 bool
 exchange_signs_body(const struct exchange *ex)
 {
-	return ex->secrets != NULL && ex->secrets->signs_body;
+	return ex->secrets != NULL && (ex->secrets->signs_body || ex->secrets->measures);
 }
 
 /* Values may be longer than what stood for them. */
@@ -450,9 +407,10 @@ begin_body(struct exchange *ex, swap_judge *judges, swap_sink *sink)
 		return;
 	x->in_body = true;
 	x->body = (struct swap_stream){
-		.set = ex->courier->secrets.out,
+		.set = ex->secrets->view->out,
 		.place = swap_body_place(http_head_get(head, "content-type")),
-		.lengths = ex->length == HTTP_LENGTH_UNKNOWN ? SWAP_ANY_LENGTH : SWAP_SAME_LENGTH,
+		.lengths = ex->length == HTTP_LENGTH_UNKNOWN || ex->step == STEP_HOLD ? SWAP_ANY_LENGTH
+		                                                                      : SWAP_SAME_LENGTH,
 		.judge = judges, .sink = sink, .arg = ex,
 	};
 }
@@ -476,7 +434,7 @@ feed_body(struct exchange *ex, const unsigned char *data, size_t len, bool ends)
 	struct err err = {0};
 	int r;
 
-	if (ex->courier->secrets.out == NULL)
+	if (x->view->out == NULL)
 		return len == 0 || x->pass(ex, data, len);
 	begin_body(ex, judge, body_sink);
 	r = swap_feed(&x->body, data, len, &err);
@@ -490,10 +448,10 @@ static enum swap_verdict
 judge_never(void *arg, const struct swap_seen *seen)
 {
 	struct exchange *ex = arg;
-	const struct secrets *s = &ex->courier->secrets;
+	const struct secrets_view *s = ex->secrets->view;
 
 	snprintf(ex->secrets->reason, sizeof(ex->secrets->reason), "the placeholder of the secret '%s' "
-	         "is in %s, where it may not be", s->bound.at[s->owner[seen->needle]].secret->name,
+	         "is in %s, where it may not be", s->at[s->owner[seen->needle]]->secret->name,
 	         place_text(seen));
 	return SWAP_STOP;
 }
@@ -515,7 +473,7 @@ watch_chunks(struct exchange *ex, const unsigned char *data, size_t len)
 	struct err err = {0};
 	int r;
 
-	if (ex->courier->secrets.out == NULL)
+	if (x->view->out == NULL)
 		return true;
 	begin_body(ex, judge_never, no_sink);
 	r = swap_feed(&x->body, data, len, &err);
@@ -525,12 +483,13 @@ watch_chunks(struct exchange *ex, const unsigned char *data, size_t len)
 bool
 exchange_use_trailers(struct exchange *ex, struct http_field *fields, size_t n)
 {
-	const struct swap_heads how = { ex->courier->secrets.out, SWAP_ANY_LENGTH, judge_never, ex };
+	struct swap_heads how = { NULL, SWAP_ANY_LENGTH, judge_never, ex };
 	struct err err = {0};
 	int r;
 
-	if (ex->secrets == NULL || ex->courier->secrets.out == NULL || n == 0)
+	if (ex->secrets == NULL || ex->secrets->view->out == NULL || n == 0)
 		return true;
+	how.set = ex->secrets->view->out;
 	r = swap_fields(&how, fields, n, exchange_scratch(ex), &err);
 	return r == 0 || exchange_refuse_secret(ex, r, &err);
 }
@@ -609,14 +568,15 @@ bool
 exchange_use_raw(struct exchange *ex, const unsigned char *data, size_t len,
                  exchange_pass *pass)
 {
-	const struct swap_stream how = { .set = ex->courier->secrets.out, .judge = judge,
-	                                 .lengths = SWAP_ANY_LENGTH, .sink = body_sink, .arg = ex };
+	struct swap_stream how = { .judge = judge, .lengths = SWAP_ANY_LENGTH, .sink = body_sink,
+	                           .arg = ex };
 	struct exchange_secrets *x = ex->secrets;
 	struct err err = {0};
 	int r = -ENOMEM;
 
-	if (x == NULL || how.set == NULL)
+	if (x == NULL || x->view->out == NULL)
 		return pass(ex, data, len);
+	how.set = x->view->out;
 	x->pass = pass;
 	if (x->sent == NULL)
 		x->sent = exchange_new_messages(true, &how);
@@ -662,6 +622,18 @@ swap_held(struct exchange *ex)
 	return true;
 }
 
+/* Values may have another length than what stood for them.  False: EX is refused. */
+static bool
+measure_held(struct exchange *ex)
+{
+	struct http_head head = *exchange_head_to_send(ex);
+
+	if (head.length == HTTP_LENGTH_UNKNOWN || head.length == ex->body.len)
+		return true;
+	head.length = ex->body.len;
+	return keep_head(ex, &head);
+}
+
 /* False: EX is refused. */
 static bool
 sign_held(struct exchange *ex)
@@ -690,7 +662,7 @@ exchange_use_held(struct exchange *ex)
 		return true;
 	/* In what is signed nothing is put in: it is searched, and stays.  A token is signed as it
 	 * came, and what is around it is filled in afterwards. */
-	if ((signs && !covered && !sign_held(ex)) || !swap_held(ex) ||
+	if ((signs && !covered && !sign_held(ex)) || !swap_held(ex) || !measure_held(ex) ||
 	    (signs && covered && !sign_held(ex)))
 		return false;
 	if (is_wrong(ex))

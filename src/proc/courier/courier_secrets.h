@@ -7,6 +7,7 @@
 #define CLOISTER_COURIER_SECRETS_H
 #include <stdbool.h>
 
+#include "loop/loop.h"
 #include "proc/courier/courier_mtls.h"
 #include "sign/sign_options.h"
 #include "sign/swap.h"
@@ -15,24 +16,63 @@
 struct courier;
 struct exchange;
 
-#define SECRETS_NEEDLES SWAP_NEEDLES_MAX
+#define TOKENS_MAX 64                   /* that were captured: then the oldest one goes */
+#define TOKEN_GRACE_S 60                /* after its end, its value is still looked for */
+#define SECRETS_KNOWN_MAX (BOUND_MAX + TOKENS_MAX)
+#define SECRETS_LINES 2                 /* of a key with its certificate, besides */
+#define SECRETS_NEEDLES (SECRETS_KNOWN_MAX * SECRET_FIELDS + BOUND_MAX * SECRETS_LINES)
+_Static_assert(SECRETS_NEEDLES <= SWAP_NEEDLES_MAX, "all of them are in one set");
 
-struct secrets {
-	struct bound bound;
-	const struct sign_scheme *schemes[BOUND_MAX];   /* of each; NULL: it signs nothing */
-	struct sign_options *options[BOUND_MAX];        /* what those are told */
+/* What a server gave that is as good as a secret. */
+struct token {
+	struct bound_secret known;      /* SECRET is the definition's.  Without values: it has ended,
+	                                 * and is there only to be told from others */
+	struct guard memory;            /* the real values */
+	char *fake[SECRET_FIELDS];
+	size_t of;                      /* the number of the secret that it was given for */
+	size_t users;
+};
+
+/* All that is known at a time; the secrets first, then the tokens.  As long as an exchange goes
+ * by it, it stays as it is. */
+struct secrets_view {
+	const struct bound_secret *at[SECRETS_KNOWN_MAX];
+	const struct sign_scheme *schemes[SECRETS_KNOWN_MAX];   /* NULL: it signs nothing */
+	struct sign_options *options[SECRETS_KNOWN_MAX];        /* what those are told */
+	size_t n_known, n_bound;
+	struct token *tokens[TOKENS_MAX];
 	/* Placeholders on their way out, real values on their way in, and whose they are. */
 	struct swap_needle leaving[SECRETS_NEEDLES], coming[SECRETS_NEEDLES];
 	unsigned char owner[SECRETS_NEEDLES], field[SECRETS_NEEDLES];
 	size_t n, n_coming;
 	struct swap_set *out, *in;
+	size_t users;
+};
+
+struct secrets {
+	struct bound bound;
+	struct token *tokens[TOKENS_MAX];       /* the oldest first */
+	size_t n_tokens;
+	struct loop_timer sweep;        /* when the next of them is to be dropped */
+	struct secrets_view *view;      /* NULL: there are no secrets */
 	struct mtls_keys mtls;
+	size_t n_unpacking;             /* answers that are being unpacked */
 	struct sign_memory scratch;     /* a head that is being dealt with */
 };
+
+/* ---- courier_known.c ---- */
 
 /* FD's secrets (bound.h), which is read from its start. */
 int secrets_open(struct secrets *s, int fd, struct err *err);
 void secrets_close(struct secrets *s);  /* wipes */
+struct secrets_view *secrets_view_use(struct secrets_view *view);
+void secrets_view_release(struct secrets_view *view);   /* NULL is fine */
+/* N more tokens, which become the table's; the oldest make room.  On failure nothing has
+ * changed, and they are still the caller's. */
+int secrets_add_tokens(struct courier *c, struct token *const *tokens, size_t n,
+                       struct err *err);
+void token_release(struct token *token);        /* NULL is fine */
+bool token_has_ended(const struct bound_secret *known);
 
 /* What an exchange has besides, where there are secrets. */
 struct exchange_secrets;
@@ -44,7 +84,9 @@ bool exchange_use_secrets(struct exchange *ex);
 bool exchange_may_fill_body(struct exchange *ex);
 /* Whether what PASS is given just now is a value that was put in. */
 bool exchange_is_filling(const struct exchange *ex);
-/* Whether all of the body has to be there before the head can be signed. */
+/* Whether all of the body has to be there before the head can be signed, or its length be told:
+ * values may be longer than what stands for them, or escaped otherwise. */
+#define SECRETS_MEASURED_MAX (64 * 1024)        /* what is longer keeps its length, or is refused */
 bool exchange_signs_body(const struct exchange *ex);
 /* All of it is there, in ex->body.  False: EX is refused. */
 bool exchange_use_held(struct exchange *ex);
@@ -63,12 +105,33 @@ bool exchange_use_raw(struct exchange *ex, const unsigned char *data, size_t len
 bool exchange_use_trailers(struct exchange *ex, struct http_field *fields, size_t n);
 
 /* The answer to a request that carried something real: its head (false: it cannot be
- * passed on; *ret_why says so), its body and its end. */
+ * passed on; *ret_why says so), its body and its end.  With HAS_BODY it may be held from then
+ * on: exchange_is_held(). */
 bool exchange_is_scrubbed(const struct exchange *ex);
-bool exchange_scrub_head(struct exchange *ex, struct http_head *head, const char **ret_why);
-void exchange_scrub(struct exchange *ex, const void *data, size_t len);
-/* TRAILERS are changed.  False: they cannot be passed on. */
-bool exchange_scrub_end(struct exchange *ex, struct http_field *trailers, size_t n);
+bool exchange_scrub_head(struct exchange *ex, struct http_head *head, bool has_body,
+                         const char **ret_why);
+/* False: it cannot be passed on, as the exchange's note says. */
+bool exchange_scrub(struct exchange *ex, const void *data, size_t len);
+/* The gate takes more: what could not be unpacked so far.  False: the answer is over. */
+bool exchange_scrub_more(struct exchange *ex);
+/* There is no more.  TRAILERS are changed; *ret_n is how many of them can be passed on.  While
+ * some of it waits for the gate, nothing has been done; exchange_scrub_more() will. */
+enum scrub_end { SCRUB_ENDED, SCRUB_WAITS, SCRUB_FAILED };
+enum scrub_end exchange_scrub_end(struct exchange *ex, struct http_field *trailers, size_t n,
+                                  size_t *ret_n);
 /* What follows an upgrade.  False: these are no messages. */
 bool exchange_scrub_raw(struct exchange *ex, const void *data, size_t len);
+
+/* ---- courier_unpack.c: of an answer that is packed ---- */
+
+#define UNPACKING_MAX 32                /* at a time: each may want 16 MiB */
+
+/* How much of it waits until the gate takes more. */
+size_t exchange_packed(const struct exchange *ex);
+
+/* ---- courier_capture.c: answers with tokens in them are held ---- */
+
+bool exchange_is_held(const struct exchange *ex);
+/* It comes to nothing. */
+void exchange_drop_held(struct exchange *ex);
 #endif

@@ -1,24 +1,37 @@
-/* courier_secrets_parts.h - between courier_secrets.c, courier_sign.c and courier_scrub.c. */
+/* courier_secrets_parts.h - between what leaves and what comes back. */
 #ifndef CLOISTER_COURIER_SECRETS_PARTS_H
 #define CLOISTER_COURIER_SECRETS_PARTS_H
 #include "base/buf.h"
 #include "base/err.h"
+#include "inspect/decode.h"
 #include "proc/courier/courier_secrets.h"
+#include "sign/capture.h"
 #include "sign/sign.h"
 #include "sign/sign_chunks.h"
 #include "sign/swap_ws.h"
 
+/* An answer that is held because there may be tokens in it. */
+struct exchange_held {
+	const struct secret_capture *capture;
+	size_t of;                      /* the number of the secret */
+	struct buf head, body;          /* HEAD: encoded */
+};
+
 struct exchange_secrets {
+	struct secrets_view *view;      /* what the request goes by */
+	struct secrets_view *known;     /* what the answer goes by; NULL before it */
 	struct buf head;                /* to send, encoded; empty: as it came */
 	bool carries;                   /* something real goes out, or might come back */
 	bool swapped;                   /* and it is not just a signature */
 	const struct bound_secret *signs;       /* whose signature is in it, or NULL */
-	uint64_t maybe;                 /* bits: whose it may be, as the body will tell */
+	size_t signs_at;                /* its number in VIEW */
+	bool maybe[SECRETS_KNOWN_MAX];  /* whose it may be, as the body will tell */
 	bool signs_body;                /* which is held until then */
 	bool covered;                   /* what is signed is the request: it stays as it is */
 	bool refused_covered;           /* something that may be there was in what is signed */
 	struct err wrong;               /* of a signed token that is nobody's, or code 0 */
 	bool wrong_alone;
+	bool measures;                  /* the body is short, and its length has to be told anew */
 	struct sign_chunks *chunks;
 	struct swap_stream body, answer;
 	struct swap_ws *sent, *received;        /* messages, after an upgrade */
@@ -27,6 +40,15 @@ struct exchange_secrets {
 	exchange_pass *pass;            /* while BODY is fed */
 	struct buf held;                /* the body to send, while it is made of one that was held */
 	char reason[256];               /* why something was refused */
+	bool ended;                     /* because a token has */
+
+	bool captures;                  /* tokens may come back */
+	unsigned char carried[BOUND_MAX];       /* secrets that are in it, or tokens of theirs */
+	struct exchange_held *answer_held;
+	struct decode *unpack;
+	struct buf packed;              /* what is not unpacked yet */
+	bool packed_all;                /* there is no more; TRAILERS: */
+	struct buf trailers;
 };
 
 /* EX cannot have what it wants: -EACCES for the reason in struct exchange_secrets, else ERR's.
@@ -34,6 +56,10 @@ struct exchange_secrets {
 bool exchange_refuse_secret(struct exchange *ex, int r, const struct err *err);
 /* Whether the secret may go where EX goes. */
 bool exchange_fits_scope(struct exchange *ex, const struct secret *s);
+/* Whether the token OWNER (its number in the view) has: then that is the reason. */
+bool exchange_has_ended(struct exchange *ex, size_t owner);
+/* OWNER, or what it was given for, is in what is sent. */
+void exchange_note_carried(struct exchange *ex, size_t owner);
 
 /* ---- courier_sign.c ---- */
 
@@ -52,4 +78,32 @@ bool pem_line(struct http_text pem, const char *kind, struct http_text *ret_line
 struct sign_memory *exchange_scratch(struct exchange *ex);
 /* For messages of one side; HOW: its set, judge, lengths, sink and arg.  NULL: no memory. */
 struct swap_ws *exchange_new_messages(bool from_client, const struct swap_stream *how);
+
+/* ---- courier_unpack.c ---- */
+
+/* HEAD is what it is without its coding.  False: that cannot be; *ret_why. */
+bool exchange_unpack_begin(struct exchange *ex, struct http_head *head, bool has_body,
+                           const char **ret_why);
+void exchange_drop_unpack(struct courier *c, struct exchange_secrets *x);
+/* DATA, and what waits, as far as the gate takes it.  False: it is broken; ex->secrets->reason. */
+bool exchange_unpack(struct exchange *ex, const void *data, size_t len);
+bool exchange_unpack_end(struct exchange *ex);
+
+/* ---- courier_scrub.c ---- */
+
+/* Bytes that are not packed.  False: it cannot be passed on. */
+bool exchange_scrub_plain(struct exchange *ex, const void *data, size_t len);
+/* The fields of HEAD by what is known now, and the body to come. */
+bool exchange_scrub_fields(struct exchange *ex, struct http_head *head, const char **ret_why);
+
+/* ---- courier_capture.c ---- */
+
+/* Of which secret tokens may come back from where EX goes; NULL: of none. */
+const struct secret_capture *exchange_find_capture(struct exchange *ex, size_t *ret_of);
+void exchange_free_held(struct exchange_secrets *x);    /* wipes */
+/* Hold the answer that begins with HEAD. */
+bool exchange_hold(struct exchange *ex, const struct http_head *head, const char **ret_why);
+bool exchange_hold_body(struct exchange *ex, const void *data, size_t len);
+/* All of it is there: the head and the body go on with other tokens in them. */
+bool exchange_let_go(struct exchange *ex);
 #endif

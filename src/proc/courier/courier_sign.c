@@ -21,11 +21,11 @@ key_of(const struct http_text field[SECRET_FIELDS])
 /* Whether HEAD may be signed with the placeholder of secret I; *ret_id: the key that it
  * names, or empty. */
 static bool
-may_be_signed(const struct secrets *s, size_t i, const struct http_head *head,
+may_be_signed(const struct secrets_view *s, size_t i, const struct http_head *head,
               struct http_text *ret_id)
 {
 	const struct sign_scheme *scheme = s->schemes[i];
-	struct http_text fake = s->bound.at[i].placeholder[SECRET_ID];
+	struct http_text fake = s->at[i]->placeholder[SECRET_ID];
 
 	*ret_id = (struct http_text){ "", 0 };
 	if (scheme == NULL || !(scheme == &sign_hmac ? sign_hmac_find(s->options[i]->with, head, ret_id)
@@ -41,9 +41,9 @@ sign_with(struct exchange *ex, size_t i, const struct http_text to[SECRET_FIELDS
           struct http_head *head, const struct sign_body *body, enum sign_next *ret_next,
           struct err *err)
 {
-	struct secrets *s = &ex->courier->secrets;
-	struct sign_key from = key_of(s->bound.at[i].placeholder), other = key_of(to);
-	struct sign_memory *m = &s->scratch;
+	const struct secrets_view *s = ex->secrets->view;
+	struct sign_key from = key_of(s->at[i]->placeholder), other = key_of(to);
+	struct sign_memory *m = &ex->courier->secrets.scratch;
 	size_t used = m->used;
 	int r;
 
@@ -65,7 +65,7 @@ is_signed(struct exchange *ex, size_t i, const struct http_head *head)
 	struct http_head copy = *head;
 	enum sign_next next;
 	struct err err = {0};
-	int r = sign_with(ex, i, ex->courier->secrets.bound.at[i].placeholder, &copy, NULL, &next, &err);
+	int r = sign_with(ex, i, ex->secrets->view->at[i]->placeholder, &copy, NULL, &next, &err);
 
 	if (ex->secrets->chunks != NULL) {
 		sign_chunks_free(ex->secrets->chunks);
@@ -80,50 +80,60 @@ static void
 take_signer(struct exchange *ex, size_t i, enum sign_next next, const struct sign_body *body)
 {
 	struct exchange_secrets *x = ex->secrets;
-	struct secrets *s = &ex->courier->secrets;
+	const struct sign_scheme *scheme = x->view->schemes[i];
 
-	x->maybe = 0;
+	memset(x->maybe, 0, sizeof(x->maybe));
 	/* A form with no token in it. */
-	if (s->schemes[i]->alone && body != NULL && s->scratch.body.at == NULL)
+	if (scheme->alone && body != NULL && ex->courier->secrets.scratch.body.at == NULL)
 		return;
-	x->signs = &s->bound.at[i];
-	x->covered = !s->schemes[i]->alone;
+	x->signs = x->view->at[i];
+	x->signs_at = i;
+	exchange_note_carried(ex, i);
+	x->covered = !scheme->alone;
 	x->carries = true;
 	if (next == SIGN_WANTS_CHUNKS)
 		ex->body.max += 2 * SIGN_CHUNK_MAX;
 }
 
-/* One of MAYBE has signed HEAD: 1; nobody, or the body will tell, and x->maybe says who of: 0.
- * A failure is that of the one which came closest. */
+/* One of MAYBE has signed HEAD: 1; nobody, or the body will tell, and then x->signs_body is set
+ * and x->maybe says who of: 0; -ESTALE: it has ended.  A failure is that of the one which came
+ * closest. */
 static int
-try_all(struct exchange *ex, uint64_t maybe, struct http_head *head, const struct sign_body *body,
-        struct err *err)
+try_all(struct exchange *ex, const bool maybe[SECRETS_KNOWN_MAX], struct http_head *head,
+        const struct sign_body *body, struct err *err)
 {
 	struct exchange_secrets *x = ex->secrets;
-	struct secrets *s = &ex->courier->secrets;
+	const struct secrets_view *s = x->view;
 
-	x->maybe = 0;
-	x->covered = false;
-	for (size_t i = 0; i < s->bound.n; i++) {
+	memset(x->maybe, 0, sizeof(x->maybe));
+	x->covered = x->signs_body = false;
+	x->wrong_alone = true;
+	for (size_t i = 0; i < s->n_known; i++) {
+		bool ended = maybe[i] && exchange_has_ended(ex, i);
 		struct err why = {0};
 		enum sign_next next;
 
-		if ((maybe >> i & 1) == 0)
+		if (!maybe[i])
 			continue;
-		if (sign_with(ex, i, s->bound.at[i].real, head, body, &next, &why) < 0) {
+		/* Of what has ended there may be no value any more. */
+		if (sign_with(ex, i, ended ? s->at[i]->placeholder : s->at[i]->real, head, body, &next,
+		              &why) < 0) {
 			if (err->code == 0 || err->code == EKEYREJECTED || err->code == EACCES)
 				*err = why;
 			x->wrong_alone = x->wrong_alone && s->schemes[i]->alone && why.code != EPERM;
+			x->ended = false;
 			continue;
 		}
+		if (ended)
+			return -ESTALE;
 		if (next != SIGN_WANTS_BODY) {
 			take_signer(ex, i, next, body);
 			return 1;
 		}
-		x->maybe |= UINT64_C(1) << i;
+		x->maybe[i] = x->signs_body = true;
 		x->covered |= !s->schemes[i]->alone;
 	}
-	return x->maybe != 0 || err->code == 0 ? 0 : -err->code;
+	return x->signs_body || err->code == 0 ? 0 : -err->code;
 }
 
 /* False: EX is refused. */
@@ -132,9 +142,10 @@ settle(struct exchange *ex, int r, const struct err *err)
 {
 	struct exchange_secrets *x = ex->secrets;
 
-	x->signs_body = x->maybe != 0;
 	if (r >= 0)
 		return true;
+	if (r == -ESTALE)
+		return exchange_refuse_secret(ex, -EACCES, NULL);
 	/* A token that is none of the placeholder's may be a placeholder itself. */
 	if (x->wrong_alone) {
 		x->wrong = *err;
@@ -147,28 +158,26 @@ bool
 exchange_sign_head(struct exchange *ex, struct http_head *head)
 {
 	struct exchange_secrets *x = ex->secrets;
-	const struct secrets *s = &ex->courier->secrets;
-	uint64_t maybe = 0, named = 0, strays = 0;
+	const struct secrets_view *s = x->view;
+	bool maybe[SECRETS_KNOWN_MAX] = {0}, strays[SECRETS_KNOWN_MAX] = {0};
+	bool named[SECRETS_KNOWN_MAX] = {0};
 	struct http_text id;
 	struct err err = {0};
 	int r;
 
-	for (size_t i = 0; i < s->bound.n; i++) {
+	for (size_t i = 0; i < s->n_known; i++) {
 		if (!may_be_signed(s, i, head, &id))
 			continue;
-		if (exchange_fits_scope(ex, s->bound.at[i].secret))
-			maybe |= UINT64_C(1) << i;
-		else
-			strays |= UINT64_C(1) << i;
-		named |= id.len > 0 ? UINT64_C(1) << i : 0;
+		maybe[i] = exchange_fits_scope(ex, s->at[i]->secret);
+		strays[i] = !maybe[i];
+		named[i] = id.len > 0;
 	}
-	x->wrong_alone = true;
 	r = try_all(ex, maybe, head, NULL, &err);
-	for (size_t i = 0; r < 1 && x->maybe == 0 && i < s->bound.n; i++) {
-		if ((strays >> i & 1) == 0 || ((named >> i & 1) == 0 && !is_signed(ex, i, head)))
+	for (size_t i = 0; r < 1 && r != -ESTALE && !x->signs_body && i < s->n_known; i++) {
+		if (!strays[i] || (!named[i] && !is_signed(ex, i, head)))
 			continue;
 		snprintf(x->reason, sizeof(x->reason), "the request is signed with the placeholder of the "
-		         "secret '%s', which may not go there", s->bound.at[i].secret->name);
+		         "secret '%s', which may not go there", s->at[i]->secret->name);
 		return exchange_refuse_secret(ex, -EACCES, NULL);
 	}
 	return settle(ex, r, &err);
@@ -177,11 +186,12 @@ exchange_sign_head(struct exchange *ex, struct http_head *head)
 bool
 exchange_sign_body(struct exchange *ex, struct http_head *head, const struct sign_body *body)
 {
+	bool maybe[SECRETS_KNOWN_MAX];
 	struct err err = {0};
 	int r;
 
-	ex->secrets->wrong_alone = true;
-	r = try_all(ex, ex->secrets->maybe, head, body, &err);
+	memcpy(maybe, ex->secrets->maybe, sizeof(maybe));
+	r = try_all(ex, maybe, head, body, &err);
 	return settle(ex, r, &err);
 }
 
@@ -190,5 +200,5 @@ exchange_is_signer(const struct exchange *ex, size_t i)
 {
 	const struct exchange_secrets *x = ex->secrets;
 
-	return (x->maybe >> i & 1) != 0 || x->signs == &ex->courier->secrets.bound.at[i];
+	return x->maybe[i] || x->signs == x->view->at[i];
 }

@@ -39,8 +39,8 @@ struct upstream_kind {
 	void (*more)(struct upstream *up, struct exchange *ex);
 	/* The gate takes bytes again. */
 	void (*resume)(struct upstream *up, struct exchange *ex);
-	/* It took LEN bytes that were kept for it; may be NULL. */
-	void (*given)(struct upstream *up, struct exchange *ex, size_t len);
+	/* It took bytes that were kept for it; may be NULL. */
+	void (*given)(struct upstream *up, struct exchange *ex);
 	/* EX wants nothing more of it. */
 	void (*cancel)(struct upstream *up, struct exchange *ex);
 	void (*readable)(struct upstream *up);

@@ -1,0 +1,359 @@
+/* courier_capture.c - tokens that come back: an answer that has some is held until all of it is
+ * there, the tokens stay here, and placeholders go on in their place. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/err.h"
+#include "base/own.h"
+#include "proc/courier/courier.h"
+#include "proc/courier/courier_secrets_parts.h"
+#include "sign/scheme_parts.h"
+#include "vault/placeholder.h"
+
+#define TOKENS_AT_ONCE (CAPTURE_SETS_MAX * CAPTURE_MEMBERS_MAX)
+#define TOKEN_LIFE_MAX_S (10u * 366 * 86400)    /* what says more is taken for this */
+
+/* ---- where tokens come from ---- */
+
+static bool
+has_label(const char *host, const char *word)
+{
+	size_t len = strlen(word);
+
+	for (; host != NULL; host = strchr(host, '.'), host = host == NULL ? NULL : host + 1)
+		if (strncmp(host, word, len) == 0 && (host[len] == '.' || host[len] == '-'))
+			return true;
+	return false;
+}
+
+static bool
+is_named(const struct policy *scope, const char *host)
+{
+	const struct policy_rule *rule = policy_rule_at(scope, 0);
+
+	for (size_t i = 0; i < rule->n_hosts; i++)
+		if (rule->hosts[i].kind == POLICY_HOST_NAME && strcmp(rule->hosts[i].name, host) == 0)
+			return true;
+	return false;
+}
+
+static bool
+has(struct http_text text, const char *word)
+{
+	return text.len > 0 && memmem(text.at, text.len, word, strlen(word)) != NULL;
+}
+
+/* AWS has everything at "/", and answers of other services may be large: so it takes a sign that
+ * this is the one that gives out credentials. */
+static bool
+is_of_kind(const struct exchange *ex, const struct secret_capture *c, const struct http_head *head)
+{
+	struct http_text query = scheme_query_of(head);
+	struct scheme_param session;
+
+	if (strcmp(c->kind, "s3-session") == 0)
+		return query.len > 0 && scheme_param_find(query, "session", &session);
+	if (strcmp(c->kind, "sts") != 0)
+		return true;
+	return has_label(ex->host, "sts") ||
+	       has(http_head_get(head, "authorization"), "/sts/aws4_request") ||
+	       has(query, "%2Fsts%2Faws4_request") || has(query, "Action=") ||
+	       (is_named(c->renews->scope, ex->host) && scheme_is_form(head));
+}
+
+/* One whose secret is in the request, or else the first: who logs in with a device has no secret
+ * to send. */
+const struct secret_capture *
+exchange_find_capture(struct exchange *ex, size_t *ret_of)
+{
+	const struct http_head *head = exchange_head(ex);
+	const struct secret_capture *found = NULL;
+	const struct bound *bound = &ex->courier->secrets.bound;
+
+	for (size_t i = 0; i < bound->n; i++) {
+		const struct secret *s = bound->at[i].secret;
+
+		for (size_t k = 0; k < s->n_captures; k++) {
+			const struct secret_capture *c = &s->captures[k];
+
+			if ((found != NULL && ex->secrets->carried[i] == 0) || !is_of_kind(ex, c, head) ||
+			    !exchange_fits_scope(ex, c->renews))
+				continue;
+			found = c;
+			*ret_of = i;
+			if (ex->secrets->carried[i] != 0)
+				return found;
+		}
+	}
+	return found;
+}
+
+/* ---- held ---- */
+
+bool
+exchange_is_held(const struct exchange *ex)
+{
+	return ex->secrets != NULL && ex->secrets->answer_held != NULL;
+}
+
+void
+exchange_free_held(struct exchange_secrets *x)
+{
+	struct exchange_held *held = TAKE(x->answer_held);
+
+	if (held == NULL)
+		return;
+	scheme_buf_wipe(&held->head);
+	scheme_buf_wipe(&held->body);
+	free(held);
+}
+
+void
+exchange_drop_held(struct exchange *ex)
+{
+	struct exchange_secrets *x = ex->secrets;
+
+	if (x == NULL)
+		return;
+	/* The gate has not heard of it. */
+	if (x->answer_held != NULL)
+		ex->answered = false;
+	exchange_free_held(x);
+	if (!ex->answered)
+		exchange_drop_unpack(ex->courier, x);
+}
+
+bool
+exchange_hold(struct exchange *ex, const struct http_head *head, const char **ret_why)
+{
+	struct exchange_secrets *x = ex->secrets;
+	struct exchange_held *held = calloc(1, sizeof(*held));
+	struct err err = {0};
+
+	*ret_why = "there is no memory to take tokens out of it";
+	if (held == NULL)
+		return false;
+	x->answer_held = held;
+	held->capture = exchange_find_capture(ex, &held->of);
+	/* They are not to grow: that would leave copies behind. */
+	buf_init(&held->head, MUX_FRAME_MAX);
+	buf_init(&held->body, CAPTURE_BODY_MAX);
+	if (held->capture == NULL || buf_add(&held->head, MUX_FRAME_MAX) == NULL ||
+	    buf_add(&held->body, CAPTURE_BODY_MAX) == NULL)
+		return false;
+	buf_reset(&held->head);
+	buf_reset(&held->body);
+	if (http_head_check(head, &err) < 0) {
+		snprintf(x->reason, sizeof(x->reason), "its head is malformed: %.180s", err.text);
+		*ret_why = x->reason;
+		return false;
+	}
+	http_head_encode(&held->head, head);
+	*ret_why = "its head is too large";
+	return !buf_failed(&held->head);
+}
+
+bool
+exchange_hold_body(struct exchange *ex, const void *data, size_t len)
+{
+	struct exchange_secrets *x = ex->secrets;
+
+	if (len > CAPTURE_BODY_MAX - x->answer_held->body.len) {
+		snprintf(x->reason, sizeof(x->reason), "tokens of the secret '%s' may be in it, and it is "
+		         "over %d KiB", ex->courier->secrets.bound.at[x->answer_held->of].secret->name,
+		         CAPTURE_BODY_MAX / 1024);
+		return false;
+	}
+	buf_put(&x->answer_held->body, data, len);
+	exchange_touch(ex, COURIER_IDLE_S);
+	return true;
+}
+
+/* ---- tokens ---- */
+
+struct capturing {
+	struct exchange *ex;
+	const struct exchange_held *held;
+	struct token *fresh[TOKENS_AT_ONCE];
+	size_t n;
+};
+
+static uint64_t
+end_of(const struct capture_member *member)
+{
+	uint64_t now = (uint64_t)time(NULL);
+	int64_t in = member->expires_in;
+
+	if (in >= 0)
+		return now + ((uint64_t)in > TOKEN_LIFE_MAX_S ? TOKEN_LIFE_MAX_S : (uint64_t)in);
+	/* 0 would be never. */
+	return member->expires_at < 0 ? 0 : member->expires_at == 0 ? 1 : (uint64_t)member->expires_at;
+}
+
+static enum secret_field
+field_of(enum capture_role role)
+{
+	return role == CAPTURE_KEY_ID ? SECRET_ID : role == CAPTURE_SESSION_TOKEN ? SECRET_TOKEN :
+	       SECRET_SECRET;
+}
+
+/* The same value as before, used alike, keeps its placeholder. */
+static struct token *
+find_token(const struct capturing *c, const struct secret *as, enum secret_field field,
+           struct http_text value)
+{
+	const struct secrets *s = &c->ex->courier->secrets;
+
+	for (size_t i = 0; i < s->n_tokens + c->n; i++) {
+		struct token *t = i < s->n_tokens ? s->tokens[i] : c->fresh[i - s->n_tokens];
+
+		if (t->known.secret == as && scheme_same(t->known.real[field], value))
+			return t;
+	}
+	return NULL;
+}
+
+static int
+keep_values(struct token *t, const struct capture_set *set, size_t first, size_t n,
+            struct err *err)
+{
+	size_t size = 0;
+	int r;
+
+	for (size_t i = first; i < first + n; i++)
+		size += set->members[i].value.len + 1;
+	r = guard_alloc(&t->memory, size, err);
+	for (size_t i = first; r == 0 && i < first + n; i++) {
+		const struct capture_member *m = &set->members[i];
+		char *at = t->memory.at + t->memory.len;
+
+		memcpy(at, m->value.at, m->value.len);
+		at[m->value.len] = '\0';
+		t->known.real[field_of(m->role)] = (struct http_text){ at, m->value.len };
+		t->memory.len += m->value.len + 1;
+	}
+	return r;
+}
+
+/* A token of the N members from FIRST on, in WITH of which is its placeholder then. */
+static int
+add_token(struct capturing *c, const struct secret *as, struct capture_set *set, size_t first,
+          size_t n, struct err *err)
+{
+	struct token *t = calloc(1, sizeof(*t));
+	int r;
+
+	if (t == NULL)
+		return err_set(err, ENOMEM, "there is no memory");
+	c->fresh[c->n++] = t;
+	t->users = 1;
+	t->of = c->held->of;
+	t->known.secret = (struct secret *)(uintptr_t)as;
+	r = keep_values(t, set, first, n, err);
+	for (size_t i = first; r == 0 && i < first + n; i++) {
+		enum secret_field field = field_of(set->members[i].role);
+		struct http_text real = t->known.real[field];
+		const struct guard value = { (char *)(uintptr_t)real.at, real.len, real.len };
+
+		t->known.expires = end_of(&set->members[i]);
+		r = placeholder_mint_token(&as->shapes[field], &value, t->known.expires, &t->fake[field],
+		                           err);
+		if (r == 0)
+			t->known.placeholder[field] = set->members[i].with = scheme_text(t->fake[field]);
+	}
+	return r;
+}
+
+/* Parts of one credential; or else each token is one by itself. */
+static bool
+is_key(const struct capture_set *set)
+{
+	for (size_t i = 0; i < set->n; i++)
+		if (set->members[i].role == CAPTURE_SECRET_KEY)
+			return true;
+	return false;
+}
+
+static int
+replace(void *arg, struct capture_set *set, struct err *err)
+{
+	struct capturing *c = arg;
+	size_t n = is_key(set) ? set->n : 1;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < set->n; i += n) {
+		const struct secret *as = set->members[i].role == CAPTURE_REFRESH
+		                          ? c->held->capture->renews : c->held->capture->gives;
+		enum secret_field field = field_of(set->members[i].role);
+		struct token *known = find_token(c, as, field, set->members[i].value);
+
+		for (size_t k = i; known != NULL && k < i + n; k++)
+			if (!scheme_same(known->known.real[field_of(set->members[k].role)],
+			                 set->members[k].value))
+				known = NULL;
+		if (known == NULL) {
+			r = add_token(c, as, set, i, n, err);
+			continue;
+		}
+		known->known.expires = end_of(&set->members[i]);
+		for (size_t k = i; k < i + n; k++)
+			set->members[k].with = known->known.placeholder[field_of(set->members[k].role)];
+	}
+	return r;
+}
+
+/* ---- on ---- */
+
+/* What is to be sent instead of the body that was held, in *ret_body. */
+static int
+take_tokens(struct exchange *ex, struct http_text type, struct buf *ret_body, struct err *err)
+{
+	struct exchange_held *held = ex->secrets->answer_held;
+	struct capturing c = { .ex = ex, .held = held };
+	size_t found = 0;
+	int r = capture_rewrite(capture_kind_find(held->capture->kind), type, held->body.data,
+	                        held->body.len, replace, &c, ret_body, &found, err);
+
+	if (r == 0 && found == 0)
+		buf_put(ret_body, held->body.data, held->body.len);
+	if (r == 0 && c.n > 0)
+		r = secrets_add_tokens(ex->courier, c.fresh, c.n, err);
+	for (size_t i = 0; r < 0 && i < c.n; i++)
+		token_release(c.fresh[i]);
+	return r;
+}
+
+bool
+exchange_let_go(struct exchange *ex)
+{
+	struct exchange_secrets *x = ex->secrets;
+	struct exchange_held *held = x->answer_held;
+	OWN(scheme_buf_wipe) struct buf body;
+	struct http_head head;
+	struct buf encoded;
+	struct err err = {0};
+	const char *why = "its head is malformed";
+	bool ok;
+
+	buf_init(&body, 4 * CAPTURE_BODY_MAX);
+	buf_init_borrowed(&encoded, held->head.data, held->head.len);
+	if (http_head_decode(&encoded, &head, NULL) < 0)
+		abort();                /* it was encoded by ourselves */
+	if (take_tokens(ex, http_head_get(&head, "content-type"), &body, &err) < 0) {
+		snprintf(x->reason, sizeof(x->reason), "tokens of the secret '%s' may be in it, and %.150s",
+		         held->capture->gives->name, err.text);
+		return false;
+	}
+	head.length = body.len;
+	(void)exchange_scratch(ex);
+	ok = exchange_scrub_fields(ex, &head, &why);
+	if (!ok)
+		snprintf(x->reason, sizeof(x->reason), "%s", why);
+	/* From here on the answer has begun. */
+	ok = ok && exchange_send_head(ex, &head, true);
+	exchange_free_held(x);
+	return ok && exchange_scrub_plain(ex, body.data, body.len);
+}

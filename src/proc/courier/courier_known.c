@@ -1,0 +1,279 @@
+/* courier_known.c - the secrets of the cell, and the tokens that were given for them, as one set
+ * that is searched for. */
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/err.h"
+#include "base/own.h"
+#include "proc/courier/courier.h"
+#include "proc/courier/courier_secrets_parts.h"
+#include "sign/scheme_parts.h"
+
+/* ---- views ---- */
+
+struct secrets_view *
+secrets_view_use(struct secrets_view *view)
+{
+	view->users++;
+	return view;
+}
+
+void
+secrets_view_release(struct secrets_view *view)
+{
+	if (view == NULL || --view->users > 0)
+		return;
+	swap_set_free(view->out);
+	swap_set_free(view->in);
+	for (size_t i = 0; i < view->n_known; i++)
+		free(view->options[i]);
+	for (size_t i = 0; i < view->n_known - view->n_bound; i++)
+		token_release(view->tokens[i]);
+	free(view);
+}
+
+static void
+add_needle(struct secrets_view *v, size_t i, size_t field)
+{
+	struct http_text fake = v->at[i]->placeholder[field], real = v->at[i]->real[field];
+
+	/* An id that is the same inside and outside is no secret. */
+	if (fake.len < SWAP_NEEDLE_MIN || scheme_same(fake, real) || (real.len == 0 && i < v->n_bound))
+		return;
+	v->leaving[v->n] = (struct swap_needle){ fake, real.len > 0 ? real : fake };
+	v->owner[v->n] = (unsigned char)i;
+	v->field[v->n] = (unsigned char)field;
+	v->n++;
+	/* What is too short to be told from anything else cannot be looked for. */
+	if (real.len >= SWAP_NEEDLE_MIN)
+		v->coming[v->n_coming++] = (struct swap_needle){ real, fake };
+}
+
+/* A key of PEM may leave alone, or with other line ends; then it is known by one of its lines, and
+ * never replaced. */
+static void
+add_lines(struct secrets_view *v, size_t i)
+{
+	static const char *const kinds[SECRETS_LINES] = { "PRIVATE KEY", "BEGIN CERTIFICATE" };
+	struct http_text line;
+
+	for (size_t k = 0; k < ARRAY_LEN(kinds); k++) {
+		if (!pem_line(v->at[i]->placeholder[SECRET_SECRET], kinds[k], &line))
+			continue;
+		v->leaving[v->n] = (struct swap_needle){ line, line };
+		v->owner[v->n] = (unsigned char)i;
+		v->field[v->n++] = SECRET_SECRET;
+	}
+}
+
+static int
+add_signer(struct secrets_view *v, size_t i, struct err *err)
+{
+	const struct secret *secret = v->at[i]->secret;
+	size_t which;
+
+	v->schemes[i] = sign_scheme_find(secret->scheme->name);
+	if (v->schemes[i] == NULL)
+		return 0;
+	v->options[i] = calloc(1, sizeof(*v->options[i]));
+	if (v->options[i] == NULL)
+		return err_set(err, ENOMEM, "there is no memory for the cell's secrets");
+	return sign_options_read(secret->scheme->name, secret->with.at, secret->with_values.at,
+	                         secret->with.n, v->options[i], &which, err);
+}
+
+static int
+view_new(const struct bound *bound, struct token *const *tokens, size_t n,
+         struct secrets_view **ret_view, struct err *err)
+{
+	struct secrets_view *v = calloc(1, sizeof(*v));
+	int r = 0;
+
+	if (v == NULL)
+		return err_set(err, ENOMEM, "there is no memory for the cell's secrets");
+	v->users = 1;
+	for (; v->n_bound < bound->n; v->n_bound++)
+		v->at[v->n_known++] = &bound->at[v->n_bound];
+	for (size_t i = 0; i < n; i++) {
+		v->tokens[i] = tokens[i];
+		v->tokens[i]->users++;
+		v->at[v->n_known++] = &tokens[i]->known;
+	}
+	for (size_t i = 0; r == 0 && i < v->n_known; i++) {
+		r = add_signer(v, i, err);
+		for (size_t field = 0; field < SECRET_FIELDS; field++)
+			add_needle(v, i, field);
+		if (i < v->n_bound)
+			add_lines(v, i);
+	}
+	if (r == 0 && v->n > 0)
+		r = swap_set_new(v->leaving, v->n, SWAP_CODED, &v->out, err);
+	if (r == 0 && v->n_coming > 0)
+		r = swap_set_new(v->coming, v->n_coming, SWAP_CODED, &v->in, err);
+	if (r == 0)
+		*ret_view = v;
+	else
+		secrets_view_release(v);
+	return r;
+}
+
+int
+secrets_open(struct secrets *s, int fd, struct err *err)
+{
+	int r = bound_read(fd, &s->bound, err);
+
+	if (r == 0)
+		r = mtls_open(s, err);
+	return r == 0 && s->bound.n > 0 ? view_new(&s->bound, NULL, 0, &s->view, err) : r;
+}
+
+void
+secrets_close(struct secrets *s)
+{
+	secrets_view_release(s->view);
+	while (s->n_tokens > 0)
+		token_release(s->tokens[--s->n_tokens]);
+	bound_free(&s->bound);
+}
+
+/* ---- tokens ---- */
+
+void
+token_release(struct token *token)
+{
+	if (token == NULL || --token->users > 0)
+		return;
+	guard_free(&token->memory);
+	for (size_t i = 0; i < SECRET_FIELDS; i++)
+		free(token->fake[i]);
+	free(token);
+}
+
+bool
+token_has_ended(const struct bound_secret *known)
+{
+	return known->expires != 0 && known->expires <= (uint64_t)time(NULL);
+}
+
+static bool
+is_buried(const struct token *token)
+{
+	return token->memory.at == NULL;
+}
+
+/* What is left of TOKEN when its value is of no use any more: its placeholder, so that who still
+ * has that is told.  NULL: no memory. */
+static struct token *
+bury(const struct token *token)
+{
+	struct token *left = calloc(1, sizeof(*left));
+
+	if (left == NULL)
+		return NULL;
+	left->known.secret = token->known.secret;
+	left->known.expires = token->known.expires;
+	left->of = token->of;
+	left->users = 1;
+	for (size_t i = 0; i < SECRET_FIELDS; i++) {
+		if (token->fake[i] == NULL)
+			continue;
+		left->fake[i] = strdup(token->fake[i]);
+		if (left->fake[i] == NULL) {
+			token_release(left);
+			return NULL;
+		}
+		left->known.placeholder[i] = scheme_text(left->fake[i]);
+	}
+	return left;
+}
+
+/* Which of N has to go: the first that has ended, or else the oldest. */
+static size_t
+find_useless(struct token *const *tokens, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (token_has_ended(&tokens[i]->known))
+			return i;
+	return 0;
+}
+
+static void sweep_due(void *arg);
+
+static void
+set_sweep(struct courier *c)
+{
+	struct secrets *s = &c->secrets;
+	uint64_t now = (uint64_t)time(NULL), first = UINT64_MAX;
+
+	for (size_t i = 0; i < s->n_tokens; i++)
+		if (!is_buried(s->tokens[i]) && s->tokens[i]->known.expires != 0 &&
+		    s->tokens[i]->known.expires < first)
+			first = s->tokens[i]->known.expires;
+	if (first == UINT64_MAX || c->loop == NULL)
+		return;
+	first += TOKEN_GRACE_S;
+	/* A clock that is set in between costs no more than a look a day. */
+	first = first > now ? first - now : 1;
+	s->sweep = (struct loop_timer){ .due = sweep_due, .arg = c, .at_ms = s->sweep.at_ms };
+	loop_set_timer(c->loop, &s->sweep, (first > 86400 ? 86400 : first) * 1000);
+}
+
+/* Values whose time is long over are let go. */
+static void
+sweep_due(void *arg)
+{
+	struct courier *c = arg;
+	struct secrets *s = &c->secrets;
+	uint64_t now = (uint64_t)time(NULL);
+	struct secrets_view *view;
+	bool changed = false;
+
+	for (size_t i = 0; i < s->n_tokens; i++) {
+		struct token *token = s->tokens[i], *left;
+
+		if (is_buried(token) || token->known.expires == 0 ||
+		    token->known.expires + TOKEN_GRACE_S > now || (left = bury(token)) == NULL)
+			continue;
+		s->tokens[i] = left;
+		token_release(token);
+		changed = true;
+	}
+	if (changed && view_new(&s->bound, s->tokens, s->n_tokens, &view, NULL) == 0) {
+		secrets_view_release(s->view);
+		s->view = view;
+	}
+	set_sweep(c);
+}
+
+int
+secrets_add_tokens(struct courier *c, struct token *const *tokens, size_t n, struct err *err)
+{
+	struct secrets *s = &c->secrets;
+	struct token *next[TOKENS_MAX], *dropped[TOKENS_MAX];
+	size_t n_next = s->n_tokens, n_dropped = 0, i;
+	struct secrets_view *view;
+	int r;
+
+	assert(n <= TOKENS_MAX);
+	memcpy(next, s->tokens, n_next * sizeof(next[0]));
+	while (n_next + n > TOKENS_MAX) {
+		i = find_useless(next, n_next--);
+		dropped[n_dropped++] = next[i];
+		memmove(&next[i], &next[i + 1], (n_next - i) * sizeof(next[0]));
+	}
+	memcpy(&next[n_next], tokens, n * sizeof(next[0]));
+	r = view_new(&s->bound, next, n_next + n, &view, err);
+	if (r < 0)
+		return r;
+	secrets_view_release(s->view);
+	s->view = view;
+	memcpy(s->tokens, next, (n_next + n) * sizeof(next[0]));
+	s->n_tokens = n_next + n;
+	while (n_dropped > 0)
+		token_release(dropped[--n_dropped]);
+	set_sweep(c);
+	return 0;
+}
