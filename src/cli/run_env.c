@@ -19,6 +19,7 @@ run_free(struct run *run)
 		free(run->given[i]);
 	free(run->given);
 	strv_free(run->placeholders);
+	secret_wants_free(&run->wants);
 	cell_spec_free(&run->spec);
 }
 

@@ -1,4 +1,4 @@
-/* run_secrets.c - the secrets of a cell: -s.
+/* run_secrets.c - the secrets of a cell: -s, and `secrets` in its policy.
  *
  * No value is ever here.  cloister-vault writes values into a memory file that only the
  * courier reads, and placeholders into one for the cell. */
@@ -15,7 +15,9 @@
 #include "base/io.h"
 #include "base/own.h"
 #include "cli/cli.h"
+#include "cell/cell_dirs.h"
 #include "cli/run.h"
+#include "policy/policy_yaml.h"
 #include "vault/vault_request.h"
 
 #define VARIABLES_MAX (VAULT_BIND_MAX * (SECRET_VALUE_MAX + 256))
@@ -33,28 +35,63 @@ run_add_secret(struct run *run, const char *text, struct err *err)
 	return run_add_word(run->secrets, &run->n_secrets, text, "-s", err);
 }
 
-/* Where nothing is said of where it may go, the vault knows. */
-static int
-add_binding(struct vault_request *q, struct secret_short *s, struct err *err)
+/* A secret is worth what it opens, so it is given by the operator's word alone.  A file that
+ * was found in a folder may be a stranger's, as a clone's is; one that an agent could write
+ * may be its word on what its successor gets. */
+int
+run_take_secrets(void *arg, const struct node *node, struct err *err)
 {
-	struct vault_binding *b = &q->bind[q->n_bind];
+	struct run *run = arg;
+	OWN(freep) char *path = NULL;
+
+	if (run->policy_found)
+		return node_err(err, node, "this file gives the cell secrets, and was found here, not named: "
+		                "look at it, and give it with -p; or give the secrets with -s, and leave it "
+		                "alone with --no-policy");
+	path = realpath(node->file, NULL);
+	if (path == NULL || cell_writable_covers(path))
+		return node_err(err, node, "an agent can or could write this file, so it gives no cell "
+		                "secrets: keep them in a file of yours, or give them with -s");
+	return secret_wants_read(&run->wants, node, err);
+}
+
+/* Where nothing is said of where it may go, the policy knows, or the vault. */
+static int
+add_said(struct run *run, struct vault_request *q, struct secret_short *s, struct err *err)
+{
+	struct vault_binding *b = &q->bind[q->n_bind++];
+	struct secret_want *want = secret_wants_find(&run->wants, s->name);
 
 	*b = (struct vault_binding){ .name = s->name, .variable = s->env };
-	if (s->hosts != NULL) {
-		int r = secret_short_define(s, &b->secret, err);
-
-		if (r < 0)
-			return r;
+	if (s->hosts != NULL)
+		return secret_short_define(s, &b->secret, err);
+	if (want != NULL) {
+		b->secret = TAKE(want->secret);
+		b->unless_known = want->unless_known;
+		b->variable = s->env[0] != '\0' ? s->env : want->said.env;
 	}
-	q->n_bind++;
 	return 0;
 }
 
 static int
-pack_request(const struct run *run, int fd, struct err *err)
+add_wanted(struct vault_request *q, struct secret_want *want, struct err *err)
+{
+	for (size_t i = 0; i < q->n_bind; i++)
+		if (strcmp(q->bind[i].name, want->said.name) == 0)
+			return 0;
+	if (q->n_bind == VAULT_BIND_MAX)
+		return err_set(err, E2BIG, "the policy and -s give over %d secrets", VAULT_BIND_MAX);
+	q->bind[q->n_bind++] = (struct vault_binding){ .name = want->said.name,
+		.variable = want->said.env, .secret = TAKE(want->secret),
+		.unless_known = want->unless_known };
+	return 0;
+}
+
+static int
+pack_request(struct run *run, int fd, struct err *err)
 {
 	OWN(vault_request_free) struct vault_request q = { .verb = VAULT_BIND, .name = "", .key = "" };
-	OWN(freep) struct secret_short *words = calloc(run->n_secrets, sizeof(*words));
+	OWN(freep) struct secret_short *words = calloc(run->n_secrets + 1, sizeof(*words));
 	OWN(buf_free) struct buf b;
 	int r = words == NULL ? err_set(err, ENOMEM, "out of memory") : 0;
 
@@ -65,8 +102,10 @@ pack_request(const struct run *run, int fd, struct err *err)
 			if (strcmp(words[k].name, words[i].name) == 0)
 				r = err_set(err, EEXIST, "the secret '%s' is given twice", words[i].name);
 		if (r == 0)
-			r = add_binding(&q, &words[i], err);
+			r = add_said(run, &q, &words[i], err);
 	}
+	for (size_t i = 0; r == 0 && i < run->wants.n; i++)
+		r = add_wanted(&q, &run->wants.at[i], err);
 	if (r < 0)
 		return r;
 	vault_request_put(&b, &q);
@@ -143,7 +182,7 @@ run_finish_secrets(struct run *run, struct err *err)
 	OWN(closep) int request = -1, variables = -1;
 	int r;
 
-	if (run->n_secrets == 0)
+	if (run->n_secrets == 0 && run->wants.n == 0)
 		return 0;
 	if (!run->spec.has_policy)
 		return err_set(err, EINVAL, "a secret is of no use without a policy that lets it go "

@@ -25,6 +25,7 @@ struct vault_binding {
 	const char *variable;           /* where its placeholder is to be; "": as it says itself */
 	struct secret *secret;          /* what it is, in place of what the vault says, or NULL;
 	                                 * owned */
+	bool unless_known;              /* SECRET is for a vault that says nothing of it */
 };
 
 struct vault_request {

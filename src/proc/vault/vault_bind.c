@@ -16,16 +16,21 @@ static const struct {
 	{ "AWS_SECRET_ACCESS_KEY", "AWS_ACCESS_KEY_ID", "AWS_SESSION_TOKEN" },
 };
 
-/* The vault's value; else that of the operator's variable of the same name. */
+/* From where the cell's own definition says; else the vault's value; else that of the
+ * operator's variable of the same name. */
 static int
-fetch(const struct vault *v, const struct secret *s, bool in_vault, uint64_t now,
+fetch(const struct vault *v, const struct secret *s, const struct vault_entry *entry, uint64_t now,
       struct secret_values *ret_values, struct err *err)
 {
 	OWN(guard_free) struct guard text = {0};
 	char from[SECRET_NAME_MAX + 8];
 	int r;
 
-	if (in_vault)
+	if (*s->from != '\0' && (entry == NULL || s != entry->secret)) {
+		r = source_fetch(s->from, &text, err);
+		return r < 0 ? r : source_fields(s, &text, now, ret_values, err);
+	}
+	if (entry != NULL)
 		return vault_values(v, s->name, now, ret_values, err);
 	snprintf(from, sizeof(from), "env:%s", s->name);
 	r = source_fetch(from, &text, NULL);
@@ -75,14 +80,16 @@ bind_one(const struct vault *v, const struct vault_binding *b, uint64_t now, str
 	OWN(secret_values_free) struct secret_values values = {0};
 	OWN(placeholder_free) struct placeholder fake = {0};
 	const struct vault_entry *entry = v == NULL ? NULL : vault_find(v, b->name, NULL);
-	const struct secret *s = b->secret != NULL ? b->secret : entry == NULL ? NULL : entry->secret;
+	const struct secret *s = b->secret;
 	int r;
 
+	if (entry != NULL && (s == NULL || b->unless_known))
+		s = entry->secret;
 	if (s == NULL)
 		return err_set(err, ENOENT, "there is no secret '%.64s', and nothing is known of where it "
 		               "may go: `cloister secret add %.64s`, or -s %.64s@HOST", b->name, b->name,
 		               b->name);
-	r = fetch(v, s, entry != NULL, now, &values, err);
+	r = fetch(v, s, entry, now, &values, err);
 	r = r == 0 ? placeholder_mint(s, &values, &fake, err) : r;
 	r = r == 0 ? bound_write(VAULT_BOUND_FD, s, &fake, &values, err) : r;
 	return r == 0 ? put_variables(s, b->variable, &fake, err) : r;
