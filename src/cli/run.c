@@ -34,8 +34,8 @@ const struct cli_option cli_run_options[] = {
 	  OPT_ALLOW },
 	{ "no-policy", 0, NULL, "leave a cloister.yaml alone", OPT_NO_POLICY },
 	{ "ca", 0, "FILE", "trust these certificate authorities too", OPT_CA },
-	{ "secret", 's', "NAME[=VARIABLE][@HOST]", "give the cell a placeholder for this secret",
-	  OPT_SECRET },
+	{ "secret", 's', "NAME[=VARIABLE][:FORMAT][@HOST]",
+	  "give the cell a placeholder for this secret", OPT_SECRET },
 	{ "publish", 0, "CELLPORT[:HOSTPORT]", "let this machine reach a server in the cell",
 	  OPT_PUBLISH },
 	{ "name", 0, "NAME", "call the cell so", OPT_NAME },
@@ -214,7 +214,7 @@ run_describe(int argc, char **argv, struct run *run, struct err *err)
 	r = cell_make_id(run->spec.id, err);
 	if (r == 0 && (set_text(&run->spec.name, "") < 0 || set_text(&run->spec.rootfs, "") < 0 ||
 	               set_text(&run->spec.hostname, "cell") < 0 ||
-	               set_text(&run->spec.cwd, "/home/agent") < 0))
+	               set_text(&run->spec.cwd, CELL_HOME) < 0))
 		r = err_set(err, ENOMEM, "out of memory");
 	if (r == 0)
 		r = cli_parse(cli_run_options, argc, argv, false, take_option, run, &rest, err);

@@ -62,13 +62,14 @@ add_said(struct run *run, struct vault_request *q, struct secret_short *s, struc
 	struct vault_binding *b = &q->bind[q->n_bind++];
 	struct secret_want *want = secret_wants_find(&run->wants, s->name);
 
-	*b = (struct vault_binding){ .name = s->name, .variable = s->env };
+	*b = (struct vault_binding){ .name = s->name, .variable = s->env, .files = s->files };
 	if (s->hosts != NULL)
 		return secret_short_define(s, &b->secret, err);
 	if (want != NULL) {
 		b->secret = TAKE(want->secret);
 		b->unless_known = want->unless_known;
 		b->variable = s->env[0] != '\0' ? s->env : want->said.env;
+		b->files = s->files[0] != '\0' ? s->files : want->said.files;
 	}
 	return 0;
 }
@@ -82,7 +83,7 @@ add_wanted(struct vault_request *q, struct secret_want *want, struct err *err)
 	if (q->n_bind == VAULT_BIND_MAX)
 		return err_set(err, E2BIG, "the policy and -s give over %d secrets", VAULT_BIND_MAX);
 	q->bind[q->n_bind++] = (struct vault_binding){ .name = want->said.name,
-		.variable = want->said.env, .secret = TAKE(want->secret),
+		.variable = want->said.env, .files = want->said.files, .secret = TAKE(want->secret),
 		.unless_known = want->unless_known };
 	return 0;
 }
@@ -116,9 +117,9 @@ pack_request(struct run *run, int fd, struct err *err)
 
 /* In a child: FDS become what it expects. */
 static void
-become_vault(const int fds[3])
+become_vault(const int *fds)
 {
-	static const int at[] = { VAULT_REQUEST_FD, VAULT_BOUND_FD, VAULT_VARIABLES_FD };
+	static const int at[] = { VAULT_REQUEST_FD, VAULT_BOUND_FD, VAULT_VARIABLES_FD, VAULT_FILES_FD };
 	struct err err = {0};
 
 	if (cli_place(fds, at, ARRAY_LEN(at), &err) == 0)
@@ -128,7 +129,7 @@ become_vault(const int fds[3])
 
 /* It says itself what is wrong. */
 static int
-ask_vault(const int fds[3], struct err *err)
+ask_vault(const int *fds, struct err *err)
 {
 	pid_t pid = fork();
 	int status;
@@ -145,21 +146,59 @@ ask_vault(const int fds[3], struct err *err)
 	return 0;
 }
 
+/* All of the memory file FD; the caller owns *ret_text. */
+static int
+read_written(int fd, size_t max, char **ret_text, size_t *ret_len, struct err *err)
+{
+	OWN(freep) char *text = NULL;
+	struct stat st;
+
+	if (fstat(fd, &st) < 0 || (size_t)st.st_size > max || lseek(fd, 0, SEEK_SET) < 0)
+		return err_set(err, EIO, "cannot read what cloister-vault wrote");
+	text = malloc((size_t)st.st_size + 1);
+	if (text == NULL)
+		return err_set(err, ENOMEM, "out of memory");
+	if (read_exactly(fd, text, (size_t)st.st_size, err) < 0)
+		return -EIO;
+	*ret_len = (size_t)st.st_size;
+	*ret_text = TAKE(text);
+	return 0;
+}
+
+static int
+take_files(struct run *run, int fd, struct err *err)
+{
+	struct cell_spec *spec = &run->spec;
+	OWN(freep) char *text = NULL;
+	struct buf b;
+	size_t len;
+	int r = read_written(fd, VAULT_FILES_MAX, &text, &len, err);
+
+	if (r < 0)
+		return r;
+	buf_init_borrowed(&b, text, len);
+	while (r == 0 && buf_left(&b) > 0) {
+		struct cell_file *file = &spec->files[spec->n_files];
+
+		if (spec->n_files == CELL_FILES_MAX)
+			return err_set(err, E2BIG, "the cell has over %d files of secrets", CELL_FILES_MAX);
+		spec->n_files++;
+		r = buf_dup_str(&b, &file->path);
+		if (r == 0)
+			r = buf_dup_str(&b, &file->text);
+	}
+	return r < 0 ? err_set(err, EIO, "cannot read what cloister-vault wrote") : 0;
+}
+
 static int
 take_placeholders(struct run *run, int fd, struct err *err)
 {
 	OWN(freep) char *text = NULL;
-	struct stat st;
 	size_t len, n = 0;
+	int r = read_written(fd, VARIABLES_MAX, &text, &len, err);
 
-	if (fstat(fd, &st) < 0 || st.st_size > VARIABLES_MAX || lseek(fd, 0, SEEK_SET) < 0)
-		return err_set(err, EIO, "cannot read what cloister-vault wrote");
-	len = (size_t)st.st_size;
-	text = malloc(len + 1);
-	if (text == NULL)
-		return err_set(err, ENOMEM, "out of memory");
-	if (read_exactly(fd, text, len, err) < 0)
-		return -EIO;
+	if (r < 0)
+		return r;
 	/* Each ends with a NUL and has a name; this is only to be sure. */
 	text[len] = '\0';
 	for (size_t i = 0; i < len; i++)
@@ -179,7 +218,7 @@ take_placeholders(struct run *run, int fd, struct err *err)
 int
 run_finish_secrets(struct run *run, struct err *err)
 {
-	OWN(closep) int request = -1, variables = -1;
+	OWN(closep) int request = -1, variables = -1, files = -1;
 	int r;
 
 	if (run->n_secrets == 0 && run->wants.n == 0)
@@ -189,14 +228,17 @@ run_finish_secrets(struct run *run, struct err *err)
 		               "somewhere: see -p and --allow");
 	request = memfd_create("request", MFD_CLOEXEC);
 	variables = memfd_create("placeholders", MFD_CLOEXEC);
+	files = memfd_create("files", MFD_CLOEXEC);
 	run->secrets_fd = memfd_create("secrets", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	if (request < 0 || variables < 0 || run->secrets_fd < 0)
+	if (request < 0 || variables < 0 || files < 0 || run->secrets_fd < 0)
 		return err_errno(err, "cannot make a memory file");
 	run->spec.has_secrets = true;
 	r = pack_request(run, request, err);
 	if (r == 0)
-		r = ask_vault((int[]){ request, run->secrets_fd, variables }, err);
+		r = ask_vault((int[]){ request, run->secrets_fd, variables, files }, err);
 	if (r == 0)
 		r = run_seal(run->secrets_fd, err);
+	if (r == 0)
+		r = take_files(run, files, err);
 	return r < 0 ? r : take_placeholders(run, variables, err);
 }

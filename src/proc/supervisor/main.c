@@ -454,6 +454,8 @@ start(struct supervisor *sv, struct err *err)
 		r = supervisor_take_ports(sv, err);
 	if (r == 0)
 		r = start_cell(sv, err);
+	/* They are in the cell, or never will be. */
+	cell_spec_free_files(&sv->spec);
 	if (r == 0) {
 		judge_changes(sv);
 		supervisor_watch_net(sv);

@@ -40,7 +40,7 @@ fetch(const struct vault *v, const struct secret *s, const struct vault_entry *e
 	return source_fields(s, &text, now, ret_values, err);
 }
 
-static int
+int
 put_variable(const char *name, const char *value, struct err *err)
 {
 	OWN(buf_free) struct buf b;
@@ -75,10 +75,10 @@ put_variables(const struct secret *s, const char *variable, const struct placeho
 }
 
 static int
-bind_one(const struct vault *v, const struct vault_binding *b, uint64_t now, struct err *err)
+bind_one(const struct vault *v, struct bound_one *one, uint64_t now, struct err *err)
 {
 	OWN(secret_values_free) struct secret_values values = {0};
-	OWN(placeholder_free) struct placeholder fake = {0};
+	const struct vault_binding *b = one->asked;
 	const struct vault_entry *entry = v == NULL ? NULL : vault_find(v, b->name, NULL);
 	const struct secret *s = b->secret;
 	int r;
@@ -90,17 +90,24 @@ bind_one(const struct vault *v, const struct vault_binding *b, uint64_t now, str
 		               "may go: `cloister secret add %.64s`, or -s %.64s@HOST", b->name, b->name,
 		               b->name);
 	r = fetch(v, s, entry, now, &values, err);
-	r = r == 0 ? placeholder_mint(s, &values, &fake, err) : r;
-	r = r == 0 ? bound_write(VAULT_BOUND_FD, s, &fake, &values, err) : r;
-	return r == 0 ? put_variables(s, b->variable, &fake, err) : r;
+	one->secret = s;
+	r = r == 0 ? placeholder_mint(s, &values, &one->fake, err) : r;
+	r = r == 0 ? bound_write(VAULT_BOUND_FD, s, &one->fake, &values, err) : r;
+	return r == 0 ? put_variables(s, b->variable, &one->fake, err) : r;
 }
 
 int
 bind_all(const struct vault *v, const struct vault_request *q, uint64_t now, struct err *err)
 {
+	struct bound_one all[VAULT_BIND_MAX] = {0};
 	int r = 0;
 
-	for (size_t i = 0; r == 0 && i < q->n_bind; i++)
-		r = bind_one(v, &q->bind[i], now, err);
+	for (size_t i = 0; r == 0 && i < q->n_bind; i++) {
+		all[i].asked = &q->bind[i];
+		r = bind_one(v, &all[i], now, err);
+	}
+	r = r == 0 ? bind_files(all, q->n_bind, err) : r;
+	for (size_t i = 0; i < q->n_bind; i++)
+		placeholder_free(&all[i].fake);
 	return r;
 }

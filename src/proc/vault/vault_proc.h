@@ -2,6 +2,7 @@
 #ifndef CLOISTER_VAULT_PROC_H
 #define CLOISTER_VAULT_PROC_H
 #include "vault/guard.h"
+#include "vault/placeholder.h"
 #include "vault/source.h"
 #include "vault/vault.h"
 
@@ -18,10 +19,24 @@ int prompt_values(const struct secret *s, uint64_t now, struct secret_values *re
 
 /* ---- vault_bind.c ---- */
 
+struct vault_binding;
 struct vault_request;
+
+/* A secret that the cell has got. */
+struct bound_one {
+	const struct vault_binding *asked;
+	const struct secret *secret;
+	struct placeholder fake;
+};
+/* NAME=VALUE for the cell's environment; NULLs and "" are left out. */
+int put_variable(const char *name, const char *value, struct err *err);
 
 /* V: NULL where there is no vault: then values can come from elsewhere only. */
 int bind_all(const struct vault *v, const struct vault_request *q, uint64_t now, struct err *err);
+
+/* ---- vault_files.c ---- */
+
+int bind_files(const struct bound_one *all, size_t n, struct err *err);
 
 /* ---- vault_show.c ---- */
 
