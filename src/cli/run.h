@@ -23,8 +23,9 @@ struct run {
 	const char *allows[RUN_WORDS_MAX], *cas[RUN_WORDS_MAX], *secrets[RUN_WORDS_MAX];
 	size_t n_allows, n_cas, n_secrets;
 	char **placeholders;            /* NAME=VALUE, what -s gave; NULL: nothing */
-	/* Memory files, if spec.has_policy, spec.has_authorities and spec.has_secrets. */
-	int policy_fd, cas_fd, secrets_fd;
+	/* Memory files, if spec.has_policy, spec.has_authorities and spec.has_secrets; and the
+	 * channel to spec.keeper. */
+	int policy_fd, cas_fd, secrets_fd, keeper_fd;
 };
 void run_free(struct run *run);         /* for OWN() too */
 

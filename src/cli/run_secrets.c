@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,6 +18,8 @@
 #include "cli/cli.h"
 #include "cell/cell_dirs.h"
 #include "cli/run.h"
+#include "ipc/ipc.h"
+#include "ipc/keeper_channel.h"
 #include "policy/policy_yaml.h"
 #include "vault/vault_request.h"
 
@@ -119,7 +122,8 @@ pack_request(struct run *run, int fd, struct err *err)
 static void
 become_vault(const int *fds)
 {
-	static const int at[] = { VAULT_REQUEST_FD, VAULT_BOUND_FD, VAULT_VARIABLES_FD, VAULT_FILES_FD };
+	static const int at[] = { VAULT_REQUEST_FD, VAULT_BOUND_FD, VAULT_VARIABLES_FD, VAULT_FILES_FD,
+	                          VAULT_KEEPER_FD };
 	struct err err = {0};
 
 	if (cli_place(fds, at, ARRAY_LEN(at), &err) == 0)
@@ -127,9 +131,18 @@ become_vault(const int *fds)
 	_exit(cli_fail(&err));
 }
 
-/* It says itself what is wrong. */
+/* Whether it stays, to renew what ends: then it says so. */
+static bool
+hears_keeper(int fd)
+{
+	OWN(ipc_message_free) struct ipc_message message = {0};
+
+	return ipc_receive(fd, &message, NULL) == 0 && message.type == KEEPER_CURRENT;
+}
+
+/* It says itself what is wrong.  FDS: the last is its end of the channel to it. */
 static int
-ask_vault(const int *fds, struct err *err)
+ask_vault(struct run *run, int fds[5], struct err *err)
 {
 	pid_t pid = fork();
 	int status;
@@ -138,6 +151,11 @@ ask_vault(const int *fds, struct err *err)
 		return err_errno(err, "cannot start cloister-vault");
 	if (pid == 0)
 		become_vault(fds);
+	closep(&fds[4]);
+	if (hears_keeper(run->keeper_fd)) {
+		run->spec.keeper = (uint32_t)pid;
+		return 0;
+	}
 	while (waitpid(pid, &status, 0) < 0)
 		if (errno != EINTR)
 			return err_errno(err, "cannot wait for cloister-vault");
@@ -219,7 +237,7 @@ int
 run_finish_secrets(struct run *run, struct err *err)
 {
 	OWN(closep) int request = -1, variables = -1, files = -1;
-	int r;
+	int ends[2], r;
 
 	if (run->n_secrets == 0 && run->wants.n == 0)
 		return 0;
@@ -232,10 +250,13 @@ run_finish_secrets(struct run *run, struct err *err)
 	run->secrets_fd = memfd_create("secrets", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (request < 0 || variables < 0 || files < 0 || run->secrets_fd < 0)
 		return err_errno(err, "cannot make a memory file");
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
+		return err_errno(err, "cannot make a channel");
+	run->keeper_fd = ends[0];
 	run->spec.has_secrets = true;
 	r = pack_request(run, request, err);
 	if (r == 0)
-		r = ask_vault((int[]){ request, run->secrets_fd, variables, files }, err);
+		r = ask_vault(run, (int[]){ request, run->secrets_fd, variables, files, ends[1] }, err);
 	if (r == 0)
 		r = run_seal(run->secrets_fd, err);
 	if (r == 0)

@@ -47,6 +47,12 @@ timeline_print_what(FILE *out, const struct timeline_event *e)
 	if (strcmp(e->type, "dns") == 0) {
 		fputs("name ", out);
 		put(out, e->host);
+	} else if (strcmp(e->type, "secret") == 0) {
+		fputs("secret ", out);
+		put(out, e->secret);
+	} else if (strcmp(e->type, "cell") == 0) {
+		fputs("cell ", out);
+		put(out, e->did);
 	} else if (strcmp(e->type, "many") == 0) {
 		fputs("refusals of all kinds", out);
 	} else if (strcmp(e->type, "http") == 0 && e->method[0] != '\0') {
@@ -83,6 +89,9 @@ static const struct {
 	{ "ask",             "a person would have to be asked" },
 	{ "private-address", "its address is private" },
 	{ "secret",          "it carries what looks like a credential" },
+	{ "exfiltration",    "it carries a secret to where that may not go" },
+	{ "expired",         "the secret in it has ended" },
+	{ "not-renewed",     "no new value could be fetched" },
 	{ "mismatch",        "its names do not agree" },
 	{ "unreadable",      "its body cannot be looked into" },
 	{ "too-large",       "its body is too large" },

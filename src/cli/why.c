@@ -29,6 +29,12 @@ static const struct cause {
 	  "address. Those are refused whatever the name is, unless a rule says that it may." },
 	{ "secret", true, true, "It carries something that looks like a credential, and no rule permits "
 	  "that." },
+	{ "exfiltration", false, true, "It carries the placeholder of a secret to where that secret may "
+	  "not go: another host, or another place in the request than its scope says. No rule changes "
+	  "that: `cloister secret show` tells the scope." },
+	{ "expired", false, true, "The value of a secret has ended, and no new one could be fetched." },
+	{ "not-renewed", false, true, "A secret ends, and where its value comes from gave no new one. It "
+	  "is tried again." },
 	{ "too-large", true, false, "Its body is larger than the rule permits." },
 	{ "mismatch", false, true, "The name that was looked up, the one in the TLS handshake and the one "
 	  "in the request do not agree. No rule changes that: the client must ask for the server "

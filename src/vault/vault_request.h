@@ -16,6 +16,8 @@
 #define VAULT_FILES_FD 6                /* BIND: one for the files in its home: str path from
                                          * there on, str text, ... */
 #define VAULT_FILES_MAX (128 * 1024)
+#define VAULT_KEEPER_FD 7               /* BIND: a socket, for who stays to renew what ends; see
+                                         * keeper_channel.h */
 #define VAULT_BIND_MAX 64
 #define VAULT_REQUEST_MAX (4 * SECRET_ENCODED_MAX)
 

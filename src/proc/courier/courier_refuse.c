@@ -26,6 +26,8 @@ static const struct {
 	  "The operator can name the address in a rule, or say `private: true`." },
 	{ "secret", "the body carries what looks like a credential",
 	  "Take it out of the request; the operator can permit it with `secrets: allow`." },
+	{ "expired", "the value of a secret has ended",
+	  "Try again later; if it stays so, tell the operator." },
 	{ "mismatch", "the names in the request do not agree",
 	  "Connect to the host that the request is for." },
 	{ "unreadable", "the body cannot be looked into",

@@ -6,7 +6,7 @@
 bool
 exchange_is_scrubbed(const struct exchange *ex)
 {
-	return ex->secrets != NULL && ex->secrets->carries && ex->courier->secrets.in != NULL;
+	return ex->secrets != NULL && ex->secrets->carries && ex->secrets->view->in != NULL;
 }
 
 static enum swap_verdict
@@ -27,7 +27,7 @@ answer_sink(void *arg, const unsigned char *data, size_t len)
 bool
 exchange_scrub_head(struct exchange *ex, struct http_head *head, const char **ret_why)
 {
-	const struct swap_heads how = { ex->courier->secrets.in, SWAP_FIT_LENGTH, judge_answer, ex };
+	const struct swap_heads how = { ex->secrets->view->in, SWAP_FIT_LENGTH, judge_answer, ex };
 	struct exchange_secrets *x = ex->secrets;
 	bool plain = swap_is_plain(head);
 
@@ -44,7 +44,7 @@ exchange_scrub_head(struct exchange *ex, struct http_head *head, const char **re
 	if (!plain)
 		return true;
 	x->answer = (struct swap_stream){
-		.set = ex->courier->secrets.in,
+		.set = ex->secrets->view->in,
 		.place = swap_body_place(http_head_get(head, "content-type")),
 		.lengths = SWAP_FIT_LENGTH, .judge = judge_answer, .sink = answer_sink, .arg = ex,
 	};
@@ -54,7 +54,7 @@ exchange_scrub_head(struct exchange *ex, struct http_head *head, const char **re
 bool
 exchange_scrub_raw(struct exchange *ex, const void *data, size_t len)
 {
-	const struct swap_stream how = { .set = ex->courier->secrets.in, .judge = judge_answer,
+	const struct swap_stream how = { .set = ex->secrets->view->in, .judge = judge_answer,
 	                                 .lengths = SWAP_FIT_LENGTH, .sink = answer_sink, .arg = ex };
 	struct exchange_secrets *x = ex->secrets;
 
@@ -79,7 +79,7 @@ exchange_scrub(struct exchange *ex, const void *data, size_t len)
 bool
 exchange_scrub_end(struct exchange *ex, struct http_field *trailers, size_t n)
 {
-	const struct swap_heads how = { ex->courier->secrets.in, SWAP_FIT_LENGTH, judge_answer, ex };
+	const struct swap_heads how = { ex->secrets->view->in, SWAP_FIT_LENGTH, judge_answer, ex };
 
 	if (ex->secrets->answer.set != NULL)
 		(void)swap_finish(&ex->secrets->answer, NULL);

@@ -13,50 +13,7 @@
 #include "proc/courier/courier_secrets_parts.h"
 #include "sign/scheme_parts.h"
 
-/* ---- the cell's ---- */
-
-static void
-add_needle(struct secrets *s, size_t i, size_t field)
-{
-	const struct bound_secret *b = &s->bound.at[i];
-	struct http_text fake = b->placeholder[field], real = b->real[field];
-
-	/* An id that is the same inside and outside is no secret. */
-	if (fake.len < SWAP_NEEDLE_MIN || real.len == 0 || scheme_same(fake, real))
-		return;
-	s->leaving[s->n] = (struct swap_needle){ fake, real };
-	s->owner[s->n] = (unsigned char)i;
-	s->field[s->n] = (unsigned char)field;
-	s->n++;
-	/* What is too short to be told from anything else cannot be looked for. */
-	if (real.len >= SWAP_NEEDLE_MIN)
-		s->coming[s->n_coming++] = (struct swap_needle){ real, fake };
-}
-
-int
-secrets_open(struct secrets *s, int fd, struct err *err)
-{
-	int r = bound_read(fd, &s->bound, err);
-
-	for (size_t i = 0; r == 0 && i < s->bound.n; i++)
-		for (size_t field = 0; field < SECRET_FIELDS; field++)
-			add_needle(s, i, field);
-	for (size_t i = 0; i < s->bound.n; i++)
-		s->schemes[i] = sign_scheme_find(s->bound.at[i].secret->scheme->name);
-	if (r == 0 && s->n > 0)
-		r = swap_set_new(s->leaving, s->n, SWAP_CODED, &s->out, err);
-	if (r == 0 && s->n_coming > 0)
-		r = swap_set_new(s->coming, s->n_coming, SWAP_CODED, &s->in, err);
-	return r;
-}
-
-void
-secrets_close(struct secrets *s)
-{
-	swap_set_free(s->out);
-	swap_set_free(s->in);
-	bound_free(&s->bound);
-}
+/* ---- an exchange's ---- */
 
 static void
 free_messages(struct swap_ws *ws)
@@ -88,6 +45,7 @@ exchange_secrets_free(struct exchange *ex)
 	free_messages(x->received);
 	sign_chunks_free(x->chunks);
 	free_head(x);
+	secrets_view_release(x->view);
 	free(x);
 }
 
@@ -175,17 +133,34 @@ place_text(const struct swap_seen *seen)
 	return texts[seen->place];
 }
 
+/* It would be refused elsewhere, and there it would not be known why. */
+static bool
+has_ended(struct exchange *ex, const struct bound_secret *known)
+{
+	struct exchange_secrets *x = ex->secrets;
+
+	if (!secret_has_ended(known))
+		return false;
+	courier_ask_keeper(ex->courier);
+	x->ended = true;
+	snprintf(x->reason, sizeof(x->reason), "the value of the secret '%s' has ended, and no new one "
+	         "could be fetched: `cloister events` tells why", known->secret->name);
+	return true;
+}
+
 /* Of a request: REPLACE where it may be, STOP where not. */
 static enum swap_verdict
 judge(void *arg, const struct swap_seen *seen)
 {
 	struct exchange *ex = arg;
 	struct exchange_secrets *x = ex->secrets;
-	const struct secrets *s = &ex->courier->secrets;
+	const struct secrets_view *s = x->view;
 	size_t owner = s->owner[seen->needle];
-	const struct secret *secret = s->bound.at[owner].secret;
+	const struct secret *secret = s->at[owner]->secret;
 	bool in_scope = fits_scope(ex, secret, exchange_head(ex));
 
+	if (in_scope && has_ended(ex, s->at[owner]))
+		return SWAP_STOP;
 	/* The signature is made anew, and the id with it; a key itself is never sent. */
 	if (in_scope && s->schemes[owner] != NULL && s->field[seen->needle] != SECRET_SECRET &&
 	    (seen->place == SWAP_HEADER || seen->place == SWAP_QUERY))
@@ -209,7 +184,7 @@ refuse(struct exchange *ex, int r, const struct err *err)
 	wipe_scratch(ex);
 	if (r == -EACCES) {
 		snprintf(reason, sizeof(reason), "%s", ex->secrets->reason);
-		exchange_refuse(ex, "exfiltration", reason);
+		exchange_refuse(ex, ex->secrets->ended ? "expired" : "exfiltration", reason);
 	} else {
 		snprintf(reason, sizeof(reason), "a secret cannot be put into the request: %.300s",
 		         err->text);
@@ -222,15 +197,17 @@ refuse(struct exchange *ex, int r, const struct err *err)
 
 /* The secret that HEAD is signed with the placeholder of. */
 static const struct bound_secret *
-find_signer(const struct secrets *s, const struct http_head *head)
+find_signer(const struct secrets_view *s, const struct http_head *head, size_t *ret_at)
 {
-	for (size_t i = 0; i < s->bound.n; i++) {
-		const struct bound_secret *b = &s->bound.at[i];
+	for (size_t i = 0; i < s->n_known; i++) {
+		const struct bound_secret *b = s->at[i];
 		struct http_text id = { "", 0 };
 
 		if (s->schemes[i] != NULL && s->schemes[i]->find(head, &id) &&
-		    (id.len == 0 || scheme_same(id, b->placeholder[SECRET_ID])))
+		    (id.len == 0 || scheme_same(id, b->placeholder[SECRET_ID]))) {
+			*ret_at = i;
 			return b;
+		}
 	}
 	return NULL;
 }
@@ -248,7 +225,6 @@ sign(struct exchange *ex, struct http_head *head, const struct sign_body *body)
 {
 	struct exchange_secrets *x = ex->secrets;
 	const struct bound_secret *b = x->signs;
-	const struct secrets *s = &ex->courier->secrets;
 	struct sign_key from = key_of(b->placeholder), to = key_of(b->real);
 	enum sign_next next = SIGN_DONE;
 	struct err err = {0};
@@ -259,8 +235,11 @@ sign(struct exchange *ex, struct http_head *head, const struct sign_body *body)
 		         "secret '%s', which may not go there", b->secret->name);
 		return refuse(ex, -EACCES, NULL);
 	}
-	r = s->schemes[b - s->bound.at]->sign(NULL, &from, &to, head, body,
-	                                      &ex->courier->secrets.scratch, &next, &x->chunks, &err);
+	if (has_ended(ex, b))
+		return refuse(ex, -EACCES, NULL);
+	r = x->view->schemes[x->signs_at]->sign(NULL, &from, &to, head, body,
+	                                        &ex->courier->secrets.scratch, &next, &x->chunks,
+	                                        &err);
 	if (r < 0)
 		return refuse(ex, -EBADMSG, &err);
 	x->signs_body = next == SIGN_WANTS_BODY;
@@ -275,10 +254,10 @@ sign(struct exchange *ex, struct http_head *head, const struct sign_body *body)
 static bool
 may_come_back(const struct exchange *ex)
 {
-	const struct bound *bound = &ex->courier->secrets.bound;
+	const struct secrets_view *s = ex->secrets->view;
 
-	for (size_t i = 0; i < bound->n; i++)
-		if (policy_mentions_host(bound->at[i].secret->scope, ex->host))
+	for (size_t i = 0; i < s->n_known; i++)
+		if (policy_mentions_host(s->at[i]->secret->scope, ex->host))
 			return true;
 	return false;
 }
@@ -325,18 +304,19 @@ keep_head(struct exchange *ex, struct http_head *head)
 bool
 exchange_use_secrets(struct exchange *ex)
 {
-	const struct secrets *s = &ex->courier->secrets;
+	const struct secrets_view *s = ex->courier->secrets.view;
 	struct http_head head;
 	struct err err = {0};
 	int r;
 
-	if (s->bound.n == 0)
+	if (s == NULL)
 		return true;
 	ex->secrets = calloc(1, sizeof(*ex->secrets));
 	if (ex->secrets == NULL) {
 		exchange_refuse(ex, "secret", "there is no memory");
 		return false;
 	}
+	ex->secrets->view = secrets_view_use(ex->courier->secrets.view);
 	head = *exchange_head(ex);
 	(void)exchange_scratch(ex);
 	if (s->out != NULL) {
@@ -346,7 +326,7 @@ exchange_use_secrets(struct exchange *ex)
 		if (r < 0)
 			return refuse(ex, r, &err);
 	}
-	ex->secrets->signs = find_signer(s, &head);
+	ex->secrets->signs = find_signer(s, &head, &ex->secrets->signs_at);
 	if (ex->secrets->signs != NULL && !sign(ex, &head, NULL))
 		return false;
 	/* By the time one is found in the body or a message, the head has gone; and what was
@@ -375,11 +355,11 @@ exchange_head_to_send(struct exchange *ex)
 bool
 exchange_may_fill_body(struct exchange *ex)
 {
-	const struct bound *bound = &ex->courier->secrets.bound;
+	const struct secrets_view *s = ex->secrets != NULL ? ex->secrets->view : NULL;
 
-	for (size_t i = 0; ex->secrets != NULL && i < bound->n; i++)
-		if ((bound->at[i].secret->places & SECRET_IN_BODY) != 0 &&
-		    fits_scope(ex, bound->at[i].secret, exchange_head(ex)))
+	for (size_t i = 0; s != NULL && i < s->n_known; i++)
+		if ((s->at[i]->secret->places & SECRET_IN_BODY) != 0 &&
+		    fits_scope(ex, s->at[i]->secret, exchange_head(ex)))
 			return true;
 	return false;
 }
@@ -419,7 +399,7 @@ begin_body(struct exchange *ex, swap_judge *judges, swap_sink *sink)
 		return;
 	x->in_body = true;
 	x->body = (struct swap_stream){
-		.set = ex->courier->secrets.out,
+		.set = x->view->out,
 		.place = swap_body_place(http_head_get(head, "content-type")),
 		.lengths = ex->length == HTTP_LENGTH_UNKNOWN ? SWAP_ANY_LENGTH : SWAP_SAME_LENGTH,
 		.judge = judges, .sink = sink, .arg = ex,
@@ -445,7 +425,7 @@ feed_body(struct exchange *ex, const unsigned char *data, size_t len, bool ends)
 	struct err err = {0};
 	int r;
 
-	if (ex->courier->secrets.out == NULL)
+	if (x->view->out == NULL)
 		return len == 0 || x->pass(ex, data, len);
 	begin_body(ex, judge, body_sink);
 	r = swap_feed(&x->body, data, len, &err);
@@ -459,10 +439,10 @@ static enum swap_verdict
 judge_never(void *arg, const struct swap_seen *seen)
 {
 	struct exchange *ex = arg;
-	const struct secrets *s = &ex->courier->secrets;
+	const struct secrets_view *s = ex->secrets->view;
 
 	snprintf(ex->secrets->reason, sizeof(ex->secrets->reason), "the placeholder of the secret '%s' "
-	         "is in %s, where it may not be", s->bound.at[s->owner[seen->needle]].secret->name,
+	         "is in %s, where it may not be", s->at[s->owner[seen->needle]]->secret->name,
 	         place_text(seen));
 	return SWAP_STOP;
 }
@@ -484,7 +464,7 @@ watch_chunks(struct exchange *ex, const unsigned char *data, size_t len)
 	struct err err = {0};
 	int r;
 
-	if (ex->courier->secrets.out == NULL)
+	if (x->view->out == NULL)
 		return true;
 	begin_body(ex, judge_never, no_sink);
 	r = swap_feed(&x->body, data, len, &err);
@@ -494,12 +474,13 @@ watch_chunks(struct exchange *ex, const unsigned char *data, size_t len)
 bool
 exchange_use_trailers(struct exchange *ex, struct http_field *fields, size_t n)
 {
-	const struct swap_heads how = { ex->courier->secrets.out, SWAP_ANY_LENGTH, judge_never, ex };
+	struct swap_heads how = { NULL, SWAP_ANY_LENGTH, judge_never, ex };
 	struct err err = {0};
 	int r;
 
-	if (ex->secrets == NULL || ex->courier->secrets.out == NULL || n == 0)
+	if (ex->secrets == NULL || ex->secrets->view->out == NULL || n == 0)
 		return true;
+	how.set = ex->secrets->view->out;
 	r = swap_fields(&how, fields, n, exchange_scratch(ex), &err);
 	return r == 0 || refuse(ex, r, &err);
 }
@@ -578,9 +559,9 @@ bool
 exchange_use_raw(struct exchange *ex, const unsigned char *data, size_t len,
                  exchange_pass *pass)
 {
-	const struct swap_stream how = { .set = ex->courier->secrets.out, .judge = judge,
-	                                 .lengths = SWAP_ANY_LENGTH, .sink = body_sink, .arg = ex };
 	struct exchange_secrets *x = ex->secrets;
+	const struct swap_stream how = { .set = x != NULL ? x->view->out : NULL, .judge = judge,
+	                                 .lengths = SWAP_ANY_LENGTH, .sink = body_sink, .arg = ex };
 	struct err err = {0};
 	int r = -ENOMEM;
 

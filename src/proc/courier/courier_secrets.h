@@ -16,20 +16,57 @@ struct exchange;
 
 #define SECRETS_NEEDLES (BOUND_MAX * SECRET_FIELDS)
 
-struct secrets {
-	struct bound bound;
-	const struct sign_scheme *schemes[BOUND_MAX];   /* of each; NULL: it signs nothing */
+/* What took the place of values that have ended. */
+struct renewed {
+	struct bound_secret known;
+	struct guard memory;            /* the real values */
+	size_t users;
+};
+
+/* All that is known at a time.  As long as an exchange goes by it, it stays as it is. */
+struct secrets_view {
+	const struct bound_secret *at[BOUND_MAX];
+	const struct sign_scheme *schemes[BOUND_MAX];   /* NULL: it signs nothing */
+	size_t n_known;
+	struct renewed *renewed[BOUND_MAX];     /* NULL: as it was in the beginning */
 	/* Placeholders on their way out, real values on their way in, and whose they are. */
 	struct swap_needle leaving[SECRETS_NEEDLES], coming[SECRETS_NEEDLES];
 	unsigned char owner[SECRETS_NEEDLES], field[SECRETS_NEEDLES];
 	size_t n, n_coming;
 	struct swap_set *out, *in;
+	size_t users;
+};
+
+struct secrets {
+	struct bound bound;
+	struct renewed *renewed[BOUND_MAX];
+	struct secrets_view *view;      /* NULL: there are no secrets */
 	struct sign_memory scratch;     /* a head that is being dealt with */
 };
+
+/* ---- courier_known.c ---- */
 
 /* FD's secrets (bound.h), which is read from its start. */
 int secrets_open(struct secrets *s, int fd, struct err *err);
 void secrets_close(struct secrets *s);  /* wipes */
+struct secrets_view *secrets_view_use(struct secrets_view *view);
+void secrets_view_release(struct secrets_view *view);   /* NULL is fine */
+/* Something of S has changed: its view becomes another.  On failure it is as it was. */
+int secrets_look_again(struct secrets *s, struct err *err);
+
+/* ---- courier_renew.c ---- */
+
+/* REAL, which points into MEMORY, takes the place of the values of the secret NAME, and MEMORY
+ * is taken over.  On failure nothing has changed. */
+int secrets_renew(struct secrets *s, const char *name, uint64_t expires,
+                  const struct http_text real[SECRET_FIELDS], struct guard *memory,
+                  struct err *err);
+void renewed_release(struct renewed *renewed);  /* NULL is fine */
+bool secret_has_ended(const struct bound_secret *known);
+/* Hear what is current, and from then on what is new, of the keeper at COURIER_KEEPER_FD. */
+int courier_start_keeper(struct courier *c, struct err *err);
+/* Something has ended: the keeper may not have noticed, on a machine that slept. */
+void courier_ask_keeper(struct courier *c);
 
 /* What an exchange has besides, where there are secrets. */
 struct exchange_secrets;

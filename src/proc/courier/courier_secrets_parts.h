@@ -8,10 +8,12 @@
 #include "sign/swap_ws.h"
 
 struct exchange_secrets {
+	struct secrets_view *view;      /* what it goes by */
 	struct buf head;                /* to send, encoded; empty: as it came */
 	bool carries;                   /* something real goes out, or might come back */
 	bool swapped;                   /* and it is not just a signature */
 	const struct bound_secret *signs;       /* whose signature is in it, or NULL */
+	size_t signs_at;                /* its number in VIEW */
 	bool signs_body;
 	struct sign_chunks *chunks;
 	struct swap_stream body, answer;
@@ -21,6 +23,7 @@ struct exchange_secrets {
 	exchange_pass *pass;            /* while BODY is fed */
 	struct buf held;                /* the body to send, while it is made of one that was held */
 	char reason[256];               /* why something was refused */
+	bool ended;                     /* because a secret has */
 };
 
 /* Where heads are written while they are dealt with: one at a time. */

@@ -75,7 +75,8 @@ put_variables(const struct secret *s, const char *variable, const struct placeho
 }
 
 static int
-bind_one(const struct vault *v, struct bound_one *one, uint64_t now, struct err *err)
+bind_one(const struct vault *v, struct bound_one *one, uint64_t now, struct keeper *keeper,
+         struct err *err)
 {
 	OWN(secret_values_free) struct secret_values values = {0};
 	const struct vault_binding *b = one->asked;
@@ -93,18 +94,21 @@ bind_one(const struct vault *v, struct bound_one *one, uint64_t now, struct err 
 	one->secret = s;
 	r = r == 0 ? placeholder_mint(s, &values, &one->fake, err) : r;
 	r = r == 0 ? bound_write(VAULT_BOUND_FD, s, &one->fake, &values, err) : r;
+	r = r == 0 ? keeper_add(keeper, *s->from != '\0' || entry == NULL ? s : entry->secret, &values,
+	                        now, err) : r;
 	return r == 0 ? put_variables(s, b->variable, &one->fake, err) : r;
 }
 
 int
-bind_all(const struct vault *v, const struct vault_request *q, uint64_t now, struct err *err)
+bind_all(const struct vault *v, const struct vault_request *q, uint64_t now,
+         struct keeper *keeper, struct err *err)
 {
 	struct bound_one all[VAULT_BIND_MAX] = {0};
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < q->n_bind; i++) {
 		all[i].asked = &q->bind[i];
-		r = bind_one(v, &all[i], now, err);
+		r = bind_one(v, &all[i], now, keeper, err);
 	}
 	r = r == 0 ? bind_files(all, q->n_bind, err) : r;
 	for (size_t i = 0; i < q->n_bind; i++)
