@@ -10,7 +10,7 @@
 #include "base/err.h"
 #include "base/own.h"
 
-#define CELL_SPEC_VERSION 2
+#define CELL_SPEC_VERSION 3
 #define EGRESS_ENV_MAX 32
 
 void
@@ -94,6 +94,41 @@ cell_spec_put(struct buf *b, const struct cell_spec *spec)
 	buf_put_u32(b, (uint32_t)spec->n_ports);
 	for (size_t i = 0; i < spec->n_ports; i++)
 		buf_put_u32(b, (uint32_t)spec->ports[i].cell << 16 | spec->ports[i].host);
+	buf_put_strv(b, spec->placeholders != NULL ? spec->placeholders : (char *[]){ NULL });
+	buf_put_u32(b, spec->exfiltration);
+	buf_put_u32(b, spec->keeper);
+	buf_put_u32(b, (uint32_t)spec->n_files);
+	for (size_t i = 0; i < spec->n_files; i++) {
+		buf_put_str(b, spec->files[i].path);
+		buf_put_str(b, spec->files[i].text);
+	}
+}
+
+static int
+get_file(struct buf *b, struct cell_file *f)
+{
+	int r = buf_dup_str(b, &f->path);
+
+	if (r == 0)
+		r = buf_dup_str(b, &f->text);
+	return r < 0 || cell_file_ok(f->path) ? r : -EBADMSG;
+}
+
+static int
+get_secrets(struct buf *b, struct cell_spec *spec)
+{
+	uint32_t exfiltration, n;
+	int r = buf_dup_strv(b, CELL_ARGS_MAX, &spec->placeholders);
+
+	if (r < 0)
+		return r;
+	if (buf_get_u32(b, &exfiltration) < 0 || exfiltration > CELL_KILL ||
+	    buf_get_u32(b, &spec->keeper) < 0 || buf_get_u32(b, &n) < 0 || n > CELL_FILES_MAX)
+		return -EBADMSG;
+	spec->exfiltration = exfiltration;
+	while (r == 0 && spec->n_files < n)
+		r = get_file(b, &spec->files[spec->n_files++]);
+	return r;
 }
 
 static int
@@ -201,6 +236,8 @@ cell_spec_get(struct buf *b, struct cell_spec *ret_spec, struct err *err)
 		r = -EBADMSG;
 	if (r == 0)
 		r = get_egress(b, &spec);
+	if (r == 0)
+		r = get_secrets(b, &spec);
 	if (r < 0)
 		return err_set(err, -r, "the description of the cell is malformed");
 	spec.profile = profile;
@@ -218,6 +255,16 @@ cell_spec_get(struct buf *b, struct cell_spec *ret_spec, struct err *err)
 }
 
 void
+cell_spec_free_files(struct cell_spec *spec)
+{
+	while (spec->n_files > 0) {
+		spec->n_files--;
+		free(spec->files[spec->n_files].path);
+		free(spec->files[spec->n_files].text);
+	}
+}
+
+void
 cell_spec_free(struct cell_spec *spec)
 {
 	free(spec->name);
@@ -227,6 +274,8 @@ cell_spec_free(struct cell_spec *spec)
 	strv_free(spec->argv);
 	strv_free(spec->env);
 	strv_free(spec->egress_env);
+	strv_free(spec->placeholders);
+	cell_spec_free_files(spec);
 	for (size_t i = 0; i < spec->n_grants; i++) {
 		free(spec->grants[i].host);
 		free(spec->grants[i].cell);
@@ -242,6 +291,20 @@ cell_spec_has_overlay(const struct cell_spec *spec)
 		if (spec->grants[i].access == CELL_OVERLAY)
 			return true;
 	return false;
+}
+
+bool
+cell_file_ok(const char *path)
+{
+	size_t n;
+
+	do {
+		n = strcspn(path, "/");
+		if (n == 0 || (n == 1 && path[0] == '.') || (n == 2 && path[0] == '.' && path[1] == '.'))
+			return false;
+		path += n;
+	} while (*path++ == '/');
+	return true;
 }
 
 int

@@ -18,12 +18,15 @@ struct err;
 #define CELL_GRANTS_MAX 64
 #define CELL_SPEC_MAX (256 * 1024)      /* encoded */
 #define CELL_AGENT_ID 1000              /* uid and gid of `agent` inside */
+#define CELL_HOME "/home/agent"
 #define CELL_PORTS_MAX 32
+#define CELL_FILES_MAX 16
 
 /* Where the supervisor finds the memory files besides the description itself. */
 #define CELL_POLICY_FD 5                /* with has_policy; see policy_put() */
 #define CELL_AUTHORITIES_FD 6           /* with has_authorities: certificates, PEM */
 #define CELL_SECRETS_FD 7               /* with has_secrets; nobody reads it but the courier */
+#define CELL_KEEPER_FD 8                /* with a keeper: the channel to it, which is the courier's */
 
 enum cell_access { CELL_READ, CELL_WRITE, CELL_OVERLAY };
 
@@ -54,6 +57,15 @@ struct cell_port {
 	uint16_t cell, host;            /* host 0: the same, or one that is free */
 };
 
+/* A file in the home folder, the agent's own. */
+struct cell_file {
+	char *path;                     /* from there on: ".aws/credentials" */
+	char *text;
+};
+
+/* What becomes of a cell that sends a secret where it may not go. */
+enum cell_exfiltration { CELL_REFUSE, CELL_FREEZE, CELL_KILL };
+
 enum cell_profile { CELL_PROFILE_DEFAULT, CELL_PROFILE_NESTED };
 
 struct cell_spec {
@@ -76,6 +88,13 @@ struct cell_spec {
 	char **egress_env;              /* the operator's proxies, for the courier */
 	struct cell_port ports[CELL_PORTS_MAX]; /* --publish */
 	size_t n_ports;
+	/* With secrets. */
+	char **placeholders;            /* the names of variables in ENV that hold them; NULL: none */
+	struct cell_file files[CELL_FILES_MAX];
+	size_t n_files;
+	enum cell_exfiltration exfiltration;
+	uint32_t keeper;                /* the process that renews them, as this machine counts its
+	                                 * processes; 0: there is none */
 };
 
 /* 4 GiB, every CPU up to 4, 1024 processes, 24 h, 2 GiB, 1 GiB/s. */
@@ -85,6 +104,10 @@ void cell_spec_put(struct buf *b, const struct cell_spec *spec);
 /* On failure *ret_spec is untouched; on success the caller frees it. */
 int cell_spec_get(struct buf *b, struct cell_spec *ret_spec, struct err *err);
 void cell_spec_free(struct cell_spec *spec);    /* for OWN() too */
+/* The files, once they are where they belong. */
+void cell_spec_free_files(struct cell_spec *spec);
+/* Whether PATH is one that a file of the home folder may have: no "..", no empty part. */
+bool cell_file_ok(const char *path);
 bool cell_spec_has_overlay(const struct cell_spec *spec);
 
 /* A fresh random id. */

@@ -191,6 +191,30 @@ catch_signals(struct exec *exec, struct err *err)
 	return loop_catch(exec->loop, &set, caught, exec, err);
 }
 
+/* The placeholders of the cell's secrets, as the agent has them. */
+static int
+take_placeholders(struct run *run, const struct cell_spec *cell, struct err *err)
+{
+	size_t n = 0;
+
+	run->placeholders = calloc(strv_len(cell->placeholders) + 1, sizeof(char *));
+	if (run->placeholders == NULL)
+		return err_set(err, ENOMEM, "out of memory");
+	for (char **name = cell->placeholders; *name != NULL; name++) {
+		size_t len = strlen(*name);
+		char **entry = cell->env;
+
+		while (*entry != NULL && (strncmp(*entry, *name, len) != 0 || (*entry)[len] != '='))
+			entry++;
+		if (*entry == NULL)
+			continue;
+		run->placeholders[n] = strdup(*entry);
+		if (run->placeholders[n++] == NULL)
+			return err_set(err, ENOMEM, "out of memory");
+	}
+	return 0;
+}
+
 static int
 start(struct exec *exec, const char *word, char **argv, struct err *err)
 {
@@ -204,7 +228,9 @@ start(struct exec *exec, const char *word, char **argv, struct err *err)
 	exec->run.spec.root = cell.root;
 	exec->run.spec.has_policy = cell.has_policy;
 	memcpy(exec->run.spec.id, cell.id, sizeof(cell.id));
-	r = run_finish_env(&exec->run, err);
+	r = take_placeholders(&exec->run, &cell, err);
+	if (r == 0)
+		r = run_finish_env(&exec->run, err);
 	if (r == 0)
 		r = loop_new(&exec->loop, err);
 	if (r < 0)

@@ -303,7 +303,7 @@ check_policy(const struct learn *learn, struct err *err)
 {
 	OWN(policy_freep) struct policy *policy = NULL;
 	struct policy_limits limits;
-	int r = policy_load_file(AT_FDCWD, learn->file, &policy, &limits, err);
+	int r = policy_load_file(AT_FDCWD, learn->file, NULL, &policy, &limits, err);
 
 	return r < 0 ? err_wrap(err, "the policy that was learned does not pass its check") : 0;
 }

@@ -13,6 +13,7 @@
 #include "cli/cli.h"
 #include "cli/policy.h"
 #include "policy/policy_preset.h"
+#include "vault/secret_wants.h"
 
 enum { OPT_JSON, OPT_CASES, OPT_HEADER, OPT_BODY };
 
@@ -144,10 +145,12 @@ json_checked(struct json *out, const char *file, const struct policy *p,
 static int
 check_one(const struct policy_cli *cli, struct json *out, const char *file)
 {
+	OWN(secret_wants_free) struct secret_wants wants = {0};
+	const struct policy_reader reader = { secret_wants_read, &wants };
 	OWN(policy_freep) struct policy *p = NULL;
 	struct err list[POLICY_FAULTS_MAX], err = {0};
 	struct policy_faults faults = { .list = list };
-	int r = policy_load_file_all(AT_FDCWD, file, &p, &faults, &err);
+	int r = policy_load_file_all(AT_FDCWD, file, &reader, &p, &faults, &err);
 
 	/* What ends it at once is the only one. */
 	if (r < 0 && faults.n == 0)

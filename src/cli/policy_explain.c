@@ -13,6 +13,7 @@
 #include "cli/cli.h"
 #include "cli/policy.h"
 #include "policy/policy_explain.h"
+#include "vault/secret_wants.h"
 
 struct explaining {
 	const struct policy_cli *cli;
@@ -226,6 +227,8 @@ cut_method(char *word, char **ret_url)
 int
 policy_cli_explain(const struct policy_cli *cli, int argc, char **argv)
 {
+	OWN(secret_wants_free) struct secret_wants wants = {0};
+	const struct policy_reader reader = { secret_wants_read, &wants };
 	OWN(policy_freep) struct policy *p = NULL;
 	OWN(freep) struct policy_step *steps = NULL;
 	struct explaining e = { .cli = cli };
@@ -236,7 +239,7 @@ policy_cli_explain(const struct policy_cli *cli, int argc, char **argv)
 	if (argc < 2 || argc > 3)
 		return cli_failf("`policy explain` takes a policy and a request: "
 		                 "cloister policy explain FILE [METHOD] URL");
-	if (policy_load_file(AT_FDCWD, argv[0], &p, NULL, &err) < 0)
+	if (policy_load_file(AT_FDCWD, argv[0], &reader, &p, NULL, &err) < 0)
 		return policy_cli_refuse(cli, argv[0], &err);
 	e.p = p;
 	e.steps = steps = calloc(policy_n_rules(p) + 1, sizeof(*steps));

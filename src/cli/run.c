@@ -34,8 +34,8 @@ const struct cli_option cli_run_options[] = {
 	  OPT_ALLOW },
 	{ "no-policy", 0, NULL, "leave a cloister.yaml alone", OPT_NO_POLICY },
 	{ "ca", 0, "FILE", "trust these certificate authorities too", OPT_CA },
-	{ "secret", 's', "NAME[=VARIABLE][@HOST]", "give the cell a placeholder for this secret",
-	  OPT_SECRET },
+	{ "secret", 's', "NAME[=VARIABLE][:FORMAT][@HOST]",
+	  "give the cell a placeholder for this secret", OPT_SECRET },
 	{ "publish", 0, "CELLPORT[:HOSTPORT]", "let this machine reach a server in the cell",
 	  OPT_PUBLISH },
 	{ "name", 0, "NAME", "call the cell so", OPT_NAME },
@@ -214,7 +214,7 @@ run_describe(int argc, char **argv, struct run *run, struct err *err)
 	r = cell_make_id(run->spec.id, err);
 	if (r == 0 && (set_text(&run->spec.name, "") < 0 || set_text(&run->spec.rootfs, "") < 0 ||
 	               set_text(&run->spec.hostname, "cell") < 0 ||
-	               set_text(&run->spec.cwd, "/home/agent") < 0))
+	               set_text(&run->spec.cwd, CELL_HOME) < 0))
 		r = err_set(err, ENOMEM, "out of memory");
 	if (r == 0)
 		r = cli_parse(cli_run_options, argc, argv, false, take_option, run, &rest, err);
@@ -264,8 +264,10 @@ pack(const struct run *run, struct err *err)
 {
 	const int fds[] = { pack_spec(&run->spec, err), run->spec.has_policy ? run->policy_fd : -1,
 	              run->spec.has_authorities ? run->cas_fd : -1,
-	              run->spec.has_secrets ? run->secrets_fd : -1 };
-	static const int at[] = { 3, CELL_POLICY_FD, CELL_AUTHORITIES_FD, CELL_SECRETS_FD };
+	              run->spec.has_secrets ? run->secrets_fd : -1,
+	              run->spec.keeper != 0 ? run->keeper_fd : -1 };
+	static const int at[] = { 3, CELL_POLICY_FD, CELL_AUTHORITIES_FD, CELL_SECRETS_FD,
+	                          CELL_KEEPER_FD };
 
 	return fds[0] < 0 ? fds[0] : cli_place(fds, at, ARRAY_LEN(at), err);
 }

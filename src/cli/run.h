@@ -2,8 +2,10 @@
 #ifndef CLOISTER_CLI_RUN_H
 #define CLOISTER_CLI_RUN_H
 #include "cell/cell_spec.h"
+#include "vault/secret_wants.h"
 
 struct err;
+struct node;
 
 #define RUN_WORDS_MAX 256               /* --allow, --ca, -s: of each */
 
@@ -16,11 +18,14 @@ struct run {
 	bool learn;                     /* allow everything, and record it: `cloister learn` */
 	const char *policy_file;        /* -p, or NULL */
 	bool no_policy;                 /* leave a cloister.yaml alone */
+	bool policy_found;              /* nobody named it */
+	struct secret_wants wants;      /* what it says of secrets */
 	const char *allows[RUN_WORDS_MAX], *cas[RUN_WORDS_MAX], *secrets[RUN_WORDS_MAX];
 	size_t n_allows, n_cas, n_secrets;
 	char **placeholders;            /* NAME=VALUE, what -s gave; NULL: nothing */
-	/* Memory files, if spec.has_policy, spec.has_authorities and spec.has_secrets. */
-	int policy_fd, cas_fd, secrets_fd;
+	/* Memory files, if spec.has_policy, spec.has_authorities and spec.has_secrets; and the
+	 * channel to spec.keeper. */
+	int policy_fd, cas_fd, secrets_fd, keeper_fd;
 };
 void run_free(struct run *run);         /* for OWN() too */
 
@@ -46,6 +51,8 @@ int run_finish_policy(struct run *run, struct err *err);
 
 /* run_secrets.c */
 int run_add_secret(struct run *run, const char *text, struct err *err);
+/* A policy_reader's; RUN is a struct run. */
+int run_take_secrets(void *run, const struct node *node, struct err *err);
 /* Has the vault give values to the courier and placeholders to us; the policy is known. */
 int run_finish_secrets(struct run *run, struct err *err);
 

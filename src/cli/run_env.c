@@ -19,6 +19,7 @@ run_free(struct run *run)
 		free(run->given[i]);
 	free(run->given);
 	strv_free(run->placeholders);
+	secret_wants_free(&run->wants);
 	cell_spec_free(&run->spec);
 }
 
@@ -89,6 +90,23 @@ put_whole(char **env, size_t *n, char *entry)
 	return r;
 }
 
+/* For `exec`: which of them hold placeholders. */
+static int
+note_names(struct run *run)
+{
+	size_t n = 0;
+
+	run->spec.placeholders = calloc(strv_len(run->placeholders) + 1, sizeof(char *));
+	if (run->spec.placeholders == NULL)
+		return -ENOMEM;
+	for (char **p = run->placeholders; *p != NULL; p++) {
+		run->spec.placeholders[n] = strndup(*p, strcspn(*p, "="));
+		if (run->spec.placeholders[n++] == NULL)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
 /* Where programs look for the authorities that they trust, when the gate ends TLS. */
 static int
 put_trust(char **env, size_t *n)
@@ -115,7 +133,7 @@ run_finish_env(struct run *run, struct err *err)
 	const char *term = getenv("TERM");
 	const struct { const char *name, *value; } few[] = {
 		{ "PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" },
-		{ "HOME", "/home/agent" },
+		{ "HOME", CELL_HOME },
 		{ "USER", run->spec.root ? "root" : "agent" },
 		{ "LOGNAME", run->spec.root ? "root" : "agent" },
 		{ "SHELL", "/bin/sh" },
@@ -136,6 +154,8 @@ run_finish_env(struct run *run, struct err *err)
 		r = put_entry(run->spec.env, &n, "TERM", term);
 	if (r == 0 && run->spec.has_policy)
 		r = put_trust(run->spec.env, &n);
+	if (r == 0 && run->placeholders != NULL)
+		r = note_names(run);
 	for (char **p = run->placeholders; r == 0 && p != NULL && *p != NULL; p++)
 		r = put_whole(run->spec.env, &n, *p);
 	for (size_t i = 0; r == 0 && i < run->n_given; i++)

@@ -125,11 +125,12 @@ check_found(int folder, const char *where, struct err *err)
 
 /* In the workspace, or else in the current folder; 0 if there is none. */
 static int
-find_policy(const struct run *run, struct policy **ret_policy, struct policy_limits *ret_limits,
+find_policy(struct run *run, struct policy **ret_policy, struct policy_limits *ret_limits,
             struct err *err)
 {
 	OWN(freep) char *where = NULL;
 	OWN(closep) int folder = -1;
+	const struct policy_reader reader = { run_take_secrets, run };
 	struct stat st;
 	int r;
 
@@ -142,8 +143,9 @@ find_policy(const struct run *run, struct policy **ret_policy, struct policy_lim
 	if (folder < 0 || fstatat(folder, POLICY_NAME, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return 0;
 	r = check_found(folder, where, err);
+	run->policy_found = true;
 	if (r == 0)
-		r = policy_load_file(folder, POLICY_NAME, ret_policy, ret_limits, err);
+		r = policy_load_file(folder, POLICY_NAME, &reader, ret_policy, ret_limits, err);
 	if (r == 0 && !run->spec.quiet && isatty(STDERR_FILENO))
 		fprintf(stderr, "cloister: the policy is %s/" POLICY_NAME "\n", where);
 	return r;
@@ -177,13 +179,14 @@ take_limits(struct cell_limits *l, const struct policy_limits *said)
 static int
 load_policy(struct run *run, struct policy **ret_policy, struct err *err)
 {
+	const struct policy_reader reader = { run_take_secrets, run };
 	struct policy_limits limits = {0};
 	int r = 0;
 
 	if (run->policy_file != NULL && run->no_policy)
 		return err_set(err, EINVAL, "--no-policy and -p are given: leave one out");
 	if (run->policy_file != NULL)
-		r = policy_load_file(AT_FDCWD, run->policy_file, ret_policy, &limits, err);
+		r = policy_load_file(AT_FDCWD, run->policy_file, &reader, ret_policy, &limits, err);
 	else if (!run->no_policy)
 		r = find_policy(run, ret_policy, &limits, err);
 	for (size_t i = 0; r == 0 && i < run->n_allows; i++)

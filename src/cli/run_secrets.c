@@ -1,4 +1,4 @@
-/* run_secrets.c - the secrets of a cell: -s.
+/* run_secrets.c - the secrets of a cell: -s, and `secrets` in its policy.
  *
  * No value is ever here.  cloister-vault writes values into a memory file that only the
  * courier reads, and placeholders into one for the cell. */
@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,7 +16,11 @@
 #include "base/io.h"
 #include "base/own.h"
 #include "cli/cli.h"
+#include "cell/cell_dirs.h"
 #include "cli/run.h"
+#include "ipc/ipc.h"
+#include "ipc/keeper_channel.h"
+#include "policy/policy_yaml.h"
 #include "vault/vault_request.h"
 
 #define VARIABLES_MAX (VAULT_BIND_MAX * (SECRET_VALUE_MAX + 256))
@@ -33,28 +38,64 @@ run_add_secret(struct run *run, const char *text, struct err *err)
 	return run_add_word(run->secrets, &run->n_secrets, text, "-s", err);
 }
 
-/* Where nothing is said of where it may go, the vault knows. */
-static int
-add_binding(struct vault_request *q, struct secret_short *s, struct err *err)
+/* A secret is worth what it opens, so it is given by the operator's word alone.  A file that
+ * was found in a folder may be a stranger's, as a clone's is; one that an agent could write
+ * may be its word on what its successor gets. */
+int
+run_take_secrets(void *arg, const struct node *node, struct err *err)
 {
-	struct vault_binding *b = &q->bind[q->n_bind];
+	struct run *run = arg;
+	OWN(freep) char *path = NULL;
 
-	*b = (struct vault_binding){ .name = s->name, .variable = s->env };
-	if (s->hosts != NULL) {
-		int r = secret_short_define(s, &b->secret, err);
+	if (run->policy_found)
+		return node_err(err, node, "this file gives the cell secrets, and was found here, not named: "
+		                "look at it, and give it with -p; or give the secrets with -s, and leave it "
+		                "alone with --no-policy");
+	path = realpath(node->file, NULL);
+	if (path == NULL || cell_writable_covers(path))
+		return node_err(err, node, "an agent can or could write this file, so it gives no cell "
+		                "secrets: keep them in a file of yours, or give them with -s");
+	return secret_wants_read(&run->wants, node, err);
+}
 
-		if (r < 0)
-			return r;
+/* Where nothing is said of where it may go, the policy knows, or the vault. */
+static int
+add_said(struct run *run, struct vault_request *q, struct secret_short *s, struct err *err)
+{
+	struct vault_binding *b = &q->bind[q->n_bind++];
+	struct secret_want *want = secret_wants_find(&run->wants, s->name);
+
+	*b = (struct vault_binding){ .name = s->name, .variable = s->env, .files = s->files };
+	if (s->hosts != NULL)
+		return secret_short_define(s, &b->secret, err);
+	if (want != NULL) {
+		b->secret = TAKE(want->secret);
+		b->unless_known = want->unless_known;
+		b->variable = s->env[0] != '\0' ? s->env : want->said.env;
+		b->files = s->files[0] != '\0' ? s->files : want->said.files;
 	}
-	q->n_bind++;
 	return 0;
 }
 
 static int
-pack_request(const struct run *run, int fd, struct err *err)
+add_wanted(struct vault_request *q, struct secret_want *want, struct err *err)
+{
+	for (size_t i = 0; i < q->n_bind; i++)
+		if (strcmp(q->bind[i].name, want->said.name) == 0)
+			return 0;
+	if (q->n_bind == VAULT_BIND_MAX)
+		return err_set(err, E2BIG, "the policy and -s give over %d secrets", VAULT_BIND_MAX);
+	q->bind[q->n_bind++] = (struct vault_binding){ .name = want->said.name,
+		.variable = want->said.env, .files = want->said.files, .secret = TAKE(want->secret),
+		.unless_known = want->unless_known };
+	return 0;
+}
+
+static int
+pack_request(struct run *run, int fd, struct err *err)
 {
 	OWN(vault_request_free) struct vault_request q = { .verb = VAULT_BIND, .name = "", .key = "" };
-	OWN(freep) struct secret_short *words = calloc(run->n_secrets, sizeof(*words));
+	OWN(freep) struct secret_short *words = calloc(run->n_secrets + 1, sizeof(*words));
 	OWN(buf_free) struct buf b;
 	int r = words == NULL ? err_set(err, ENOMEM, "out of memory") : 0;
 
@@ -65,8 +106,10 @@ pack_request(const struct run *run, int fd, struct err *err)
 			if (strcmp(words[k].name, words[i].name) == 0)
 				r = err_set(err, EEXIST, "the secret '%s' is given twice", words[i].name);
 		if (r == 0)
-			r = add_binding(&q, &words[i], err);
+			r = add_said(run, &q, &words[i], err);
 	}
+	for (size_t i = 0; r == 0 && i < run->wants.n; i++)
+		r = add_wanted(&q, &run->wants.at[i], err);
 	if (r < 0)
 		return r;
 	vault_request_put(&b, &q);
@@ -77,9 +120,10 @@ pack_request(const struct run *run, int fd, struct err *err)
 
 /* In a child: FDS become what it expects. */
 static void
-become_vault(const int fds[3])
+become_vault(const int *fds)
 {
-	static const int at[] = { VAULT_REQUEST_FD, VAULT_BOUND_FD, VAULT_VARIABLES_FD };
+	static const int at[] = { VAULT_REQUEST_FD, VAULT_BOUND_FD, VAULT_VARIABLES_FD, VAULT_FILES_FD,
+	                          VAULT_KEEPER_FD };
 	struct err err = {0};
 
 	if (cli_place(fds, at, ARRAY_LEN(at), &err) == 0)
@@ -87,9 +131,18 @@ become_vault(const int fds[3])
 	_exit(cli_fail(&err));
 }
 
-/* It says itself what is wrong. */
+/* Whether it stays, to renew what ends: then it says so. */
+static bool
+hears_keeper(int fd)
+{
+	OWN(ipc_message_free) struct ipc_message message = {0};
+
+	return ipc_receive(fd, &message, NULL) == 0 && message.type == KEEPER_CURRENT;
+}
+
+/* It says itself what is wrong.  FDS: the last is its end of the channel to it. */
 static int
-ask_vault(const int fds[3], struct err *err)
+ask_vault(struct run *run, int fds[5], struct err *err)
 {
 	pid_t pid = fork();
 	int status;
@@ -98,6 +151,11 @@ ask_vault(const int fds[3], struct err *err)
 		return err_errno(err, "cannot start cloister-vault");
 	if (pid == 0)
 		become_vault(fds);
+	closep(&fds[4]);
+	if (hears_keeper(run->keeper_fd)) {
+		run->spec.keeper = (uint32_t)pid;
+		return 0;
+	}
 	while (waitpid(pid, &status, 0) < 0)
 		if (errno != EINTR)
 			return err_errno(err, "cannot wait for cloister-vault");
@@ -106,21 +164,59 @@ ask_vault(const int fds[3], struct err *err)
 	return 0;
 }
 
+/* All of the memory file FD; the caller owns *ret_text. */
+static int
+read_written(int fd, size_t max, char **ret_text, size_t *ret_len, struct err *err)
+{
+	OWN(freep) char *text = NULL;
+	struct stat st;
+
+	if (fstat(fd, &st) < 0 || (size_t)st.st_size > max || lseek(fd, 0, SEEK_SET) < 0)
+		return err_set(err, EIO, "cannot read what cloister-vault wrote");
+	text = malloc((size_t)st.st_size + 1);
+	if (text == NULL)
+		return err_set(err, ENOMEM, "out of memory");
+	if (read_exactly(fd, text, (size_t)st.st_size, err) < 0)
+		return -EIO;
+	*ret_len = (size_t)st.st_size;
+	*ret_text = TAKE(text);
+	return 0;
+}
+
+static int
+take_files(struct run *run, int fd, struct err *err)
+{
+	struct cell_spec *spec = &run->spec;
+	OWN(freep) char *text = NULL;
+	struct buf b;
+	size_t len;
+	int r = read_written(fd, VAULT_FILES_MAX, &text, &len, err);
+
+	if (r < 0)
+		return r;
+	buf_init_borrowed(&b, text, len);
+	while (r == 0 && buf_left(&b) > 0) {
+		struct cell_file *file = &spec->files[spec->n_files];
+
+		if (spec->n_files == CELL_FILES_MAX)
+			return err_set(err, E2BIG, "the cell has over %d files of secrets", CELL_FILES_MAX);
+		spec->n_files++;
+		r = buf_dup_str(&b, &file->path);
+		if (r == 0)
+			r = buf_dup_str(&b, &file->text);
+	}
+	return r < 0 ? err_set(err, EIO, "cannot read what cloister-vault wrote") : 0;
+}
+
 static int
 take_placeholders(struct run *run, int fd, struct err *err)
 {
 	OWN(freep) char *text = NULL;
-	struct stat st;
 	size_t len, n = 0;
+	int r = read_written(fd, VARIABLES_MAX, &text, &len, err);
 
-	if (fstat(fd, &st) < 0 || st.st_size > VARIABLES_MAX || lseek(fd, 0, SEEK_SET) < 0)
-		return err_set(err, EIO, "cannot read what cloister-vault wrote");
-	len = (size_t)st.st_size;
-	text = malloc(len + 1);
-	if (text == NULL)
-		return err_set(err, ENOMEM, "out of memory");
-	if (read_exactly(fd, text, len, err) < 0)
-		return -EIO;
+	if (r < 0)
+		return r;
 	/* Each ends with a NUL and has a name; this is only to be sure. */
 	text[len] = '\0';
 	for (size_t i = 0; i < len; i++)
@@ -140,24 +236,30 @@ take_placeholders(struct run *run, int fd, struct err *err)
 int
 run_finish_secrets(struct run *run, struct err *err)
 {
-	OWN(closep) int request = -1, variables = -1;
-	int r;
+	OWN(closep) int request = -1, variables = -1, files = -1;
+	int ends[2], r;
 
-	if (run->n_secrets == 0)
+	if (run->n_secrets == 0 && run->wants.n == 0)
 		return 0;
 	if (!run->spec.has_policy)
 		return err_set(err, EINVAL, "a secret is of no use without a policy that lets it go "
 		               "somewhere: see -p and --allow");
 	request = memfd_create("request", MFD_CLOEXEC);
 	variables = memfd_create("placeholders", MFD_CLOEXEC);
+	files = memfd_create("files", MFD_CLOEXEC);
 	run->secrets_fd = memfd_create("secrets", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	if (request < 0 || variables < 0 || run->secrets_fd < 0)
+	if (request < 0 || variables < 0 || files < 0 || run->secrets_fd < 0)
 		return err_errno(err, "cannot make a memory file");
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
+		return err_errno(err, "cannot make a channel");
+	run->keeper_fd = ends[0];
 	run->spec.has_secrets = true;
 	r = pack_request(run, request, err);
 	if (r == 0)
-		r = ask_vault((int[]){ request, run->secrets_fd, variables }, err);
+		r = ask_vault(run, (int[]){ request, run->secrets_fd, variables, files, ends[1] }, err);
 	if (r == 0)
 		r = run_seal(run->secrets_fd, err);
+	if (r == 0)
+		r = take_files(run, files, err);
 	return r < 0 ? r : take_placeholders(run, variables, err);
 }

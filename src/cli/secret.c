@@ -19,7 +19,7 @@
 #include "vault/vault_request.h"
 
 enum { OPT_LIKE, OPT_HOST, OPT_METHOD, OPT_PATH, OPT_IN, OPT_SCHEME, OPT_WITH, OPT_SHAPE, OPT_ID,
-       OPT_ENV, OPT_FROM, OPT_EXPIRES, OPT_PLAIN, OPT_FILE, OPT_KEY, OPT_JSON };
+       OPT_ENV, OPT_TOOL_FILE, OPT_FROM, OPT_EXPIRES, OPT_PLAIN, OPT_FILE, OPT_KEY, OPT_JSON };
 
 const struct cli_option cli_secret_options[] = {
 	{ "like", 'l', "SERVICE", "add: it is of this service (see `secret services`)", OPT_LIKE },
@@ -32,6 +32,8 @@ const struct cli_option cli_secret_options[] = {
 	{ "shape", 0, "SHAPE", "add: what it looks like, such as 'key_{w32}'", OPT_SHAPE },
 	{ "id", 0, "ID", "add: the key id, account or user that goes with it", OPT_ID },
 	{ "env", 'e', "NAME", "add: the variable that its tools look for", OPT_ENV },
+	{ "tool-file", 0, "FORMAT", "add: it is to be in this file of tools' too: netrc, npmrc ...",
+	  OPT_TOOL_FILE },
 	{ "from", 0, "SOURCE", "add: env:NAME, file:PATH or cmd:PROGRAM ARGS give the value", OPT_FROM },
 	{ "expires", 0, "TIME|/PLACE", "add: when what SOURCE gave is asked for again", OPT_EXPIRES },
 	{ "plain", 0, NULL, "add: it may go over HTTP without TLS", OPT_PLAIN },
@@ -56,7 +58,7 @@ take_option(void *arg, const struct cli_option *option, const char *value, struc
 {
 	struct secret_cli *cli = arg;
 	static const unsigned many = 1u << OPT_HOST | 1u << OPT_METHOD | 1u << OPT_PATH | 1u << OPT_IN |
-	                             1u << OPT_WITH | 1u << OPT_SHAPE;
+	                             1u << OPT_WITH | 1u << OPT_SHAPE | 1u << OPT_TOOL_FILE;
 
 	switch (option->id) {
 	case OPT_JSON:
@@ -128,6 +130,7 @@ write_definition(struct buf *b, const struct secret_cli *cli, struct err *err)
 		{ OPT_ENV, "env", false }, { OPT_FROM, "from", false }, { OPT_EXPIRES, "expires", false },
 		{ OPT_HOST, "hosts", true }, { OPT_METHOD, "methods", true }, { OPT_PATH, "paths", true },
 		{ OPT_IN, "in", true }, { OPT_SHAPE, "shape", true },
+		{ OPT_TOOL_FILE, "files", true },
 	};
 
 	put_text(b, "{");

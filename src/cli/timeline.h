@@ -22,7 +22,7 @@ struct timeline_event {
 	json_t *json;
 	uint64_t n;
 	const char *time, *type, *verdict, *why, *rule, *rule_text, *reason, *method, *scheme,
-		*host, *path, *note;
+		*host, *path, *note, *secret, *did;
 	char *refs;                     /* of a push, as in struct policy_seen; NULL: none */
 	uint16_t port, status;          /* 0: none */
 	bool has_query, is_upgrade, has_push_options;

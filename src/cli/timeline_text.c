@@ -47,6 +47,12 @@ timeline_print_what(FILE *out, const struct timeline_event *e)
 	if (strcmp(e->type, "dns") == 0) {
 		fputs("name ", out);
 		put(out, e->host);
+	} else if (strcmp(e->type, "secret") == 0) {
+		fputs("secret ", out);
+		put(out, e->secret);
+	} else if (strcmp(e->type, "cell") == 0) {
+		fputs("cell ", out);
+		put(out, e->did);
 	} else if (strcmp(e->type, "many") == 0) {
 		fputs("refusals of all kinds", out);
 	} else if (strcmp(e->type, "http") == 0 && e->method[0] != '\0') {
@@ -85,6 +91,8 @@ static const struct {
 	{ "secret",          "it carries what looks like a credential" },
 	{ "exfiltration",    "a placeholder is where it may not be" },
 	{ "credential",      "a secret cannot be put into it" },
+	{ "expired",         "the secret in it has ended" },
+	{ "not-renewed",     "no new value could be fetched" },
 	{ "mismatch",        "its names do not agree" },
 	{ "unreadable",      "its body cannot be looked into" },
 	{ "too-large",       "its body is too large" },

@@ -34,6 +34,9 @@ static const struct cause {
 	  "the secret's own scope." },
 	{ "credential", false, true, "It carries the placeholder of a secret, or is signed with it, and the "
 	  "real one could not be put in its place. No rule changes that." },
+	{ "expired", false, true, "The value of a secret has ended, and no new one could be fetched." },
+	{ "not-renewed", false, true, "A secret ends, and where its value comes from gave no new one. It "
+	  "is tried again." },
 	{ "too-large", true, false, "Its body is larger than the rule permits." },
 	{ "mismatch", false, true, "The name that was looked up, the one in the TLS handshake and the one "
 	  "in the request do not agree. No rule changes that: the client must ask for the server "

@@ -7,6 +7,8 @@
 #define EGRESS_SUPERVISOR_FD 3          /* courier, gate: the channel to the supervisor */
 #define EGRESS_MUX_FD 4                 /* courier, gate: the channel between them */
 #define COURIER_INSPECT_FD 5            /* courier: the channel to cloister-inspect */
+#define COURIER_KEEPER_FD 6             /* courier: the channel to who renews secrets, if there is one
+                                         * (keeper_channel.h) */
 #define INSPECT_COURIER_FD 3            /* cloister-inspect: its only descriptor */
 #define GATE_TCP_FD 5                   /* gate: takes captured connections */
 #define GATE_TCP6_FD 6                  /* not open where the host has no IPv6 */
@@ -44,6 +46,7 @@ enum courier_message {
 enum courier_flags {
 	COURIER_LEARN = 1,
 	COURIER_SECRETS = 2,            /* the last descriptor has the cell's secrets: bound.h */
+	COURIER_KEEPER = 4,             /* behind that is the channel to who renews them */
 };
 #define COURIER_EVENTS_MAX 256          /* in a message, which is at most IPC_MESSAGE_MAX */
 #define COURIER_WHAT_MAX 300

@@ -76,7 +76,7 @@ ipc_receive(int socket, struct ipc_message *ret_message, struct err *err)
 		struct cmsghdr align;
 		char bytes[CMSG_SPACE(sizeof(int) * IPC_FDS_MAX)];
 	} control = {0};
-	OWN(ipc_message_free) struct ipc_message message = { .fds = { -1, -1, -1 } };
+	OWN(ipc_message_free) struct ipc_message message = { .fds = { -1, -1, -1, -1 } };
 	OWN(freep) void *data = NULL;
 	int reset = 0;
 	struct iovec iov;
@@ -112,7 +112,7 @@ ipc_receive(int socket, struct ipc_message *ret_message, struct err *err)
 	    buf_get_u32(&message.body, &message.type) < 0)
 		return err_set(err, EBADMSG, "a message between processes is malformed");
 	*ret_message = message;
-	message = (struct ipc_message){ .fds = { -1, -1, -1 } };
+	message = (struct ipc_message){ .fds = { -1, -1, -1, -1 } };
 	return 0;
 }
 

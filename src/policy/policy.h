@@ -12,6 +12,7 @@
 #include "http/http_head.h"
 
 struct err;
+struct node;
 struct policy;                          /* opaque; what is in it: policy_rule.h */
 
 #define POLICY_RULES_MAX 4096
@@ -87,17 +88,32 @@ bool policy_mentions_header(const struct policy *p, struct http_text name);
 
 /* ---- loading: policy_load.c ---- */
 
+/* What becomes of a cell that sends a secret where it may not go; the request is refused
+ * whatever is said. */
+enum policy_exfiltration { POLICY_EXFILTRATION_UNSAID, POLICY_EXFILTRATION_REFUSE,
+                           POLICY_EXFILTRATION_FREEZE, POLICY_EXFILTRATION_KILL,
+                           POLICY_EXFILTRATIONS };
+
 /* What the file says besides rules. */
 struct policy_limits {
 	uint64_t memory, disk, io;      /* 0: not said */
 	uint64_t cpus_milli, pids, time_ms;
+	enum policy_exfiltration exfiltration;
+};
+
+/* What stands in a policy and is not for src/policy to understand: `secrets`, of this file
+ * and of those that it names, the nearest first.  An error begins as all of them do. */
+struct policy_reader {
+	int (*secrets)(void *arg, const struct node *node, struct err *err);
+	void *arg;
 };
 
 /* Load the file at PATH (relative to DIRFD) with what it extends and includes.  Every
  * error is one sentence that begins with "file:line:column: ".  On success the caller
  * owns *ret_policy. */
-int policy_load_file(int dirfd, const char *path, struct policy **ret_policy,
-                     struct policy_limits *ret_limits, struct err *err);
+int policy_load_file(int dirfd, const char *path, const struct policy_reader *reader,
+                     struct policy **ret_policy, struct policy_limits *ret_limits,
+                     struct err *err);
 /* For people who mend it: all that is wrong, not only what was found first. */
 #define POLICY_FAULTS_MAX 20
 struct policy_faults {
@@ -105,10 +121,11 @@ struct policy_faults {
 	size_t n;
 	bool more;                      /* than there is room for */
 };
-int policy_load_file_all(int dirfd, const char *path, struct policy **ret_policy,
-                         struct policy_faults *faults, struct err *err);
+int policy_load_file_all(int dirfd, const char *path, const struct policy_reader *reader,
+                         struct policy **ret_policy, struct policy_faults *faults,
+                         struct err *err);
 /* The same as policy_load_file() from memory, for tests and fuzzing: `extends` and
- * `include` are errors unless they name a preset. */
+ * `include` are errors unless they name a preset, and nobody reads `secrets`. */
 int policy_load_text(const char *name, const char *text, size_t len,
                      struct policy **ret_policy, struct policy_limits *ret_limits,
                      struct err *err);

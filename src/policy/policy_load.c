@@ -30,6 +30,7 @@ struct loading {
 	struct policy_limits limits;
 	int dirfd;                      /* -1: no files */
 	unsigned n_files;
+	const struct policy_reader *reader;     /* or NULL */
 	struct policy_faults *faults;   /* NULL: the first one ends it */
 	struct err *err;
 };
@@ -291,10 +292,40 @@ load_limits(struct loading *l, const struct node *node)
 	return r;
 }
 
+/* The nearer file has said so first. */
+static int
+load_exfiltration(struct loading *l, const struct node *node)
+{
+	static const char *const names[] = { "refuse", "freeze", "kill" };
+	size_t k;
+
+	for (k = 0; k < ARRAY_LEN(names); k++)
+		if (node->kind == NODE_SCALAR && strcmp(node->text, names[k]) == 0)
+			break;
+	if (k == ARRAY_LEN(names))
+		return node_err(l->err, node, "a cell that sends a secret where it may not go is left at "
+		                "that, or stopped: `refuse`, `freeze` or `kill`");
+	if (l->limits.exfiltration == POLICY_EXFILTRATION_UNSAID)
+		l->limits.exfiltration = POLICY_EXFILTRATION_REFUSE + (unsigned)k;
+	return 0;
+}
+
+static int
+load_secrets(struct loading *l, const struct node *node)
+{
+	if (node_is_null(node))
+		return 0;
+	if (node->kind == NODE_SCALAR)
+		return node_err(l->err, node, "`secrets` are a list of names, or a map of definitions: "
+		                "[GITHUB_TOKEN]");
+	return l->reader == NULL ? 0 : l->reader->secrets(l->reader->arg, node, l->err);
+}
+
 static int
 check_top(struct loading *l, const struct node *root)
 {
-	static const char *const names[] = { "version", "egress", "limits", "extends", NULL };
+	static const char *const names[] = { "version", "egress", "secrets",
+		"exfiltration", "limits", "extends", NULL };
 	const struct node *version;
 	size_t k;
 	int r;
@@ -335,6 +366,10 @@ load_source(struct loading *l, const struct source *source)
 	r = r == 0 ? note_fault(l, check_top(l, root)) : r;
 	if (r == 0 && (part = node_get(root, "limits")) != NULL)
 		r = note_fault(l, load_limits(l, part));
+	if (r == 0 && (part = node_get(root, "exfiltration")) != NULL)
+		r = note_fault(l, load_exfiltration(l, part));
+	if (r == 0 && (part = node_get(root, "secrets")) != NULL)
+		r = note_fault(l, load_secrets(l, part));
 	if (r == 0 && (part = node_get(root, "egress")) != NULL)
 		r = note_fault(l, load_egress(l, source, part));
 	if (r == 0 && (part = node_get(root, "extends")) != NULL)
@@ -373,20 +408,20 @@ load(struct loading *l, struct source *source, struct policy **ret_policy,
 }
 
 int
-policy_load_file(int dirfd, const char *path, struct policy **ret_policy,
-                 struct policy_limits *ret_limits, struct err *err)
+policy_load_file(int dirfd, const char *path, const struct policy_reader *reader,
+                 struct policy **ret_policy, struct policy_limits *ret_limits, struct err *err)
 {
-	struct loading l = { .dirfd = dirfd, .err = err };
+	struct loading l = { .dirfd = dirfd, .reader = reader, .err = err };
 	struct source source = { .name = path, .shown = last_part(path) };
 
 	return load(&l, &source, ret_policy, ret_limits);
 }
 
 int
-policy_load_file_all(int dirfd, const char *path, struct policy **ret_policy,
-                     struct policy_faults *faults, struct err *err)
+policy_load_file_all(int dirfd, const char *path, const struct policy_reader *reader,
+                     struct policy **ret_policy, struct policy_faults *faults, struct err *err)
 {
-	struct loading l = { .dirfd = dirfd, .faults = faults, .err = err };
+	struct loading l = { .dirfd = dirfd, .reader = reader, .faults = faults, .err = err };
 	struct source source = { .name = path, .shown = last_part(path) };
 
 	return load(&l, &source, ret_policy, NULL);

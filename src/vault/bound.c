@@ -14,24 +14,6 @@
 
 /* ---- writing ---- */
 
-static void
-put(struct guard *g, const void *data, size_t len)
-{
-	memcpy(g->at + g->len, data, len);
-	g->len += len;
-}
-
-static void
-put_text(struct guard *g, const char *text, size_t len)
-{
-	const unsigned char size[4] = { (unsigned char)len, (unsigned char)(len >> 8),
-	                                (unsigned char)(len >> 16), (unsigned char)(len >> 24) };
-
-	put(g, size, sizeof(size));
-	put(g, text, len);
-	put(g, "", 1);
-}
-
 int
 bound_write(int fd, const struct secret *s, const struct placeholder *placeholder,
             const struct secret_values *real, struct err *err)
@@ -56,10 +38,10 @@ bound_write(int fd, const struct secret *s, const struct placeholder *placeholde
 	r = guard_alloc(&g, size, err);
 	if (r < 0)
 		return r;
-	put(&g, b.data, b.len);
+	guard_put(&g, b.data, b.len);
 	for (size_t i = 0; i < SECRET_FIELDS; i++) {
-		put_text(&g, fake[i], strlen(fake[i]));
-		put_text(&g, real->field[i].at == NULL ? "" : real->field[i].at, real->field[i].len);
+		guard_put_str(&g, fake[i], strlen(fake[i]));
+		guard_put_str(&g, real->field[i].at, real->field[i].len);
 	}
 	return write_all(fd, g.at, g.len, err);
 }

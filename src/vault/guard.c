@@ -1,6 +1,7 @@
 /* guard.c - see guard.h. */
 #include "vault/guard.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -95,6 +96,26 @@ guard_read(struct guard *g, int fd, struct err *err)
 	}
 	g->at[g->len] = '\0';
 	return 0;
+}
+
+void
+guard_put(struct guard *g, const void *data, size_t len)
+{
+	assert(len <= g->cap - g->len);
+	if (len > 0)
+		memcpy(g->at + g->len, data, len);
+	g->len += len;
+}
+
+void
+guard_put_str(struct guard *g, const char *text, size_t len)
+{
+	const unsigned char size[4] = { (unsigned char)len, (unsigned char)(len >> 8),
+	                                (unsigned char)(len >> 16), (unsigned char)(len >> 24) };
+
+	guard_put(g, size, sizeof(size));
+	guard_put(g, text, len);
+	guard_put(g, "", 1);
 }
 
 void

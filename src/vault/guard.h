@@ -27,6 +27,10 @@ struct guard guard_take(struct guard *old);
 
 /* Read all of FD, at most the room there is; -EFBIG if there is more. */
 int guard_read(struct guard *g, int fd, struct err *err);
+/* Behind what is in it; there must be room.  A string is as buf.h has them: u32 length, bytes,
+ * NUL. */
+void guard_put(struct guard *g, const void *data, size_t len);
+void guard_put_str(struct guard *g, const char *text, size_t len);
 /* Without the line end that editors and `echo` put behind a value. */
 void guard_chomp(struct guard *g);
 

@@ -53,22 +53,29 @@ int placeholder_mint_certificate(char **ret_text, struct err *err);
 
 /* ---- placeholder_file.c: what tools look for in files ---- */
 
-struct placeholder_facts {
-	const char *id, *secret, *token;        /* placeholders; NULL where there is none */
-	const char *host;                       /* the service's, if the format has it */
-	const char *const *with;                /* name, value, ..., NULL: project, region */
-};
+enum placeholder_format { PLACEHOLDER_AWS, PLACEHOLDER_NETRC, PLACEHOLDER_NPMRC, PLACEHOLDER_PYPIRC,
+                          PLACEHOLDER_GH, PLACEHOLDER_GOOGLE, PLACEHOLDER_DOCKER,
+                          PLACEHOLDER_FORMATS };
+#define PLACEHOLDER_FORMAT_NAMES "aws-credentials, netrc, npmrc, pypirc, gh-hosts, " \
+	"google-service-account or docker-config"
 
 struct placeholder_file {
 	const char *name;               /* "aws-credentials" */
 	const char *path;               /* where its tools look, under the home folder */
 	const char *env;                /* the variable that says where it is, or NULL */
-	int (*write)(const struct placeholder_facts *facts, FILE *out, struct err *err);
 };
-extern const struct placeholder_file placeholder_files[];       /* ends with a NULL name */
-const struct placeholder_file *placeholder_file_find(const char *name);
-/* Its text; the caller owns *ret_text. */
+extern const struct placeholder_file placeholder_files[PLACEHOLDER_FORMATS];
+const struct placeholder_file *placeholder_file_find(const char *name);         /* or NULL */
+
+/* One secret that is to be in a file. */
+struct placeholder_facts {
+	const char *id, *secret, *token;        /* placeholders; NULL where there is none */
+	const char *const *hosts;               /* "name" or "name:port", ..., NULL; NULL: none */
+	const char *const *with;                /* name, value, ..., NULL: project, region */
+};
+/* The text of a file with N secrets in it; the caller owns *ret_text.  What two of them
+ * would have under one name is an error. */
 int placeholder_file_text(const struct placeholder_file *file,
-                          const struct placeholder_facts *facts, char **ret_text,
+                          const struct placeholder_facts *facts, size_t n, char **ret_text,
                           struct err *err);
 #endif

@@ -10,6 +10,19 @@
 #include "vault/placeholder.h"
 #include "vault/seal.h"
 
+#define KEYS_MAX 1024                   /* machines, profiles ... in one file */
+
+struct writing {
+	const struct placeholder_facts *facts;
+	size_t n;
+	FILE *out;
+	struct err *err;
+	/* what stands in it already, and whose it is */
+	const char *keys[KEYS_MAX];
+	const struct placeholder_facts *owners[KEYS_MAX];
+	size_t n_keys;
+};
+
 static const char *
 with(const struct placeholder_facts *f, const char *name, const char *otherwise)
 {
@@ -31,94 +44,152 @@ check_word(const char *what, const char *text, struct err *err)
 	return 0;
 }
 
+/* Whether KEY is new: 1; what F has twice is written once: 0. */
 static int
-write_aws(const struct placeholder_facts *f, FILE *out, struct err *err)
+claim(struct writing *w, const struct placeholder_facts *f, const char *key)
 {
-	int r = check_word("a key id", f->id, err);
+	for (size_t i = 0; i < w->n_keys; i++) {
+		if (strcmp(w->keys[i], key) != 0)
+			continue;
+		return w->owners[i] == f ? 0 : err_set(w->err, EEXIST, "two secrets want to be '%.64s' in "
+		                                       "it: give one of them without this file", key);
+	}
+	if (w->n_keys == KEYS_MAX)
+		return err_set(w->err, E2BIG, "there is too much in it");
+	w->keys[w->n_keys] = key;
+	w->owners[w->n_keys++] = f;
+	return 1;
+}
 
-	r = r == 0 ? check_word("a secret", f->secret, err) : r;
-	r = r == 0 && f->token != NULL ? check_word("a token", f->token, err) : r;
-	r = r == 0 ? check_word("a profile", with(f, "profile", "default"), err) : r;
-	r = r == 0 ? check_word("a region", with(f, "region", "*"), err) : r;
+/* The hosts of F, or OTHERWISE alone; NULL ends them. */
+static const char *
+host_at(const struct placeholder_facts *f, size_t i, const char *otherwise)
+{
+	if (f->hosts == NULL || f->hosts[0] == NULL)
+		return i == 0 ? otherwise : NULL;
+	return f->hosts[i];
+}
+
+static int
+write_aws(struct writing *w, const struct placeholder_facts *f)
+{
+	const char *profile = with(f, "profile", "default");
+	int r = check_word("a key id", f->id, w->err);
+
+	r = r == 0 ? check_word("a secret", f->secret, w->err) : r;
+	r = r == 0 && f->token != NULL ? check_word("a token", f->token, w->err) : r;
+	r = r == 0 ? check_word("a profile", profile, w->err) : r;
+	r = r == 0 ? check_word("a region", with(f, "region", "*"), w->err) : r;
+	r = r == 0 ? claim(w, f, profile) : r;
 	if (r < 0)
 		return r;
-	fprintf(out, "[%s]\naws_access_key_id = %s\naws_secret_access_key = %s\n",
-	        with(f, "profile", "default"), f->id, f->secret);
+	fprintf(w->out, "[%s]\naws_access_key_id = %s\naws_secret_access_key = %s\n", profile, f->id,
+	        f->secret);
 	if (f->token != NULL)
-		fprintf(out, "aws_session_token = %s\n", f->token);
+		fprintf(w->out, "aws_session_token = %s\n", f->token);
 	if (with(f, "region", NULL) != NULL && strchr(with(f, "region", ""), '*') == NULL)
-		fprintf(out, "region = %s\n", with(f, "region", ""));
+		fprintf(w->out, "region = %s\n", with(f, "region", ""));
 	return 0;
 }
 
+/* It knows of no ports. */
 static int
-write_netrc(const struct placeholder_facts *f, FILE *out, struct err *err)
+write_netrc(struct writing *w, const struct placeholder_facts *f)
 {
-	int r = check_word("a host", f->host, err);
+	int r = check_word("a host", host_at(f, 0, NULL), w->err);
 
-	r = r == 0 ? check_word("a value", f->secret, err) : r;
-	r = r == 0 && f->id != NULL ? check_word("a user", f->id, err) : r;
-	if (r == 0)
-		fprintf(out, "machine %s\nlogin %s\npassword %s\n", f->host, f->id != NULL ? f->id : "token",
-		        f->secret);
-	return r;
+	r = r == 0 ? check_word("a value", f->secret, w->err) : r;
+	r = r == 0 && f->id != NULL ? check_word("a user", f->id, w->err) : r;
+	for (size_t i = 0; r >= 0 && host_at(f, i, NULL) != NULL; i++) {
+		r = check_word("a host", f->hosts[i], w->err);
+		r = r == 0 ? claim(w, f, f->hosts[i]) : r;
+		if (r > 0)
+			fprintf(w->out, "machine %.*s\nlogin %s\npassword %s\n",
+			        (int)strcspn(f->hosts[i], ":"), f->hosts[i], f->id != NULL ? f->id : "token",
+			        f->secret);
+	}
+	return r < 0 ? r : 0;
 }
 
 static int
-write_npmrc(const struct placeholder_facts *f, FILE *out, struct err *err)
+write_npmrc(struct writing *w, const struct placeholder_facts *f)
 {
-	const char *host = f->host != NULL ? f->host : "registry.npmjs.org";
-	int r = check_word("a host", host, err);
+	int r = check_word("a value", f->secret, w->err);
+	const char *host;
 
-	r = r == 0 ? check_word("a value", f->secret, err) : r;
-	if (r == 0)
-		fprintf(out, "//%s/:_authToken=%s\n", host, f->secret);
-	return r;
+	for (size_t i = 0; r >= 0 && (host = host_at(f, i, "registry.npmjs.org")) != NULL; i++) {
+		r = check_word("a host", host, w->err);
+		r = r == 0 ? claim(w, f, host) : r;
+		if (r > 0)
+			fprintf(w->out, "//%s/:_authToken=%s\n", host, f->secret);
+	}
+	return r < 0 ? r : 0;
+}
+
+/* What people call it with -r; the two that everybody knows have names of their own. */
+static const char *
+index_name(const struct placeholder_facts *f)
+{
+	const char *host = host_at(f, 0, "upload.pypi.org");
+
+	return strcmp(host, "upload.pypi.org") == 0 ? "pypi" :
+	       strcmp(host, "test.pypi.org") == 0 ? "testpypi" : host;
 }
 
 static int
-write_pypirc(const struct placeholder_facts *f, FILE *out, struct err *err)
+write_pypirc(struct writing *w, const struct placeholder_facts *f)
 {
-	const char *host = f->host != NULL ? f->host : "upload.pypi.org";
-	int r = check_word("a host", host, err);
+	const char *host = host_at(f, 0, "upload.pypi.org");
+	int r = check_word("a host", host, w->err);
 
-	r = r == 0 ? check_word("a value", f->secret, err) : r;
-	if (r == 0)
-		fprintf(out, "[distutils]\nindex-servers =\n    pypi\n\n[pypi]\nrepository = https://%s/legacy/\n"
-		        "username = %s\npassword = %s\n", host, f->id != NULL ? f->id : "__token__", f->secret);
-	return r;
+	r = r == 0 ? check_word("a value", f->secret, w->err) : r;
+	r = r == 0 && f->id != NULL ? check_word("a user", f->id, w->err) : r;
+	r = r == 0 ? claim(w, f, index_name(f)) : r;
+	if (r < 0)
+		return r;
+	if (f == w->facts) {
+		fputs("[distutils]\nindex-servers =\n", w->out);
+		for (size_t i = 0; i < w->n; i++)
+			fprintf(w->out, "    %s\n", index_name(&w->facts[i]));
+	}
+	fprintf(w->out, "\n[%s]\nrepository = https://%s/legacy/\nusername = %s\npassword = %s\n",
+	        index_name(f), host, f->id != NULL ? f->id : "__token__", f->secret);
+	return 0;
 }
 
 /* Of the old layout and of the new one, with its users. */
 static int
-write_gh(const struct placeholder_facts *f, FILE *out, struct err *err)
+write_gh(struct writing *w, const struct placeholder_facts *f)
 {
-	const char *host = f->host != NULL && strcmp(f->host, "api.github.com") != 0 ? f->host :
-	                                                                               "github.com";
+	const char *first = host_at(f, 0, "github.com");
+	const char *host = strcmp(first, "api.github.com") == 0 ? "github.com" : first;
 	const char *user = f->id != NULL ? f->id : with(f, "user", "x-access-token");
-	int r = check_word("a host", host, err);
+	int r = check_word("a host", host, w->err);
 
-	r = r == 0 ? check_word("a value", f->secret, err) : r;
-	r = r == 0 ? check_word("a user", user, err) : r;
-	if (r == 0)
-		fprintf(out, "%s:\n    git_protocol: https\n    users:\n        %s:\n            oauth_token: %s\n"
-		        "    user: %s\n    oauth_token: %s\n", host, user, f->secret, user, f->secret);
-	return r;
+	r = r == 0 ? check_word("a value", f->secret, w->err) : r;
+	r = r == 0 ? check_word("a user", user, w->err) : r;
+	r = r == 0 ? claim(w, f, host) : r;
+	if (r > 0)
+		fprintf(w->out, "%s:\n    git_protocol: https\n    users:\n        %s:\n"
+		        "            oauth_token: %s\n    user: %s\n    oauth_token: %s\n", host, user,
+		        f->secret, user, f->secret);
+	return r < 0 ? r : 0;
 }
 
 static int
-write_google(const struct placeholder_facts *f, FILE *out, struct err *err)
+write_google(struct writing *w, const struct placeholder_facts *f)
 {
 	static const char certs[] = "https://www.googleapis.com/robot/v1/metadata/x509/";
-	struct json w = { .out = out };
+	struct json j = { .out = w->out };
 	unsigned char random[20];
 	char id[2 * sizeof(random) + 1], url[512];
 	const char *at = f->id != NULL ? strchr(f->id, '@') : NULL;
 	char project[128] = "project";
 	int r = at == NULL || f->secret == NULL ?
-	        err_set(err, EINVAL, "this file needs the account's address as an id, and a key") :
-	        seal_random(random, sizeof(random), err);
+	        err_set(w->err, EINVAL, "this file needs the account's address as an id, and a key") :
+	        seal_random(random, sizeof(random), w->err);
 
+	r = r == 0 ? claim(w, f, "the service account") : r;
 	if (r < 0)
 		return r;
 	for (size_t i = 0; i < sizeof(random); i++)
@@ -126,92 +197,104 @@ write_google(const struct placeholder_facts *f, FILE *out, struct err *err)
 	/* name@PROJECT.iam.gserviceaccount.com */
 	snprintf(project, sizeof(project), "%.*s", (int)strcspn(at + 1, "."), at + 1);
 	snprintf(url, sizeof(url), "%s%.400s", certs, f->id);
-	json_open(&w, NULL, '{');
-	json_str(&w, "type", "service_account");
-	json_str(&w, "project_id", with(f, "project", project));
-	json_str(&w, "private_key_id", id);
-	json_str(&w, "private_key", f->secret);
-	json_str(&w, "client_email", f->id);
-	json_str(&w, "client_id", with(f, "client_id", "0"));
-	json_str(&w, "auth_uri", "https://accounts.google.com/o/oauth2/auth");
-	json_str(&w, "token_uri", with(f, "audience", "https://oauth2.googleapis.com/token"));
-	json_str(&w, "auth_provider_x509_cert_url", "https://www.googleapis.com/oauth2/v1/certs");
-	json_str(&w, "client_x509_cert_url", url);
-	json_str(&w, "universe_domain", "googleapis.com");
-	json_close(&w, '}');
-	fputc('\n', out);
+	json_open(&j, NULL, '{');
+	json_str(&j, "type", "service_account");
+	json_str(&j, "project_id", with(f, "project", project));
+	json_str(&j, "private_key_id", id);
+	json_str(&j, "private_key", f->secret);
+	json_str(&j, "client_email", f->id);
+	json_str(&j, "client_id", with(f, "client_id", "0"));
+	json_str(&j, "auth_uri", "https://accounts.google.com/o/oauth2/auth");
+	json_str(&j, "token_uri", with(f, "audience", "https://oauth2.googleapis.com/token"));
+	json_str(&j, "auth_provider_x509_cert_url", "https://www.googleapis.com/oauth2/v1/certs");
+	json_str(&j, "client_x509_cert_url", url);
+	json_str(&j, "universe_domain", "googleapis.com");
+	json_close(&j, '}');
+	fputc('\n', w->out);
 	return 0;
 }
 
-static int
-write_docker(const struct placeholder_facts *f, FILE *out, struct err *err)
+/* Docker's own registry goes by another name here. */
+static const char *
+registry_name(const char *host)
 {
-	struct json w = { .out = out };
-	const char *user = f->id != NULL ? f->id : with(f, "user", "token");
+	return strstr(host, "docker.io") != NULL || strcmp(host, "hub.docker.com") == 0 ?
+	       "https://index.docker.io/v1/" : host;
+}
+
+static int
+write_auth(struct writing *w, struct json *j, const struct placeholder_facts *f)
+{
+	const char *user = f->id != NULL ? f->id : with(f, "user", "token"), *host;
 	OWN(freep) char *pair = NULL, *coded = NULL;
-	const char *host = f->host;
-	int n, r = f->secret == NULL ? check_word("a value", f->secret, err) : 0;
+	int n, r = f->secret == NULL ? check_word("a value", f->secret, w->err) : 0;
 
 	if (r < 0)
 		return r;
 	if (strchr(user, ':') != NULL)
-		return err_set(err, EINVAL, "a user has no ':' in its name");
-	/* Docker's own registry goes by another name here. */
-	if (host == NULL || strstr(host, "docker.io") != NULL)
-		host = "https://index.docker.io/v1/";
+		return err_set(w->err, EINVAL, "a user has no ':' in its name");
 	n = asprintf(&pair, "%s:%s", user, f->secret);
 	if (n < 0) {
 		pair = NULL;
-		return err_set(err, ENOMEM, "out of memory");
+		return err_set(w->err, ENOMEM, "out of memory");
 	}
 	coded = malloc((size_t)n / 3 * 4 + 8);
 	if (coded == NULL)
-		return err_set(err, ENOMEM, "out of memory");
+		return err_set(w->err, ENOMEM, "out of memory");
 	EVP_EncodeBlock((unsigned char *)coded, (unsigned char *)pair, n);
-	json_open(&w, NULL, '{');
-	json_open(&w, "auths", '{');
-	json_open(&w, host, '{');
-	json_str(&w, "auth", coded);
-	json_close(&w, '}');
-	json_close(&w, '}');
-	json_close(&w, '}');
-	fputc('\n', out);
-	return 0;
+	for (size_t i = 0; r >= 0 && (host = host_at(f, i, "docker.io")) != NULL; i++) {
+		r = claim(w, f, registry_name(host));
+		if (r > 0) {
+			json_open(j, registry_name(host), '{');
+			json_str(j, "auth", coded);
+			json_close(j, '}');
+		}
+	}
+	return r < 0 ? r : 0;
 }
 
-const struct placeholder_file placeholder_files[] = {
-	{ "aws-credentials", ".aws/credentials", "AWS_SHARED_CREDENTIALS_FILE", write_aws },
-	{ "netrc", ".netrc", NULL, write_netrc },
-	{ "npmrc", ".npmrc", "NPM_CONFIG_USERCONFIG", write_npmrc },
-	{ "pypirc", ".pypirc", NULL, write_pypirc },
-	{ "gh-hosts", ".config/gh/hosts.yml", NULL, write_gh },
-	{ "google-service-account", ".config/gcloud/application_default_credentials.json",
-	  "GOOGLE_APPLICATION_CREDENTIALS", write_google },
-	{ "docker-config", ".docker/config.json", NULL, write_docker },
-	{0}
-};
-
-const struct placeholder_file *
-placeholder_file_find(const char *name)
+/* All of them are in one map. */
+static int
+write_docker(struct writing *w, const struct placeholder_facts *f)
 {
-	for (const struct placeholder_file *f = placeholder_files; f->name != NULL; f++)
-		if (strcmp(f->name, name) == 0)
-			return f;
-	return NULL;
+	struct json j = { .out = w->out };
+	int r = 0;
+
+	if (f != w->facts)
+		return 0;
+	json_open(&j, NULL, '{');
+	json_open(&j, "auths", '{');
+	for (size_t i = 0; r == 0 && i < w->n; i++)
+		r = write_auth(w, &j, &w->facts[i]);
+	json_close(&j, '}');
+	json_close(&j, '}');
+	fputc('\n', w->out);
+	return r;
 }
+
+static int (*const writers[PLACEHOLDER_FORMATS])(struct writing *w,
+                                                 const struct placeholder_facts *f) = {
+	[PLACEHOLDER_AWS] = write_aws, [PLACEHOLDER_NETRC] = write_netrc,
+	[PLACEHOLDER_NPMRC] = write_npmrc, [PLACEHOLDER_PYPIRC] = write_pypirc,
+	[PLACEHOLDER_GH] = write_gh, [PLACEHOLDER_GOOGLE] = write_google,
+	[PLACEHOLDER_DOCKER] = write_docker,
+};
 
 int
 placeholder_file_text(const struct placeholder_file *file, const struct placeholder_facts *facts,
-                      char **ret_text, struct err *err)
+                      size_t n, char **ret_text, struct err *err)
 {
 	OWN(freep) char *text = NULL;
+	OWN(freep) struct writing *w = calloc(1, sizeof(*w));
 	size_t len;
-	FILE *out = open_memstream(&text, &len);
-	int r;
+	FILE *out = w == NULL ? NULL : open_memstream(&text, &len);
+	int r = 0;
 
 	if (out == NULL)
 		return err_set(err, ENOMEM, "out of memory");
-	r = file->write(facts, out, err);
+	*w = (struct writing){ .facts = facts, .n = n, .out = out, .err = err };
+	for (size_t i = 0; r == 0 && i < n; i++)
+		r = writers[file - placeholder_files](w, &facts[i]);
 	if (fclose(out) != 0 && r == 0)
 		r = err_set(err, ENOMEM, "out of memory");
 	if (r == 0)

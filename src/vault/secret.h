@@ -18,6 +18,7 @@ struct node;
 #define SECRET_VALUE_MAX (32 * 1024)    /* bytes of one field */
 #define SECRET_LIST_MAX 64              /* of anything in one secret */
 #define SECRET_ENCODED_MAX (256 * 1024)
+#define SECRET_FILES_MAX 128            /* bytes of formats with commas between them */
 #define SECRET_EXPIRES_MAX (366u * 24 * 3600)
 
 /* What a credential consists of.  A scheme does not use all of them. */
@@ -53,6 +54,7 @@ struct secret {
 	const struct secret_scheme *scheme;
 	const char *like;               /* the service of the catalogue that it is of, or "" */
 	const char *env;                /* the variable that tools look for, or "" */
+	struct policy_list files;       /* formats of files that tools look for: placeholder.h */
 	/* The value's looks: the first that fits it, or else they are guessed. */
 	struct policy_list shapes[SECRET_FIELDS];
 	const char *id;                 /* said in the definition, or "" */
@@ -129,11 +131,12 @@ enum secret_said { SECRET_SAID_HOSTS, SECRET_SAID_PORTS, SECRET_SAID_PLAIN, SECR
 int secret_read_captures(struct secret *s, const struct node *node,
                          const struct node *const said[SECRET_SAID], struct err *err);
 
-/* The short form of the command line, taken apart: "NAME", "NAME=VARIABLE",
- * "NAME@HOST[,HOST...]", "NAME=VARIABLE@HOST". */
+/* The short form of the command line, taken apart:
+ * "NAME[=VARIABLE][:FORMAT[,FORMAT...]][@HOST[,HOST...]]". */
 struct secret_short {
 	char name[SECRET_NAME_MAX + 1];
 	char env[SECRET_NAME_MAX + 1];  /* "" if not said */
+	char files[SECRET_FILES_MAX + 1];       /* formats, each known, or "" */
 	const char *hosts;              /* in the text; NULL if not said */
 };
 int secret_short_parse(const char *text, struct secret_short *ret_short, struct err *err);

@@ -8,6 +8,7 @@
 #include "policy/policy_parts.h"
 #include "sign/capture.h"
 #include "sign/sign_options.h"
+#include "vault/placeholder.h"
 #include "vault/secret.h"
 #include "vault/shape.h"
 
@@ -32,6 +33,7 @@ secret_put(struct buf *b, const struct secret *s)
 	buf_put_str(b, s->scheme->name);
 	buf_put_str(b, s->like);
 	buf_put_str(b, s->env);
+	put_list(b, &s->files);
 	buf_put_str(b, s->id);
 	buf_put_str(b, s->from);
 	buf_put_u32(b, s->expires);
@@ -123,6 +125,7 @@ get_rest(struct getting *g, struct secret *s)
 	s->scheme = secret_scheme_find(get_text(g));
 	s->like = get_text(g);
 	s->env = get_text(g);
+	s->files = get_list(g);
 	s->id = get_text(g);
 	s->from = get_text(g);
 	s->expires = get_upto(g, SECRET_EXPIRES_MAX);
@@ -136,6 +139,8 @@ get_rest(struct getting *g, struct secret *s)
 	s->params = get_list(g);
 	s->with = get_list(g);
 	s->with_values = get_list(g);
+	for (size_t i = 0; i < s->files.n; i++)
+		g->bad |= placeholder_file_find(s->files.at[i]) == NULL;
 	g->bad |= s->scheme == NULL || !secret_name_ok(s->name) || s->with.n != s->with_values.n ||
 	          policy_n_rules(s->scope) != 1 ||
 	          policy_rule_at(s->scope, 0)->verb != POLICY_VERB_ALLOW;

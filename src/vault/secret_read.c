@@ -15,16 +15,17 @@
 #include "policy/policy_load.h"
 #include "sign/sign_options.h"
 #include "vault/catalogue.h"
+#include "vault/placeholder.h"
 #include "vault/secret.h"
 #include "vault/shape.h"
 #include "vault/source.h"
 
 enum key { KEY_LIKE, KEY_SCHEME, KEY_SHAPE, KEY_FROM, KEY_EXPIRES, KEY_MEMBERS, KEY_ID, KEY_HOSTS,
            KEY_PORTS, KEY_METHODS, KEY_PATHS, KEY_IN, KEY_WITH, KEY_ENV, KEY_PLAIN, KEY_CAPTURES,
-           KEYS };
+           KEY_FILES, KEYS };
 static const char *const key_names[KEYS + 1] = { "like", "scheme", "shape", "from", "expires",
 	"members", "id", "hosts", "ports", "methods", "paths", "in", "with", "env", "plain",
-	"captures", NULL };
+	"captures", "files", NULL };
 
 struct reading {
 	struct secret *s;
@@ -81,6 +82,31 @@ read_env(struct reading *r)
 			                env);
 	r->s->env = env;
 	return 0;
+}
+
+static int
+fix_format(struct policy_draft *d, const struct node *node, char *text)
+{
+	const char *names[PLACEHOLDER_FORMATS + 1] = { NULL }, *nearest;
+
+	if (placeholder_file_find(text) != NULL)
+		return 0;
+	for (size_t i = 0; i < PLACEHOLDER_FORMATS; i++)
+		names[i] = placeholder_files[i].name;
+	nearest = text_nearest(text, names);
+	return node_err(d->err, node, "there is no format '%.32s' of files%s%s%s", text,
+	                nearest != NULL ? ": did you mean '" : ": " PLACEHOLDER_FORMAT_NAMES,
+	                nearest != NULL ? nearest : "", nearest != NULL ? "'?" : "");
+}
+
+static int
+read_files(struct reading *r)
+{
+	const struct node *node = r->values[KEY_FILES];
+	int e = node == NULL ? 0 : policy_read_list(&r->d, node, "a format", fix_format, &r->s->files);
+
+	return e == 0 && r->s->files.n > SECRET_LIST_MAX ?
+	       node_err(r->d.err, node, "a secret takes at most %d of these", SECRET_LIST_MAX) : e;
 }
 
 static int
@@ -406,6 +432,7 @@ read_all(struct reading *r)
 	int e = read_scheme(r);
 
 	e = e == 0 ? read_env(r) : e;
+	e = e == 0 ? read_files(r) : e;
 	e = e == 0 ? read_text(r, KEY_ID, "an id", &r->s->id) : e;
 	e = e == 0 ? read_from(r) : e;
 	e = e == 0 ? read_expires(r) : e;
@@ -566,24 +593,47 @@ copy_word(char *to, size_t size, const char *from, size_t len)
 	return 0;
 }
 
+/* With commas between them. */
+static bool
+are_formats(const char *text)
+{
+	char word[SECRET_FILES_MAX + 1];
+	size_t n;
+
+	for (;; text += n + 1) {
+		n = strcspn(text, ",");
+		if (copy_word(word, sizeof(word), text, n) < 0 || placeholder_file_find(word) == NULL)
+			return false;
+		if (text[n] == '\0')
+			return true;
+	}
+}
+
 int
 secret_short_parse(const char *text, struct secret_short *ret_short, struct err *err)
 {
 	struct secret_short s = {0};
 	const char *at = strchr(text, '@');
-	size_t len = at != NULL ? (size_t)(at - text) : strlen(text);
+	size_t all = at != NULL ? (size_t)(at - text) : strlen(text);
+	const char *colon = memchr(text, ':', all);
+	size_t len = colon != NULL ? (size_t)(colon - text) : all;
 	const char *equals = memchr(text, '=', len);
 	size_t name = equals != NULL ? (size_t)(equals - text) : len;
 
 	/* What is wrong here may be a value, so it is not repeated. */
 	if (copy_word(s.name, sizeof(s.name), text, name) < 0 || !secret_name_ok(s.name))
-		return err_set(err, EINVAL, "a secret is given as NAME, NAME=VARIABLE or NAME@HOST");
+		return err_set(err, EINVAL, "a secret is given as NAME, NAME=VARIABLE, NAME:FORMAT or "
+		               "NAME@HOST");
 	if (equals != NULL &&
 	    (copy_word(s.env, sizeof(s.env), equals + 1, len - name - 1) < 0 ||
 	     strspn(s.env, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_") !=
 	     strlen(s.env) || isdigit((unsigned char)s.env[0])))
 		return err_set(err, EINVAL, "behind '%s=' stands the name of a variable in the cell, never "
 		               "the value: `cloister secret add %s` takes that", s.name, s.name);
+	if (colon != NULL && (copy_word(s.files, sizeof(s.files), colon + 1, all - len - 1) < 0 ||
+	                      !are_formats(s.files)))
+		return err_set(err, EINVAL, "behind '%s:' stand formats of files: " PLACEHOLDER_FORMAT_NAMES,
+		               s.name);
 	if (at != NULL && at[1] == '\0')
 		return err_set(err, EINVAL, "there is no host behind '%s@'", s.name);
 	s.hosts = at != NULL ? at + 1 : NULL;

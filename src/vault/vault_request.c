@@ -27,6 +27,8 @@ vault_request_put(struct buf *b, const struct vault_request *r)
 	for (size_t i = 0; i < r->n_bind; i++) {
 		buf_put_str(b, r->bind[i].name);
 		buf_put_str(b, r->bind[i].variable);
+		buf_put_str(b, r->bind[i].files);
+		buf_put_u32(b, r->bind[i].unless_known);
 		buf_put_u32(b, r->bind[i].secret != NULL);
 		if (r->bind[i].secret != NULL)
 			secret_put(b, r->bind[i].secret);
@@ -36,11 +38,12 @@ vault_request_put(struct buf *b, const struct vault_request *r)
 static int
 get_binding(struct buf *b, struct vault_binding *ret_binding)
 {
-	uint32_t defined;
+	uint32_t unless, defined;
 
 	if (buf_get_str(b, &ret_binding->name) < 0 || buf_get_str(b, &ret_binding->variable) < 0 ||
-	    buf_get_u32(b, &defined) < 0 || defined > 1)
+	    buf_get_str(b, &ret_binding->files) < 0 || buf_get_u32(b, &unless) < 0 || unless > 1 || buf_get_u32(b, &defined) < 0 || defined > 1)
 		return -EBADMSG;
+	ret_binding->unless_known = unless;
 	return defined ? secret_get(b, &ret_binding->secret, NULL) : 0;
 }
 

@@ -13,6 +13,11 @@
 #define VAULT_BOUND_FD 4                /* BIND: a memory file for the courier; see bound.h */
 #define VAULT_VARIABLES_FD 5            /* BIND: one for the cell's environment, each of them
                                          * "NAME=placeholder" and a NUL */
+#define VAULT_FILES_FD 6                /* BIND: one for the files in its home: str path from
+                                         * there on, str text, ... */
+#define VAULT_FILES_MAX (128 * 1024)
+#define VAULT_KEEPER_FD 7               /* BIND: a socket, for who stays to renew what ends; see
+                                         * keeper_channel.h */
 #define VAULT_BIND_MAX 64
 #define VAULT_REQUEST_MAX (4 * SECRET_ENCODED_MAX)
 
@@ -23,8 +28,11 @@ enum vault_verb { VAULT_INIT, VAULT_ADD, VAULT_LIST, VAULT_SHOW, VAULT_ROTATE, V
 struct vault_binding {
 	const char *name;
 	const char *variable;           /* where its placeholder is to be; "": as it says itself */
+	const char *files;              /* formats that it is to be in besides those that it says
+	                                 * itself, with commas between them, or "" */
 	struct secret *secret;          /* what it is, in place of what the vault says, or NULL;
 	                                 * owned */
+	bool unless_known;              /* SECRET is for a vault that says nothing of it */
 };
 
 struct vault_request {

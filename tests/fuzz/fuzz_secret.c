@@ -5,7 +5,8 @@
 #include "base/err.h"
 #include "base/own.h"
 #include "fuzz.h"
-#include "vault/secret.h"
+#include "policy/policy_yaml.h"
+#include "vault/secret_wants.h"
 
 static void
 check(const struct secret *s)
@@ -27,6 +28,26 @@ check(const struct secret *s)
 	assert(*secret_scope_text(s) != '\0');
 }
 
+/* As what stands under `secrets` in a policy. */
+static void
+check_wants(const char *text, size_t size)
+{
+	OWN(secret_wants_free) struct secret_wants wants = {0};
+	OWN(node_freep) struct node *root = NULL;
+	struct err err = {0};
+	int r;
+
+	if (node_parse("fuzz", text, size, &root, NULL) < 0 || root->kind == NODE_SCALAR)
+		return;
+	r = secret_wants_read(&wants, root, &err);
+	assert((r == 0) == (err.text[0] == '\0'));
+	for (size_t i = 0; i < wants.n; i++) {
+		assert(secret_name_ok(wants.at[i].said.name));
+		if (wants.at[i].secret != NULL)
+			check(wants.at[i].secret);
+	}
+}
+
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -40,6 +61,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	assert((r == 0) == (err.text[0] == '\0') && r == -err.code);
 	for (size_t i = 0; i < list.n; i++)
 		check(list.at[i]);
+	check_wants((const char *)data, size);
 	/* The same bytes as the short form of the command line. */
 	if (size >= sizeof(text))
 		return 0;

@@ -198,6 +198,14 @@ async def away(x):
     await x.answer(302, "", location=x.query["to"])
 
 
+async def locked(x):
+    """For who says who they are: most clients say so only when they are asked."""
+    if x.field("authorization"):
+        await x.answer(404, "no such thing\n")
+    else:
+        await x.answer(401, "who are you?\n", www_authenticate='Basic realm="x"')
+
+
 async def raw(x):
     """Bytes that a test put into FOLDER/raw/NAME."""
     x.write((FOLDER / "raw" / x.query["name"]).read_bytes())
@@ -221,7 +229,8 @@ async def judged(x):
 PATHS = {"/echo": echo, "/generate": generate, "/turn": turn_around, "/events": events,
          "/trailers": trailers, "/hints": hints, "/refuse": refuse_early, "/stall": stall,
          "/silent": silent, "/reset": reset, "/short": short, "/until-close": until_close,
-         "/204": no_content, "/304": not_modified, "/away": away, "/raw": raw, "/reflect": reflect}
+         "/204": no_content, "/304": not_modified, "/away": away, "/raw": raw, "/reflect": reflect,
+         "/locked.git/info/refs": locked}
 
 
 def note(**what):

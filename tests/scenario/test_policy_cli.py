@@ -332,6 +332,7 @@ def test_the_schema_is_of_the_same_policies(operator):
     for text, part in (
             (f"version: 1\n{unknown}", schema),
             (f"version: 1\nlimits: {{{unknown}}}", schema["properties"]["limits"]),
+            (f"version: 1\nsecrets: {{x: {{{unknown}}}}}", schema["definitions"]["secret"]),
             (words(f"- {{allow: x.y, {unknown}}}"), {"properties": rule}),
             (words(f"- {{allow: x.y, body: {{{unknown}}}}}"), rule["body"]),
             (words(f"- {{allow: x.y, git: {{{unknown}}}}}"), git),

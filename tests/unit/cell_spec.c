@@ -8,6 +8,7 @@
 static char *argv_of_sample[] = { (char[]){ "sh" }, (char[]){ "-c" },
                                   (char[]){ "echo \"\n\"" }, NULL };
 static char *env_of_sample[] = { (char[]){ "A=1" }, NULL };
+static char path_of_sample[] = ".aws/credentials", text_of_sample[] = "text\n";
 static struct cell_grant grants_of_sample[] = {
 	{ (char[]){ "/h/x" }, (char[]){ "/c/x" }, CELL_READ, false, false },
 	{ (char[]){ "/w" }, (char[]){ "/w" }, CELL_OVERLAY, true, false },
@@ -24,6 +25,8 @@ sample(void)
 		.profile = CELL_PROFILE_NESTED, .root = true, .tty = true,
 		.has_policy = true, .learn = true, .egress_env = env_of_sample,
 		.ports = { { 8080, 0 }, { 80, 65535 } }, .n_ports = 2,
+		.placeholders = env_of_sample, .exfiltration = CELL_FREEZE, .keeper = 7,
+		.files = { { path_of_sample, text_of_sample } }, .n_files = 1,
 	};
 
 	cell_limits_default(&spec.limits);
@@ -58,10 +61,25 @@ TEST(cell_spec_round_trip)
 	CHECK_STR(out.egress_env[0], "A=1");
 	CHECK(out.n_ports == 2 && out.ports[0].cell == 8080 && out.ports[0].host == 0 &&
 	      out.ports[1].cell == 80 && out.ports[1].host == 65535);
+	CHECK_STR(out.placeholders[0], "A=1");
+	CHECK(out.exfiltration == CELL_FREEZE && out.keeper == 7 && out.n_files == 1);
+	CHECK_STR(out.files[0].path, ".aws/credentials");
+	CHECK_STR(out.files[0].text, "text\n");
 	CHECK(out.limits.asked == CELL_LIMIT_IO && out.limits.pids == 1024);
 	buf_init(&again, CELL_SPEC_MAX);
 	cell_spec_put(&again, &out);
 	CHECK(again.len == b.len && memcmp(again.data, b.data, b.len) == 0);
+}
+
+TEST(cell_file_paths)
+{
+	static const char *const good[] = { "a", ".netrc", ".a/b", "a/..b", "..." };
+	static const char *const bad[] = { "", "/a", "a/", "a//b", "..", "../a", "a/../b", "a/..", ".", "./a" };
+
+	for (size_t i = 0; i < ARRAY_LEN(good); i++)
+		CHECK(cell_file_ok(good[i]));
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+		CHECK(!cell_file_ok(bad[i]));
 }
 
 TEST(cell_spec_cut_anywhere_is_refused)

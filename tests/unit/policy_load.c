@@ -16,8 +16,8 @@ static const struct {
 	const char *rules, *error;
 } refused[] = {
 	/* shape */
-	{ "allow: x.y", "3:1: there is no key 'allow' in a policy: it takes version, egress, limits, "
-	  "extends" },
+	{ "allow: x.y", "3:1: there is no key 'allow' in a policy: it takes version, egress, secrets, "
+	  "exfiltration, limits, extends" },
 	{ "- x.y", "3:3: a rule is a map: `- allow: api.example.com`" },
 	{ "- methods: [GET]", "3:3: a rule begins with allow, deny, ask or log: "
 	  "`- allow: api.example.com`" },
@@ -277,7 +277,7 @@ TEST(policy_load_whole_files)
 		{ "version: 2", "1:10: this is cloister's version 1 of policies: write 1" },
 		{ "[version]", "1:1: a policy is a map that begins with `version: 1`" },
 		{ "version: 1\nedges: []", "2:1: there is no key 'edges' in a policy: it takes version, "
-		  "egress, limits, extends" },
+		  "egress, secrets, exfiltration, limits, extends" },
 		{ "version: 1\negres: []", "2:1: there is no key 'egres' in a policy: did you mean "
 		  "'egress'?" },
 		{ "version: 1\ninclude: npm", "2:1: `include` is an item of `egress`; to put rules behind "
@@ -292,6 +292,12 @@ TEST(policy_load_whole_files)
 		{ "version: 1\nlimits: {pids: 0}", "2:16: '0' is not from 1 to 1000000" },
 		{ "version: 1\nlimits: {time: 0}", "2:16: a limit of nothing stops everything" },
 		{ "version: 1\nextends: npm\n", "" },
+		{ "version: 1\nsecrets: [a]\n", "" },
+		{ "version: 1\nsecrets: a\n", "2:10: `secrets` are a list of names, or a map of "
+		  "definitions: [GITHUB_TOKEN]" },
+		{ "version: 1\nexfiltration: freeze\n", "" },
+		{ "version: 1\nexfiltration: thaw\n", "2:15: a cell that sends a secret where it may "
+		  "not go is left at that, or stopped: `refuse`, `freeze` or `kill`" },
 		{ "version: 1\nextends: [npm, read-only]\n", "" },
 		{ "version: 1\nextends: {}\n", "2:10: here stands the name of a file or a preset" },
 		{ "{\"version\": 1, \"egress\": [{\"allow\": \"x.y\"}]}", "" },
@@ -371,7 +377,7 @@ load_file(const char *name, struct policy **ret_policy, struct policy_limits *re
 	size_t n = strlen(test_dir()) + 1;
 
 	err = (struct err){0};
-	policy_load_file(AT_FDCWD, path, ret_policy, ret_limits, &err);
+	policy_load_file(AT_FDCWD, path, NULL, ret_policy, ret_limits, &err);
 	return strncmp(err.text, test_dir(), n - 1) == 0 ? err.text + n : err.text;
 }
 

@@ -267,7 +267,7 @@ file_text(const char *name, const struct placeholder_facts *facts)
 	char *text = NULL;
 
 	CHECK(placeholder_file_find(name) != NULL);
-	if (placeholder_file_text(placeholder_file_find(name), facts, &text, &err) < 0)
+	if (placeholder_file_text(placeholder_file_find(name), facts, 1, &text, &err) < 0)
 		test_fail(__FILE__, __LINE__, "%s: %s", name, err.text);
 	return text;
 }
@@ -275,8 +275,9 @@ file_text(const char *name, const struct placeholder_facts *facts)
 TEST(placeholder_files_are_as_tools_expect)
 {
 	static const char *const region[] = { "region", "eu-west-1", NULL };
+	static const char *const hosts[] = { "h.example", NULL };
 	static const struct placeholder_facts facts = { .id = "me", .secret = "s3cret", .token = "tok",
-		.host = "h.example", .with = region };
+		.hosts = hosts, .with = region };
 	static const struct placeholder_facts bare = { .secret = "s3cret" };
 	static const struct { const char *name; const struct placeholder_facts *facts; const char *text; }
 	files[] = {
@@ -317,19 +318,59 @@ TEST(placeholder_file_of_google)
 	json_decref(json);
 }
 
+/* Each has its place; what two would have under one name is refused. */
+TEST(placeholder_files_of_two)
+{
+	static const char *const one[] = { "a.example", "b.example:8443", "a.example", NULL };
+	static const char *const two[] = { "c.example", NULL };
+	static const char *const profile[] = { "profile", "other", NULL };
+	static const struct placeholder_facts facts[] = {
+		{ .id = "x@y.z", .secret = "s1", .hosts = one },
+		{ .id = "m@y.z", .secret = "s2", .hosts = two, .with = profile },
+	};
+	static const struct placeholder_facts same[] = { facts[0], facts[0] };
+	static const char *const texts[PLACEHOLDER_FORMATS] = {
+		[PLACEHOLDER_AWS] = "[default]\naws_access_key_id = x@y.z\naws_secret_access_key = s1\n"
+			"[other]\naws_access_key_id = m@y.z\naws_secret_access_key = s2\n",
+		[PLACEHOLDER_NETRC] = "machine a.example\nlogin x@y.z\npassword s1\n"
+			"machine b.example\nlogin x@y.z\npassword s1\nmachine c.example\nlogin m@y.z\npassword s2\n",
+		[PLACEHOLDER_NPMRC] = "//a.example/:_authToken=s1\n//b.example:8443/:_authToken=s1\n"
+			"//c.example/:_authToken=s2\n",
+		[PLACEHOLDER_PYPIRC] = "[distutils]\nindex-servers =\n    a.example\n    c.example\n\n"
+			"[a.example]\nrepository = https://a.example/legacy/\nusername = x@y.z\npassword = s1\n\n"
+			"[c.example]\nrepository = https://c.example/legacy/\nusername = m@y.z\npassword = s2\n",
+		[PLACEHOLDER_DOCKER] = "{\"auths\":{\"a.example\":{\"auth\":\"eEB5Lno6czE=\"},"
+			"\"b.example:8443\":{\"auth\":\"eEB5Lno6czE=\"},"
+			"\"c.example\":{\"auth\":\"bUB5Lno6czI=\"}}}\n",
+	};
+
+	for (size_t i = 0; i < PLACEHOLDER_FORMATS; i++) {
+		OWN(freep) char *text = NULL, *never = NULL;
+		struct err err = {0};
+		int r = placeholder_file_text(&placeholder_files[i], facts, 2, &text, &err);
+
+		CHECK(r == (i == PLACEHOLDER_GOOGLE ? -EEXIST : 0));
+		if (texts[i] != NULL)
+			CHECK_STR(text, texts[i]);
+		CHECK_ERR(placeholder_file_text(&placeholder_files[i], same, 2, &never, &err), EEXIST);
+	}
+}
+
 /* A line end in a value must not become a line of the file. */
 TEST(placeholder_files_refuse)
 {
+	static const char *const hosts[] = { "h.example", NULL };
 	static const struct placeholder_facts evil = { .id = "me", .secret = "a\nmachine evil",
-		.host = "h.example" }, none = { .host = "h.example" };
+		.hosts = hosts }, none = { .hosts = hosts };
 
-	for (const struct placeholder_file *f = placeholder_files; f->name != NULL; f++) {
+	for (size_t i = 0; i < PLACEHOLDER_FORMATS; i++) {
+		const struct placeholder_file *f = &placeholder_files[i];
 		struct err err = {0};
 		char *text = NULL;
 
-		CHECK_ERR(placeholder_file_text(f, &none, &text, &err), EINVAL);
+		CHECK_ERR(placeholder_file_text(f, &none, 1, &text, &err), EINVAL);
 		if (strcmp(f->name, "docker-config") != 0)
-			CHECK_ERR(placeholder_file_text(f, &evil, &text, &err), EINVAL);
+			CHECK_ERR(placeholder_file_text(f, &evil, 1, &text, &err), EINVAL);
 		CHECK(text == NULL && strstr(err.text, "evil") == NULL);
 	}
 }

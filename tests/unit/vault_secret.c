@@ -35,6 +35,7 @@ static const char everything[] =
 	"    in: ['header:X-Api-Key', 'header:authorization', 'query:key', body]\n"
 	"    with: {service: s3, region: eu-*}\n"
 	"    env: SOME_KEY\n"
+	"    files: [netrc, npmrc]\n"
 	"    id: me\n"
 	"    plain: true\n"
 	"    captures:\n"
@@ -65,6 +66,7 @@ TEST(vault_secret_put_and_get)
 	CHECK_STR(again->shapes[SECRET_ID].at[0], "AKIA{b16}");
 	CHECK_STR(again->env, "SOME_KEY");
 	CHECK_STR(again->id, "me");
+	CHECK(again->files.n == 2 && strcmp(again->files.at[1], "npmrc") == 0);
 	CHECK_STR(secret_with(again, "region"), "eu-*");
 	CHECK(secret_with(again, "nothing") == NULL);
 	secret_places_text(again, places, sizeof(places));
@@ -236,6 +238,15 @@ TEST(vault_secret_short)
 	CHECK_OK(secret_short_define(&given, &t, &err));
 	CHECK_STR(t->env, "MY_KEY");
 	/* Whatever is wrong may be a value. */
+	CHECK_OK(secret_short_parse("K=V:netrc,gh-hosts@a.x:8443", &given, &err));
+	CHECK_STR(given.name, "K");
+	CHECK_STR(given.env, "V");
+	CHECK_STR(given.files, "netrc,gh-hosts");
+	CHECK_STR(given.hosts, "a.x:8443");
+	CHECK_ERR(secret_short_parse("K:hunter2", &given, &err), EINVAL);
+	CHECK(strstr(err.text, "hunter2") == NULL);
+	CHECK_ERR(secret_short_parse("K:netrc,", &given, &err), EINVAL);
+	CHECK_ERR(secret_short_parse("K:", &given, &err), EINVAL);
 	CHECK_ERR(secret_short_parse("X=sk-hunter2!", &given, &err), EINVAL);
 	CHECK(strstr(err.text, "hunter2") == NULL && strstr(err.text, "never the value") != NULL);
 	CHECK_ERR(secret_short_parse("sk ant hunter2", &given, &err), EINVAL);

@@ -509,7 +509,7 @@ static const struct filter_row filter_courier[] = {
 	  "faccessat2 getdents64 lseek pread64 getuid geteuid getgid getegid uname",
 	  .verdict = ALLOW },
 	{ "ioctl", .cases = filter_socket_ioctl },
-	/* Tokens that servers give are locked in memory, as secrets are. */
+	/* New values of secrets, and tokens that servers give, are locked in memory as well. */
 	{ "mlock", .verdict = ALLOW },
 };
 

@@ -58,6 +58,9 @@ int ns_try_net(bool *ret_ipv6);
 /* ns_etc.c: the generated /etc in the folder ROOT. */
 int ns_make_etc(int root, const struct cell_spec *spec, struct err *err);
 
+/* ns_home.c: the files of the agent's home, before any grant is attached. */
+int ns_make_home(int root, const struct cell_spec *spec, struct err *err);
+
 /* ns_trust.c: the cell's certificate authority in its /etc; with a policy only. */
 extern const char *const ns_trust_folders[];    /* beneath /etc; ends with NULL */
 int ns_make_trust(int root, const struct ns_plan *plan, struct err *err);

@@ -466,6 +466,8 @@ ns_build_root(const struct ns_plan *plan, struct err *err)
 	if (r == 0)
 		r = make_scratch(plan, root, &scratch, err);
 	if (r == 0)
+		r = ns_make_home(root, plan->spec, err);
+	if (r == 0)
 		r = ns_send_folder(plan, INIT_SCRATCH, 0, scratch, err);
 	/* Late, because it is waited for. */
 	if (r == 0 && trust && plan->spec->rootfs[0] == '\0')

@@ -176,6 +176,8 @@ struct courier {
 	size_t held;                    /* see COURIER_HELD_ALL */
 
 	struct secrets secrets;
+	struct loop_source keeper;      /* who renews them; -1: nobody */
+	uint32_t keeper_asked, keeper_answered;
 	struct proxies proxies;
 	struct resolver *resolver;
 	struct tls tls;

@@ -30,6 +30,8 @@ secrets_view_release(struct secrets_view *view)
 	swap_set_free(view->in);
 	for (size_t i = 0; i < view->n_known; i++)
 		free(view->options[i]);
+	for (size_t i = 0; i < view->n_bound; i++)
+		renewed_release(view->renewed[i]);
 	for (size_t i = 0; i < view->n_known - view->n_bound; i++)
 		token_release(view->tokens[i]);
 	free(view);
@@ -86,7 +88,7 @@ add_signer(struct secrets_view *v, size_t i, struct err *err)
 }
 
 static int
-view_new(const struct bound *bound, struct token *const *tokens, size_t n,
+view_new(const struct secrets *s, struct token *const *tokens, size_t n,
          struct secrets_view **ret_view, struct err *err)
 {
 	struct secrets_view *v = calloc(1, sizeof(*v));
@@ -95,8 +97,14 @@ view_new(const struct bound *bound, struct token *const *tokens, size_t n,
 	if (v == NULL)
 		return err_set(err, ENOMEM, "there is no memory for the cell's secrets");
 	v->users = 1;
-	for (; v->n_bound < bound->n; v->n_bound++)
-		v->at[v->n_known++] = &bound->at[v->n_bound];
+	for (; v->n_bound < s->bound.n; v->n_bound++) {
+		struct renewed *renewed = s->renewed[v->n_bound];
+
+		v->at[v->n_known++] = renewed != NULL ? &renewed->known : &s->bound.at[v->n_bound];
+		v->renewed[v->n_bound] = renewed;
+		if (renewed != NULL)
+			renewed->users++;
+	}
 	for (size_t i = 0; i < n; i++) {
 		v->tokens[i] = tokens[i];
 		v->tokens[i]->users++;
@@ -121,13 +129,26 @@ view_new(const struct bound *bound, struct token *const *tokens, size_t n,
 }
 
 int
+secrets_look_again(struct secrets *s, struct err *err)
+{
+	struct secrets_view *view;
+	int r = view_new(s, s->tokens, s->n_tokens, &view, err);
+
+	if (r < 0)
+		return r;
+	secrets_view_release(s->view);
+	s->view = view;
+	return 0;
+}
+
+int
 secrets_open(struct secrets *s, int fd, struct err *err)
 {
 	int r = bound_read(fd, &s->bound, err);
 
 	if (r == 0)
 		r = mtls_open(s, err);
-	return r == 0 && s->bound.n > 0 ? view_new(&s->bound, NULL, 0, &s->view, err) : r;
+	return r == 0 && s->bound.n > 0 ? secrets_look_again(s, err) : r;
 }
 
 void
@@ -136,6 +157,8 @@ secrets_close(struct secrets *s)
 	secrets_view_release(s->view);
 	while (s->n_tokens > 0)
 		token_release(s->tokens[--s->n_tokens]);
+	for (size_t i = 0; i < s->bound.n; i++)
+		renewed_release(s->renewed[i]);
 	bound_free(&s->bound);
 }
 
@@ -150,12 +173,6 @@ token_release(struct token *token)
 	for (size_t i = 0; i < SECRET_FIELDS; i++)
 		free(token->fake[i]);
 	free(token);
-}
-
-bool
-token_has_ended(const struct bound_secret *known)
-{
-	return known->expires != 0 && known->expires <= (uint64_t)time(NULL);
 }
 
 static bool
@@ -195,7 +212,7 @@ static size_t
 find_useless(struct token *const *tokens, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		if (token_has_ended(&tokens[i]->known))
+		if (secret_has_ended(&tokens[i]->known))
 			return i;
 	return 0;
 }
@@ -228,7 +245,6 @@ sweep_due(void *arg)
 	struct courier *c = arg;
 	struct secrets *s = &c->secrets;
 	uint64_t now = (uint64_t)time(NULL);
-	struct secrets_view *view;
 	bool changed = false;
 
 	for (size_t i = 0; i < s->n_tokens; i++) {
@@ -241,10 +257,8 @@ sweep_due(void *arg)
 		token_release(token);
 		changed = true;
 	}
-	if (changed && view_new(&s->bound, s->tokens, s->n_tokens, &view, NULL) == 0) {
-		secrets_view_release(s->view);
-		s->view = view;
-	}
+	if (changed)
+		(void)secrets_look_again(s, NULL);
 	set_sweep(c);
 }
 
@@ -265,7 +279,7 @@ secrets_add_tokens(struct courier *c, struct token *const *tokens, size_t n, str
 		memmove(&next[i], &next[i + 1], (n_next - i) * sizeof(next[0]));
 	}
 	memcpy(&next[n_next], tokens, n * sizeof(next[0]));
-	r = view_new(&s->bound, next, n_next + n, &view, err);
+	r = view_new(s, next, n_next + n, &view, err);
 	if (r < 0)
 		return r;
 	secrets_view_release(s->view);

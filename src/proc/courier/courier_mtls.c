@@ -144,7 +144,7 @@ mtls_show(const struct secrets *s, unsigned certificate, SSL *ssl, struct err *e
 
 	if (certificate == 0)
 		return 0;
-	real = s->bound.at[certificate - 1].real[SECRET_SECRET];
+	real = s->view->at[certificate - 1]->real[SECRET_SECRET];
 	certificates = read_from(real);
 	keys = read_from(real);
 	own = read_certificate(certificates);

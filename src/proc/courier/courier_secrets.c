@@ -175,11 +175,19 @@ exchange_has_ended(struct exchange *ex, size_t owner)
 	struct exchange_secrets *x = ex->secrets;
 	const struct bound_secret *known = x->view->at[owner];
 
-	if (owner < x->view->n_bound || !token_has_ended(known))
+	if (!secret_has_ended(known))
 		return false;
-	x->ended = true;
-	snprintf(x->reason, sizeof(x->reason), "the token that was given for the secret '%s' has ended",
-	         known->secret->name);
+	if (owner >= x->view->n_bound) {
+		/* At that, clients get a new one. */
+		x->ended = 401;
+		snprintf(x->reason, sizeof(x->reason), "the token that was given for the secret '%s' has "
+		         "ended", known->secret->name);
+		return true;
+	}
+	courier_ask_keeper(ex->courier);
+	x->ended = 403;
+	snprintf(x->reason, sizeof(x->reason), "the value of the secret '%s' has ended, and no new one "
+	         "could be fetched: `cloister events` tells why", known->secret->name);
 	return true;
 }
 
@@ -233,9 +241,8 @@ exchange_refuse_secret(struct exchange *ex, int r, const struct err *err)
 	wipe_scratch(ex);
 	if (r == -EACCES) {
 		snprintf(reason, sizeof(reason), "%s", ex->secrets->reason);
-		/* At 401 clients get a new one. */
-		exchange_refuse_with(ex, ex->secrets->ended ? 401 : 403,
-		                     ex->secrets->ended ? "expired" :
+		exchange_refuse_with(ex, ex->secrets->ended != 0 ? ex->secrets->ended : 403,
+		                     ex->secrets->ended != 0 ? "expired" :
 		                     ex->secrets->refused_covered ? "credential" : "exfiltration", reason);
 	} else {
 		snprintf(reason, sizeof(reason), "a secret cannot be put into the request: %.300s",
@@ -568,15 +575,14 @@ bool
 exchange_use_raw(struct exchange *ex, const unsigned char *data, size_t len,
                  exchange_pass *pass)
 {
-	struct swap_stream how = { .judge = judge, .lengths = SWAP_ANY_LENGTH, .sink = body_sink,
-	                           .arg = ex };
 	struct exchange_secrets *x = ex->secrets;
+	const struct swap_stream how = { .set = x != NULL ? x->view->out : NULL, .judge = judge,
+	                                 .lengths = SWAP_ANY_LENGTH, .sink = body_sink, .arg = ex };
 	struct err err = {0};
 	int r = -ENOMEM;
 
 	if (x == NULL || x->view->out == NULL)
 		return pass(ex, data, len);
-	how.set = x->view->out;
 	x->pass = pass;
 	if (x->sent == NULL)
 		x->sent = exchange_new_messages(true, &how);

@@ -33,6 +33,13 @@ struct token {
 	size_t users;
 };
 
+/* What took the place of values that have ended. */
+struct renewed {
+	struct bound_secret known;
+	struct guard memory;            /* the real values */
+	size_t users;
+};
+
 /* All that is known at a time; the secrets first, then the tokens.  As long as an exchange goes
  * by it, it stays as it is. */
 struct secrets_view {
@@ -40,6 +47,7 @@ struct secrets_view {
 	const struct sign_scheme *schemes[SECRETS_KNOWN_MAX];   /* NULL: it signs nothing */
 	struct sign_options *options[SECRETS_KNOWN_MAX];        /* what those are told */
 	size_t n_known, n_bound;
+	struct renewed *renewed[BOUND_MAX];     /* NULL: as it was in the beginning */
 	struct token *tokens[TOKENS_MAX];
 	/* Placeholders on their way out, real values on their way in, and whose they are. */
 	struct swap_needle leaving[SECRETS_NEEDLES], coming[SECRETS_NEEDLES];
@@ -51,6 +59,7 @@ struct secrets_view {
 
 struct secrets {
 	struct bound bound;
+	struct renewed *renewed[BOUND_MAX];
 	struct token *tokens[TOKENS_MAX];       /* the oldest first */
 	size_t n_tokens;
 	struct loop_timer sweep;        /* when the next of them is to be dropped */
@@ -72,7 +81,22 @@ void secrets_view_release(struct secrets_view *view);   /* NULL is fine */
 int secrets_add_tokens(struct courier *c, struct token *const *tokens, size_t n,
                        struct err *err);
 void token_release(struct token *token);        /* NULL is fine */
-bool token_has_ended(const struct bound_secret *known);
+/* Something of S has changed: its view becomes another.  On failure it is as it was. */
+int secrets_look_again(struct secrets *s, struct err *err);
+
+/* ---- courier_renew.c ---- */
+
+/* REAL, which points into MEMORY, takes the place of the values of the secret NAME, and MEMORY
+ * is taken over.  On failure nothing has changed. */
+int secrets_renew(struct secrets *s, const char *name, uint64_t expires,
+                  const struct http_text real[SECRET_FIELDS], struct guard *memory,
+                  struct err *err);
+void renewed_release(struct renewed *renewed);  /* NULL is fine */
+bool secret_has_ended(const struct bound_secret *known);
+/* Hear what is current, and from then on what is new, of the keeper at COURIER_KEEPER_FD. */
+int courier_start_keeper(struct courier *c, struct err *err);
+/* Something has ended: the keeper may not have noticed, on a machine that slept. */
+void courier_ask_keeper(struct courier *c);
 
 /* What an exchange has besides, where there are secrets. */
 struct exchange_secrets;

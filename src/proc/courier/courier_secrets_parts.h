@@ -40,7 +40,7 @@ struct exchange_secrets {
 	exchange_pass *pass;            /* while BODY is fed */
 	struct buf held;                /* the body to send, while it is made of one that was held */
 	char reason[256];               /* why something was refused */
-	bool ended;                     /* because a token has */
+	uint16_t ended;                 /* because one has: the status for it */
 
 	bool captures;                  /* tokens may come back */
 	unsigned char carried[BOUND_MAX];       /* secrets that are in it, or tokens of theirs */

@@ -36,7 +36,7 @@ struct orders {
 	struct policy *policy;
 	char *pem;
 	size_t pem_len;
-	int secrets;                    /* a descriptor, or -1 */
+	int secrets, keeper;            /* descriptors, or -1 */
 };
 
 static void
@@ -46,6 +46,7 @@ orders_free(struct orders *o)
 	policy_free(o->policy);
 	free(o->pem);
 	closep(&o->secrets);
+	closep(&o->keeper);
 }
 
 /* A memory file, from its start; it may be somebody else's, so not by its name. */
@@ -96,7 +97,7 @@ take_policy(struct ipc_message *message, struct policy **ret_policy, struct err 
 static int
 take_orders(struct orders *ret_orders, struct err *err)
 {
-	OWN(ipc_message_free) struct ipc_message message = { .fds = { -1, -1, -1 } };
+	OWN(ipc_message_free) struct ipc_message message = { .fds = { -1, -1, -1, -1 } };
 	OWN(closep) int pem = -1;
 	const char *id, *name;
 	int r = ipc_receive(EGRESS_SUPERVISOR_FD, &message, err);
@@ -109,7 +110,11 @@ take_orders(struct orders *ret_orders, struct err *err)
 	    buf_dup_strv(&message.body, ENVIRONMENT_MAX, &ret_orders->environment) < 0)
 		return err_set(err, EBADMSG, "the supervisor's first message is malformed");
 	if ((ret_orders->flags & COURIER_SECRETS) != 0) {
-		ret_orders->secrets = message.n_fds < 2 ? -1 : ipc_take_fd(&message, message.n_fds - 1);
+		size_t last = message.n_fds - ((ret_orders->flags & COURIER_KEEPER) != 0 ? 2 : 1);
+
+		ret_orders->secrets = message.n_fds < 2 ? -1 : ipc_take_fd(&message, last);
+		if ((ret_orders->flags & COURIER_KEEPER) != 0)
+			ret_orders->keeper = ipc_take_fd(&message, last + 1);
 		if (ret_orders->secrets < 0)
 			return err_set(err, EBADMSG, "the supervisor's first message is malformed");
 	}
@@ -133,7 +138,7 @@ add_folders(char *list, const char **readable, size_t n)
 
 /* Certificates are looked up when a server shows one, and /etc/hosts with each name. */
 static int
-lock_down(char **environment, struct err *err)
+lock_down(char **environment, int last, struct err *err)
 {
 	const char *readable[READABLE_MAX + 1] = { "/etc/hosts", "/etc/resolv.conf",
 	                                           "/etc/nsswitch.conf", "/etc/gai.conf" };
@@ -146,7 +151,7 @@ lock_down(char **environment, struct err *err)
 	for (; environment != NULL && *environment != NULL; environment++)
 		if (strncmp(*environment, "SSL_CERT_DIR=", 13) == 0)
 			n = add_folders(*environment + 13, readable, n);
-	return lockdown_enter(&l, COURIER_INSPECT_FD + 1, err);
+	return lockdown_enter(&l, last + 1, err);
 }
 
 /* The supervisor has something to say, or has gone. */
@@ -154,7 +159,7 @@ static void
 supervisor_ready(void *arg, uint32_t events)
 {
 	struct courier *c = arg;
-	OWN(ipc_message_free) struct ipc_message message = { .fds = { -1, -1, -1 } };
+	OWN(ipc_message_free) struct ipc_message message = { .fds = { -1, -1, -1, -1 } };
 	struct policy *policy = NULL;
 	struct err err = {0};
 
@@ -194,11 +199,25 @@ run(struct courier *c, struct loop *loop, int inspect, struct err *err)
 	r = loop_catch(loop, &signals, caught, c, err);
 	if (r == 0)
 		r = loop_watch(loop, &c->supervisor, EPOLLIN, err);
+	if (r == 0 && c->keeper.fd >= 0)
+		r = courier_start_keeper(c, err);
 	if (r == 0)
 		r = loop_run(loop, err);
 	if (r == 0 && c->gate_error != 0)
 		r = err_set(err, -c->gate_error, "the gate broke off: %s", strerror(-c->gate_error));
 	return r;
+}
+
+static int
+place_keeper(struct orders *o, struct err *err)
+{
+	if (o->keeper != COURIER_KEEPER_FD && dup2(o->keeper, COURIER_KEEPER_FD) < 0)
+		return err_errno(err, "cannot keep the channel to who renews secrets");
+	if (o->keeper != COURIER_KEEPER_FD)
+		close(o->keeper);
+	o->keeper = -1;
+	courier.keeper.fd = COURIER_KEEPER_FD;
+	return 0;
 }
 
 /* As many descriptors as it may have: each connection is one. */
@@ -216,7 +235,7 @@ raise_limit(void)
 int
 main(void)
 {
-	OWN(orders_free) struct orders orders = { .secrets = -1 };
+	OWN(orders_free) struct orders orders = { .secrets = -1, .keeper = -1 };
 	OWN(loop_freep) struct loop *loop = NULL;
 	/* Without it, what would have to be looked into is refused. */
 	int inspect = fcntl(COURIER_INSPECT_FD, F_GETFD) < 0 ? -1 : COURIER_INSPECT_FD;
@@ -235,8 +254,12 @@ main(void)
 	if (r == 0 && orders.secrets >= 0)
 		r = secrets_open(&courier.secrets, orders.secrets, &err);
 	closep(&orders.secrets);
+	courier.keeper.fd = -1;
+	if (r == 0 && orders.keeper >= 0)
+		r = place_keeper(&orders, &err);
 	if (r == 0)
-		r = lock_down(orders.environment, &err);
+		r = lock_down(orders.environment, courier.keeper.fd >= 0 ? COURIER_KEEPER_FD :
+		              COURIER_INSPECT_FD, &err);
 	if (r == 0)
 		r = loop_new(&loop, &err);
 	if (r == 0)

@@ -46,7 +46,7 @@ read_spec(struct supervisor *sv, struct err *err)
 	r = cell_spec_get(&b, &sv->spec, err);
 	/* Whatever else the operator's shell had open is none of ours. */
 	if (r == 0 && sv->spec.has_policy)
-		first = sv->spec.has_secrets ? CELL_SECRETS_FD + 1 :
+		first = sv->spec.keeper != 0 ? CELL_KEEPER_FD + 1 : sv->spec.has_secrets ? CELL_SECRETS_FD + 1 :
 		        sv->spec.has_authorities ? CELL_AUTHORITIES_FD + 1 : CELL_POLICY_FD + 1;
 	if (CONTROL_ON("fds") && r == 0 && sv->spec.has_secrets && !sv->spec.has_authorities)
 		close(CELL_AUTHORITIES_FD);
@@ -454,6 +454,8 @@ start(struct supervisor *sv, struct err *err)
 		r = supervisor_take_ports(sv, err);
 	if (r == 0)
 		r = start_cell(sv, err);
+	/* They are in the cell, or never will be. */
+	cell_spec_free_files(&sv->spec);
 	if (r == 0) {
 		judge_changes(sv);
 		supervisor_watch_net(sv);
@@ -555,7 +557,8 @@ main(void)
 		.counters = -1,
 		.cell = { .pidfd = -1, .channel = -1, .userns = -1, .scratch = -1,
 		          .mntns = -1, .netns = -1 },
-		.egress = { .trust = { -1, -1, -1, -1 }, .key = -1, .policy = -1, .secrets = -1, .names = -1,
+		.egress = { .trust = { -1, -1, -1, -1 }, .key = -1, .policy = -1, .secrets = -1, .keeper = -1,
+		            .keeper_process = -1, .names = -1,
 		            .starter_channel.fd = -1, .gate.fd = -1, .courier.fd = -1 },
 		.events.fd = -1,
 	};

@@ -38,6 +38,7 @@ struct egress {
 	int key;                        /* of the cell's certificate authority: a memory file */
 	int policy, names;              /* memory files; NAMES is the gate's own */
 	int secrets;                    /* the courier's own: it is not read here */
+	int keeper, keeper_process;     /* likewise its channel to who renews them, and a pidfd of that */
 	pid_t mint, starter;            /* 0 if there is none */
 	struct cgroup *cgroup;          /* the helpers' own */
 	struct loop_source starter_channel, listeners[BOUNDARY_LISTENERS];

@@ -11,6 +11,7 @@
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -32,6 +33,7 @@
  * bounded by less. */
 #define HELPERS_MEMORY ((uint64_t)1536 * 1024 * 1024)
 #define HELPERS_PIDS 16
+#define KEEPER_PIDS 240                 /* and as many for programs that give values */
 
 /* ---- before the cell --------------------------------------------------------------- */
 
@@ -76,6 +78,13 @@ supervisor_egress_prepare(struct supervisor *sv, struct err *err)
 	    (e->trust.authorities >= 0 && fcntl(e->trust.authorities, F_SETFD, FD_CLOEXEC) < 0) ||
 	    (e->secrets >= 0 && fcntl(e->secrets, F_SETFD, FD_CLOEXEC) < 0))
 		return err_errno(err, "the policy did not reach the supervisor");
+	if (sv->spec.keeper != 0) {
+		e->keeper = CELL_KEEPER_FD;
+		/* A child of ours, or of who waits for the cell to start: it is the one. */
+		e->keeper_process = (int)syscall(SYS_pidfd_open, sv->spec.keeper, 0);
+		if (fcntl(e->keeper, F_SETFD, FD_CLOEXEC) < 0 || e->keeper_process < 0)
+			return err_errno(err, "the keeper of the cell's secrets has gone");
+	}
 	e->trust.certificate = memfd_create("ca", MFD_CLOEXEC);
 	e->key = memfd_create("key", MFD_CLOEXEC);
 	e->names = memfd_create("names", MFD_CLOEXEC);
@@ -123,7 +132,8 @@ send_start(const struct supervisor *sv, int gate, int courier, struct err *err)
 	if (r < 0)
 		return r;
 	buf_put_u64(&to_courier, (sv->spec.learn ? COURIER_LEARN : 0) |
-	                         (e->secrets >= 0 ? COURIER_SECRETS : 0));
+	                         (e->secrets >= 0 ? COURIER_SECRETS : 0) |
+	                         (e->keeper >= 0 ? COURIER_KEEPER : 0));
 	buf_put_str(&to_courier, sv->spec.id);
 	buf_put_str(&to_courier, sv->spec.name);
 	buf_put_strv(&to_courier, sv->spec.egress_env);
@@ -132,6 +142,8 @@ send_start(const struct supervisor *sv, int gate, int courier, struct err *err)
 		fds[n++] = e->trust.authorities;
 	if (e->secrets >= 0)
 		fds[n++] = e->secrets;
+	if (e->keeper >= 0)
+		fds[n++] = e->keeper;
 	return ipc_send(courier, &to_courier, fds, n, err);
 }
 
@@ -331,16 +343,20 @@ patience_over(void *arg)
 static int
 make_group(struct supervisor *sv, struct err *err)
 {
-	struct cgroup_limits limits = { .memory = HELPERS_MEMORY, .pids = HELPERS_PIDS,
-	                                .cpus_milli = sv->spec.limits.cpus_milli };
+	struct cgroup_limits limits = { .memory = HELPERS_MEMORY,
+		.pids = HELPERS_PIDS + (sv->spec.keeper != 0 ? KEEPER_PIDS : 0),
+		.cpus_milli = sv->spec.limits.cpus_milli };
 	OWN(freep) char *id = str_format("%s" CGROUP_HELPERS, sv->spec.id);
 	char why[512];
 	unsigned missing;
+	int r;
 
 	if (id == NULL)
 		return err_errno(err, "cannot make a cgroup");
 	/* What cannot be had was said when the cell's own was made. */
-	return cgroup_create(id, &limits, &sv->egress.cgroup, &missing, why, sizeof(why), err);
+	r = cgroup_create(id, &limits, &sv->egress.cgroup, &missing, why, sizeof(why), err);
+	return r < 0 || sv->spec.keeper == 0 ? r : cgroup_enter(sv->egress.cgroup,
+	                                                        (pid_t)sv->spec.keeper, err);
 }
 
 int
@@ -418,6 +434,12 @@ supervisor_egress_close(struct supervisor *sv)
 		waitpid(e->mint, NULL, 0);
 	}
 	close_channels(sv);
+	/* It would go by itself, once a program that it waits for has ended. */
+	if (e->keeper_process >= 0)
+		(void)syscall(SYS_pidfd_send_signal, e->keeper_process, SIGKILL, NULL, 0);
+	closep(&e->keeper);
+	closep(&e->keeper_process);
+	e->keeper = e->keeper_process = -1;
 	closep(&e->starter_channel.fd);
 	e->starter_channel.fd = -1;
 	/* The channel's end is its own, and theirs that it started. */

@@ -1,7 +1,8 @@
 /* main.c - cloister-vault: the one process that opens the vault.
  *
- * `cloister secret` becomes it, with what it asks for in descriptor 3.  Nobody may look into
- * it, and it leaves no core dump. */
+ * `cloister secret` becomes it, with what it asks for in descriptor 3, and `cloister run` starts
+ * it; where a cell's secrets end, it stays until the cell does.  Nobody may look into it, and it
+ * leaves no core dump. */
 #include <errno.h>
 #include <fcntl.h>
 #include <openssl/crypto.h>
@@ -164,17 +165,17 @@ look(int folder, const struct vault_request *q, struct err *err)
 }
 
 static int
-bind_to_cell(int folder, const struct vault_request *q, struct err *err)
+bind_to_cell(int folder, const struct vault_request *q, struct keeper *keeper, struct err *err)
 {
 	OWN(guard_free) struct guard kept = {0};
 	OWN(vault_freep) struct vault *v = NULL;
 	int r = folder < 0 ? 0 : vault_open(folder, false, prompt_passphrase, &kept, &v, err);
 
-	return r < 0 ? r : bind_all(v, q, now(), err);
+	return r < 0 ? r : bind_all(v, q, now(), keeper, err);
 }
 
 static int
-serve(struct vault_request *q, struct err *err)
+serve(struct vault_request *q, struct keeper *keeper, struct err *err)
 {
 	OWN(closep) int folder = -1;
 	bool makes = q->verb == VAULT_ADD || q->verb == VAULT_INIT;
@@ -187,7 +188,7 @@ serve(struct vault_request *q, struct err *err)
 		return 0;
 	}
 	if (folder == -ENOENT && q->verb == VAULT_BIND)
-		return bind_to_cell(-1, q, err);
+		return bind_to_cell(-1, q, keeper, err);
 	if (folder == -ENOENT && !makes)
 		return no_such(NULL, q->name, err);
 	if (folder < 0)
@@ -202,7 +203,7 @@ serve(struct vault_request *q, struct err *err)
 	case VAULT_REMOVE:
 		return remove_one(folder, q, err);
 	case VAULT_BIND:
-		return bind_to_cell(folder, q, err);
+		return bind_to_cell(folder, q, keeper, err);
 	default:
 		return look(folder, q, err);
 	}
@@ -212,14 +213,17 @@ int
 main(void)
 {
 	OWN(buf_free) struct buf b = {0};
+	OWN(keeper_free) struct keeper keeper = {0};
 	struct vault_request q = {0};
 	struct err err = {0};
 	int r = guard_process(&err);
 
 	OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG, NULL);
 	r = r == 0 ? read_request(&b, &q, &err) : r;
-	r = r == 0 ? serve(&q, &err) : r;
+	r = r == 0 ? serve(&q, &keeper, &err) : r;
 	vault_request_free(&q);
+	if (r == 0 && keeper.n > 0)
+		r = keeper_run(&keeper, &err);
 	if (r < 0)
 		return fail(&err);
 	if (fflush(stdout) != 0 || ferror(stdout)) {

@@ -17,16 +17,21 @@ static const struct {
 	{ "AWS_SECRET_ACCESS_KEY", "AWS_ACCESS_KEY_ID", "AWS_SESSION_TOKEN" },
 };
 
-/* The vault's value; else that of the operator's variable of the same name. */
+/* From where the cell's own definition says; else the vault's value; else that of the
+ * operator's variable of the same name. */
 static int
-fetch(const struct vault *v, const struct secret *s, bool in_vault, uint64_t now,
+fetch(const struct vault *v, const struct secret *s, const struct vault_entry *entry, uint64_t now,
       struct secret_values *ret_values, struct err *err)
 {
 	OWN(guard_free) struct guard text = {0};
 	char from[SECRET_NAME_MAX + 8];
 	int r;
 
-	if (in_vault)
+	if (*s->from != '\0' && (entry == NULL || s != entry->secret)) {
+		r = source_fetch(s->from, &text, err);
+		return r < 0 ? r : source_fields(s, &text, now, ret_values, err);
+	}
+	if (entry != NULL)
 		return vault_values(v, s->name, now, ret_values, err);
 	snprintf(from, sizeof(from), "env:%s", s->name);
 	r = source_fetch(from, &text, NULL);
@@ -36,7 +41,7 @@ fetch(const struct vault *v, const struct secret *s, bool in_vault, uint64_t now
 	return source_fields(s, &text, now, ret_values, err);
 }
 
-static int
+int
 put_variable(const char *name, const char *value, struct err *err)
 {
 	OWN(buf_free) struct buf b;
@@ -79,30 +84,43 @@ put_variables(const struct secret *s, const char *variable, const struct placeho
 }
 
 static int
-bind_one(const struct vault *v, const struct vault_binding *b, uint64_t now, struct err *err)
+bind_one(const struct vault *v, struct bound_one *one, uint64_t now, struct keeper *keeper,
+         struct err *err)
 {
 	OWN(secret_values_free) struct secret_values values = {0};
-	OWN(placeholder_free) struct placeholder fake = {0};
+	const struct vault_binding *b = one->asked;
 	const struct vault_entry *entry = v == NULL ? NULL : vault_find(v, b->name, NULL);
-	const struct secret *s = b->secret != NULL ? b->secret : entry == NULL ? NULL : entry->secret;
+	const struct secret *s = b->secret;
 	int r;
 
+	if (entry != NULL && (s == NULL || b->unless_known))
+		s = entry->secret;
 	if (s == NULL)
 		return err_set(err, ENOENT, "there is no secret '%.64s', and nothing is known of where it "
 		               "may go: `cloister secret add %.64s`, or -s %.64s@HOST", b->name, b->name,
 		               b->name);
-	r = fetch(v, s, entry != NULL, now, &values, err);
-	r = r == 0 ? placeholder_mint(s, &values, &fake, err) : r;
-	r = r == 0 ? bound_write(VAULT_BOUND_FD, s, &fake, &values, err) : r;
-	return r == 0 ? put_variables(s, b->variable, &fake, err) : r;
+	r = fetch(v, s, entry, now, &values, err);
+	one->secret = s;
+	r = r == 0 ? placeholder_mint(s, &values, &one->fake, err) : r;
+	r = r == 0 ? bound_write(VAULT_BOUND_FD, s, &one->fake, &values, err) : r;
+	r = r == 0 ? keeper_add(keeper, *s->from != '\0' || entry == NULL ? s : entry->secret, &values,
+	                        now, err) : r;
+	return r == 0 ? put_variables(s, b->variable, &one->fake, err) : r;
 }
 
 int
-bind_all(const struct vault *v, const struct vault_request *q, uint64_t now, struct err *err)
+bind_all(const struct vault *v, const struct vault_request *q, uint64_t now,
+         struct keeper *keeper, struct err *err)
 {
+	struct bound_one all[VAULT_BIND_MAX] = {0};
 	int r = 0;
 
-	for (size_t i = 0; r == 0 && i < q->n_bind; i++)
-		r = bind_one(v, &q->bind[i], now, err);
+	for (size_t i = 0; r == 0 && i < q->n_bind; i++) {
+		all[i].asked = &q->bind[i];
+		r = bind_one(v, &all[i], now, keeper, err);
+	}
+	r = r == 0 ? bind_files(all, q->n_bind, err) : r;
+	for (size_t i = 0; i < q->n_bind; i++)
+		placeholder_free(&all[i].fake);
 	return r;
 }

@@ -1,7 +1,9 @@
 /* vault_proc.h - between the files of cloister-vault. */
 #ifndef CLOISTER_VAULT_PROC_H
 #define CLOISTER_VAULT_PROC_H
+#include "vault/bound.h"
 #include "vault/guard.h"
+#include "vault/placeholder.h"
 #include "vault/source.h"
 #include "vault/vault.h"
 
@@ -16,12 +18,50 @@ int prompt_passphrase(void *arg, bool new, struct guard *ret_passphrase, struct 
 int prompt_values(const struct secret *s, uint64_t now, struct secret_values *ret_values,
                   struct err *err);
 
+/* ---- vault_keeper.c ---- */
+
+/* A secret that ends. */
+struct kept {
+	struct secret *secret;          /* that says where its value comes from */
+	struct secret_values values;
+	uint64_t due;                   /* when it is fetched next: seconds since 1970 */
+	unsigned failures;              /* in a row */
+};
+struct keeper {
+	struct kept at[BOUND_MAX];
+	size_t n;
+	bool asked;                     /* somebody has use for new values */
+};
+/* VALUES, which SOURCE gave, become the keeper's if they end and can be had again; else they
+ * are left alone. */
+int keeper_add(struct keeper *k, const struct secret *source, struct secret_values *values,
+               uint64_t fetched, struct err *err);
+void keeper_free(struct keeper *k);     /* for OWN() too */
+/* Until the cell is over. */
+int keeper_run(struct keeper *k, struct err *err);
+
 /* ---- vault_bind.c ---- */
 
+struct vault_binding;
 struct vault_request;
 
-/* V: NULL where there is no vault: then values can come from elsewhere only. */
-int bind_all(const struct vault *v, const struct vault_request *q, uint64_t now, struct err *err);
+/* A secret that the cell has got. */
+struct bound_one {
+	const struct vault_binding *asked;
+	const struct secret *secret;
+	struct placeholder fake;
+};
+/* NAME=VALUE for the cell's environment; NULLs and "" are left out. */
+int put_variable(const char *name, const char *value, struct err *err);
+
+/* V: NULL where there is no vault: then values can come from elsewhere only.  What ends is in
+ * KEEPER too, which the caller frees whatever comes of it. */
+int bind_all(const struct vault *v, const struct vault_request *q, uint64_t now,
+             struct keeper *keeper, struct err *err);
+
+/* ---- vault_files.c ---- */
+
+int bind_files(const struct bound_one *all, size_t n, struct err *err);
 
 /* ---- vault_show.c ---- */
 

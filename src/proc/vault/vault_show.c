@@ -53,6 +53,7 @@ json_entry(struct json *out, const struct vault_entry *entry, uint64_t now)
 	json_str(out, "in", places);
 	json_list(out, "shape", &s->shapes[SECRET_SECRET]);
 	json_str(out, "env", *s->env != '\0' ? s->env : NULL);
+	json_list(out, "files", &s->files);
 	json_str(out, "from", from_of(s));
 	format_time(entry->added, time);
 	json_str(out, "added", time);
@@ -104,6 +105,8 @@ show_entry(const struct vault_entry *entry, bool json, uint64_t now)
 		print_row(i == 0 ? "with" : "", row);
 	}
 	print_row("env", s->env);
+	for (size_t i = 0; i < s->files.n; i++)
+		print_row(i == 0 ? "files" : "", s->files.at[i]);
 	print_row("from", from_of(s));
 	format_time(entry->added, time);
 	print_row("added", time);

@@ -1,0 +1,54 @@
+/* ns_home.c - files that tools look for in the agent's home: placeholders in the formats of
+ * theirs. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/io.h"
+#include "base/own.h"
+#include "boundary/namespace/ns_plan.h"
+
+/* The home is new, and nobody is in it yet: what is there was made here. */
+static int
+make_file(int home, const struct cell_file *file, uid_t agent, struct err *err)
+{
+	OWN(freep) char *path = strdup(file->path);
+	OWN(closep) int fd = -1;
+
+	for (char *slash = path; slash != NULL && (slash = strchr(slash, '/')) != NULL; slash++) {
+		*slash = '\0';
+		if (mkdirat(home, path, 0700) == 0) {
+			if (fchownat(home, path, agent, agent, AT_SYMLINK_NOFOLLOW) < 0)
+				return err_errno(err, "cannot make '%s' in the home folder", path);
+		} else if (errno != EEXIST) {
+			return err_errno(err, "cannot make '%s' in the home folder", path);
+		}
+		*slash = '/';
+	}
+	if (path != NULL)
+		fd = openat(home, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0 || fchown(fd, agent, agent) < 0)
+		return err_errno(err, "cannot make '%s' in the home folder", file->path);
+	return write_all(fd, file->text, strlen(file->text), err);
+}
+
+int
+ns_make_home(int root, const struct cell_spec *spec, struct err *err)
+{
+	uid_t agent = spec->root ? 0 : CELL_AGENT_ID;
+	OWN(closep) int home = -1;
+	int r = 0;
+
+	if (spec->n_files == 0)
+		return 0;
+	home = openat(root, "home/agent", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (home < 0)
+		return err_errno(err, "cannot open the home folder");
+	for (size_t i = 0; r == 0 && i < spec->n_files; i++)
+		r = make_file(home, &spec->files[i], agent, err);
+	return r;
+}
