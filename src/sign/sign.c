@@ -8,6 +8,7 @@
 #include "sign/sigv4.h"
 
 static const struct sign_scheme *const schemes[] = {
+	&sigv4_family,
 	&sigv4_scheme,
 	&sigv4a_scheme,
 	&goog4_hmac_scheme,

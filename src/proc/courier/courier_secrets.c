@@ -40,7 +40,9 @@ add_signer(struct secrets *s, size_t i, struct err *err)
 	const struct secret *secret = s->bound.at[i].secret;
 	size_t which;
 
-	s->schemes[i] = sign_scheme_find(secret->scheme->name);
+	/* A key signs for whichever of its relatives the client takes. */
+	s->schemes[i] = strcmp(secret->scheme->name, "sigv4") == 0 ? &sigv4_family :
+	                sign_scheme_find(secret->scheme->name);
 	s->options[i] = calloc(1, sizeof(*s->options[i]));
 	if (s->options[i] == NULL)
 		return err_set(err, ENOMEM, "out of memory");

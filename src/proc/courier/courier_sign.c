@@ -154,13 +154,17 @@ exchange_sign_head(struct exchange *ex, struct http_head *head)
 	int r;
 
 	for (size_t i = 0; i < s->bound.n; i++) {
+		const struct bound_secret *b = &s->bound.at[i];
+
 		if (!may_be_signed(s, i, head, &id))
 			continue;
-		if (exchange_fits_scope(ex, s->bound.at[i].secret))
+		if (exchange_fits_scope(ex, b->secret))
 			maybe |= UINT64_C(1) << i;
 		else
 			strays |= UINT64_C(1) << i;
-		named |= id.len > 0 ? UINT64_C(1) << i : 0;
+		/* An id that is the same outside may also be that of another key. */
+		if (id.len > 0 && !scheme_same(b->placeholder[SECRET_ID], b->real[SECRET_ID]))
+			named |= UINT64_C(1) << i;
 	}
 	x->wrong_alone = true;
 	r = try_all(ex, maybe, head, NULL, &err);
