@@ -14,12 +14,14 @@ enum option {
 	OPTION_MESSAGE, OPTION_DIGEST, OPTION_CODING, OPTION_PREFIX, OPTION_AT, OPTION_ID,
 	OPTION_TOKEN, OPTION_TIMESTAMP, OPTION_NONCE,
 	/* of a file that is made of placeholders */
-	OPTION_PROJECT, OPTION_CLIENT_ID,
+	OPTION_PROJECT, OPTION_CLIENT_ID, OPTION_PROFILE,
+	OPTION_SERVICE, OPTION_REGION,
 	OPTIONS
 };
 static const char *const option_names[OPTIONS] = {
 	"audience", "algorithm", "key-coding", "table", "template", "message", "digest", "coding",
 	"prefix", "at", "id", "token", "timestamp", "nonce", "project", "client_id",
+	"profile", "service", "region",
 };
 
 #define BIT(option) (1u << (option))
@@ -40,6 +42,7 @@ static int read_hmac(struct reading *r, struct sign_options *o);
 static int read_jwt(struct reading *r, struct sign_options *o);
 static int read_message(struct reading *r, struct sign_options *o);
 static int read_nothing(struct reading *r, struct sign_options *o);
+static int read_sigv4(struct reading *r, struct sign_options *o);
 
 static const struct scheme {
 	const char *name;
@@ -52,6 +55,7 @@ static const struct scheme {
 	  BIT(OPTION_PROJECT) | BIT(OPTION_CLIENT_ID), read_jwt },
 	{ "message", BIT(OPTION_KEY_CODING), read_message },
 	{ "oauth1", 0, read_nothing },
+	{ "sigv4", BIT(OPTION_SERVICE) | BIT(OPTION_REGION) | BIT(OPTION_PROFILE), read_sigv4 },
 };
 
 /* ---- words ---- */
@@ -107,6 +111,14 @@ read_azure(struct reading *r, struct sign_options *o)
 	o->azure.table = word == 1;
 	o->with = r->said[OPTION_TABLE] != NULL ? &o->azure : NULL;
 	return e;
+}
+
+static int
+read_sigv4(struct reading *r, struct sign_options *o)
+{
+	o->sigv4 = (struct sigv4_options){ r->said[OPTION_SERVICE], r->said[OPTION_REGION] };
+	o->with = &o->sigv4;
+	return 0;
 }
 
 static int

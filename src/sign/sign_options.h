@@ -6,6 +6,7 @@
 #define CLOISTER_SIGN_OPTIONS_H
 #include "sign/sign_hmac.h"
 #include "sign/sign_schemes.h"
+#include "sign/sigv4.h"
 
 /* Must not be moved: WITH may point into it. */
 struct sign_options {
@@ -15,6 +16,7 @@ struct sign_options {
 		struct sign_jwt_options jwt;
 		struct sign_message_options message;
 		struct sign_hmac hmac;
+		struct sigv4_options sigv4;
 	};
 	struct sign_hmac_template template;     /* of an HMAC that is described */
 };

@@ -147,6 +147,11 @@ int sigv4_sign_row(const struct sigv4_row *row, const struct sign_key *from,
                    enum sign_next *ret_next, struct sign_chunks **ret_chunks,
                    struct err *err);
 
+/* What `sigv4` is told; patterns as for file names.  NULL: any. */
+struct sigv4_options {
+	const char *service, *region;
+};
+/* `sigv4` is all of them in one: which, the request says. */
 extern const struct sign_scheme sigv4_scheme, sigv4a_scheme, goog4_hmac_scheme,
 	goog4_rsa_scheme, acs3_scheme, tc3_scheme;
 #endif

@@ -49,6 +49,12 @@ def needs_npm(program):
                               reason=f"{program} is not in build/npm: `make npm` brings it")
 
 
+def needs_npm_module(module):
+    """Skip unless `make npm` brought MODULE."""
+    return pytest.mark.skipif(not (NPM / "node_modules" / module).exists(),
+                              reason=f"{module} is not in build/npm: `make npm` brings it")
+
+
 class Lab:
     """The world that runs, and what its servers saw."""
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from egress_lab import CURL, needs_python
+from egress_lab import CURL, NPM, needs, needs_npm_module, needs_python
 
 OPEN = "  - allow: '*.example.test'\n"
 UP = "https://up.example.test"
@@ -55,7 +55,7 @@ def fetch(url, data=None, **fields):
 
 def check_other(online, done):
     """What went to the other host was refused for what it is."""
-    assert json.loads(done.out.splitlines()[-1])["error"] == "refused by cloister", done
+    assert json.loads(done.out.strip().splitlines()[-1])["error"] == "refused by cloister", done
     assert online.refusal()["why"] == "exfiltration"
 
 
@@ -140,6 +140,19 @@ def test_whose_jwt_it_is(online):
                options=options)
     assert "not the placeholder's" in json.loads(done.ok())["reason"]
     assert online.refusal()["why"] == "credential"
+
+
+@needs_python("jwt")
+def test_a_jwt_that_is_a_secret_itself(online):
+    """Beside one that signs: it is nobody's signature, and what it stands for is sent."""
+    head, part = (base64.urlsafe_b64encode(data).decode().rstrip("=")
+                  for data in (b'{"alg":"RS256"}', json.dumps({"canary": word()}).encode()))
+    token = f"{head}.{part}.{word()}"
+    give(online, make_key(*KEYS["ES256"])[0], "--scheme", "jwt").ok()
+    give(online, token, "--in", "header:authorization", "--shape", "jwt", name="TOKEN").ok()
+    script = 'print(json.dumps(fetch(sys.argv[1], authorization="Bearer " + os.environ["TOKEN"])))'
+    done = run(online, script, f"{UP}/echo", options=("-s", "KEY", "-s", "TOKEN"))
+    assert json.loads(done.ok())["method"] == "GET" and online.lab.seen(f"Bearer {token}")
 
 
 GOOGLE = """
@@ -353,6 +366,108 @@ def test_a_bad_template_is_told_when_it_is_read(operator, change, said):
     assert change[0] in text
     file = operator.file("secrets.yaml", text.replace(*change))
     operator.cloister("secret", "add", "PAYMENTS", "--file", file, input="a\nb\n").sentence(f"{file}:", said)
+
+
+# ---- message signatures -----------------------------------------------------------------------
+
+MESSAGE = """
+const { httpbis, createSigner } = require("/opt/npm/node_modules/http-message-signatures");
+(async () => {
+	const [url, algorithm] = process.argv.slice(-2), body = '{"hello": "world"}';
+	const hash = require("crypto").createHash("sha256").update(body).digest("base64");
+	const request = await httpbis.signMessage({
+		key: createSigner(process.env.KEY, algorithm, "my-key"), name: "sig1",
+		fields: ["@method", "@authority", "@path", "@query", "content-type", "content-digest"],
+	}, { method: "POST", url, headers: { "content-type": "application/json",
+	                                     "content-digest": `sha-256=:${hash}:` } });
+	const answer = await fetch(url, { method: "POST", headers: request.headers, body });
+	console.log(await answer.text());
+})();
+"""
+JUDGE_MESSAGE = """
+import json, subprocess
+def judge(method, url, fields, body):
+    code = 'const { httpbis, createVerifier } = require(process.argv[2] + "/http-message-signatures");' + \
+        'const [, , , key, algorithm, request] = process.argv;' + \
+        'httpbis.verifyMessage({ keyLookup: async () => ({ id: "my-key", algs: [algorithm], ' + \
+        'verify: createVerifier(key, algorithm) }) }, JSON.parse(request)).then(x => console.log(x))'
+    said = subprocess.run(["node", "-e", code, "x", MODULES, KEY, ALG, json.dumps(
+        {"method": method, "url": url, "headers": fields})], capture_output=True, text=True)
+    assert said.stdout == "true\\n", said
+    return {"right": True}
+"""
+
+
+@needs("node")
+@needs_npm_module("http-message-signatures")
+@pytest.mark.parametrize("algorithm", ["ed25519", "hmac-sha256"])
+def test_a_message_signature(online, algorithm):
+    private, public = make_key(*KEYS["EdDSA"]) if algorithm == "ed25519" else (word(),) * 2
+    give(online, private, "--scheme", "message", "--id", "my-key").ok()
+    where = online.lab.judge(JUDGE_MESSAGE, KEY=public, ALG=algorithm, MODULES=str(NPM / "node_modules"))
+
+    def post(url):
+        options = ("-s", "KEY", "-v", f"{online.lab.folder / 'npm'}:/opt/npm:ro")
+        return online.run(OPEN, "node", "-e", MESSAGE, "x", url, algorithm, options=options)
+    assert json.loads(post(f"{UP}{where}?a=b%20c").ok()) == {"right": True}
+    check_other(online, post(OTHER + where))
+    assert online.lab.judgements(where) == [200]
+
+
+# ---- SigV4's relatives, and its scope -----------------------------------------------------------
+
+# curl signs as AWS does, and as those do that have other names for the same.
+SIGV4 = " ".join([*CURL, "--http1.1", '--aws-sigv4 "$1" -u "$AWS_ACCESS_KEY_ID:$AWS_SECRET_ACCESS_KEY"', '"$2"',
+                  '-H "x-$3-content-sha256: UNSIGNED-PAYLOAD"'])
+JUDGE_SIGV4 = """
+import hashlib, hmac, urllib.parse
+def judge(method, url, fields, body):
+    label, _, rest = fields["authorization"].partition(" ")
+    parts = dict(part.strip().split("=", 1) for part in rest.split(","))
+    key_id, *scope = parts["Credential"].split("/")
+    assert (label, key_id) == (f"{NAME}4-HMAC-SHA256", ID)
+    stamp = next(fields[name] for name in ("x-amz-date", "x-goog-date") if name in fields)
+    signed = parts["SignedHeaders"]
+    canonical = "\\n".join([method, urllib.parse.urlsplit(url).path, "",
+                           *(f"{name}:{fields[name]}" for name in signed.split(";")), "", signed,
+                           "UNSIGNED-PAYLOAD"])
+    text = "\\n".join([label, stamp, "/".join(scope), hashlib.sha256(canonical.encode()).hexdigest()])
+    key = f"{NAME}4{SECRET}".encode()
+    for part in scope:
+        key = hmac.new(key, part.encode(), hashlib.sha256).digest()
+    assert parts["Signature"] == hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
+    return {"scope": scope}
+"""
+
+
+def give_aws(online, *options):
+    key_id, secret = "AKIA" + base64.b32encode(os.urandom(10)).decode(), word(40)
+    give(online, f"{key_id}\n{secret}\n", "--like", "aws", *options, name="AWS").ok()
+    return {"ID": key_id, "SECRET": secret}
+
+
+def curl_signed(online, how, url):
+    return online.run(OPEN, "sh", "-c", SIGV4, "sh", how, url, how.split(":")[1], options=("-s", "AWS"))
+
+
+@pytest.mark.parametrize("how, name", [("aws:amz:eu-west-1:execute-api", "AWS"),
+                                       ("goog:goog:eu-west-1:storage", "GOOG")])
+def test_a_relative_of_sigv4(online, how, name):
+    where = online.lab.judge(JUDGE_SIGV4, NAME=name, **give_aws(online))
+    assert "scope" in json.loads(curl_signed(online, how, UP + where).ok())
+    check_other(online, curl_signed(online, how, OTHER + where))
+    assert online.lab.judgements(where) == [200]
+
+
+def test_a_service_and_a_region(online):
+    where = online.lab.judge(JUDGE_SIGV4, NAME="AWS", **give_aws(
+        online, "--with", "service=execute-api", "--with", "region=eu-*"))
+    assert "scope" in json.loads(curl_signed(online, "aws:amz:eu-west-1:execute-api", UP + where).ok())
+    for how, what in (("aws:amz:us-east-1:execute-api", "region 'us-east-1'"),
+                      ("aws:amz:eu-west-1:sts", "service 'sts'")):
+        assert what in json.loads(curl_signed(online, how, UP + where).ok())["reason"]
+        assert online.refusal()["why"] == "secret"
+    assert online.lab.judgements(where) == [200]
 
 
 # ---- what is signed and what is put in -------------------------------------------------------

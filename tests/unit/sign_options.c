@@ -58,6 +58,10 @@ TEST(sign_options_reads)
 	CHECK_OK(read_options("hmac", "template=kraken", &o, &which, NULL));
 	CHECK(o.with == &o.hmac && o.hmac.one[0].template == sign_hmac_row("kraken"));
 	CHECK_OK(read_options("oauth1", "", &o, &which, NULL));
+	CHECK_OK(read_options("sigv4", "service=s3|region=eu-*", &o, &which, NULL));
+	CHECK(o.with == &o.sigv4);
+	CHECK_STR(o.sigv4.service, "s3");
+	CHECK_STR(o.sigv4.region, "eu-*");
 	/* What does not sign is not looked at. */
 	CHECK_OK(read_options("swap", "region=x|anything=y", &o, &which, NULL));
 	CHECK(o.with == NULL);
@@ -100,6 +104,7 @@ TEST(sign_options_refuses)
 		{ "jwt", "audience=x|audience=y", 1, "nothing called 'audience' twice" },
 		{ "jwt", "algorithm=none", 0, "`algorithm` is one of HS256" },
 		{ "jwt", "key-coding=s3cret-canary", 0, "how the secret is written" },
+		{ "sigv4", "regoin=x", 0, "did you mean 'region'?" },
 		{ "oauth1", "template=x", 0, "told nothing called 'template'" },
 		{ "azure-sharedkey", "table=yes", 0, "true or false" },
 		{ "hmac", "", 0, "what is signed" },

@@ -482,6 +482,35 @@ TEST(sigv4_find_names_the_key)
 	CHECK(sign_scheme_find("sigv5") == NULL);
 }
 
+TEST(sigv4_family_knows_its_scope)
+{
+	static const struct {
+		const char *service, *region;
+		int code;
+	} cases[] = {
+		{ NULL, NULL, 0 },
+		{ "service", "us-east-1", 0 },
+		{ "serv*", "us-*", 0 },
+		{ "s3", NULL, EPERM },
+		{ NULL, "eu-west-1", EPERM },
+		{ "service", "us-east", EPERM },
+	};
+	const struct sign_scheme *s = sign_scheme_find("sigv4");
+
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct sigv4_options options = { cases[i].service, cases[i].region };
+		struct http_text id;
+		struct request q;
+
+		request_read(&q, published[0].request);
+		CHECK(s->find(&q.head, &id) && http_text_is(id, "AKIDEXAMPLE"));
+		q.err = (struct err){0};
+		CHECK_ERR(s->sign(&options, &suite, &real, &q.head, NULL, &q.memory[0], &q.next,
+		                  &q.chunks, &q.err), cases[i].code);
+		request_free(&q);
+	}
+}
+
 /* What is added must have room. */
 TEST(sigv4_no_room)
 {

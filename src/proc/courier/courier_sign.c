@@ -170,7 +170,9 @@ exchange_sign_head(struct exchange *ex, struct http_head *head)
 			continue;
 		maybe[i] = exchange_fits_scope(ex, s->at[i]->secret);
 		strays[i] = !maybe[i];
-		named[i] = id.len > 0;
+		/* An id that is the same outside may also be that of another key. */
+		named[i] = id.len > 0 && !scheme_same(s->at[i]->placeholder[SECRET_ID],
+		                                      s->at[i]->real[SECRET_ID]);
 	}
 	r = try_all(ex, maybe, head, NULL, &err);
 	for (size_t i = 0; r < 1 && r != -ESTALE && !x->signs_body && i < s->n_known; i++) {
