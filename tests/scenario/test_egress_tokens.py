@@ -1,16 +1,18 @@
 """Tokens that come back stay outside: the cell gets placeholders that work where they may, and
 nowhere else."""
 import base64
+import gzip
+import hashlib
 import json
 import subprocess
 
 import pytest
 
 import leftovers
-from egress_lab import CURL, HERE, needs, needs_python
+from egress_lab import CURL, HERE, helpers_of, needs, needs_python
 from egress_world import UP
-from operators import read_until
-from test_egress_secrets import canary, fetch
+from operators import IS_STATIC, read_until, wait_until
+from test_egress_secrets import canary, fetch, has
 
 PORT = 8443
 AUTH, API = f"https://up.example.test:{PORT}", f"https://up2.example.test:{PORT}"
@@ -201,6 +203,48 @@ def test_a_refresh_token_of_the_operators(online, server, script):
     clean(server, done.out, done.err)
 
 
+MANY = """
+import json, os, sys, urllib.parse, urllib.request
+auth, api = sys.argv[1:]
+password = urllib.request.HTTPPasswordMgrWithPriorAuth()
+password.add_password(None, auth, "me", os.environ["KEY"], is_authenticated=True)
+opener = urllib.request.build_opener(urllib.request.HTTPBasicAuthHandler(password))
+def get():
+    with opener.open(auth + "/oauth2/token", b"grant_type=client_credentials") as answer:
+        return json.load(answer)["access_token"]
+def use(token):
+    try:
+        return urllib.request.urlopen(urllib.request.Request(api + "/api", headers={"Authorization": f"Bearer {token}"})).status
+    except urllib.error.HTTPError as e:
+        return e.code
+tokens = [get() for _ in range(66)]
+print(*[use(tokens[i]) for i in (0, 1, 2, 65)])
+"""
+
+
+def test_the_oldest_go_when_there_are_too_many(online, server):
+    define(online, server.right["client_secret"], OAUTH2)
+    done = online.python(OPEN, MANY, AUTH, API, options=("-s", "KEY"))
+    assert done.ok().split() == ["401", "401", "200", "200"]
+    clean(server, done.out, done.err)
+
+
+@pytest.mark.skipif(not IS_STATIC, reason="a sanitizer's processes look different")
+def test_tokens_are_in_no_process_but_the_courier(online, server):
+    define(online, server.right["client_secret"], OAUTH2)
+    before = len(server.issued("access"))
+    online.start(OPEN, "sh", "-c", f"{GET_TOKEN} {AUTH}/oauth2/token >told; exec sleep 1000", options=("-s", "KEY"))
+    wait_until(lambda: online.inside("sh", "-c", "test -s told").status == 0, "a token has come")
+    real = server.issued("access")[before]["token"].encode()
+    holders = set()
+    for pid in online.operator.pids(online.cell):
+        try:
+            holders |= {pid} if has(pid, real) else set()
+        except OSError:
+            pytest.skip("only root may look into processes")
+    assert holders == {helpers_of(online.operator, online.cell)["courier"]}
+
+
 # ---- others ------------------------------------------------------------------------------
 
 APP = ("in: ['header:authorization'], captures: {kind: github-app, for: {hosts: ['up2.example.test:%d'], "
@@ -245,9 +289,71 @@ TOKEN=$(echo "$TOLD" | sed 's/.*"access_token": *"\\([^"]*\\)".*/\\1/')
     clean(server, done.out, done.err)
 
 
+REGISTRY_PORT = 5443
+REGISTRY_CONF = """
+version: 0.1
+storage: {{filesystem: {{rootdirectory: {folder}/images}}}}
+http: {{addr: '{address}:{port}', tls: {{certificate: {folder}/keys/good.crt, key: {folder}/keys/good.key}}}}
+auth:
+  token: {{realm: '{realm}', service: images, issuer: tests, rootcertbundle: {folder}/registry.crt}}
+log: {{level: error}}
+"""
+
+
+@pytest.fixture
+def images(lab, server):
+    """Debian's registry, which wants a token of the server's."""
+    folder = lab.folder
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=tests", "-days", "9",
+                    "-keyout", folder / "registry.key", "-out", folder / "registry.crt"], check=True,
+                   capture_output=True)
+    (folder / "registry.yml").write_text(REGISTRY_CONF.format(folder=folder, address=UP, port=REGISTRY_PORT,
+                                                              realm=f"{AUTH}/token"))
+    process = subprocess.Popen([*lab.enter, "docker-registry", "serve", str(folder / "registry.yml")],
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    leftovers.LABS.append(process.pid)
+    yield folder
+    process.kill()
+    process.wait()
+
+
+def image():
+    """The smallest image that skopeo copies, as files."""
+    blobs = [json.dumps({"architecture": "arm64", "os": "linux", "rootfs": {"type": "layers", "diff_ids": [
+        "sha256:" + hashlib.sha256(bytes(1024)).hexdigest()]}}).encode(), gzip.compress(bytes(1024), mtime=0)]
+    config, layer = ({"mediaType": f"application/vnd.docker.{kind}", "size": len(blob), "digest":
+                      "sha256:" + hashlib.sha256(blob).hexdigest()} for kind, blob in zip(
+                          ("container.image.v1+json", "image.rootfs.diff.tar.gzip"), blobs))
+    manifest = {"schemaVersion": 2, "mediaType": "application/vnd.docker.distribution.manifest.v2+json",
+                "config": config, "layers": [layer]}
+    files = {hashlib.sha256(blob).hexdigest(): blob for blob in blobs}
+    return {**files, "manifest.json": json.dumps(manifest), "version": "Directory Transport Version: 1.1\n"}
+
+
+@needs("skopeo", "docker-registry", "openssl")
+def test_skopeo_and_docker_registry(online, server, images):
+    """The registry says where tokens are had; what it then gets is one, and it checks that."""
+    define(online, server.right["password"], "in: [basic-password], captures: {kind: registry, for: {hosts: ["
+           "'up2.example.test:%d'], in: ['header:authorization']}}" % REGISTRY_PORT)
+    folder = online.operator.folder("image", image())
+    rules = OPEN.replace("[443,", f"[{REGISTRY_PORT}, 443,") + "    secrets: allow\n"
+    place = f"docker://up2.example.test:{REGISTRY_PORT}/some/thing:1"
+    wait_until(lambda: online.outside(*CURL, f"https://up2.example.test:{REGISTRY_PORT}/v2/").status == 0,
+               "the registry is there")
+    done = online.sh(rules, f"""cd /tmp; skopeo --insecure-policy copy --dest-creds "me:$KEY" dir:/image {place}
+skopeo inspect --creds "me:$KEY" {place}""", options=("-s", "KEY", "-v", f"{folder}:/image:ro"))
+    assert json.loads(done.ok()[done.out.index("{"):])["Os"] == "linux", done
+    assert (images / "images/docker/registry/v2/repositories/some/thing").is_dir()
+    assert server.issued("registry")
+    clean(server, done.out, done.err)
+
+
 # ---- AWS ---------------------------------------------------------------------------------
 
-def define_aws(online, server):
+def define_aws(online, server, ends="2099-01-01T00:00:00Z"):
+    """A key, and when the sets end that are given for it."""
+    server.right["ends"] = ends
+    server.save()
     key, = server.right["keys"].items()
     file = online.operator.file("secrets.yaml", "version: 1\nsecrets:\n  AWS: {like: aws, hosts: ["
                                 f"'up.example.test:{PORT}', 'up2.example.test:{PORT}']}}\n")
@@ -274,7 +380,6 @@ def test_sts_with_the_aws_command(online, server):
        '-H "x-amz-security-token: $AWS_SESSION_TOKEN"')} {API}/signed/by/curl; echo
 {fetch("--aws-sigv4 aws:amz:eu-west-1:execute-api", '-u "$AWS_ACCESS_KEY_ID:$AWS_SECRET_ACCESS_KEY"',
        '-H "x-amz-security-token: $AWS_SESSION_TOKEN"')} https://www.example.test/hello""", options=("-s", "AWS"))
-    print(done)
     real = server.issued("key")[-1]
     told = json.loads(done.out[:done.out.index("\n}") + 2])["Credentials"]
     for field, kind in (("AccessKeyId", "id"), ("SecretAccessKey", "secret"), ("SessionToken", "token")):
@@ -313,20 +418,41 @@ print(json.dumps(words))
 
 
 @needs_python("boto3")
-@pytest.mark.parametrize("accept", ["application/json", "text/xml"])
-@pytest.mark.parametrize("ends", [None, "2020-01-01T00:00:00Z"])
-def test_sts_in_json_and_xml(online, server, accept, ends):
-    if ends and "json" in accept:
-        pytest.skip("the server has one end for JSON")
-    server.right["ends"] = ends or "2099-01-01T00:00:00Z"
-    server.save()
-    define_aws(online, server)
+@pytest.mark.parametrize("accept", ["application/json", "text/xml", "text/xml, ended"])
+def test_sts_in_json_and_xml(online, server, accept):
+    ended = "ended" in accept
+    define_aws(online, server, "2020-01-01T00:00:00Z" if ended else "2099-01-01T00:00:00Z")
     done = online.python(OPEN, BOTO, AUTH, API, accept, options=("-s", "AWS"))
     told, words = map(json.loads, done.ok().splitlines())
     real = server.issued("key")[-1]
-    if ends:
+    if ended:
         assert told["status"] == 401 and "has ended" in told["reason"]
         assert not online.lab.seen(f"Credential={real['id']}/")
     else:
         assert told["wrong"] is None and online.lab.seen(real["token"])
+    clean(server, done.out, done.err)
+
+
+SESSION = """
+import json, re, sys, urllib.request
+from botocore.auth import S3SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
+from botocore.session import Session
+def ask(credentials, url, service, **fields):
+    request = AWSRequest("GET", url, headers=fields)
+    S3SigV4Auth(credentials, service, "eu-west-1").add_auth(request)
+    return urllib.request.urlopen(urllib.request.Request(url, headers=dict(request.headers))).read().decode()
+told = ask(Session().get_credentials(), sys.argv[1] + "/?session", "s3")
+words = [re.search(f"{name}>([^<]*)", told)[1] for name in ("AccessKeyId", "SecretAccessKey", "SessionToken")]
+print(ask(Credentials(*words[:2]), sys.argv[2] + "/signed", "s3express", **{"x-amz-s3session-token": words[2]}))
+"""
+
+
+@needs_python("botocore")
+def test_a_session_of_s3(online, server):
+    define_aws(online, server)
+    done = online.python(OPEN, SESSION, AUTH, API, options=("-s", "AWS"))
+    assert json.loads(done.ok())["wrong"] is None
+    assert online.lab.seen(server.issued("key")[-1]["token"])
     clean(server, done.out, done.err)

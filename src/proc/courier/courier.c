@@ -223,6 +223,7 @@ courier_close(struct courier *c)
 	if (c->loop != NULL) {
 		loop_cancel_round(c->loop, &c->round);
 		loop_cancel_timer(c->loop, &c->tick);
+		loop_cancel_timer(c->loop, &c->secrets.sweep);
 	}
 	mux_free(c->gate);
 	mux_free(c->inspect);

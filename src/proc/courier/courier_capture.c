@@ -60,7 +60,8 @@ is_of_kind(const struct exchange *ex, const struct secret_capture *c, const stru
 		return true;
 	return has_label(ex->host, "sts") ||
 	       has(http_head_get(head, "authorization"), "/sts/aws4_request") ||
-	       has(query, "%2Fsts%2Faws4_request") || has(query, "Action=") ||
+	       has(query, "%2Fsts%2Faws4_request") || has(query, "Action=AssumeRole") ||
+	       has(query, "Action=GetSessionToken") || has(query, "Action=GetFederationToken") ||
 	       (is_named(c->renews->scope, ex->host) && scheme_is_form(head));
 }
 

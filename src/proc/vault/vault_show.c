@@ -39,6 +39,20 @@ json_list(struct json *out, const char *key, const struct policy_list *list)
 }
 
 static void
+json_captures(struct json *out, const struct secret *s)
+{
+	json_open(out, "captures", '[');
+	for (size_t i = 0; i < s->n_captures; i++) {
+		json_open(out, NULL, '{');
+		json_str(out, "kind", s->captures[i].kind);
+		json_str(out, "at", secret_scope_text(s->captures[i].renews));
+		json_str(out, "for", secret_scope_text(s->captures[i].gives));
+		json_close(out, '}');
+	}
+	json_close(out, ']');
+}
+
+static void
 json_entry(struct json *out, const struct vault_entry *entry, uint64_t now)
 {
 	const struct secret *s = entry->secret;
@@ -65,6 +79,7 @@ json_entry(struct json *out, const struct vault_entry *entry, uint64_t now)
 	for (size_t i = 0; i < s->with.n; i++)
 		json_str(out, s->with.at[i], s->with_values.at[i]);
 	json_close(out, '}');
+	json_captures(out, s);
 	json_close(out, '}');
 }
 
@@ -103,6 +118,11 @@ show_entry(const struct vault_entry *entry, bool json, uint64_t now)
 	for (size_t i = 0; i < s->with.n; i++) {
 		snprintf(row, sizeof(row), "%s: %s", s->with.at[i], s->with_values.at[i]);
 		print_row(i == 0 ? "with" : "", row);
+	}
+	for (size_t i = 0; i < s->n_captures; i++) {
+		print_row(i == 0 ? "captures" : "", s->captures[i].kind);
+		print_row("  at", secret_scope_text(s->captures[i].renews));
+		print_row("  for", secret_scope_text(s->captures[i].gives));
 	}
 	print_row("env", s->env);
 	for (size_t i = 0; i < s->files.n; i++)
