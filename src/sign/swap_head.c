@@ -71,11 +71,8 @@ rewrite(struct head *h, enum swap_place place, struct http_text name, struct htt
 {
 	struct swap_stream s = { .set = h->how->set, .place = place, .lengths = h->how->lengths,
 		.judge = judge, .sink = sink, .arg = h, .name = name };
-	int r = swap_feed(&s, text.at, text.len, h->err);
+	int r = swap_whole(&s, text.at, text.len, h->err);
 
-	if (r == 0)
-		r = swap_finish(&s, h->err);
-	swap_free(&s);
 	if (s.n_replaced > 0)
 		*ret_changed = true;
 	return r;

@@ -88,6 +88,9 @@ enum swap_found swap_find_on(const struct swap_set *set, const unsigned char *at
 void swap_widen(const struct swap_set *set, const unsigned char *at, size_t len, size_t from,
                 struct swap_hit *hit);
 
+/* As swap_feed() and swap_finish() in one, on a stream that has had nothing: nothing is held. */
+int swap_whole(struct swap_stream *s, const void *data, size_t len, struct err *err);
+
 struct swap_out {
 	swap_sink *sink;
 	void *arg;

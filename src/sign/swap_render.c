@@ -253,9 +253,26 @@ put_filled(struct piece *p, size_t len)
 	return put_end(p);
 }
 
-int
-swap_render(const struct swap_stream *s, const unsigned char *at, const struct swap_hit *hit,
-            struct swap_out *out, int64_t *ret_grown, struct err *err)
+/* In most places a value is simply itself.  False: it takes more than that. */
+static bool
+render_as_is(const struct swap_stream *s, const struct swap_hit *hit, struct swap_out *out,
+             int64_t *ret_grown, int *ret_r)
+{
+	const struct pattern *pattern = &s->set->patterns[hit->pattern];
+	struct http_text with = s->set->needles[pattern->needle].with;
+	size_t len = hit->end - hit->start;
+
+	if (pattern->form != SWAP_RAW || style_of(s->place, hit) != STYLE_PLAIN ||
+	    (s->lengths != SWAP_ANY_LENGTH && with.len != len))
+		return false;
+	*ret_grown = (int64_t)with.len - (int64_t)len;
+	*ret_r = swap_put(out, (const unsigned char *)with.at, with.len);
+	return true;
+}
+
+static int
+render(const struct swap_stream *s, const unsigned char *at, const struct swap_hit *hit,
+       struct swap_out *out, int64_t *ret_grown, struct err *err)
 {
 	const struct pattern *pattern = &s->set->patterns[hit->pattern];
 	const struct swap_needle *needle = &s->set->needles[pattern->needle];
@@ -292,4 +309,14 @@ swap_render(const struct swap_stream *s, const unsigned char *at, const struct s
 	if (hit->wide_behind)
 		put_shared(&p, &w, at[hit->end - 1], needle->find.len, false);
 	return put_end(&p);
+}
+
+int
+swap_render(const struct swap_stream *s, const unsigned char *at, const struct swap_hit *hit,
+            struct swap_out *out, int64_t *ret_grown, struct err *err)
+{
+	int r;
+
+	return render_as_is(s, hit, out, ret_grown, &r) ? r :
+		render(s, at, hit, out, ret_grown, err);
 }

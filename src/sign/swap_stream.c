@@ -209,6 +209,14 @@ swap_feed(struct swap_stream *s, const void *data, size_t len, struct err *err)
 }
 
 int
+swap_whole(struct swap_stream *s, const void *data, size_t len, struct err *err)
+{
+	size_t used = 0;
+
+	return len > 0 ? run(s, data, len, true, &used, err) : 0;
+}
+
+int
 swap_finish(struct swap_stream *s, struct err *err)
 {
 	size_t used = 0;

@@ -509,3 +509,22 @@ def test_version_4a(online):
                            "", names, hashlib.sha256(b"some=body").hexdigest()])
     text = "\n".join(["AWS4-ECDSA-P256-SHA256", fields["x-amz-date"], scope, hashlib.sha256(canonical.encode()).hexdigest()])
     key_of_4a(key_id, secret).verify(bytes.fromhex(signature), text.encode(), ec.ECDSA(hashes.SHA256()))
+
+
+# ---- what chunks do not hide -----------------------------------------------------------------------
+
+STRAY = "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"
+
+
+@only_user
+@pytest.mark.parametrize("rule, coding, body, why", [
+    ("", "aws-chunked", f"some={STRAY}", "secret"),
+    ("    body: {regex: some}\n", "aws-chunked", "some=thing", "no-rule"),
+    ("", "gzip,aws-chunked", "some=thing", "unreadable"),
+    ("", "aws-chunked", "some=thing", None)], ids=["credential", "rule", "packed", "none"])
+def test_chunks_hide_nothing(online, rule, coding, body, why):
+    """They are looked at as they are; what would have to be undone first is refused."""
+    online.curl("  - allow: up.example.test\n" + rule, "-H", f"content-encoding: {coding}", "-d", body,
+                "https://up.example.test/echo")
+    event, = online.events(type="http")
+    assert (event["verdict"], event.get("why")) == ("deny" if why else "allow", why)

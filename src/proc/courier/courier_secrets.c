@@ -295,11 +295,9 @@ keep_head(struct exchange *ex, struct http_head *head)
 		r = http_head_check(head, &err);
 	if (r < 0)
 		return exchange_refuse_secret(ex, r, &err);
-	/* HEAD may point into the one that was kept before.  It is not to grow: that would
-	 * leave copies behind. */
+	/* HEAD may point into the one that was kept before.  It is written at once, so that no
+	 * copy is left behind by growing. */
 	buf_init(&encoded, MUX_FRAME_MAX);
-	(void)buf_add(&encoded, MUX_FRAME_MAX);
-	buf_reset(&encoded);
 	http_head_encode(&encoded, head);
 	wipe_scratch(ex);
 	free_head(x);
