@@ -297,6 +297,23 @@ read_with(struct reading *r)
 	return 0;
 }
 
+/* Whether the way to the server is encrypted is nothing to be misspelt. */
+static int
+check_with(struct reading *r)
+{
+	const struct node *node = r->values[KEY_WITH];
+	bool wire = strcmp(r->s->scheme->name, "postgres") == 0 ||
+	            strcmp(r->s->scheme->name, "redis") == 0;
+
+	for (size_t i = 0; wire && i < r->s->with.n; i++)
+		if (strcmp(r->s->with.at[i], "tls") != 0 ||
+		    (strcmp(r->s->with_values.at[i], "on") != 0 &&
+		     strcmp(r->s->with_values.at[i], "off") != 0))
+			return node_err(r->d.err, node->items[i], "'%s' is told {tls: on} or {tls: off}, and "
+			                "nothing else", r->s->scheme->name);
+	return 0;
+}
+
 /* ---- scope ---- */
 
 static struct node
@@ -392,6 +409,7 @@ read_all(struct reading *r)
 	e = e == 0 ? read_members(r) : e;
 	e = e == 0 ? read_places(r) : e;
 	e = e == 0 ? read_with(r) : e;
+	e = e == 0 ? check_with(r) : e;
 	return e == 0 ? read_scope(r) : e;
 }
 

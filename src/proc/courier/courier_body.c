@@ -12,10 +12,8 @@
 
 /* ---- on ---- */
 
-/* LEN bytes may go; what the server does not take waits in ex->body.  False: the server
- * is gone, and EX takes no body any more. */
-static bool
-pass_on(struct exchange *ex, const unsigned char *data, size_t len)
+bool
+exchange_pass_on(struct exchange *ex, const unsigned char *data, size_t len)
 {
 	size_t taken = 0;
 
@@ -55,7 +53,7 @@ let_tail_go(struct exchange *ex)
 	memcpy(tail, ex->tail, n);
 	ex->n_tail = 0;
 	if (n > 0)
-		(void)pass_on(ex, tail, n);
+		(void)exchange_pass_on(ex, tail, n);
 }
 
 static void
@@ -75,8 +73,8 @@ pass_but_tail(struct exchange *ex, const unsigned char *data, size_t len)
 	memcpy(first, ex->tail, of_tail);
 	ex->n_tail -= of_tail;
 	memmove(ex->tail, ex->tail + of_tail, ex->n_tail);
-	if ((of_tail > 0 && !pass_on(ex, first, of_tail)) ||
-	    (of_data > 0 && !pass_on(ex, data, of_data)))
+	if ((of_tail > 0 && !exchange_pass_on(ex, first, of_tail)) ||
+	    (of_data > 0 && !exchange_pass_on(ex, data, of_data)))
 		return;
 	memcpy(ex->tail + ex->n_tail, data + of_data, len - of_data);
 	ex->n_tail += len - of_data;
@@ -114,7 +112,7 @@ stream_piece(struct exchange *ex, const unsigned char *data, size_t len)
 	if (ex->scans && !scan(ex, data, len))
 		return false;
 	if (!ex->holds_back)
-		return pass_on(ex, data, len);
+		return exchange_pass_on(ex, data, len);
 	pass_but_tail(ex, data, len);
 	return ex->step != STEP_OVER && ex->step != STEP_DRAIN;
 }
@@ -314,7 +312,8 @@ give_credit(struct exchange *ex)
 void
 exchange_body(struct exchange *ex, const unsigned char *data, size_t len)
 {
-	switch (ex->step) {
+	/* What comes behind a login waits for it. */
+	switch (ex->wire != NULL && ex->step == STEP_WAIT ? STEP_RAW : ex->step) {
 	case STEP_HOLD:
 		hold(ex, data, len);
 		break;
@@ -324,7 +323,7 @@ exchange_body(struct exchange *ex, const unsigned char *data, size_t len)
 		break;
 	case STEP_RAW:
 		ex->owed += ex->secrets == NULL ? 0 : len;
-		if (exchange_use_raw(ex, data, len, pass_on))
+		if (exchange_use_raw(ex, data, len, exchange_pass_on))
 			exchange_pay(ex);
 		break;
 	case STEP_DRAIN:
@@ -351,7 +350,7 @@ exchange_body_end(struct exchange *ex)
 			send_held(ex);
 		break;
 	case STEP_WAIT:
-		if (exchange_use_body_end(ex, stream_piece))
+		if (ex->wire == NULL && exchange_use_body_end(ex, stream_piece))
 			let_tail_go(ex);
 		break;
 	case STEP_SENT:

@@ -55,9 +55,16 @@ bool
 exchange_scrub_raw(struct exchange *ex, const void *data, size_t len)
 {
 	const struct swap_stream how = { .set = ex->courier->secrets.in, .judge = judge_answer,
-	                                 .lengths = SWAP_FIT_LENGTH, .sink = answer_sink, .arg = ex };
+	                                 .lengths = SWAP_FIT_LENGTH, .sink = answer_sink, .arg = ex,
+	                                 .place = SWAP_BODY };
 	struct exchange_secrets *x = ex->secrets;
 
+	if (ex->kind != EXCHANGE_HTTP) {
+		if (x->answer.set == NULL)
+			x->answer = how;
+		exchange_scrub(ex, data, len);
+		return true;
+	}
 	if (x->received == NULL)
 		x->received = exchange_new_messages(false, &how);
 	return x->received != NULL && swap_ws_feed(x->received, data, len, NULL) == 0;

@@ -586,6 +586,8 @@ exchange_use_raw(struct exchange *ex, const unsigned char *data, size_t len,
 
 	if (x == NULL || how.set == NULL)
 		return pass(ex, data, len);
+	if (ex->kind != EXCHANGE_HTTP)
+		return exchange_search(ex, data, len) && pass(ex, data, len);
 	x->pass = pass;
 	if (x->sent == NULL)
 		x->sent = exchange_new_messages(true, &how);

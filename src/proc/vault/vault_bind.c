@@ -14,6 +14,7 @@ static const struct {
 	const char *secret, *id, *token;
 } companions[] = {
 	{ "AWS_SECRET_ACCESS_KEY", "AWS_ACCESS_KEY_ID", "AWS_SESSION_TOKEN" },
+	{ "PGPASSWORD", "PGUSER", NULL },
 };
 
 /* The vault's value; else that of the operator's variable of the same name. */
