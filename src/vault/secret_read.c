@@ -336,8 +336,10 @@ read_scope(struct reading *r)
 	int e;
 
 	if (hosts == NULL)
-		return node_err(r->d.err, r->d.at, "'%s' is of no service that is known: say `hosts:` it "
-		                "may be sent to, or `like:` a service", r->s->name);
+		return node_err(r->d.err, r->d.at, *r->s->like != '\0' ?
+		                "where '%s' may be sent is not known: say its `hosts:`" :
+		                "'%s' is of no service that is known: say `hosts:` it may be sent to, or "
+		                "`like:` a service", r->s->name);
 	words[0] = word_at(hosts, "allow");
 	words[1] = word_at(r->d.at, r->s->scheme->raw ? "protocol" : "scheme");
 	words[2] = word_at(r->d.at, r->s->scheme->raw ? "tcp" : "https");

@@ -122,11 +122,13 @@ end_line(struct redis_reader *r, struct redis_text *ret_piece, struct redis_logi
 
 	if (n < 0)
 		return err_set(err, EBADMSG, "a line with a Redis command cannot be taken apart");
-	r->given = true;
 	r->state = REDIS_START;
 	/* Servers pass over one without words, too. */
-	if (n == 0)
+	if (n == 0) {
+		buf_reset(&r->held);
 		return REDIS_MORE;
+	}
+	r->given = true;
 	if (redis_login_find(words, (size_t)n, ret_login))
 		return REDIS_LOGIN;
 	buf_reset(&r->coded);
@@ -146,7 +148,6 @@ redis_read_line(struct redis_reader *r, const unsigned char *data, size_t len, s
 	const unsigned char *from = data + *used;
 	const unsigned char *end = memchr(from, '\n', len - *used);
 	size_t n = (end == NULL ? len - *used : (size_t)(end - from));
-	int e;
 
 	if (r->held.len + n > REDIS_LINE_MAX)
 		return err_set(err, EBADMSG, "a line with a Redis command is too long");
@@ -154,12 +155,7 @@ redis_read_line(struct redis_reader *r, const unsigned char *data, size_t len, s
 	if (buf_failed(&r->held))
 		return err_set(err, ENOMEM, "there is no memory for a Redis command");
 	*used += n + (end != NULL);
-	if (end == NULL)
-		return REDIS_MORE;
-	e = end_line(r, ret_piece, ret_login, err);
-	if (e == REDIS_MORE)
-		buf_reset(&r->held);
-	return e;
+	return end == NULL ? REDIS_MORE : end_line(r, ret_piece, ret_login, err);
 }
 
 /* ---- logins ---- */

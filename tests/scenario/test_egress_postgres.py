@@ -6,6 +6,7 @@ import pytest
 
 from egress_databases import Postgres, Stranger, needs_postgres
 from egress_lab import helpers_of, needs_python
+from egress_world import NPM
 from operators import IS_STATIC, wait_until
 from test_egress_secrets import has
 
@@ -184,7 +185,26 @@ def test_a_program(db):
     assert [e for e in db.events(type="tcp") if e.get("cancel")]
 
 
-@needs_python("psycopg2")
+NODE = """
+const fs = require("fs"), { Pool } = require("/opt/npm/node_modules/pg");
+const ssl = process.argv[1] === "tls" && { ca: fs.readFileSync(process.env.NODE_EXTRA_CA_CERTS) };
+const url = `postgres://scram:${process.env.PGPASSWORD}@db.example.test/app`;
+const pool = new Pool({ connectionString: url, ssl });
+Promise.all([1, 2, 3].map((n) => pool.query("select $1::int * 2 as n", [n])))
+    .then((all) => console.log(all.map((r) => r.rows[0].n).join(" ")))
+    .then(() => pool.end());
+"""
+
+
+@pytest.mark.skipif(not (NPM / "node_modules/pg").is_dir(), reason="pg is not in build/npm: `make npm` brings it")
+@pytest.mark.parametrize("tls", ["tls", "plain"])
+def test_node(db, tls):
+    db.give("scram")
+    done = db.run(RULES, "node", "-e", NODE, tls,
+                  options=("-s", "DB", "-v", f"{db.lab.folder / 'npm'}:/opt/npm:ro"))
+    assert done.ok().split() == ["2", "4", "6"]
+
+
 def test_what_a_server_was_told_it_does_not_tell(db):
     real = db.give("clear")
     done, fake, said = sh(db, f"{PSQL} -U clear -c \"select '{real[:10]}' || '{real[10:]}'\"")
