@@ -83,6 +83,8 @@ static const struct {
 	{ "ask",             "a person would have to be asked" },
 	{ "private-address", "its address is private" },
 	{ "secret",          "it carries what looks like a credential" },
+	{ "exfiltration",    "it carries a placeholder to where that may not go" },
+	{ "login",           "nobody logs in there so" },
 	{ "mismatch",        "its names do not agree" },
 	{ "unreadable",      "its body cannot be looked into" },
 	{ "too-large",       "its body is too large" },

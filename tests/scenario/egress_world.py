@@ -53,6 +53,7 @@ NAMES |= {
     "dead.example.test": {"A": [DEAD]},
     "db.example.test": {"A": [DATABASES]},
     "db2.example.test": {"A": [DATABASES]},
+    "db.other.test": {"A": [DATABASES]},
     "stranger.example.test": {"A": [STRANGER]},
     # The first address of each is dead: the other must be tried.
     "happy.example.test": {"A": [NGINX], "AAAA": [DEAD6]},

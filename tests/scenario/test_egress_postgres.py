@@ -13,7 +13,7 @@ from test_egress_secrets import has
 pytestmark = needs_postgres
 
 RULES = """
-  - allow: [db.example.test, db2.example.test, stranger.example.test]
+  - allow: [db.example.test, db2.example.test, db.other.test, stranger.example.test]
     ports: [5432]
     protocol: tcp
 """
@@ -91,7 +91,7 @@ def test_the_user_that_it_is_for(db):
     done, fake, said = sh(db, f"{PSQL} -c 'select 5'; {PSQL} -U mdfive -c 'select 6'")
     assert said.strip() == "5", done
     assert "not of a secret of the user 'mdfive'" in done.err
-    assert db.refusal()["why"] == "secret"
+    assert db.refusal()["why"] == "login"
 
 
 def test_a_wrong_password(db):
@@ -99,7 +99,7 @@ def test_a_wrong_password(db):
     done, fake, said = sh(db, f"PGPASSWORD=guess {PSQL} -U scram -c 'select 1'")
     assert "refused by cloister: the password is not the placeholder" in done.err
     event = db.refusal()
-    assert event["why"] == "secret" and event["user"] == "scram"
+    assert event["why"] == "login" and event["user"] == "scram"
 
 
 def test_a_server_that_refuses(db, passwords):
@@ -120,6 +120,25 @@ def test_a_server_without_tls(db, stranger):
     done, fake, said = sh(db, "psql -Xw -h stranger.example.test -U scram -d app -c 'select 1'")
     assert "the server speaks no TLS" in done.err
     assert "scram" not in stranger.heard()
+
+
+def test_a_server_that_is_not_the_one(db, passwords):
+    """Its certificate is for other names: it is shown nothing."""
+    before = db.server.log().count("connection received")
+    db.give("clear", host="db.other.test")
+    done, fake, said = sh(db, "PGSSLMODE=require psql -Xw -h db.other.test -U clear -d app -c 'select 1'")
+    assert "certificate is not good: it is for another name" in done.err
+    assert db.refusal()["why"] == "certificate"
+    assert "authorized: user=clear" not in "".join(db.server.log().split("connection received")[before + 1:])
+
+
+def test_a_handshake_for_another_name(db):
+    db.give("scram")
+    done = db.python(RULES, "import socket, ssl\n"
+                     "s = socket.create_connection(('db.example.test', 5432))\n"
+                     "ssl.create_default_context().wrap_socket(s, server_hostname='www.example.test')",
+                     options=("-s", "DB"))
+    assert done.status != 0 and "ssl.SSLError" in done.err, done
 
 
 def test_another_host(db, stranger):
@@ -183,6 +202,48 @@ def test_a_program(db):
     done = db.python(RULES, BULK, options=("-s", "DB"))
     assert done.ok().split() == ["500000", "20000000", "many", "cancelled"]
     assert [e for e in db.events(type="tcp") if e.get("cancel")]
+
+
+DIRECT = """
+import os, socket, ssl, struct
+context = ssl.create_default_context()
+context.set_alpn_protocols(["postgresql"])
+with context.wrap_socket(socket.create_connection(("db.example.test", 5432)),
+                         server_hostname="db.example.test") as s:
+    print(s.selected_alpn_protocol())
+    start = struct.pack(">I", 0x30002) + b"user\\0scram\\0database\\0app\\0_pq_.new\\0x\\0\\0"
+    s.sendall(struct.pack(">I", len(start) + 4) + start)
+    def message():
+        head = s.recv(5)
+        return head[:1], s.recv(struct.unpack(">I", head[1:])[0] - 4)
+    print(message())
+    print(message())
+    word = os.environ["PGPASSWORD"].encode() + b"\\0"
+    s.sendall(b"p" + struct.pack(">I", len(word) + 4) + word)
+    print(message())
+"""
+
+
+def test_tls_at_once_and_a_newer_protocol(db):
+    """As newer clients do it, which this machine may not have."""
+    db.give("scram")
+    alpn, version, ask, ok = db.python(RULES, DIRECT, options=("-s", "DB")).ok().splitlines()
+    assert alpn == "postgresql"
+    assert version == repr((b"v", b"\0\0\0\0\0\0\0\1_pq_.new\0"))
+    assert ask == repr((b"R", b"\0\0\0\3")) and ok == repr((b"R", b"\0\0\0\0"))
+
+
+@pytest.mark.parametrize("data", ["b'\\0\\0\\0\\x08\\x04\\xd2\\x16\\x30' * 2", "b'GET / HTTP/1.1\\r\\n\\r\\n'",
+                                  "b'\\0\\0\\0\\x0d\\0\\3\\0\\0a\\0b\\0\\0'"])
+def test_what_is_no_postgres(db, data):
+    db.give("scram")
+    done = db.python(RULES, "import socket\n"
+                     "for data in (%s, b'\\0\\0\\0\\x08\\x04\\xd2\\x16\\x30'):\n"
+                     "    s = socket.create_connection(('db.example.test', 5432))\n"
+                     "    s.sendall(data)\n"
+                     "    print(s.recv(1) == b'N' and s.recv(1))" % data, options=("-s", "DB"))
+    assert "E" in done.out or "False" in done.out
+    assert db.refusal()["why"] == "malformed"
 
 
 NODE = """

@@ -83,7 +83,7 @@ def test_the_user_that_it_is_for(db):
     db.give("alice", "--id", "alice")
     done, fake, said = sh(db, f"{CLI} acl whoami; {CLI} --user default acl whoami")
     assert said.split()[0] == "alice" and "not of a secret of the user 'default'" in done.out + done.err, done
-    assert db.refusal()["why"] == "secret"
+    assert db.refusal()["why"] == "login"
 
 
 def test_tls_on_both_sides(db):
@@ -105,7 +105,7 @@ def test_a_wrong_password(db):
     db.give("default")
     done, fake, said = sh(db, f"REDISCLI_AUTH=guess {CLI} ping")
     assert "WRONGPASS refused by cloister: the password is not the placeholder" in done.out + done.err
-    assert db.refusal()["why"] == "secret"
+    assert db.refusal()["why"] == "login"
 
 
 TALK = """

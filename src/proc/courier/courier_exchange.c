@@ -136,8 +136,12 @@ exchange_late(struct exchange *ex)
 			                    COURIER_INSPECT_S);
 		break;
 	case STEP_WAIT:
-		courier_failure_set(&failure, 504, "unreachable", "upstream unreachable",
-		                    "no connection could be had within %d s", COURIER_QUEUE_S);
+		if (ex->wire != NULL && ex->upstream != NULL && ex->upstream->step == UP_READY)
+			courier_failure_set(&failure, 504, "login", "login failed",
+			                    "the server did not finish the login within %d s", WIRE_LOGIN_S);
+		else
+			courier_failure_set(&failure, 504, "unreachable", "upstream unreachable",
+			                    "no connection could be had within %d s", COURIER_QUEUE_S);
 		break;
 	case STEP_DRAIN:
 		exchange_reset(ex, ex->ended ? EGRESS_RESET_DONE : EGRESS_RESET_TIMEOUT);

@@ -242,7 +242,7 @@ refuse_password(struct exchange *ex, const struct wire_attempt *a, bool other_us
 	else
 		snprintf(reason, sizeof(reason), "the password is not the placeholder of a secret that may "
 		         "go to %.200s:%u", ex->host, ex->port);
-	exchange_refuse(ex, "secret", reason);
+	exchange_refuse(ex, "login", reason);
 }
 
 bool
@@ -358,7 +358,7 @@ exchange_wire_login(struct exchange *ex, struct buf *body)
 static const char *
 sqlstate(const char *why)
 {
-	if (strcmp(why, "secret") == 0)
+	if (strcmp(why, "login") == 0)
 		return "28P01";         /* invalid_password */
 	if (strcmp(why, "exfiltration") == 0)
 		return "28000";         /* invalid_authorization_specification */

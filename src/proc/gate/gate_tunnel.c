@@ -153,7 +153,11 @@ tunnel_frame(void *owner, uint32_t type, struct buf *body)
 		return -EBADMSG;
 	t->ended_out = true;
 	conn_shut(&t->gc->conn);
-	tunnel_check_end(t);
+	/* A login that waits for an answer gets none. */
+	if (t->redis != NULL && !t->ended_in && gate_redis_logged(t->redis))
+		tunnel_end_in(t);
+	else
+		tunnel_check_end(t);
 	return 0;
 }
 
