@@ -74,7 +74,7 @@ split(char *text, size_t len, struct redis_text words[REDIS_WORDS_MAX])
 	int n = 0;
 
 	/* Servers would stop at one. */
-	if (memchr(text, '\0', len) != NULL)
+	if (len > 0 && memchr(text, '\0', len) != NULL)
 		return -1;
 	for (;;) {
 		char *begin = l.out;

@@ -12,7 +12,7 @@
 static void
 check_start(const struct pg_start *start)
 {
-	OWN(buf_free) struct buf b;
+	OWN(buf_free) struct buf b = {0};
 	struct pg_first again;
 	size_t need;
 
@@ -32,7 +32,7 @@ check_start(const struct pg_start *start)
 static void
 fuzz_first(const uint8_t *data, size_t size)
 {
-	OWN(buf_free) struct buf b;
+	OWN(buf_free) struct buf b = {0};
 	struct pg_start decoded;
 	struct pg_first first;
 	const char *password;

@@ -15,7 +15,7 @@ int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	OWN(freep) struct pg_login *l = calloc(1, sizeof(*l));
-	OWN(buf_free) struct buf out;
+	OWN(buf_free) struct buf out = {0};
 	size_t piece, used, before;
 	int r = 0;
 

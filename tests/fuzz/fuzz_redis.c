@@ -38,7 +38,7 @@ follow(const uint8_t *data, size_t size, size_t piece, bool keep, struct buf *ou
 static void
 fuzz_frame(const uint8_t *data, size_t size)
 {
-	OWN(buf_free) struct buf out, again;
+	OWN(buf_free) struct buf out = {0}, again = {0};
 	struct redis_login login;
 	size_t n;
 	struct buf b;
@@ -56,7 +56,7 @@ fuzz_frame(const uint8_t *data, size_t size)
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	OWN(buf_free) struct buf whole, cut, again;
+	OWN(buf_free) struct buf whole = {0}, cut = {0}, again = {0};
 	size_t n, n_cut, n_again;
 	int r, r_cut;
 
