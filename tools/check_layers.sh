@@ -8,7 +8,7 @@ exec awk '
 BEGIN {
 	rank("cli proc", 5)
 	rank("mcp target boundary registry audit vault state workspace cell", 4)
-	rank("policy sign http inspect tls", 3)
+	rank("policy sign http inspect tls wire", 3)
 	rank("ipc loop", 2)
 	rank("base", 1)
 	peers["boundary", "cell"] = 1

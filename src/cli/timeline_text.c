@@ -93,6 +93,7 @@ static const struct {
 	{ "credential",      "a secret cannot be put into it" },
 	{ "expired",         "the secret in it has ended" },
 	{ "not-renewed",     "no new value could be fetched" },
+	{ "login",           "nobody logs in there so" },
 	{ "mismatch",        "its names do not agree" },
 	{ "unreadable",      "its body cannot be looked into" },
 	{ "too-large",       "its body is too large" },

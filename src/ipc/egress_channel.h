@@ -23,7 +23,7 @@ enum egress_frame {
 	 * Answered with EGRESS_ROUTED. */
 	EGRESS_ROUTE,
 	/* courier -> gate: u32 enum egress_routed; str reason (one sentence, when refused,
-	 * else "").  With EGRESS_TUNNEL the stream stays and carries the connection's bytes,
+	 * else "").  With EGRESS_TUNNEL (and the last two) the stream stays and carries the connection's bytes,
 	 * from its very first one, until both sides have sent EGRESS_END or one of them
 	 * EGRESS_RESET; with any other answer both forget the stream. */
 	EGRESS_ROUTED,
@@ -54,6 +54,17 @@ enum egress_frame {
 	 * 1), u32 via, str name, str address (both "" if they are not known), u32 port (0
 	 * likewise), u32 status (0: none), str reason (one sentence, under EGRESS_REASON_MAX). */
 	EGRESS_NOTE,
+
+	/* gate -> courier.  On a stream that was routed as EGRESS_POSTGRES, once and first: who
+	 * logs in (pg_start_encode); its bytes follow as in a tunnel, beginning behind the login,
+	 * and answers with the server's, or an error.  As EGRESS_REDIS, in its place among the
+	 * bytes: redis_login_encode; nothing is sent on the stream until EGRESS_LOGGED. */
+	EGRESS_LOGIN,
+	/* gate -> courier, instead of it, as EGRESS_POSTGRES: u32 pid, then the key: the query that
+	 * has them is to be cancelled. */
+	EGRESS_CANCEL,
+	/* courier -> gate, as EGRESS_REDIS: the login has gone on; empty. */
+	EGRESS_LOGGED,
 };
 #define EGRESS_REASON_MAX 384
 
@@ -73,6 +84,10 @@ enum egress_routed {
 	EGRESS_LOOK_BRIEFLY,            /* as EGRESS_LOOK, and do not wait long for them */
 	EGRESS_SPEAK_ASKING,            /* as EGRESS_SPEAK, of what is TLS; the client is asked for a
 	                                 * certificate, and need not have one */
+	/* A credential goes with it, so the gate reads how it begins: end TLS, if it is, and the
+	 * stream stays (see EGRESS_LOGIN). */
+	EGRESS_POSTGRES,                /* nobody has connected yet */
+	EGRESS_REDIS,                   /* the courier has connected to the peer */
 };
 enum egress_flags { EGRESS_HAS_BODY = 1, EGRESS_HAS_KEY = 2 };
 #define EGRESS_KEY 32                   /* SHA-256 of a certificate's public key */

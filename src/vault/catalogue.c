@@ -199,6 +199,12 @@ const struct catalogue_entry catalogue[] = {
 	{ "supabase", "Supabase access token", "SUPABASE_ACCESS_TOKEN",
 	  "{shape: 'sbp_{h40}', hosts: [api.supabase.com], env: SUPABASE_ACCESS_TOKEN, " BEARER "}" },
 
+	/* ---- databases: their hosts are everybody's own ---- */
+	{ "postgres", "Postgres password", "PGPASSWORD POSTGRES_PASSWORD POSTGRESQL_PASSWORD",
+	  "{scheme: postgres, ports: [5432], env: PGPASSWORD}" },
+	{ "redis", "Redis password", "REDIS_PASSWORD REDISCLI_AUTH",
+	  "{scheme: redis, ports: [6379], env: REDISCLI_AUTH}" },
+
 	/* ---- talking to people ---- */
 	{ "slack", "Slack bot or user token", "SLACK_BOT_TOKEN SLACK_TOKEN SLACK_USER_TOKEN",
 	  "{shape: ['xoxb-{d9-14}-{d9-14}-{w24}', 'xoxp-{d9-14}-{d9-14}-{d9-14}-{h32}'], "

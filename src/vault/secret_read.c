@@ -345,6 +345,23 @@ read_with(struct reading *r)
 	return check_with(r);
 }
 
+/* Whether the way to the server is encrypted is nothing to be misspelt. */
+static int
+check_tls(const struct reading *r)
+{
+	const struct node *node = r->values[KEY_WITH];
+	bool wire = strcmp(r->s->scheme->name, "postgres") == 0 ||
+	            strcmp(r->s->scheme->name, "redis") == 0;
+
+	for (size_t i = 0; wire && i < r->s->with.n; i++)
+		if (strcmp(r->s->with.at[i], "tls") != 0 ||
+		    (strcmp(r->s->with_values.at[i], "on") != 0 &&
+		     strcmp(r->s->with_values.at[i], "off") != 0))
+			return node_err(r->d.err, node->items[i], "'%s' is told {tls: on} or {tls: off}, and "
+			                "nothing else", r->s->scheme->name);
+	return 0;
+}
+
 /* ---- scope ---- */
 
 static struct node
@@ -367,8 +384,10 @@ read_scope(struct reading *r)
 	int e;
 
 	if (hosts == NULL)
-		return node_err(r->d.err, r->d.at, "'%s' is of no service that is known: say `hosts:` it "
-		                "may be sent to, or `like:` a service", r->s->name);
+		return node_err(r->d.err, r->d.at, *r->s->like != '\0' ?
+		                "where '%s' may be sent is not known: say its `hosts:`" :
+		                "'%s' is of no service that is known: say `hosts:` it may be sent to, or "
+		                "`like:` a service", r->s->name);
 	words[0] = word_at(hosts, "allow");
 	words[1] = word_at(r->d.at, r->s->scheme->raw ? "protocol" : "scheme");
 	words[2] = word_at(r->d.at, r->s->scheme->raw ? "tcp" : "https");
@@ -441,6 +460,7 @@ read_all(struct reading *r)
 	e = e == 0 ? read_members(r) : e;
 	e = e == 0 ? read_places(r) : e;
 	e = e == 0 ? read_with(r) : e;
+	e = e == 0 ? check_tls(r) : e;
 	e = e == 0 ? read_scope(r) : e;
 	return e == 0 && r->values[KEY_CAPTURES] != NULL
 	       ? secret_read_captures(r->s, r->values[KEY_CAPTURES], (const struct node *[SECRET_SAID]){

@@ -23,6 +23,7 @@ HERE = Path(__file__).resolve().parent
 NPM = HERE.parents[1] / "build/npm"
 
 NGINX, UP, WS, GRPC, MODEL, PROXY, DNS = (f"93.184.216.{n}" for n in (10, 20, 21, 22, 23, 30, 53))
+DATABASES, STRANGER = "93.184.216.60", "93.184.216.61"  # egress_databases.py is there
 DEAD = "93.184.216.99"                  # exists, and nobody listens
 NGINX6, UP6, DEAD6 = (f"2606:2800:220:1::{n}" for n in (10, 20, 99))
 # Where nothing in the world may lead; the server at UP listens here too, to see who comes.
@@ -57,6 +58,10 @@ NAMES |= {
     "model.example.test": {"A": [MODEL]},
     "v6.example.test": {"AAAA": [NGINX6]},
     "dead.example.test": {"A": [DEAD]},
+    "db.example.test": {"A": [DATABASES]},
+    "db2.example.test": {"A": [DATABASES]},
+    "db.other.test": {"A": [DATABASES]},
+    "stranger.example.test": {"A": [STRANGER]},
     # The first address of each is dead: the other must be tried.
     "happy.example.test": {"A": [NGINX], "AAAA": [DEAD6]},
     "happy4.example.test": {"A": [DEAD, NGINX]},
@@ -93,7 +98,7 @@ def make_addresses():
     for which in () if HAS_IPV6 else ("all", "default", "lo"):
         Path(f"/proc/sys/net/ipv6/conf/{which}/disable_ipv6").write_text("1")
     run("ip", "link", "set", "lo", "up")
-    for address in (NGINX, UP, WS, GRPC, MODEL, PROXY, DNS, DEAD, *SERVICES, *PRIVATE):
+    for address in (NGINX, UP, WS, GRPC, MODEL, PROXY, DNS, DATABASES, STRANGER, DEAD, *SERVICES, *PRIVATE):
         run("ip", "addr", "add", f"{address}/32", "dev", "lo")
     for address in (NGINX6, UP6, DEAD6, *PRIVATE6) if HAS_IPV6 else ():
         run("ip", "addr", "add", f"{address}/128", "dev", "lo", "nodad")

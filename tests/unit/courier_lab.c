@@ -40,6 +40,9 @@ take_frame(struct lab *lab, uint32_t id, uint32_t type, struct buf *body)
 	case EGRESS_END:
 		s->ended = true;
 		break;
+	case EGRESS_LOGGED:
+		s->logged++;
+		break;
 	case EGRESS_RESET:
 		CHECK_OK(buf_get_u32(body, &s->reset));
 		s->is_reset = true;

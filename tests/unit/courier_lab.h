@@ -16,6 +16,7 @@ struct lab_stream {
 	uint32_t routed;                /* and 1, so that 0 is none */
 	uint16_t status;
 	bool has_body, ended, is_reset;
+	size_t logged;                  /* EGRESS_LOGGED */
 	uint32_t reset;
 	struct buf data;
 };

@@ -263,6 +263,9 @@ TEST(vault_catalogue_is_sound)
 		struct err err = {0};
 
 		snprintf(given.name, sizeof(given.name), "%s", e->name);
+		/* Of a database the hosts are everybody's own. */
+		if (strstr(e->text, "hosts:") == NULL)
+			given.hosts = "db.example.com";
 		if (secret_short_define(&given, &s, &err) < 0)
 			test_fail(__FILE__, __LINE__, "%s: %s", e->name, err.text);
 		CHECK_STR(s->like, e->name);

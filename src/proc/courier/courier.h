@@ -5,8 +5,8 @@
  * request, or a connection that is passed through.  An exchange is decided on (courier_decide.c), perhaps after
  * its body was looked into (courier_body.c), then refused (courier_refuse.c) or given a
  * connection (courier_pool.c, courier_upstream.c) that speaks HTTP/1.1 (courier_h1.c),
- * HTTP/2 (courier_h2.c) or nothing in particular (courier_raw.c).  What became of it is
- * recorded (courier_event.c).
+ * HTTP/2 (courier_h2.c), nothing in particular (courier_raw.c), or logs in to Postgres or Redis
+ * first (courier_wire.c).  What became of it is recorded (courier_event.c).
  *
  * Memory that callbacks may still hold - exchanges and connections - is given back when
  * the loop's round ends; until then it says that it is over. */
@@ -26,6 +26,7 @@
 #include "proc/courier/courier_resolve.h"
 #include "proc/courier/courier_secrets.h"
 #include "proc/courier/courier_tls.h"
+#include "proc/courier/courier_wire.h"
 
 struct origin;
 struct upstream;
@@ -135,6 +136,7 @@ struct exchange {
 	/* With the cell's secrets. */
 	struct exchange_secrets *secrets;       /* NULL: none were looked for */
 	uint8_t certificate;            /* that it goes with: courier_mtls.h */
+	struct exchange_wire *wire;     /* NULL: it is no Postgres or Redis that one goes with */
 	size_t owed;                    /* of the body, the gate has no credit back for it: its
 	                                 * length may change on the way */
 
@@ -293,6 +295,9 @@ void exchange_body(struct exchange *ex, const unsigned char *data, size_t len);
  * False: EX is refused. */
 bool exchange_scan(struct exchange *ex, const unsigned char *data, size_t len);
 void exchange_body_end(struct exchange *ex);
+/* LEN bytes may go on; what the server does not take waits in ex->body.  False: the server is
+ * gone, and EX takes no more. */
+bool exchange_pass_on(struct exchange *ex, const unsigned char *data, size_t len);
 /* With secrets: credit for what came, once nothing of it waits. */
 void exchange_pay(struct exchange *ex);
 void exchange_drop_body(struct exchange *ex);

@@ -12,10 +12,8 @@
 
 /* ---- on ---- */
 
-/* LEN bytes may go; what the server does not take waits in ex->body.  False: the server
- * is gone, and EX takes no body any more. */
-static bool
-pass_on(struct exchange *ex, const unsigned char *data, size_t len)
+bool
+exchange_pass_on(struct exchange *ex, const unsigned char *data, size_t len)
 {
 	size_t taken = 0;
 
@@ -63,7 +61,7 @@ let_tail_go(struct exchange *ex)
 	memcpy(tail, ex->tail, n);
 	ex->n_tail = 0;
 	if (n > 0)
-		(void)pass_on(ex, tail, n);
+		(void)exchange_pass_on(ex, tail, n);
 	wipe(ex, tail, n);
 	wipe(ex, ex->tail, n);
 }
@@ -86,8 +84,8 @@ pass_but_tail(struct exchange *ex, const unsigned char *data, size_t len)
 	memcpy(first, ex->tail, of_tail);
 	ex->n_tail -= of_tail;
 	memmove(ex->tail, ex->tail + of_tail, ex->n_tail);
-	goes = (of_tail == 0 || pass_on(ex, first, of_tail)) &&
-	       (of_data == 0 || pass_on(ex, data, of_data));
+	goes = (of_tail == 0 || exchange_pass_on(ex, first, of_tail)) &&
+	       (of_data == 0 || exchange_pass_on(ex, data, of_data));
 	wipe(ex, first, of_tail);
 	if (!goes)
 		return;
@@ -129,7 +127,7 @@ stream_piece(struct exchange *ex, const unsigned char *data, size_t len)
 	if (!exchange_scan(ex, data, len))
 		return false;
 	if (!ex->holds_back)
-		return pass_on(ex, data, len);
+		return exchange_pass_on(ex, data, len);
 	pass_but_tail(ex, data, len);
 	return ex->step != STEP_OVER && ex->step != STEP_DRAIN;
 }
@@ -329,7 +327,8 @@ give_credit(struct exchange *ex)
 void
 exchange_body(struct exchange *ex, const unsigned char *data, size_t len)
 {
-	switch (ex->step) {
+	/* What comes behind a login waits for it. */
+	switch (ex->wire != NULL && ex->step == STEP_WAIT ? STEP_RAW : ex->step) {
 	case STEP_HOLD:
 		hold(ex, data, len);
 		break;
@@ -339,7 +338,7 @@ exchange_body(struct exchange *ex, const unsigned char *data, size_t len)
 		break;
 	case STEP_RAW:
 		ex->owed += ex->secrets == NULL ? 0 : len;
-		if (exchange_use_raw(ex, data, len, pass_on))
+		if (exchange_use_raw(ex, data, len, exchange_pass_on))
 			exchange_pay(ex);
 		break;
 	case STEP_DRAIN:
@@ -366,7 +365,7 @@ exchange_body_end(struct exchange *ex)
 			send_held(ex);
 		break;
 	case STEP_WAIT:
-		if (exchange_use_body_end(ex, stream_piece))
+		if (ex->wire == NULL && exchange_use_body_end(ex, stream_piece))
 			let_tail_go(ex);
 		break;
 	case STEP_SENT:

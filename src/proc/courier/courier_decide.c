@@ -181,7 +181,7 @@ route_raw(struct exchange *ex, enum exchange_kind kind)
 	ex->kind = kind;
 	decide(ex, NULL, NULL, 0);
 	if (exchange_settle(ex))
-		pool_connect(ex);
+		exchange_wire_begin(ex);
 }
 
 static void

@@ -14,6 +14,7 @@ void
 exchange_free(struct exchange *ex)
 {
 	exchange_secrets_free(ex);
+	exchange_wire_free(ex);
 	buf_free(&ex->frame);
 	buf_free(&ex->body);
 	buf_free(&ex->trailers);
@@ -75,6 +76,7 @@ exchange_recycle(struct exchange *ex)
 
 	/* Not sooner: it may have been on its way through a search. */
 	exchange_secrets_free(ex);
+	exchange_wire_free(ex);
 	if (c->n_spare >= COURIER_SPARE_MAX) {
 		exchange_free(ex);
 		return;
@@ -134,8 +136,12 @@ exchange_late(struct exchange *ex)
 			                    COURIER_INSPECT_S);
 		break;
 	case STEP_WAIT:
-		courier_failure_set(&failure, 504, "unreachable", "upstream unreachable",
-		                    "no connection could be had within %d s", COURIER_QUEUE_S);
+		if (ex->wire != NULL && ex->upstream != NULL && ex->upstream->step == UP_READY)
+			courier_failure_set(&failure, 504, "login", "login failed",
+			                    "the server did not finish the login within %d s", WIRE_LOGIN_S);
+		else
+			courier_failure_set(&failure, 504, "unreachable", "upstream unreachable",
+			                    "no connection could be had within %d s", COURIER_QUEUE_S);
 		break;
 	case STEP_DRAIN:
 		exchange_reset(ex, ex->ended ? EGRESS_RESET_DONE : EGRESS_RESET_TIMEOUT);
@@ -295,7 +301,7 @@ exchange_routed(struct exchange *ex, enum egress_routed routed, const char *reas
 	buf_put_u32(&c->out, routed);
 	buf_put_str(&c->out, reason);
 	mux_send(c->gate, ex->stream->id, EGRESS_ROUTED, &c->out);
-	if (routed == EGRESS_TUNNEL)
+	if (routed == EGRESS_TUNNEL || routed == EGRESS_POSTGRES || routed == EGRESS_REDIS)
 		ex->answered = true;
 }
 

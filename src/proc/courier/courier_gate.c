@@ -217,7 +217,7 @@ take_end(struct exchange *ex, struct buf *body)
 		return -EBADMSG;
 	/* Raw bytes can only follow once they were agreed on. */
 	if ((ex->kind != EXCHANGE_HTTP || !ex->has_body) && ex->step != STEP_RAW &&
-	    ex->step != STEP_DRAIN)
+	    ex->step != STEP_DRAIN && !exchange_wire_has_bytes(ex))
 		return -EBADMSG;
 	if (n > 0 && ex->kind == EXCHANGE_HTTP && ex->step != STEP_DRAIN &&
 	    trailers_are_governed(ex, fields, n, reason))
@@ -255,6 +255,10 @@ gate_frame(void *arg, uint32_t id, struct mux_stream *stream, uint32_t type, str
 		return stream != NULL || id == 0 ? -EBADMSG : take_request(c, id, body);
 	case EGRESS_NOTE:
 		return id != 0 ? -EBADMSG : take_note(c, body);
+	case EGRESS_LOGIN:
+		return stream == NULL ? 0 : exchange_wire_login(stream->arg, body);
+	case EGRESS_CANCEL:
+		return stream == NULL ? 0 : exchange_wire_cancel(stream->arg, body);
 	case EGRESS_END:
 		return stream == NULL ? 0 : take_end(stream->arg, body);
 	case EGRESS_RESET:
@@ -275,7 +279,7 @@ gate_data(void *arg, struct mux_stream *stream, const unsigned char *data, size_
 	if (ex->kind == EXCHANGE_HTTP && ex->has_body) {
 		if (ex->length != HTTP_LENGTH_UNKNOWN && len > ex->length - ex->came)
 			return -EBADMSG;
-	} else if (ex->step != STEP_RAW && ex->step != STEP_DRAIN) {
+	} else if (ex->step != STEP_RAW && ex->step != STEP_DRAIN && !exchange_wire_has_bytes(ex)) {
 		return -EBADMSG;
 	}
 	ex->came += len;

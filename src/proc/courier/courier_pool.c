@@ -400,7 +400,7 @@ pool_ready(struct upstream *up)
 	struct exchange *ex;
 
 	if (o == NULL) {
-		up->kind = &upstream_raw;
+		up->kind = exchange_wire_logs_in(up->exchange) ? &upstream_postgres : &upstream_raw;
 		up->kind->start(up, up->exchange);
 		return;
 	}

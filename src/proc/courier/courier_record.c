@@ -69,6 +69,7 @@ put_target(struct events *e, const struct exchange *ex)
 		if (ex->pushed[0] != '\0')
 			put_refs(e, ex->pushed);
 	}
+	exchange_wire_record(e, ex);
 	event_str(e, "via", vias[ex->via]);
 	if (ex->kind == EXCHANGE_HTTP)
 		event_str(e, "version", ex->version == 20 ? "2" : ex->version == 10 ? "1.0" : "1.1");

@@ -192,7 +192,9 @@ exchange_refuse_with(struct exchange *ex, uint16_t status, const char *why, cons
 	if (ex->note[0] == '\0' && (ex->decision.reason == NULL ||
 	                            strcmp(reason, ex->decision.reason) != 0))
 		snprintf(ex->note, sizeof(ex->note), "%s", reason);
-	if (ex->kind != EXCHANGE_HTTP) {
+	if (exchange_wire_tell(ex, why, reason))
+		return;
+	if (ex->kind != EXCHANGE_HTTP && !ex->answered) {
 		exchange_routed(ex, EGRESS_REFUSED, reason);
 		exchange_over(ex);
 		return;
@@ -224,9 +226,11 @@ exchange_fail(struct exchange *ex, const struct courier_failure *failure)
 		return;
 	exchange_drain(ex);
 	exchange_drop_held(ex);
-	ex->refused = refused && !ex->answered;
+	ex->refused = refused && (!ex->answered || ex->wire != NULL);
 	ex->why = failure->why;
 	snprintf(ex->note, sizeof(ex->note), "%s", failure->note);
+	if (exchange_wire_tell(ex, failure->why, failure->note))
+		return;
 	if (ex->kind != EXCHANGE_HTTP && !ex->answered) {
 		exchange_routed(ex, EGRESS_REFUSED, failure->note);
 		exchange_over(ex);

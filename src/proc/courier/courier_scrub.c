@@ -90,6 +90,14 @@ exchange_scrub_raw(struct exchange *ex, const void *data, size_t len)
 	                           .sink = answer_sink, .arg = ex };
 	struct exchange_secrets *x = ex->secrets;
 
+	if (ex->kind != EXCHANGE_HTTP) {
+		if (x->known == NULL) {
+			how.set = use_known(ex);
+			how.place = SWAP_BODY;
+			x->answer = how;
+		}
+		return exchange_scrub_plain(ex, data, len);
+	}
 	if (x->received == NULL) {
 		how.set = use_known(ex);
 		x->received = exchange_new_messages(false, &how);

@@ -581,6 +581,8 @@ exchange_use_raw(struct exchange *ex, const unsigned char *data, size_t len,
 
 	if (x == NULL || x->view->out == NULL)
 		return pass(ex, data, len);
+	if (ex->kind != EXCHANGE_HTTP)
+		return exchange_search(ex, data, len) && pass(ex, data, len);
 	x->pass = pass;
 	if (x->sent == NULL)
 		x->sent = exchange_new_messages(true, &how);

@@ -264,10 +264,8 @@ tls_close(struct tls *t)
 }
 
 SSL *
-tls_client(struct tls *t, const char *host, bool h1_only, SSL_SESSION *session, void *arg)
+tls_client_raw(struct tls *t, const char *host)
 {
-	static const unsigned char protocols[] = "\x02h2\x08http/1.1";
-	const size_t skip = h1_only ? 3 : 0;
 	SSL *ssl = SSL_new(t->ctx);
 	char text[ADDRESS_TEXT_MAX];
 	struct address a;
@@ -283,7 +281,22 @@ tls_client(struct tls *t, const char *host, bool h1_only, SSL_SESSION *session, 
 		ok = SSL_set1_host(ssl, host) == 1 &&
 		     SSL_ctrl(ssl, SSL_CTRL_SET_TLSEXT_HOSTNAME, TLSEXT_NAMETYPE_host_name,
 		              (void *)(uintptr_t)host) == 1;
-	if (ok != 1 || SSL_set_ex_data(ssl, session_arg, arg) != 1 ||
+	if (ok == 1 && SSL_set_ex_data(ssl, session_arg, NULL) == 1)
+		return ssl;
+	SSL_free(ssl);
+	return NULL;
+}
+
+SSL *
+tls_client(struct tls *t, const char *host, bool h1_only, SSL_SESSION *session, void *arg)
+{
+	static const unsigned char protocols[] = "\x02h2\x08http/1.1";
+	const size_t skip = h1_only ? 3 : 0;
+	SSL *ssl = tls_client_raw(t, host);
+
+	if (ssl == NULL)
+		return NULL;
+	if (SSL_set_ex_data(ssl, session_arg, arg) != 1 ||
 	    SSL_set_alpn_protos(ssl, protocols + skip, sizeof(protocols) - 1 - (unsigned)skip) != 0 ||
 	    (session != NULL && SSL_set_session(ssl, session) != 1)) {
 		SSL_free(ssl);

@@ -31,6 +31,8 @@ void tls_close(struct tls *t);
  * owns it.  It offers HTTP/2 unless H1_ONLY.  SESSION, borrowed, may be NULL. */
 SSL *tls_client(struct tls *t, const char *host, bool h1_only, SSL_SESSION *session,
                 void *arg);
+/* The same for what is no HTTP. */
+SSL *tls_client_raw(struct tls *t, const char *host);
 bool tls_chose_h2(const SSL *ssl);
 /* Why the handshake failed, if that lies with the server's certificate; else false. */
 bool tls_explain(const SSL *ssl, char text[TLS_TEXT_MAX]);

@@ -224,8 +224,8 @@ upstream_write(struct upstream *up, const void *data, size_t len)
 
 /* ---- TLS ---- */
 
-static void
-begin_tls(struct upstream *up)
+void
+upstream_secure(struct upstream *up)
 {
 	struct courier *c = up->courier;
 	struct err err = {0};
@@ -235,7 +235,8 @@ begin_tls(struct upstream *up)
 		fail(up, 502, "certificate", "upstream certificate refused", c->tls.problem);
 		return;
 	}
-	ssl = tls_client(&c->tls, up->host, up->h1_only, pool_session(up), up->origin);
+	ssl = up->is_raw ? tls_client_raw(&c->tls, up->host) :
+	      tls_client(&c->tls, up->host, up->h1_only, pool_session(up), up->origin);
 	if (ssl == NULL) {
 		fail(up, 502, "protocol", "upstream speaks no TLS", "there is no memory for TLS");
 		return;
@@ -253,8 +254,8 @@ begin_tls(struct upstream *up)
 static void
 reached(struct upstream *up)
 {
-	if (up->scheme == HTTP_TLS && !up->is_raw) {
-		begin_tls(up);
+	if (up->is_raw ? exchange_wire_begins_tls(up->exchange) : up->scheme == HTTP_TLS) {
+		upstream_secure(up);
 		return;
 	}
 	up->step = UP_READY;
@@ -307,7 +308,7 @@ proxy_answered(struct upstream *up, const char *rest, size_t n_rest)
 		return;
 	}
 	/* Of a TLS server nothing can have come yet; of others their first words. */
-	if (n_rest > 0 && !up->is_raw) {
+	if (n_rest > 0 && (!up->is_raw || up->exchange->wire != NULL)) {
 		fail(up, 502, "protocol", "upstream unreachable", "the proxy said too much");
 		return;
 	}

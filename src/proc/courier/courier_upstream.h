@@ -53,7 +53,7 @@ struct upstream_kind {
 	void (*rest)(struct upstream *up);
 	void (*free)(struct upstream *up);
 };
-extern const struct upstream_kind upstream_h1, upstream_h2, upstream_raw;
+extern const struct upstream_kind upstream_h1, upstream_h2, upstream_raw, upstream_postgres;
 
 struct upstream {
 	struct courier *courier;
@@ -104,6 +104,8 @@ void upstream_flush(struct upstream *up);
 /* False: it failed. */
 bool upstream_write(struct upstream *up, const void *data, size_t len);
 void upstream_free(struct upstream *up);
+/* TLS on a connection that is there, if it is EX's own; ends as upstream_start(). */
+void upstream_secure(struct upstream *up);
 /* Whether the policy of EX lets it use a connection that is already there. */
 bool upstream_suits(struct upstream *up, const struct exchange *ex);
 

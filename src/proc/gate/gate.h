@@ -3,7 +3,8 @@
  * A connection goes through: accepted (gate_accept.c), looked at and asked about
  * (gate_route.c), perhaps through the handshake of a proxy (gate_proxy.c) or of TLS
  * (gate_tls.c), then spoken with: HTTP/1.1 (gate_h1.c), HTTP/2 (gate_h2.c), DNS
- * (gate_dns.c), or raw bytes (gate_tunnel.c).  Each of these is a gate_protocol.  What
+ * (gate_dns.c), raw bytes (gate_tunnel.c), or, where a credential goes with these, Postgres
+ * (gate_postgres.c) and Redis (gate_redis.c), begun by gate_wire.c.  Each of these is a gate_protocol.  What
  * the courier says on a stream goes to that stream's gate_stream_handler. */
 #ifndef CLOISTER_GATE_H
 #define CLOISTER_GATE_H
@@ -22,6 +23,7 @@ struct gate_names;
 struct gate_tls;
 struct gate_h1;
 struct gate_h2_head;
+struct gate_redis;
 
 #define GATE_CONNS_MAX 1024             /* at once; the oldest idle one makes room */
 #define GATE_ACCEPT_MAX 64              /* in one round of the loop */
@@ -69,6 +71,8 @@ struct gate_protocol {
 	void (*ended)(struct gate_conn *gc);            /* free gc->state; may be NULL */
 	/* Whether all that is missing is the agent's; NULL: no. */
 	bool (*waits)(const struct gate_conn *gc);
+	/* TLS is there; NULL: gate_route_secured() goes on. */
+	void (*secured)(struct gate_conn *gc);
 };
 
 /* A proxy's handshake that is not answered yet. */
@@ -103,6 +107,7 @@ struct gate_conn {
 	bool may_speak;                         /* the courier said so before the bytes came */
 	bool asks, has_key;                     /* for a certificate; KEY is of the one that came */
 	unsigned char key[EGRESS_KEY];
+	bool is_wire;                           /* no HTTP: TLS is for its name, or for none */
 
 	struct gate_conn *prev, *next;          /* of the busy or the idle ones */
 	struct gate_conn *touched;
@@ -221,10 +226,33 @@ void gate_h2_trim(struct gate *g);
  * the LEN bytes at DATA were read already, and fit the stream's credit. */
 void gate_tunnel_start(struct gate_conn *gc, struct gate_stream *stream, const void *data,
                        size_t len);
+/* The same for Redis; nothing was read yet. */
+void gate_tunnel_start_redis(struct gate_conn *gc, struct gate_stream *stream);
 void gate_proxy_start(struct gate_conn *gc);
 /* Answer the client of a proxy: it may go on, or not. */
 void gate_proxy_accept(struct gate_conn *gc);
 void gate_proxy_refuse(struct gate_conn *gc, const char *reason);
 int gate_dns_listen(struct gate *g, size_t i, int fd, struct err *err);
 void gate_dns_start(struct gate_conn *gc);
+
+/* ---- gate_wire.c: Postgres and Redis, plain or TLS as the client likes ---- */
+
+/* On gc->route, which stays; AS is EGRESS_POSTGRES or EGRESS_REDIS. */
+void gate_wire_start(struct gate_conn *gc, enum egress_routed as);
+/* From plain to TLS, with the protocol that GC has; false: there is none, and GC is dropped. */
+bool gate_wire_secure(struct gate_conn *gc);
+
+/* ---- gate_postgres.c ---- */
+
+void gate_postgres_start(struct gate_conn *gc);
+
+/* ---- gate_redis.c: the agent's bytes on their way to a Redis server ---- */
+
+struct gate_redis *gate_redis_new(struct gate_conn *gc, struct gate_stream *stream);
+void gate_redis_free(struct gate_redis *redis); /* NULL is fine */
+/* Read and send what can be.  0: there will be more; 1: that was all; or a negative errno, with
+ * which the connection is over. */
+int gate_redis_pump(struct gate_redis *redis);
+/* EGRESS_LOGGED came: false, if nobody asked. */
+bool gate_redis_logged(struct gate_redis *redis);
 #endif

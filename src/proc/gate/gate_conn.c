@@ -137,7 +137,11 @@ conn_on_ready(void *arg)
 {
 	struct gate_conn *gc = arg;
 
-	if (!gc->is_dead)
+	if (gc->is_dead)
+		return;
+	if (gc->protocol->secured != NULL)
+		gc->protocol->secured(gc);
+	else
 		gate_route_secured(gc);
 }
 

@@ -118,13 +118,18 @@ route_wait_for_bytes(struct gate_conn *gc, unsigned ms)
 	route_look(gc);
 }
 
+/* The stream that the question was asked on carries the connection. */
 static void
-route_tunnel(struct gate_conn *gc)
+route_stay(struct gate_conn *gc, enum egress_routed routed)
 {
 	if (gc->owes != GATE_OWES_NOTHING)
 		gate_proxy_accept(gc);
-	if (!gc->is_dead)
+	if (gc->is_dead)
+		return;
+	if (routed == EGRESS_TUNNEL)
 		gate_tunnel_start(gc, &gc->route, NULL, 0);
+	else
+		gate_wire_start(gc, routed);
 }
 
 static int
@@ -142,8 +147,8 @@ route_frame(void *owner, uint32_t type, struct buf *body)
 	if (type != EGRESS_ROUTED || buf_get_u32(body, &routed) < 0 ||
 	    buf_get_str(body, &reason) < 0)
 		return -EBADMSG;
-	if (routed == EGRESS_TUNNEL) {
-		route_tunnel(gc);
+	if (routed == EGRESS_TUNNEL || routed == EGRESS_POSTGRES || routed == EGRESS_REDIS) {
+		route_stay(gc, routed);
 		return 0;
 	}
 	gate_stream_forget(&gc->route);

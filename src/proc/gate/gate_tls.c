@@ -26,10 +26,11 @@ tls_name_agrees(const SSL *ssl, const struct gate_conn *gc)
 	uint16_t port;
 
 	if (sni == NULL)
-		return gc->sni[0] == '\0';
+		return gc->is_wire || gc->sni[0] == '\0';
 	if (http_authority_parse((struct http_text){ sni, strlen(sni) }, host, &port, NULL) < 0)
 		return false;
-	return port == 0 && strcmp(host, gc->sni) == 0;
+	/* Behind a first word in the clear, nobody has read the name before. */
+	return port == 0 && strcmp(host, gc->is_wire ? gc->name : gc->sni) == 0;
 }
 
 bool
@@ -66,12 +67,15 @@ static int
 tls_on_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_len,
             const unsigned char *in, unsigned int in_len, void *arg)
 {
-	static const unsigned char ours[] = "\x02h2\x08http/1.1\x08http/1.0";
+	static const unsigned char http[] = "\x02h2\x08http/1.1\x08http/1.0";
+	static const unsigned char wire[] = "\x0apostgresql";
+	const struct gate_conn *gc = SSL_get_app_data(ssl);
+	const unsigned char *ours = gc->is_wire ? wire : http;
 	unsigned char *chosen;
 
-	(void)ssl;
 	(void)arg;
-	if (SSL_select_next_proto(&chosen, out_len, ours, sizeof(ours) - 1, in, in_len) !=
+	if (SSL_select_next_proto(&chosen, out_len, ours,
+	                          gc->is_wire ? sizeof(wire) - 1 : sizeof(http) - 1, in, in_len) !=
 	    OPENSSL_NPN_NEGOTIATED)
 		return SSL_TLSEXT_ERR_ALERT_FATAL;
 	*out = chosen;

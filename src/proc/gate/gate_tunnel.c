@@ -9,6 +9,7 @@
 struct gate_tunnel {
 	struct gate_conn *gc;
 	struct gate_stream stream;
+	struct gate_redis *redis;       /* reads the agent's bytes; NULL: nobody does */
 	size_t unreturned;              /* received and not written yet */
 	bool ended_in, ended_out;       /* the agent's bytes; the courier's */
 };
@@ -28,11 +29,34 @@ tunnel_ended(struct gate_conn *gc)
 	struct gate_tunnel *t = gc->state;
 
 	gate_stream_reset(&t->stream, EGRESS_RESET_CANCEL);
+	gate_redis_free(t->redis);
 	gc->state = NULL;
 	free(t);
 }
 
 /* ---- the agent's bytes ---- */
+
+static void
+tunnel_end_in(struct gate_tunnel *t)
+{
+	struct gate_conn *gc = t->gc;
+
+	t->ended_in = gc->has_ended = true;
+	conn_pause_reading(&gc->conn);
+	gate_stream_end(gc->gate, &t->stream, NULL, 0);
+	tunnel_check_end(t);
+}
+
+static void
+tunnel_pump(struct gate_tunnel *t)
+{
+	int r = t->ended_in ? 0 : gate_redis_pump(t->redis);
+
+	if (r < 0)
+		gate_conn_drop(t->gc, true);
+	else if (r > 0)
+		tunnel_end_in(t);
+}
 
 static void
 tunnel_readable(struct gate_conn *gc)
@@ -42,6 +66,10 @@ tunnel_readable(struct gate_conn *gc)
 	size_t size;
 	ssize_t n;
 
+	if (t->redis != NULL) {
+		tunnel_pump(t);
+		return;
+	}
 	/* A few times, so that one busy tunnel leaves the others their turn. */
 	for (int i = 0; i < 4; i++) {
 		room = mux_is_full(gc->gate->mux) || t->ended_in ? NULL :
@@ -59,10 +87,7 @@ tunnel_readable(struct gate_conn *gc)
 			return;
 		}
 		if (n == 0) {
-			t->ended_in = gc->has_ended = true;
-			conn_pause_reading(&gc->conn);
-			gate_stream_end(gc->gate, &t->stream, NULL, 0);
-			tunnel_check_end(t);
+			tunnel_end_in(t);
 			return;
 		}
 	}
@@ -73,8 +98,11 @@ tunnel_stream_writable(void *owner)
 {
 	struct gate_tunnel *t = owner;
 
-	if (!t->ended_in)
-		conn_resume_reading(&t->gc->conn);
+	if (t->ended_in)
+		return;
+	conn_resume_reading(&t->gc->conn);
+	if (t->redis != NULL)
+		tunnel_pump(t);
 }
 
 /* ---- the courier's ---- */
@@ -115,11 +143,21 @@ tunnel_frame(void *owner, uint32_t type, struct buf *body)
 		gate_conn_drop(t->gc, true);
 		return 0;
 	}
+	if (type == EGRESS_LOGGED && t->redis != NULL) {
+		if (!gate_redis_logged(t->redis))
+			return -EBADMSG;
+		tunnel_stream_writable(t);
+		return 0;
+	}
 	if (type != EGRESS_END || t->ended_out)
 		return -EBADMSG;
 	t->ended_out = true;
 	conn_shut(&t->gc->conn);
-	tunnel_check_end(t);
+	/* A login that waits for an answer gets none. */
+	if (t->redis != NULL && !t->ended_in && gate_redis_logged(t->redis))
+		tunnel_end_in(t);
+	else
+		tunnel_check_end(t);
 	return 0;
 }
 
@@ -130,15 +168,14 @@ static const struct gate_protocol tunnel = {
 	.readable = tunnel_readable, .writable = tunnel_writable, .ended = tunnel_ended,
 };
 
-void
-gate_tunnel_start(struct gate_conn *gc, struct gate_stream *stream, const void *data,
-                  size_t len)
+static struct gate_tunnel *
+tunnel_new(struct gate_conn *gc, struct gate_stream *stream)
 {
 	struct gate_tunnel *t = calloc(1, sizeof(*t));
 
 	if (t == NULL) {
 		gate_conn_drop(gc, true);
-		return;
+		return NULL;
 	}
 	t->gc = gc;
 	t->stream = (struct gate_stream){ stream->mux, &tunnel_handler, t };
@@ -147,6 +184,33 @@ gate_tunnel_start(struct gate_conn *gc, struct gate_stream *stream, const void *
 	gate_conn_use(gc, &tunnel, t);
 	gate_conn_set_late(gc, 0);
 	gate_conn_set_idle(gc, false);
+	return t;
+}
+
+void
+gate_tunnel_start_redis(struct gate_conn *gc, struct gate_stream *stream)
+{
+	struct gate_tunnel *t = tunnel_new(gc, stream);
+
+	if (t == NULL)
+		return;
+	t->redis = gate_redis_new(gc, &t->stream);
+	if (t->redis == NULL) {
+		gate_conn_drop(gc, true);
+		return;
+	}
+	conn_resume_reading(&gc->conn);
+	tunnel_pump(t);
+}
+
+void
+gate_tunnel_start(struct gate_conn *gc, struct gate_stream *stream, const void *data,
+                  size_t len)
+{
+	struct gate_tunnel *t = tunnel_new(gc, stream);
+
+	if (t == NULL)
+		return;
 	if (len > 0 && mux_send_data(t->stream.mux, data, len) != len) {
 		gate_conn_drop(gc, true);
 		return;

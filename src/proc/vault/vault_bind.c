@@ -15,6 +15,7 @@ static const struct {
 	const char *secret, *id, *token;
 } companions[] = {
 	{ "AWS_SECRET_ACCESS_KEY", "AWS_ACCESS_KEY_ID", "AWS_SESSION_TOKEN" },
+	{ "PGPASSWORD", "PGUSER", NULL },
 };
 
 /* From where the cell's own definition says; else the vault's value; else that of the
