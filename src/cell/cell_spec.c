@@ -10,7 +10,7 @@
 #include "base/err.h"
 #include "base/own.h"
 
-#define CELL_SPEC_VERSION 2
+#define CELL_SPEC_VERSION 3
 #define EGRESS_ENV_MAX 32
 
 void
@@ -94,6 +94,7 @@ cell_spec_put(struct buf *b, const struct cell_spec *spec)
 	buf_put_u32(b, (uint32_t)spec->n_ports);
 	for (size_t i = 0; i < spec->n_ports; i++)
 		buf_put_u32(b, (uint32_t)spec->ports[i].cell << 16 | spec->ports[i].host);
+	buf_put_str(b, spec->known_hosts != NULL ? spec->known_hosts : "");
 }
 
 static int
@@ -154,7 +155,8 @@ get_egress(struct buf *b, struct cell_spec *spec)
 		spec->ports[spec->n_ports].cell = (uint16_t)(port >> 16);
 		spec->ports[spec->n_ports].host = (uint16_t)port;
 	}
-	return 0;
+	r = buf_dup_str(b, &spec->known_hosts);
+	return r == 0 && strlen(spec->known_hosts) > CELL_KNOWN_HOSTS_MAX ? -EBADMSG : r;
 }
 
 static int
@@ -227,6 +229,7 @@ cell_spec_free(struct cell_spec *spec)
 	strv_free(spec->argv);
 	strv_free(spec->env);
 	strv_free(spec->egress_env);
+	free(spec->known_hosts);
 	for (size_t i = 0; i < spec->n_grants; i++) {
 		free(spec->grants[i].host);
 		free(spec->grants[i].cell);

@@ -19,6 +19,7 @@ struct err;
 #define CELL_SPEC_MAX (256 * 1024)      /* encoded */
 #define CELL_AGENT_ID 1000              /* uid and gid of `agent` inside */
 #define CELL_PORTS_MAX 32
+#define CELL_KNOWN_HOSTS_MAX (64 * 1024)
 
 /* Where the supervisor finds the memory files besides the description itself. */
 #define CELL_POLICY_FD 5                /* with has_policy; see policy_put() */
@@ -76,6 +77,7 @@ struct cell_spec {
 	char **egress_env;              /* the operator's proxies, for the courier */
 	struct cell_port ports[CELL_PORTS_MAX]; /* --publish */
 	size_t n_ports;
+	char *known_hosts;              /* for ssh, a file's text; "": there is no agent for it */
 };
 
 /* 4 GiB, every CPU up to 4, 1024 processes, 24 h, 2 GiB, 1 GiB/s. */

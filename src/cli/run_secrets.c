@@ -75,11 +75,14 @@ pack_request(const struct run *run, int fd, struct err *err)
 	return write_all(fd, b.data, b.len, err);
 }
 
+#define VAULT_FDS 4
+
 /* In a child: FDS become what it expects. */
 static void
-become_vault(const int fds[3])
+become_vault(const int fds[VAULT_FDS])
 {
-	static const int at[] = { VAULT_REQUEST_FD, VAULT_BOUND_FD, VAULT_VARIABLES_FD };
+	static const int at[VAULT_FDS] = { VAULT_REQUEST_FD, VAULT_BOUND_FD, VAULT_VARIABLES_FD,
+	                                   VAULT_HOSTS_FD };
 	struct err err = {0};
 
 	if (cli_place(fds, at, ARRAY_LEN(at), &err) == 0)
@@ -89,7 +92,7 @@ become_vault(const int fds[3])
 
 /* It says itself what is wrong. */
 static int
-ask_vault(const int fds[3], struct err *err)
+ask_vault(const int fds[VAULT_FDS], struct err *err)
 {
 	pid_t pid = fork();
 	int status;
@@ -106,14 +109,15 @@ ask_vault(const int fds[3], struct err *err)
 	return 0;
 }
 
+/* With a NUL behind it. */
 static int
-take_placeholders(struct run *run, int fd, struct err *err)
+read_back(int fd, size_t max, char **ret_text, size_t *ret_len, struct err *err)
 {
 	OWN(freep) char *text = NULL;
 	struct stat st;
-	size_t len, n = 0;
+	size_t len;
 
-	if (fstat(fd, &st) < 0 || st.st_size > VARIABLES_MAX || lseek(fd, 0, SEEK_SET) < 0)
+	if (fstat(fd, &st) < 0 || (size_t)st.st_size > max || lseek(fd, 0, SEEK_SET) < 0)
 		return err_set(err, EIO, "cannot read what cloister-vault wrote");
 	len = (size_t)st.st_size;
 	text = malloc(len + 1);
@@ -121,8 +125,22 @@ take_placeholders(struct run *run, int fd, struct err *err)
 		return err_set(err, ENOMEM, "out of memory");
 	if (read_exactly(fd, text, len, err) < 0)
 		return -EIO;
-	/* Each ends with a NUL and has a name; this is only to be sure. */
 	text[len] = '\0';
+	*ret_text = TAKE(text);
+	*ret_len = len;
+	return 0;
+}
+
+static int
+take_placeholders(struct run *run, int fd, struct err *err)
+{
+	OWN(freep) char *text = NULL;
+	size_t len, n = 0;
+	int r = read_back(fd, VARIABLES_MAX, &text, &len, err);
+
+	if (r < 0)
+		return r;
+	/* Each ends with a NUL and has a name. */
 	for (size_t i = 0; i < len; i++)
 		n += text[i] == '\0';
 	run->placeholders = calloc(n + 1, sizeof(char *));
@@ -140,7 +158,8 @@ take_placeholders(struct run *run, int fd, struct err *err)
 int
 run_finish_secrets(struct run *run, struct err *err)
 {
-	OWN(closep) int request = -1, variables = -1;
+	OWN(closep) int request = -1, variables = -1, hosts = -1;
+	size_t len;
 	int r;
 
 	if (run->n_secrets == 0)
@@ -150,14 +169,17 @@ run_finish_secrets(struct run *run, struct err *err)
 		               "somewhere: see -p and --allow");
 	request = memfd_create("request", MFD_CLOEXEC);
 	variables = memfd_create("placeholders", MFD_CLOEXEC);
+	hosts = memfd_create("hosts", MFD_CLOEXEC);
 	run->secrets_fd = memfd_create("secrets", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	if (request < 0 || variables < 0 || run->secrets_fd < 0)
+	if (request < 0 || variables < 0 || hosts < 0 || run->secrets_fd < 0)
 		return err_errno(err, "cannot make a memory file");
 	run->spec.has_secrets = true;
 	r = pack_request(run, request, err);
 	if (r == 0)
-		r = ask_vault((int[]){ request, run->secrets_fd, variables }, err);
+		r = ask_vault((int[VAULT_FDS]){ request, run->secrets_fd, variables, hosts }, err);
 	if (r == 0)
 		r = run_seal(run->secrets_fd, err);
+	if (r == 0)
+		r = read_back(hosts, CELL_KNOWN_HOSTS_MAX, &run->spec.known_hosts, &len, err);
 	return r < 0 ? r : take_placeholders(run, variables, err);
 }

@@ -226,6 +226,7 @@ parse(const char *line, size_t len, struct timeline_event *ret_event)
 		.reason = text_of(o, "reason"), .method = text_of(o, "method"),
 		.scheme = text_of(o, "scheme"), .host = text_of(o, "host"),
 		.path = text_of(o, "path"), .note = text_of(o, "note"),
+		.secret = text_of(o, "secret"), .user = text_of(o, "user"), .sign = text_of(o, "sign"),
 		.port = (uint16_t)number_of(o, "port", UINT16_MAX),
 		.status = (uint16_t)number_of(o, "status", 999),
 		.has_query = json_is_true(json_object_get(o, "query")),

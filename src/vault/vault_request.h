@@ -13,6 +13,7 @@
 #define VAULT_BOUND_FD 4                /* BIND: a memory file for the courier; see bound.h */
 #define VAULT_VARIABLES_FD 5            /* BIND: one for the cell's environment, each of them
                                          * "NAME=placeholder" and a NUL */
+#define VAULT_HOSTS_FD 8                /* BIND: one for the cell's known_hosts, its text */
 #define VAULT_BIND_MAX 64
 #define VAULT_REQUEST_MAX (4 * SECRET_ENCODED_MAX)
 

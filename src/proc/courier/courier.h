@@ -25,6 +25,7 @@
 #include "proc/courier/courier_proxy.h"
 #include "proc/courier/courier_resolve.h"
 #include "proc/courier/courier_secrets.h"
+#include "proc/courier/courier_ssh.h"
 #include "proc/courier/courier_tls.h"
 
 struct origin;
@@ -134,6 +135,8 @@ struct exchange {
 	struct exchange_secrets *secrets;       /* NULL: none were looked for */
 	size_t owed;                    /* of the body, the gate has no credit back for it: its
 	                                 * length may change on the way */
+
+	struct exchange_ssh *ssh;       /* NULL: nothing of SSH was heard on it */
 
 	/* The answer. */
 	uint16_t status;                /* of the last head; 0: none yet */

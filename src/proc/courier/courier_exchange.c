@@ -14,6 +14,7 @@ void
 exchange_free(struct exchange *ex)
 {
 	exchange_secrets_free(ex);
+	exchange_ssh_free(ex);
 	buf_free(&ex->frame);
 	buf_free(&ex->body);
 	buf_free(&ex->trailers);
@@ -75,6 +76,7 @@ exchange_recycle(struct exchange *ex)
 
 	/* Not sooner: it may have been on its way through a search. */
 	exchange_secrets_free(ex);
+	exchange_ssh_free(ex);
 	if (c->n_spare >= COURIER_SPARE_MAX) {
 		exchange_free(ex);
 		return;

@@ -35,7 +35,7 @@ fetch(const struct vault *v, const struct secret *s, bool in_vault, uint64_t now
 	return source_fields(s, &text, now, ret_values, err);
 }
 
-static int
+int
 put_variable(const char *name, const char *value, struct err *err)
 {
 	OWN(buf_free) struct buf b;
@@ -51,11 +51,18 @@ put_variable(const char *name, const char *value, struct err *err)
 	return write_all(VAULT_VARIABLES_FD, b.data, b.len, err);
 }
 
+/* Where programs look for it. */
+static const char *
+variable_of(const struct secret *s, const char *variable)
+{
+	return *variable != '\0' ? variable : *s->env != '\0' ? s->env : s->name;
+}
+
 static int
 put_variables(const struct secret *s, const char *variable, const struct placeholder *p,
               struct err *err)
 {
-	const char *name = *variable != '\0' ? variable : *s->env != '\0' ? s->env : s->name;
+	const char *name = variable_of(s, variable);
 	const char *id = NULL, *token = NULL;
 	int r;
 
@@ -83,6 +90,8 @@ bind_one(const struct vault *v, const struct vault_binding *b, uint64_t now, str
 		               "may go: `cloister secret add %.64s`, or -s %.64s@HOST", b->name, b->name,
 		               b->name);
 	r = fetch(v, s, entry != NULL, now, &values, err);
+	if (r == 0 && ssh_is_scheme(s))
+		return ssh_bind(s, &values, variable_of(s, b->variable), err);
 	r = r == 0 ? placeholder_mint(s, &values, &fake, err) : r;
 	r = r == 0 ? bound_write(VAULT_BOUND_FD, s, &fake, &values, err) : r;
 	return r == 0 ? put_variables(s, b->variable, &fake, err) : r;
