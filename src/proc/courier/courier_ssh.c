@@ -100,6 +100,17 @@ in_scope(const struct secret *s, const struct exchange *ex)
 	return secret_in_scope(s, &req);
 }
 
+/* The connection was allowed when it was opened; the policy may have changed. */
+static bool
+is_allowed(const struct courier *c, const struct exchange *ex)
+{
+	struct policy_request req = { .protocol = POLICY_TCP, .host = ex->host, .port = ex->port };
+	struct policy_decision decision;
+
+	policy_decide(c->policy->policy, &req, &decision, NULL);
+	return decision.verdict == POLICY_ALLOW || c->learn;
+}
+
 void
 exchange_ssh_hear(struct exchange *ex, const void *data, size_t len)
 {
@@ -194,6 +205,8 @@ judge_login(struct signing *s)
 		refuse(s, "exfiltration", "the session is on no connection that this cell has open itself");
 	} else if (!in_scope(secret, s->ex)) {
 		refuse(s, "exfiltration", "the key is not for this host");
+	} else if (!is_allowed(s->c, s->ex)) {
+		refuse(s, "no-rule", "no rule allows raw TCP to this host any more");
 	} else if (!is_known(s->of, s->ex, s->host_key)) {
 		refuse(s, "unknown-host", "the host has another key than those that are known for it: see "
 		       "`ssh-keygen -F`");
