@@ -3,6 +3,7 @@ import base64
 import json
 import os
 import shutil
+import socket
 import subprocess
 from pathlib import Path
 
@@ -422,6 +423,38 @@ while sign(sock, login(session))[0] != 5: time.sleep(0.05)
     assert done.ok().split() == ["in", "6", "5"]
     assert [e["why"] for e in world.events(verdict="deny")] == ["forged", "exfiltration"]
     assert "no connection" in world.events()[-1]["note"]
+
+
+def bind_of_a_session_outside(world):
+    """What a client of another machine's tells its agent of a session with up.example.test."""
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(world.up.folder / f"agent-{os.urandom(4).hex()}"))
+        listener.listen()
+        client = subprocess.Popen([*world.online.lab.enter, *SSH.split(), "-o", "StrictHostKeyChecking=no", "-o",
+                                   "UserKnownHostsFile=/dev/null", HOST], stdin=subprocess.DEVNULL,
+                                  stderr=subprocess.DEVNULL,
+                                  env={"PATH": PATH, "SSH_AUTH_SOCK": listener.getsockname()})
+        with listener.accept()[0] as agent:
+            told = agent.recv(65536)
+        client.wait()
+    assert told[4] == 27 and b"session-bind" in told
+    return told[5:]
+
+
+def test_a_session_of_another_machine(world):
+    """Though it is with the same host, to which the cell has a connection too."""
+    world.give()
+    script = """
+_, host_key, session, signature = strings(bytes.fromhex(sys.argv[1]), 4)
+server, sock = socket.create_connection(("up.example.test", 22)), connect()
+assert server.recv(4) == b"SSH-"
+print(bind(sock, host_key, session, signature)[0], sign(sock, login(session))[0])
+"""
+    bind = bind_of_a_session_outside(world)
+    done = world.online.python(RULES, CLIENT + script, bind.hex(), options=("-s", "KEY"))
+    assert done.ok().split() == ["6", "5"]
+    event = world.refusal()
+    assert event["why"] == "exfiltration" and "no connection" in event["note"] and "host" not in event
 
 
 @pytest.mark.parametrize("data", [
