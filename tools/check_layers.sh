@@ -8,13 +8,15 @@ exec awk '
 BEGIN {
 	rank("cli proc", 5)
 	rank("mcp target boundary registry audit vault state workspace cell", 4)
-	rank("policy sign http inspect tls wire", 3)
+	rank("policy sign http inspect tls wire ssh", 3)
 	rank("ipc loop", 2)
 	rank("base", 1)
 	peers["boundary", "cell"] = 1
 	peers["ipc", "loop"] = 1
 	peers["policy", "http"] = 1
 	peers["sign", "http"] = 1
+	peers["ssh", "http"] = 1
+	peers["ssh", "sign"] = 1
 	peers["inspect", "http"] = 1
 	peers["inspect", "policy"] = 1
 	bad = 0

@@ -35,7 +35,7 @@ struct boundary_ground {
 	size_t n_spawn_fds;
 };
 
-#define BOUNDARY_LISTENERS 4
+#define BOUNDARY_LISTENERS 5
 struct boundary_cell {
 	pid_t init;                     /* as the host sees it */
 	int pidfd, channel;             /* init's; see ipc/init_channel.h */
@@ -44,8 +44,8 @@ struct boundary_cell {
 	 * agent's: of many cells that are killed at once, all are dead sooner. */
 	int mntns, netns;
 	int scratch;                    /* where all that is limited by --disk is */
-	/* The gate's sockets, with a policy: TCP and DNS, each IPv4 and IPv6; -1 where there
-	 * is none. */
+	/* The gate's sockets, with a policy: TCP and DNS, each IPv4 and IPv6, and that of the
+	 * SSH agent; -1 where there is none. */
 	int listeners[BOUNDARY_LISTENERS];
 	int uppers[CELL_GRANTS_MAX];    /* changed files of each overlay grant, or -1 */
 };

@@ -26,6 +26,9 @@
 /* Where captured connections arrive, on the gate's addresses. */
 #define CELL_NET_CAPTURE_PORT 1
 
+/* In the cell, with keys for SSH: where the gate answers as their agent. */
+#define CELL_NET_SSH_AGENT "/run/cloister/ssh-agent"
+
 /* In the cell, when TLS is ended by the gate: the system's bundle and the cell's CA. */
 #define CELL_NET_BUNDLE "/etc/ssl/certs/ca-certificates.crt"
 #define CELL_NET_CA "/etc/cloister/ca.crt"      /* the cell's CA alone */

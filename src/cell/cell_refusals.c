@@ -11,7 +11,7 @@
 /* The members of an event that are told; each cut to its room. */
 struct event {
 	char type[8], verdict[8], note[96], rule[96], reason[96], method[16], scheme[8], host[96],
-		path[64], port[8], count[16];
+		path[64], port[8], count[16], secret[40], user[40];
 };
 
 /* A string behind its opening quote, into OUT: escapes undone where they stand for
@@ -73,6 +73,7 @@ read_event(const char *members, struct event *e)
 		{ "scheme", e->scheme, sizeof(e->scheme) }, { "host", e->host, sizeof(e->host) },
 		{ "path", e->path, sizeof(e->path) }, { "port", e->port, sizeof(e->port) },
 		{ "count", e->count, sizeof(e->count) },
+		{ "secret", e->secret, sizeof(e->secret) }, { "user", e->user, sizeof(e->user) },
 	};
 	const char *at = members;
 	char key[16], *out;
@@ -107,6 +108,9 @@ tell_what(const struct event *e, char ret_what[CELL_REFUSAL_TEXT])
 		snprintf(ret_what, CELL_REFUSAL_TEXT, "name %s", e->host);
 	else if (strcmp(e->type, "many") == 0)
 		snprintf(ret_what, CELL_REFUSAL_TEXT, "many");
+	else if (strcmp(e->type, "ssh") == 0)
+		snprintf(ret_what, CELL_REFUSAL_TEXT, "ssh %s%s%s%s%s", e->secret,
+		         e->user[0] != '\0' ? " " : "", e->user, e->host[0] != '\0' ? "@" : "", e->host);
 	else if (strcmp(e->type, "http") == 0 && e->method[0] != '\0')
 		snprintf(ret_what, CELL_REFUSAL_TEXT, "%s %s://%s%s%s%s", e->method, e->scheme, e->host,
 		         usual ? "" : ":", usual ? "" : e->port, e->path);

@@ -94,6 +94,7 @@ cell_spec_put(struct buf *b, const struct cell_spec *spec)
 	buf_put_u32(b, (uint32_t)spec->n_ports);
 	for (size_t i = 0; i < spec->n_ports; i++)
 		buf_put_u32(b, (uint32_t)spec->ports[i].cell << 16 | spec->ports[i].host);
+	buf_put_str(b, spec->known_hosts != NULL ? spec->known_hosts : "");
 	buf_put_strv(b, spec->placeholders != NULL ? spec->placeholders : (char *[]){ NULL });
 	buf_put_u32(b, spec->exfiltration);
 	buf_put_u32(b, spec->keeper);
@@ -189,7 +190,8 @@ get_egress(struct buf *b, struct cell_spec *spec)
 		spec->ports[spec->n_ports].cell = (uint16_t)(port >> 16);
 		spec->ports[spec->n_ports].host = (uint16_t)port;
 	}
-	return 0;
+	r = buf_dup_str(b, &spec->known_hosts);
+	return r == 0 && strlen(spec->known_hosts) > CELL_KNOWN_HOSTS_MAX ? -EBADMSG : r;
 }
 
 static int
@@ -276,6 +278,7 @@ cell_spec_free(struct cell_spec *spec)
 	strv_free(spec->egress_env);
 	strv_free(spec->placeholders);
 	cell_spec_free_files(spec);
+	free(spec->known_hosts);
 	for (size_t i = 0; i < spec->n_grants; i++) {
 		free(spec->grants[i].host);
 		free(spec->grants[i].cell);

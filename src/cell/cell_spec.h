@@ -21,6 +21,7 @@ struct err;
 #define CELL_HOME "/home/agent"
 #define CELL_PORTS_MAX 32
 #define CELL_FILES_MAX 16
+#define CELL_KNOWN_HOSTS_MAX (64 * 1024)
 
 /* Where the supervisor finds the memory files besides the description itself. */
 #define CELL_POLICY_FD 5                /* with has_policy; see policy_put() */
@@ -95,6 +96,7 @@ struct cell_spec {
 	enum cell_exfiltration exfiltration;
 	uint32_t keeper;                /* the process that renews them, as this machine counts its
 	                                 * processes; 0: there is none */
+	char *known_hosts;              /* for ssh, a file's text; "": there is no agent for it */
 };
 
 /* 4 GiB, every CPU up to 4, 1024 processes, 24 h, 2 GiB, 1 GiB/s. */

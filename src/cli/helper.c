@@ -10,7 +10,7 @@
 #include "base/own.h"
 #include "cli/cli.h"
 
-#define CLI_PLACED_MAX 5
+#define CLI_PLACED_MAX 6
 
 int
 cli_place(const int *fds, const int *at, size_t n, struct err *err)

@@ -118,12 +118,14 @@ pack_request(struct run *run, int fd, struct err *err)
 	return write_all(fd, b.data, b.len, err);
 }
 
+#define VAULT_FDS 6
+
 /* In a child: FDS become what it expects. */
 static void
-become_vault(const int *fds)
+become_vault(const int fds[VAULT_FDS])
 {
-	static const int at[] = { VAULT_REQUEST_FD, VAULT_BOUND_FD, VAULT_VARIABLES_FD, VAULT_FILES_FD,
-	                          VAULT_KEEPER_FD };
+	static const int at[VAULT_FDS] = { VAULT_REQUEST_FD, VAULT_BOUND_FD, VAULT_VARIABLES_FD,
+	                                   VAULT_FILES_FD, VAULT_KEEPER_FD, VAULT_HOSTS_FD };
 	struct err err = {0};
 
 	if (cli_place(fds, at, ARRAY_LEN(at), &err) == 0)
@@ -142,7 +144,7 @@ hears_keeper(int fd)
 
 /* It says itself what is wrong.  FDS: the last is its end of the channel to it. */
 static int
-ask_vault(struct run *run, int fds[5], struct err *err)
+ask_vault(struct run *run, int fds[VAULT_FDS], struct err *err)
 {
 	pid_t pid = fork();
 	int status;
@@ -164,22 +166,25 @@ ask_vault(struct run *run, int fds[5], struct err *err)
 	return 0;
 }
 
-/* All of the memory file FD; the caller owns *ret_text. */
+/* All of the memory file FD, with a NUL behind it; the caller owns *ret_text. */
 static int
-read_written(int fd, size_t max, char **ret_text, size_t *ret_len, struct err *err)
+read_back(int fd, size_t max, char **ret_text, size_t *ret_len, struct err *err)
 {
 	OWN(freep) char *text = NULL;
 	struct stat st;
+	size_t len;
 
 	if (fstat(fd, &st) < 0 || (size_t)st.st_size > max || lseek(fd, 0, SEEK_SET) < 0)
 		return err_set(err, EIO, "cannot read what cloister-vault wrote");
-	text = malloc((size_t)st.st_size + 1);
+	len = (size_t)st.st_size;
+	text = malloc(len + 1);
 	if (text == NULL)
 		return err_set(err, ENOMEM, "out of memory");
-	if (read_exactly(fd, text, (size_t)st.st_size, err) < 0)
+	if (read_exactly(fd, text, len, err) < 0)
 		return -EIO;
-	*ret_len = (size_t)st.st_size;
+	text[len] = '\0';
 	*ret_text = TAKE(text);
+	*ret_len = len;
 	return 0;
 }
 
@@ -190,7 +195,7 @@ take_files(struct run *run, int fd, struct err *err)
 	OWN(freep) char *text = NULL;
 	struct buf b;
 	size_t len;
-	int r = read_written(fd, VAULT_FILES_MAX, &text, &len, err);
+	int r = read_back(fd, VAULT_FILES_MAX, &text, &len, err);
 
 	if (r < 0)
 		return r;
@@ -213,12 +218,11 @@ take_placeholders(struct run *run, int fd, struct err *err)
 {
 	OWN(freep) char *text = NULL;
 	size_t len, n = 0;
-	int r = read_written(fd, VARIABLES_MAX, &text, &len, err);
+	int r = read_back(fd, VARIABLES_MAX, &text, &len, err);
 
 	if (r < 0)
 		return r;
-	/* Each ends with a NUL and has a name; this is only to be sure. */
-	text[len] = '\0';
+	/* Each ends with a NUL and has a name. */
 	for (size_t i = 0; i < len; i++)
 		n += text[i] == '\0';
 	run->placeholders = calloc(n + 1, sizeof(char *));
@@ -236,8 +240,9 @@ take_placeholders(struct run *run, int fd, struct err *err)
 int
 run_finish_secrets(struct run *run, struct err *err)
 {
-	OWN(closep) int request = -1, variables = -1, files = -1;
+	OWN(closep) int request = -1, variables = -1, files = -1, hosts = -1;
 	int ends[2], r;
+	size_t len;
 
 	if (run->n_secrets == 0 && run->wants.n == 0)
 		return 0;
@@ -247,8 +252,9 @@ run_finish_secrets(struct run *run, struct err *err)
 	request = memfd_create("request", MFD_CLOEXEC);
 	variables = memfd_create("placeholders", MFD_CLOEXEC);
 	files = memfd_create("files", MFD_CLOEXEC);
+	hosts = memfd_create("hosts", MFD_CLOEXEC);
 	run->secrets_fd = memfd_create("secrets", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	if (request < 0 || variables < 0 || files < 0 || run->secrets_fd < 0)
+	if (request < 0 || variables < 0 || files < 0 || hosts < 0 || run->secrets_fd < 0)
 		return err_errno(err, "cannot make a memory file");
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
 		return err_errno(err, "cannot make a channel");
@@ -256,10 +262,13 @@ run_finish_secrets(struct run *run, struct err *err)
 	run->spec.has_secrets = true;
 	r = pack_request(run, request, err);
 	if (r == 0)
-		r = ask_vault(run, (int[]){ request, run->secrets_fd, variables, files, ends[1] }, err);
+		r = ask_vault(run, (int[VAULT_FDS]){ request, run->secrets_fd, variables, files, ends[1],
+		                                     hosts }, err);
 	if (r == 0)
 		r = run_seal(run->secrets_fd, err);
 	if (r == 0)
 		r = take_files(run, files, err);
+	if (r == 0)
+		r = read_back(hosts, CELL_KNOWN_HOSTS_MAX, &run->spec.known_hosts, &len, err);
 	return r < 0 ? r : take_placeholders(run, variables, err);
 }

@@ -22,7 +22,7 @@ struct timeline_event {
 	json_t *json;
 	uint64_t n;
 	const char *time, *type, *verdict, *why, *rule, *rule_text, *reason, *method, *scheme,
-		*host, *path, *note, *secret, *did;
+		*host, *path, *note, *secret, *did, *user, *sign;
 	char *refs;                     /* of a push, as in struct policy_seen; NULL: none */
 	uint16_t port, status;          /* 0: none */
 	bool has_query, is_upgrade, has_push_options;
@@ -31,7 +31,7 @@ struct timeline_event {
 };
 void timeline_event_free(struct timeline_event *e);     /* for OWN() too */
 bool timeline_is_refusal(const struct timeline_event *e);
-/* "GET https://api.example/x", "name api.example", "tcp db.example:5432". */
+/* "GET https://api.example/x", "name api.example", "tcp db.example:5432", "ssh KEY git@host". */
 void timeline_print_what(FILE *out, const struct timeline_event *e);
 /* Why it was refused, in a few words. */
 void timeline_print_cause(FILE *out, const struct timeline_event *e);

@@ -35,10 +35,28 @@ static void
 put_port(FILE *out, const struct timeline_event *e)
 {
 	uint16_t usual = strcmp(e->scheme, "https") == 0 ? 443 :
-	                 strcmp(e->scheme, "http") == 0 ? 80 : 0;
+	                 strcmp(e->scheme, "http") == 0 ? 80 : strcmp(e->type, "ssh") == 0 ? 22 : 0;
 
 	if (e->port != 0 && e->port != usual)
 		fprintf(out, ":%u", e->port);
+}
+
+/* Which key, and whom it was to let in, or what it was to sign. */
+static void
+print_ssh(FILE *out, const struct timeline_event *e)
+{
+	fputs("ssh ", out);
+	put(out, e->secret[0] != '\0' ? e->secret : "agent");
+	if (e->sign[0] != '\0') {
+		fputs(" signs for ", out);
+		put(out, e->sign);
+	} else if (e->user[0] != '\0') {
+		fputc(' ', out);
+		put(out, e->user);
+		fputc('@', out);
+		put(out, e->host);
+		put_port(out, e);
+	}
 }
 
 void
@@ -55,6 +73,8 @@ timeline_print_what(FILE *out, const struct timeline_event *e)
 		put(out, e->did);
 	} else if (strcmp(e->type, "many") == 0) {
 		fputs("refusals of all kinds", out);
+	} else if (strcmp(e->type, "ssh") == 0) {
+		print_ssh(out, e);
 	} else if (strcmp(e->type, "http") == 0 && e->method[0] != '\0') {
 		put(out, e->method);
 		fputc(' ', out);
@@ -103,6 +123,11 @@ static const struct {
 	{ "protocol",        "it is not the protocol that it should be" },
 	{ "doh",             "names are not to be resolved this way" },
 	{ "malformed",       "it cannot be read in one way only" },
+	{ "exfiltration",    "a secret was on its way to where it may not go" },
+	{ "unbound",         "the client does not say whom it speaks with" },
+	{ "forged",          "the session is none of that host's" },
+	{ "unknown-host",    "the host has a key that is not known for it" },
+	{ "no-key",          "the cell has no such key" },
 	{ "many",            "there were too many to tell them one by one" },
 };
 

@@ -51,6 +51,15 @@ static const struct cause {
 	{ "protocol", false, true, "What was sent is not the protocol that the rule is about." },
 	{ "malformed", false, true, "It was not sent on: it is no well-formed request, or one that two "
 	  "programs might read in two ways. No rule changes that." },
+	{ "exfiltration", false, true, "A secret, or a signature with one, was on its way to where its "
+	  "definition does not let it go. No rule changes that: see `cloister secret show`." },
+	{ "unbound", false, true, "A signature is made only for a client that says which host it speaks "
+	  "with. OpenSSH does since 8.9; other programs often do not." },
+	{ "forged", false, true, "A signature is made only for a session that the host itself has "
+	  "signed." },
+	{ "unknown-host", false, true, "The host has a key that is in none of the operator's "
+	  "known_hosts files, nor in the secret's definition: it is another host, or has a new key." },
+	{ "no-key", false, true, "The cell was not given that key: see `cloister run -s`." },
 	{ "many", false, true, "More was refused in a short time than is told one by one. The events "
 	  "before this one show what it was like." },
 	{ "doh", false, false, "It asks a DNS-over-HTTPS service, which would hide the names that are "

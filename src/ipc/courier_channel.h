@@ -16,6 +16,8 @@
 #define GATE_UDP6_FD 8                  /* likewise */
 #define GATE_NAMES_FD 9                 /* memory file: names and their addresses; it outlives
                                          * the gate, so that addresses keep their meaning */
+#define GATE_SSH_FD 10                  /* takes clients of an SSH agent; not open where the cell
+                                         * has no key for one */
 
 /* In an event's note: of an address that no rule can open. */
 #define COURIER_NO_RULE_HELPS "no rule changes that"

@@ -65,10 +65,26 @@ enum egress_frame {
 	EGRESS_CANCEL,
 	/* courier -> gate, as EGRESS_REDIS: the login has gone on; empty. */
 	EGRESS_LOGGED,
+	/* The SSH agent; fields are SSH's own (ssh/ssh_wire.h).  With the answer, both forget the
+	 * stream.
+	 *
+	 * gate -> courier: which keys are there?  Nothing. */
+	EGRESS_SSH_LIST,
+	/* courier -> gate: u32 n, then n times: string key, string comment */
+	EGRESS_SSH_KEYS,
+	/* gate -> courier: sign.  u32 enum egress_ssh, string key, string algorithm, then of
+	 *   EGRESS_SSH_LOGIN: string session, string user, bool hostbound; what the client said
+	 *     of its session ("" each and false if nothing): string session, string host key,
+	 *     string signature, bool forwarded;
+	 *   EGRESS_SSH_TEXT: string what for ("git"), string hash ("sha512"), string digest. */
+	EGRESS_SSH_SIGN,
+	/* courier -> gate: string signature; "": refused, and recorded */
+	EGRESS_SSH_SIGNED,
 };
+enum egress_ssh { EGRESS_SSH_LOGIN, EGRESS_SSH_TEXT };
 #define EGRESS_REASON_MAX 384
 
-enum egress_note { EGRESS_NOTE_HTTP, EGRESS_NOTE_DNS, EGRESS_NOTE_TCP };
+enum egress_note { EGRESS_NOTE_HTTP, EGRESS_NOTE_DNS, EGRESS_NOTE_TCP, EGRESS_NOTE_SSH };
 
 enum egress_via { EGRESS_TRANSPARENT, EGRESS_CONNECT, EGRESS_SOCKS };
 /* What the first bytes are.  EGRESS_LOOKS_UNKNOWN: they have not come yet; the courier

@@ -17,8 +17,9 @@ enum init_message {
 	INIT_UPPER,
 	/* child -> supervisor; fd: the cell's scratch space. */
 	INIT_SCRATCH,
-	/* child -> supervisor, with a policy, two of them: u32 enum init_listens; fds: the
-	 * gate's sockets in the cell's network namespace, IPv4 and, if there is one, IPv6. */
+	/* child -> supervisor, with a policy, one for each: u32 enum init_listens; fds: the
+	 * gate's sockets in the cell's network namespace, IPv4 and, if there is one, IPv6; of
+	 * INIT_LISTENS_SSH, which only a cell with known_hosts has, one in its file system. */
 	INIT_LISTENERS,
 	/* init -> supervisor: the restrictions are on, ready to spawn. */
 	INIT_READY,
@@ -35,7 +36,7 @@ enum init_message {
 	INIT_EXITED,
 };
 
-enum init_listens { INIT_LISTENS_TCP, INIT_LISTENS_DNS };
+enum init_listens { INIT_LISTENS_TCP, INIT_LISTENS_DNS, INIT_LISTENS_SSH };
 enum init_spawn_flags { INIT_TTY = 1 };
 
 /* Handle 0 is the agent: when it exits, so does init, and the cell ends. */

@@ -116,6 +116,22 @@ const struct catalogue_entry catalogue[] = {
 	{ "netlify", "Netlify token", "NETLIFY_AUTH_TOKEN",
 	  "{hosts: [api.netlify.com], env: NETLIFY_AUTH_TOKEN, " BEARER "}" },
 
+	/* ---- code, over SSH: with the hosts' keys as their owners publish them ---- */
+	{ "github-ssh", "GitHub key for git over SSH", "GITHUB_SSH_KEY",
+	  "{scheme: ssh, hosts: ['github.com:22', 'ssh.github.com:443'], env: GITHUB_SSH_KEY, "
+	  "with: {user: git, host-keys: '"
+	  "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl, "
+	  "ecdsa-sha2-nistp256 AAAAE2VjZHNhLXNoYTItbmlzdHAyNTYAAAAIbmlzdHAyNTYAAABBBEmKSENjQEezOmxkZMy7"
+	  "opKgwFB9nkt5YRrYMjNuG5N87uRgg6CLrbo5wAdT/y6v0mKV0U2w0WZ2YB/++Tpockg='}}" },
+	{ "gitlab-ssh", "GitLab.com key for git over SSH", "GITLAB_SSH_KEY",
+	  "{scheme: ssh, hosts: ['gitlab.com:22', 'altssh.gitlab.com:443'], env: GITLAB_SSH_KEY, "
+	  "with: {user: git, host-keys: "
+	  "'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAfuCHKVTjquxvt6CM6tdG4SLp1Btn/nOeHHE5UOzRdf'}}" },
+	{ "bitbucket-ssh", "Bitbucket key for git over SSH", "BITBUCKET_SSH_KEY",
+	  "{scheme: ssh, hosts: ['bitbucket.org:22', 'altssh.bitbucket.org:443'], env: BITBUCKET_SSH_KEY, "
+	  "with: {user: git, host-keys: "
+	  "'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIIazEu89wgQZ4bqs3d63QSMzYVa0MuJ2e2gKTKqu+UUO'}}" },
+
 	/* ---- packages ---- */
 	{ "npm", "npm token", "NPM_TOKEN NODE_AUTH_TOKEN",
 	  "{shape: 'npm_{w30}{crc62}', hosts: [registry.npmjs.org], env: NPM_TOKEN, "

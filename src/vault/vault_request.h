@@ -18,6 +18,7 @@
 #define VAULT_FILES_MAX (128 * 1024)
 #define VAULT_KEEPER_FD 7               /* BIND: a socket, for who stays to renew what ends; see
                                          * keeper_channel.h */
+#define VAULT_HOSTS_FD 8                /* BIND: one for the cell's known_hosts, its text */
 #define VAULT_BIND_MAX 64
 #define VAULT_REQUEST_MAX (4 * SECRET_ENCODED_MAX)
 

@@ -105,13 +105,15 @@ take_listeners(struct boundary_cell *cell, struct ipc_message *message)
 	int *at;
 
 	if (buf_get_u32(&message->body, &which) < 0 || buf_left(&message->body) != 0 ||
-	    which > INIT_LISTENS_DNS || message->n_fds < 1 || message->n_fds > 2)
+	    which > INIT_LISTENS_SSH || message->n_fds < 1 ||
+	    message->n_fds > (which == INIT_LISTENS_SSH ? 1 : 2))
 		return -EBADMSG;
-	at = cell->listeners + (which == INIT_LISTENS_TCP ? 0 : 2);
+	at = cell->listeners + 2 * which;
 	if (at[0] >= 0)
 		return -EBADMSG;
 	at[0] = ipc_take_fd(message, 0);
-	at[1] = ipc_take_fd(message, 1);
+	if (which != INIT_LISTENS_SSH)
+		at[1] = ipc_take_fd(message, 1);
 	return 0;
 }
 

@@ -65,6 +65,10 @@ int ns_make_home(int root, const struct cell_spec *spec, struct err *err);
 extern const char *const ns_trust_folders[];    /* beneath /etc; ends with NULL */
 int ns_make_trust(int root, const struct ns_plan *plan, struct err *err);
 
+/* ns_ssh.c: what ssh needs in the folder ROOT, which is the working folder: the keys of hosts,
+ * and the socket of an agent, which is told to the supervisor.  With known_hosts only. */
+int ns_make_ssh(int root, const struct ns_plan *plan, struct err *err);
+
 /* ns_mount.c: small steps. */
 #define NS_QUIET (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
 /* A new file system, detached; OPTIONS are pairs of key and

@@ -454,6 +454,8 @@ ns_build_root(const struct ns_plan *plan, struct err *err)
 		r = make_folders(root, err);
 	if (r == 0)
 		r = ns_make_etc(root, plan->spec, err);
+	if (r == 0 && plan->spec->known_hosts[0] != '\0')
+		r = ns_make_ssh(root, plan, err);
 	if (r == 0 && trust && plan->spec->rootfs[0] != '\0')
 		r = ns_make_trust(root, plan, err);
 	if (r == 0)

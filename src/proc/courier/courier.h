@@ -25,6 +25,7 @@
 #include "proc/courier/courier_proxy.h"
 #include "proc/courier/courier_resolve.h"
 #include "proc/courier/courier_secrets.h"
+#include "proc/courier/courier_ssh.h"
 #include "proc/courier/courier_tls.h"
 #include "proc/courier/courier_wire.h"
 
@@ -139,6 +140,8 @@ struct exchange {
 	struct exchange_wire *wire;     /* NULL: it is no Postgres or Redis that one goes with */
 	size_t owed;                    /* of the body, the gate has no credit back for it: its
 	                                 * length may change on the way */
+
+	struct exchange_ssh *ssh;       /* NULL: nothing of SSH was heard on it */
 
 	/* The answer. */
 	uint16_t status;                /* of the last head; 0: none yet */

@@ -15,6 +15,7 @@ exchange_free(struct exchange *ex)
 {
 	exchange_secrets_free(ex);
 	exchange_wire_free(ex);
+	exchange_ssh_free(ex);
 	buf_free(&ex->frame);
 	buf_free(&ex->body);
 	buf_free(&ex->trailers);
@@ -77,6 +78,7 @@ exchange_recycle(struct exchange *ex)
 	/* Not sooner: it may have been on its way through a search. */
 	exchange_secrets_free(ex);
 	exchange_wire_free(ex);
+	exchange_ssh_free(ex);
 	if (c->n_spare >= COURIER_SPARE_MAX) {
 		exchange_free(ex);
 		return;

@@ -173,7 +173,7 @@ take_note(struct courier *c, struct buf *body)
 	    buf_get_u32(body, &via) < 0 || buf_get_str(body, &name) < 0 ||
 	    buf_get_str(body, &address) < 0 || buf_get_u32(body, &port) < 0 ||
 	    buf_get_u32(body, &status) < 0 || buf_get_str(body, &note.reason) < 0 ||
-	    buf_left(body) != 0 || kind > EGRESS_NOTE_TCP || via > EGRESS_SOCKS || port > 65535 ||
+	    buf_left(body) != 0 || kind > EGRESS_NOTE_SSH || via > EGRESS_SOCKS || port > 65535 ||
 	    status > 599 || note.times == 0 || strlen(note.reason) >= COURIER_NOTE_MAX)
 		return -EBADMSG;
 	if ((name[0] != '\0' || address[0] != '\0') && take_host(name, address, host) < 0)
@@ -259,6 +259,10 @@ gate_frame(void *arg, uint32_t id, struct mux_stream *stream, uint32_t type, str
 		return stream == NULL ? 0 : exchange_wire_login(stream->arg, body);
 	case EGRESS_CANCEL:
 		return stream == NULL ? 0 : exchange_wire_cancel(stream->arg, body);
+	case EGRESS_SSH_LIST:
+		return stream != NULL || id == 0 ? -EBADMSG : courier_ssh_list(c, id, body);
+	case EGRESS_SSH_SIGN:
+		return stream != NULL || id == 0 ? -EBADMSG : courier_ssh_sign(c, id, body);
 	case EGRESS_END:
 		return stream == NULL ? 0 : take_end(stream->arg, body);
 	case EGRESS_RESET:

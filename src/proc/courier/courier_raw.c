@@ -73,12 +73,16 @@ raw_read(struct upstream *up, struct exchange *ex)
 		if (buf_left(&ex->pending) > 0)
 			return -ENOBUFS;
 		n = conn_read(&up->conn, c->in, sizeof(c->in));
+		if (n > 0)
+			exchange_ssh_hear(ex, c->in, (size_t)n);
 		return n > 0 && !exchange_scrub_raw(ex, c->in, (size_t)n) ? -EPROTO : n;
 	}
 	at = exchange_reserve(ex, &room);
 	if (at == NULL)
 		return -ENOBUFS;
 	n = conn_read(&up->conn, at, room);
+	if (n > 0)
+		exchange_ssh_hear(ex, at, (size_t)n);
 	exchange_commit(ex, n > 0 ? (size_t)n : 0);
 	return n;
 }

@@ -180,7 +180,7 @@ courier_record_name(struct courier *c, const char *name, bool permitted)
 void
 courier_record_note(struct courier *c, const struct courier_note *note)
 {
-	static const char *const kinds[] = { "http", "dns", "tcp" };
+	static const char *const kinds[] = { "http", "dns", "tcp", "ssh" };
 	struct events *e = &c->events;
 
 	event_begin(e, kinds[note->kind]);

@@ -113,6 +113,9 @@ struct gate_conn {
 	struct gate_conn *touched;
 };
 
+/* Captured connections, IPv4 and IPv6, and clients of the SSH agent; -1 where there is none. */
+enum gate_listener { GATE_LISTENS4, GATE_LISTENS6, GATE_LISTENS_SSH, GATE_LISTENERS };
+
 struct gate_list {
 	struct gate_conn *first, *last;
 };
@@ -125,7 +128,7 @@ struct gate {
 	struct loop_round warm_up;
 	struct gate_names *names;
 	struct loop_source supervisor;
-	struct loop_source listeners[2], resolvers[2];
+	struct loop_source listeners[GATE_LISTENERS], resolvers[2];
 
 	size_t n_conns, conns_max;
 	struct gate_list busy, idle;            /* oldest first */
@@ -234,6 +237,8 @@ void gate_proxy_accept(struct gate_conn *gc);
 void gate_proxy_refuse(struct gate_conn *gc, const char *reason);
 int gate_dns_listen(struct gate *g, size_t i, int fd, struct err *err);
 void gate_dns_start(struct gate_conn *gc);
+/* Answer as an SSH agent that holds no key. */
+void gate_ssh_start(struct gate_conn *gc);
 
 /* ---- gate_wire.c: Postgres and Redis, plain or TLS as the client likes ---- */
 

@@ -93,7 +93,7 @@ accept_is_for_us(const struct gate_conn *gc)
 }
 
 static void
-accept_start(struct gate *g, int fd)
+accept_start(struct gate *g, int fd, bool is_ssh)
 {
 	struct gate_conn *gc = gate_conn_new(g, fd);
 	struct sockaddr_storage to = {0};
@@ -101,6 +101,10 @@ accept_start(struct gate *g, int fd)
 
 	if (gc == NULL)
 		return;
+	if (is_ssh) {
+		gate_ssh_start(gc);
+		return;
+	}
 	/* A captured connection keeps the address that it was for. */
 	if (getsockname(fd, (struct sockaddr *)&to, &len) < 0) {
 		gate_conn_drop(gc, true);
@@ -163,7 +167,7 @@ accept_ready(struct gate *g, struct loop_source *source)
 		fd = accept4(source->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 		if (fd < 0)
 			return;
-		accept_start(g, fd);
+		accept_start(g, fd, source == &g->listeners[GATE_LISTENS_SSH]);
 	}
 }
 
@@ -173,7 +177,7 @@ accept_ready4(void *arg, uint32_t events)
 	struct gate *g = arg;
 
 	(void)events;
-	accept_ready(g, &g->listeners[0]);
+	accept_ready(g, &g->listeners[GATE_LISTENS4]);
 }
 
 static void
@@ -182,7 +186,16 @@ accept_ready6(void *arg, uint32_t events)
 	struct gate *g = arg;
 
 	(void)events;
-	accept_ready(g, &g->listeners[1]);
+	accept_ready(g, &g->listeners[GATE_LISTENS6]);
+}
+
+static void
+accept_ready_ssh(void *arg, uint32_t events)
+{
+	struct gate *g = arg;
+
+	(void)events;
+	accept_ready(g, &g->listeners[GATE_LISTENS_SSH]);
 }
 
 void
@@ -196,8 +209,11 @@ gate_listen_again(struct gate *g)
 int
 gate_listen(struct gate *g, size_t i, int fd, struct err *err)
 {
-	g->listeners[i] = (struct loop_source){
-		.fd = fd, .ready = i == 0 ? accept_ready4 : accept_ready6, .arg = g,
+	static void (*const ready[GATE_LISTENERS])(void *, uint32_t) = {
+		[GATE_LISTENS4] = accept_ready4, [GATE_LISTENS6] = accept_ready6,
+		[GATE_LISTENS_SSH] = accept_ready_ssh,
 	};
+
+	g->listeners[i] = (struct loop_source){ .fd = fd, .ready = ready[i], .arg = g };
 	return loop_watch(g->loop, &g->listeners[i], EPOLLIN, err);
 }

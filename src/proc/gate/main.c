@@ -19,7 +19,7 @@
 #include "proc/gate/gate.h"
 #include "proc/gate/gate_names.h"
 
-#define KEPT_FDS (GATE_NAMES_FD + 1)
+#define KEPT_FDS (GATE_SSH_FD + 1)
 #define SPARE_FDS 32
 
 /* The supervisor has nothing more to say: it has gone. */
@@ -98,8 +98,15 @@ gate_has_ipv6(void)
 	return fcntl(GATE_TCP6_FD, F_GETFD) >= 0 && fcntl(GATE_UDP6_FD, F_GETFD) >= 0;
 }
 
+/* Likewise, of the SSH agent's. */
+static bool
+gate_has_ssh(void)
+{
+	return fcntl(GATE_SSH_FD, F_GETFD) >= 0;
+}
+
 static int
-gate_watch(struct gate *g, bool ipv6, struct err *err)
+gate_watch(struct gate *g, bool ipv6, bool ssh, struct err *err)
 {
 	int r = loop_new(&g->loop, err);
 
@@ -110,11 +117,14 @@ gate_watch(struct gate *g, bool ipv6, struct err *err)
 	};
 	if (r == 0)
 		r = loop_watch(g->loop, &g->supervisor, EPOLLIN, err);
-	g->listeners[1].fd = g->resolvers[1].fd = -1;
+	g->listeners[GATE_LISTENS6].fd = g->listeners[GATE_LISTENS_SSH].fd = -1;
+	g->resolvers[1].fd = -1;
 	if (r == 0)
-		r = gate_listen(g, 0, GATE_TCP_FD, err);
+		r = gate_listen(g, GATE_LISTENS4, GATE_TCP_FD, err);
 	if (r == 0 && ipv6)
-		r = gate_listen(g, 1, GATE_TCP6_FD, err);
+		r = gate_listen(g, GATE_LISTENS6, GATE_TCP6_FD, err);
+	if (r == 0 && ssh)
+		r = gate_listen(g, GATE_LISTENS_SSH, GATE_SSH_FD, err);
 	if (r == 0)
 		r = gate_dns_listen(g, 0, GATE_UDP_FD, err);
 	if (r == 0 && ipv6)
@@ -128,13 +138,13 @@ main(void)
 	static const struct lockdown lockdown = { .filter = FILTER_GATE };
 	static struct gate gate;
 	struct err err = {0};
-	bool ipv6 = gate_has_ipv6();
+	bool ipv6 = gate_has_ipv6(), ssh = gate_has_ssh();
 	int r = gate_prepare(&gate, &err);
 
 	if (r == 0)
 		r = lockdown_enter(&lockdown, KEPT_FDS, &err);
 	if (r == 0)
-		r = gate_watch(&gate, ipv6, &err);
+		r = gate_watch(&gate, ipv6, ssh, &err);
 	if (r == 0)
 		r = loop_run(gate.loop, &err);
 	if (r < 0)

@@ -94,7 +94,8 @@ start_all(struct starter *s, const struct ipc_message *message)
 		r = -errno;
 	if (r == 0)
 		r = start(s, STARTER_GATE, (int[]){ message->fds[0], mux[0], s->listeners[0],
-		          s->listeners[1], s->listeners[2], s->listeners[3], s->names }, 7);
+		          s->listeners[1], s->listeners[2], s->listeners[3], s->names,
+		          s->listeners[4] }, 8);
 	if (r == 0)
 		r = start(s, STARTER_COURIER, (int[]){ message->fds[1], mux[1], body[0] }, 3);
 	closep(&mux[0]);
@@ -194,7 +195,7 @@ become_starter(const struct supervisor *sv, int channel, pid_t parent)
 		.base = sv->has_inner_root ? boundary_namespace.inner_root(sv->place.entry.slot) : 0 };
 	const int *from[] = { &channel, &sv->libexec, &sv->egress.names,
 		&sv->cell.listeners[0], &sv->cell.listeners[1], &sv->cell.listeners[2],
-		&sv->cell.listeners[3] };
+		&sv->cell.listeners[3], &sv->cell.listeners[4] };
 	int aside[ARRAY_LEN(from)], null;
 
 	setsid();

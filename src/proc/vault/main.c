@@ -81,6 +81,8 @@ add(int folder, struct vault_request *q, struct err *err)
 	bool has_value = *q->secret->from == '\0';
 	int r = has_value ? prompt_values(q->secret, now(), &values, err) : 0;
 
+	if (r == 0 && ssh_is_scheme(q->secret))
+		r = ssh_check(q->secret, has_value ? &values : NULL, err);
 	/* Only now: nobody waits for the lock while somebody types. */
 	r = r == 0 ? vault_open(folder, true, prompt_passphrase, &kept, &v, err) : r;
 	r = r == 0 ? vault_add(v, q->secret, has_value ? &values : NULL, now(), err) : r;
@@ -109,6 +111,8 @@ rotate(int folder, const struct vault_request *q, struct err *err)
 	entry = vault_find(v, q->name, NULL);
 	if (entry != NULL && *entry->secret->from == '\0')
 		r = prompt_values(entry->secret, now(), &values, err);
+	if (r == 0 && entry != NULL && ssh_is_scheme(entry->secret))
+		r = ssh_check(entry->secret, &values, err);
 	if (r == 0 && entry != NULL)
 		note_shape(entry->secret, &values);
 	vault_free(TAKE(v));

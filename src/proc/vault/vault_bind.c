@@ -58,11 +58,18 @@ put_variable(const char *name, const char *value, struct err *err)
 	return write_all(VAULT_VARIABLES_FD, b.data, b.len, err);
 }
 
+/* Where programs look for it. */
+static const char *
+variable_of(const struct secret *s, const char *variable)
+{
+	return *variable != '\0' ? variable : *s->env != '\0' ? s->env : s->name;
+}
+
 static int
 put_variables(const struct secret *s, const char *variable, const struct placeholder *p,
               struct err *err)
 {
-	const char *name = *variable != '\0' ? variable : *s->env != '\0' ? s->env : s->name;
+	const char *name = variable_of(s, variable);
 	char named_id[SECRET_NAME_MAX + 8], named_token[SECRET_NAME_MAX + 8];
 	const char *id = NULL, *token = NULL;
 	int r;
@@ -102,6 +109,8 @@ bind_one(const struct vault *v, struct bound_one *one, uint64_t now, struct keep
 		               b->name);
 	r = fetch(v, s, entry, now, &values, err);
 	one->secret = s;
+	if (r == 0 && ssh_is_scheme(s))
+		return ssh_bind(s, &values, variable_of(s, b->variable), err);
 	r = r == 0 ? placeholder_mint(s, &values, &one->fake, err) : r;
 	r = r == 0 ? bound_write(VAULT_BOUND_FD, s, &one->fake, &values, err) : r;
 	r = r == 0 ? keeper_add(keeper, *s->from != '\0' || entry == NULL ? s : entry->secret, &values,

@@ -63,6 +63,16 @@ int bind_all(const struct vault *v, const struct vault_request *q, uint64_t now,
 
 int bind_files(const struct bound_one *all, size_t n, struct err *err);
 
+/* ---- vault_ssh.c ---- */
+
+bool ssh_is_scheme(const struct secret *s);
+/* Whether VALUES have a private key that S can be used with. */
+int ssh_check(const struct secret *s, const struct secret_values *values, struct err *err);
+/* The same for a cell: its key to the courier, the keys of its hosts to both.  VARIABLE:
+ * where the public key goes. */
+int ssh_bind(const struct secret *s, const struct secret_values *values, const char *variable,
+             struct err *err);
+
 /* ---- vault_show.c ---- */
 
 void show_list(const struct vault *v, bool json, uint64_t now);

@@ -1,0 +1,53 @@
+/* ns_ssh.c - what ssh finds in a cell that has keys for it: the hosts' keys, so that it need
+ * not ask, and an agent that holds no key. */
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/io.h"
+#include "base/own.h"
+#include "boundary/namespace/ns_plan.h"
+#include "cell/cell_net.h"
+#include "ipc/init_channel.h"
+#include "ipc/ipc.h"
+
+#define BACKLOG 64
+#define SOCKET (&CELL_NET_SSH_AGENT[1])         /* from the root */
+
+/* All of it is on the cell's root, which becomes read-only: nobody puts another socket in its
+ * place.  Connecting is for whoever the agent is. */
+static int
+listen_at(int root, struct err *err)
+{
+	struct sockaddr_un at = { .sun_family = AF_UNIX, .sun_path = CELL_NET_SSH_AGENT };
+	OWN(closep) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	memmove(at.sun_path, at.sun_path + 1, sizeof(at.sun_path) - 1);
+	if (fd < 0 || mkdirat(root, "run/cloister", 0755) < 0 ||
+	    bind(fd, (struct sockaddr *)&at, sizeof(at)) < 0 || fchmodat(root, SOCKET, 0666, 0) < 0 ||
+	    listen(fd, BACKLOG) < 0)
+		return err_errno(err, "cannot make the socket of the SSH agent");
+	return TAKE_FD(fd);
+}
+
+int
+ns_make_ssh(int root, const struct ns_plan *plan, struct err *err)
+{
+	OWN(buf_free) struct buf message;
+	OWN(closep) int fd = -1;
+	int r;
+
+	ipc_begin(&message, INIT_LISTENERS);
+	buf_put_u32(&message, INIT_LISTENS_SSH);
+	if (mkdirat(root, "etc/ssh", 0755) < 0 && errno != EEXIST)
+		return err_errno(err, "cannot make /etc/ssh");
+	r = create_file_at(root, "etc/ssh/ssh_known_hosts", 0644, plan->spec->known_hosts, err);
+	if (r < 0)
+		return r;
+	fd = listen_at(root, err);
+	return fd < 0 ? fd : ipc_send(plan->channel, &message, &fd, 1, err);
+}

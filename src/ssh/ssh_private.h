@@ -1,0 +1,18 @@
+/* ssh_private.h - private keys as people have them in ~/.ssh: OpenSSH's own format, which
+ * OpenSSL does not read, or PEM.
+ *
+ * For cloister-vault only.  No message has any of the key in it. */
+#ifndef CLOISTER_SSH_PRIVATE_H
+#define CLOISTER_SSH_PRIVATE_H
+#include <openssl/evp.h>
+
+#include "http/http_head.h"
+
+struct err;
+
+#define SSH_PRIVATE_MAX (32 * 1024)     /* bytes of TEXT */
+
+/* The caller owns *ret_key.  -EKEYREJECTED: it has a passphrase. */
+int ssh_private_read(struct http_text text, EVP_PKEY **ret_key, struct err *err);
+void ssh_pkey_freep(EVP_PKEY **key);    /* for OWN() */
+#endif
