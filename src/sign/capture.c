@@ -148,14 +148,16 @@ has_secrets(const struct capture_kind *kind, struct json_walk w)
 	return false;
 }
 
-/* Behind what is in VALUES, which has room for all strings of the body. */
+/* Behind what is in VALUES, which has room for all strings of the body, and for any of them
+ * once more. */
 static struct http_text
 decode(struct capture_drafts *d, struct http_text raw)
 {
 	char *at = (char *)d->values.data + d->values.len;
 	size_t len = 0;
 
-	(void)json_walk_decode(raw, at, raw.len, &len);
+	if (json_walk_decode(raw, at, d->values.max - d->values.len, &len) < 0)
+		abort();
 	d->values.len += len;
 	return (struct http_text){ at, len };
 }
@@ -343,9 +345,10 @@ rewrite_text(struct capture_drafts *d, struct http_text body, char is,
 				w->ret_body->failed = true;
 		}
 	}
-	qsort(cuts, n, sizeof(cuts[0]), compare_cuts);
-	if (r == 0 && n > 0)
+	if (r == 0 && n > 0) {
+		qsort(cuts, n, sizeof(cuts[0]), compare_cuts);
 		scheme_splice(w->ret_body, body, cuts, n);
+	}
 	while (n > 0)
 		buf_free(&coded[--n]);
 	return r;
@@ -402,8 +405,8 @@ capture_rewrite(const struct capture_kind *kind, struct http_text type,
 	d->kind = kind;
 	d->n = 0;
 	d->err = err;
-	buf_init(&d->values, len + 1);
-	if (buf_add(&d->values, len + 1) == NULL)
+	buf_init(&d->values, 2 * len + 1);
+	if (buf_add(&d->values, 2 * len + 1) == NULL)
 		return scheme_failed(err, "read a response");
 	d->values.len = 0;
 	is = kind_of_body(type, text);

@@ -35,7 +35,7 @@ struct capture_drafts {
 	const struct capture_kind *kind;
 	struct capture_draft list[CAPTURE_SETS_MAX];
 	size_t n;
-	struct buf values;              /* decoded; as large as the body, so it never moves */
+	struct buf values;              /* decoded; twice the body, so it never moves */
 	struct err *err;
 };
 

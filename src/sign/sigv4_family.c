@@ -54,7 +54,7 @@ var##_sign(const void *with, const struct sign_key *from, const struct sign_key 
 	(void)with; \
 	return sigv4_sign_row(&var##_row, from, to, head, body, m, ret_next, ret_chunks, err); \
 } \
-const struct sign_scheme var##_scheme = { .name = name_, .find = var##_find, \
+const struct sign_scheme var##_scheme = { .name = (name_), .find = var##_find, \
 	.sign = var##_sign }
 
 SCHEME(sigv4a, "sigv4a");
