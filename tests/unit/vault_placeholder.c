@@ -49,6 +49,30 @@ static const struct { const char *like, *real, *shape; } cases[] = {
 	{ NULL, "1234", "{w16}" },
 };
 
+/* As a server gives them: a JWT keeps its algorithm and has the end that was said. */
+TEST(placeholder_of_a_token)
+{
+	static const struct { const char *shape, *real, *begins; } tokens[] = {
+		{ NULL, "eyJraWQiOiJ4IiwgImFsZyIgOiAiRVMyNTYifQ.eyJleHAiOjF9.AAECAwQFBgcICQoLDA0ODw",
+		  "eyJhbGciOiJFUzI1NiIsInR5cCI6IkpXVCJ9." },
+		/* No word: then it is one that most have. */
+		{ NULL, "eyJhbGciOiI8JiJ9.e30.AAECAwQFBgcICQoLDA0ODw", "eyJhbGciOiJSUzI1NiIsInR5cCI6IkpXVCJ9." },
+		{ "ghs_{w36}", "ghs_0123456789012345678901234567890pV6Ps", "ghs_" },
+		{ "jwt", "what.it.is", "eyJhbGciOiJSUzI1NiIsInR5cCI6IkpXVCJ9." },
+		{ NULL, "-----BEGIN PRIVATE KEY-----", "" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(tokens); i++) {
+		struct policy_list shapes = { &tokens[i].shape, tokens[i].shape != NULL };
+		struct guard real = { (char *)(uintptr_t)tokens[i].real, strlen(tokens[i].real), 0 };
+		OWN(freep) char *text = NULL;
+
+		CHECK_OK(placeholder_mint_token(&shapes, &real, 1700000000, &text, NULL));
+		CHECK(strncmp(text, tokens[i].begins, strlen(tokens[i].begins)) == 0);
+		CHECK(strcmp(text, tokens[i].real) != 0);
+	}
+}
+
 TEST(placeholder_has_the_shape)
 {
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
