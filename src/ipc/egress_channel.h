@@ -23,9 +23,10 @@ enum egress_frame {
 	 * Answered with EGRESS_ROUTED. */
 	EGRESS_ROUTE,
 	/* courier -> gate: u32 enum egress_routed; str reason (one sentence, when refused,
-	 * else "").  With EGRESS_TUNNEL (and the last two) the stream stays and carries the connection's bytes,
-	 * from its very first one, until both sides have sent EGRESS_END or one of them
-	 * EGRESS_RESET; with any other answer both forget the stream. */
+	 * else "").  With EGRESS_TUNNEL, EGRESS_POSTGRES and EGRESS_REDIS the stream stays and
+	 * carries the connection's bytes, from its very first one (but for logins), until both
+	 * sides have sent EGRESS_END or one of them EGRESS_RESET; with any other answer both
+	 * forget the stream. */
 	EGRESS_ROUTED,
 
 	/* gate -> courier: str name, str address, u32 port of the connection that it came

@@ -218,7 +218,7 @@ take_message(struct pg_login *l, struct buf *out, struct err *err)
 	case 'E':
 		return take_error(l, (const char *)at, len);
 	case 'N':                       /* a notice */
-	case 'v':                       /* which options of the protocol it does not know: ours are none */
+	case 'v':                       /* which options it does not know: we have none */
 		return 0;
 	default:
 		return err_set(err, EPROTO, "this is no Postgres server, or not version 3");

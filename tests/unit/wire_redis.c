@@ -18,7 +18,8 @@ static const struct {
 	{ PING PING, PING PING },
 	{ "*2\r\n$3\r\nGET\r\n$0\r\n\r\n" PING, "*2\r\n$3\r\nGET\r\n$0\r\n\r\n" PING },
 	{ "*0\r\n" PING, "*0\r\n" PING },
-	{ "*2\r\n$4\r\nECHO\r\n$6\r\n*1\r\n$4\r\n" PING, "*2\r\n$4\r\nECHO\r\n$6\r\n*1\r\n$4\r\n" PING },
+	{ "*2\r\n$4\r\nECHO\r\n$6\r\n*1\r\n$4\r\n" PING,
+	  "*2\r\n$4\r\nECHO\r\n$6\r\n*1\r\n$4\r\n" PING },
 	/* logins */
 	{ "*2\r\n$4\r\nAUTH\r\n$2\r\npw\r\n", "<AUTH - - pw ->" },
 	{ "*3\r\n$4\r\nauth\r\n$2\r\nme\r\n$2\r\npw\r\n" PING, "<AUTH - me pw ->" PING },
@@ -29,12 +30,14 @@ static const struct {
 	  "<HELLO 3 me pw n>" },
 	/* nearly */
 	{ "*1\r\n$4\r\nAUTH\r\n", "*1\r\n$4\r\nAUTH\r\n" },
-	{ "*4\r\n$4\r\nAUTH\r\n$1\r\na\r\n$1\r\nb\r\n$1\r\nc\r\n", "*4\r\n$4\r\nAUTH\r\n$1\r\na\r\n$1\r\nb\r\n$1\r\nc\r\n" },
+	{ "*4\r\n$4\r\nAUTH\r\n$1\r\na\r\n$1\r\nb\r\n$1\r\nc\r\n",
+	  "*4\r\n$4\r\nAUTH\r\n$1\r\na\r\n$1\r\nb\r\n$1\r\nc\r\n" },
 	{ "*2\r\n$5\r\nHELLO\r\n$1\r\n3\r\n", "*2\r\n$5\r\nHELLO\r\n$1\r\n3\r\n" },
 	{ "*5\r\n$5\r\nHELLO\r\n$1\r\n3\r\n$4\r\nwhat\r\n$2\r\nme\r\n$2\r\npw\r\n",
 	  "*5\r\n$5\r\nHELLO\r\n$1\r\n3\r\n$4\r\nwhat\r\n$2\r\nme\r\n$2\r\npw\r\n" },
 	{ "*2\r\n$5\r\nAUTHX\r\n$2\r\npw\r\n", "*2\r\n$5\r\nAUTHX\r\n$2\r\npw\r\n" },
-	{ "*3\r\n$3\r\nSET\r\n$4\r\nAUTH\r\n$2\r\npw\r\n", "*3\r\n$3\r\nSET\r\n$4\r\nAUTH\r\n$2\r\npw\r\n" },
+	{ "*3\r\n$3\r\nSET\r\n$4\r\nAUTH\r\n$2\r\npw\r\n",
+	  "*3\r\n$3\r\nSET\r\n$4\r\nAUTH\r\n$2\r\npw\r\n" },
 	/* lines */
 	{ "PING\r\n", PING },
 	{ "\n\r\n  PING \n", PING },
@@ -156,7 +159,8 @@ TEST(redis_logins_between_processes)
 	CHECK(again.password.len == 3 && again.is_hello && !again.has_name);
 	redis_login_write(&written, &again, &user, (struct redis_text){ "real", 4 });
 	buf_put(&written, "", 1);
-	CHECK_STR((char *)written.data, "*5\r\n$5\r\nHELLO\r\n$1\r\n3\r\n$4\r\nAUTH\r\n$4\r\nroot\r\n$4\r\nreal\r\n");
+	CHECK_STR((char *)written.data,
+	          "*5\r\n$5\r\nHELLO\r\n$1\r\n3\r\n$4\r\nAUTH\r\n$4\r\nroot\r\n$4\r\nreal\r\n");
 	/* A gate that is somebody else's. */
 	for (int i = 0; i < 5; i++) {
 		struct redis_login bad = l;

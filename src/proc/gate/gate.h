@@ -4,8 +4,9 @@
  * (gate_route.c), perhaps through the handshake of a proxy (gate_proxy.c) or of TLS
  * (gate_tls.c), then spoken with: HTTP/1.1 (gate_h1.c), HTTP/2 (gate_h2.c), DNS
  * (gate_dns.c), raw bytes (gate_tunnel.c), or, where a credential goes with these, Postgres
- * (gate_postgres.c) and Redis (gate_redis.c), begun by gate_wire.c.  Each of these is a gate_protocol.  What
- * the courier says on a stream goes to that stream's gate_stream_handler. */
+ * (gate_postgres.c) and Redis (gate_redis.c), begun by gate_wire.c.  Each of these is a
+ * gate_protocol.  What the courier says on a stream goes to that stream's
+ * gate_stream_handler. */
 #ifndef CLOISTER_GATE_H
 #define CLOISTER_GATE_H
 #include <netinet/in.h>
