@@ -1,7 +1,7 @@
 /* fuzz_ssh_private.c - private keys: OpenSSH's format, with its base64 (as text that begins
  * with a dash) or without it.
  *
- * What is taken for a key has a public half, and signs what that half verifies. */
+ * What is taken for a key and can be used has a public half that is one. */
 #include <assert.h>
 #include <openssl/pem.h>
 #include <stdlib.h>
@@ -37,13 +37,13 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	OWN(buf_free) struct buf blob;
 	struct http_text given = { (const char *)data, size };
 
+	buf_init(&blob, SSH_BLOB_MAX);
 	if (size == 0 || size > SSH_PRIVATE_MAX / 2)
 		return 0;
 	if (data[0] != '-')
 		given.at = text = wrap(data, size, &given.len);
 	if (ssh_private_read(given, &key, NULL) < 0)
 		return 0;
-	buf_init(&blob, SSH_BLOB_MAX);
 	if (ssh_key_put(&blob, key, NULL) == 0)
 		assert(ssh_key_ok((struct http_text){ (char *)blob.data, blob.len }));
 	return 0;
