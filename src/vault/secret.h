@@ -110,6 +110,8 @@ int secret_load_text(const char *file, const char *text, size_t len,
 int secret_read_map(const struct node *map, struct secret_list *ret_list, struct err *err);
 void secret_list_free(struct secret_list *list);        /* for OWN() too */
 
+/* ---- secret_short.c ---- */
+
 /* The short form of the command line, taken apart:
  * "NAME[=VARIABLE][:FORMAT[,FORMAT...]][@HOST[,HOST...]]". */
 struct secret_short {
