@@ -48,6 +48,8 @@ int cmd_exec(int argc, char **argv);
 int cmd_stop(int argc, char **argv);
 int cmd_kill(int argc, char **argv);
 int cmd_wait(int argc, char **argv);
+int cmd_freeze(int argc, char **argv);
+int cmd_thaw(int argc, char **argv);
 int cmd_diff(int argc, char **argv);
 int cmd_apply(int argc, char **argv);
 int cmd_discard(int argc, char **argv);

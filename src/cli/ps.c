@@ -29,7 +29,7 @@ const struct cli_option cli_ps_options[] = {
 struct info {
 	struct cell_spec spec;
 	uint64_t started_ns, memory, pids;
-	uint32_t supervisor, init, agent;
+	uint32_t supervisor, init, agent, frozen;
 };
 
 struct ps {
@@ -71,7 +71,8 @@ ask_info(int runtime, const struct cell_entry *entry, struct info *ret_info)
 		return -EBADMSG;
 	if (buf_get_u64(b, &info.started_ns) < 0 || buf_get_u32(b, &info.supervisor) < 0 ||
 	    buf_get_u32(b, &info.init) < 0 || buf_get_u32(b, &info.agent) < 0 ||
-	    buf_get_u64(b, &info.memory) < 0 || buf_get_u64(b, &info.pids) < 0) {
+	    buf_get_u64(b, &info.memory) < 0 || buf_get_u64(b, &info.pids) < 0 ||
+	    buf_get_u32(b, &info.frozen) < 0) {
 		cell_spec_free(&info.spec);
 		return -EBADMSG;
 	}
@@ -166,7 +167,7 @@ show_running(struct ps *ps, const struct info *info)
 
 	if (ps->json) {
 		json_open(out, NULL, '{');
-		json_spec(out, &info->spec, "running");
+		json_spec(out, &info->spec, info->frozen != 0 ? "frozen" : "running");
 		json_u64(out, "supervisor", info->supervisor);
 		json_u64(out, "init", info->init);
 		json_number_or_null(out, "agent", info->agent);
@@ -183,7 +184,8 @@ show_running(struct ps *ps, const struct info *info)
 		snprintf(pids, sizeof(pids), "%llu", (unsigned long long)info->pids);
 	num_format_duration(age, (ps->now_ns - info->started_ns) / 1000000);
 	n = printf("%-9s %-12s %-11s %-7s %-7s %-5s ", info->spec.id,
-	       info->spec.name[0] != '\0' ? info->spec.name : "-", "running", age, memory, pids);
+	       info->spec.name[0] != '\0' ? info->spec.name : "-", info->frozen != 0 ? "frozen" : "running",
+	       age, memory, pids);
 	print_command(ps, &info->spec, n);
 }
 

@@ -196,9 +196,13 @@ load_policy(struct run *run, struct policy **ret_policy, struct err *err)
 		if (*ret_policy == NULL)
 			r = err_set(err, ENOMEM, "out of memory");
 	}
-	if (r == 0)
-		take_limits(&run->spec.limits, &limits);
-	return r;
+	if (r < 0)
+		return r;
+	take_limits(&run->spec.limits, &limits);
+	run->spec.exfiltration = limits.exfiltration == POLICY_EXFILTRATION_FREEZE ? CELL_FREEZE :
+	                         limits.exfiltration == POLICY_EXFILTRATION_KILL ? CELL_KILL :
+	                         CELL_REFUSE;
+	return 0;
 }
 
 /* ---- certificate authorities ------------------------------------------------------- */

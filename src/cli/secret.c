@@ -88,18 +88,6 @@ take_option(void *arg, const struct cli_option *option, const char *value, struc
 /* ---- definitions ---- */
 
 static void
-put_quoted(struct buf *b, const char *text, size_t len)
-{
-	buf_put(b, "'", 1);
-	for (size_t i = 0; i < len; i++) {
-		if (text[i] == '\'')
-			buf_put(b, "'", 1);
-		buf_put(b, text + i, 1);
-	}
-	buf_put(b, "'", 1);
-}
-
-static void
 put_text(struct buf *b, const char *text)
 {
 	buf_put(b, text, strlen(text));
@@ -114,9 +102,9 @@ put_with(struct buf *b, const struct secret_cli *cli, struct err *err)
 		if (equals == NULL)
 			return err_set(err, EINVAL, "--with takes NAME=TEXT, such as region=eu-west-1");
 		put_text(b, i == 0 ? "with: {" : ", ");
-		put_quoted(b, text, (size_t)(equals - text));
+		node_put_quoted(b, text, (size_t)(equals - text));
 		put_text(b, ": ");
-		put_quoted(b, equals + 1, strlen(equals + 1));
+		node_put_quoted(b, equals + 1, strlen(equals + 1));
 	}
 	put_text(b, cli->n[OPT_WITH] > 0 ? "}, " : "");
 	return 0;
@@ -143,7 +131,7 @@ write_definition(struct buf *b, const struct secret_cli *cli, struct err *err)
 		put_text(b, keys[k].list ? ": [" : ": ");
 		for (size_t i = 0; i < cli->n[keys[k].id]; i++) {
 			put_text(b, i > 0 ? ", " : "");
-			put_quoted(b, said[i], strlen(said[i]));
+			node_put_quoted(b, said[i], strlen(said[i]));
 		}
 		put_text(b, keys[k].list ? "], " : ", ");
 	}

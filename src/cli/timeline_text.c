@@ -59,6 +59,27 @@ print_ssh(FILE *out, const struct timeline_event *e)
 	}
 }
 
+static void
+print_request(FILE *out, const struct timeline_event *e)
+{
+	put(out, e->method);
+	fputc(' ', out);
+	put(out, e->scheme);
+	fputs("://", out);
+	put(out, e->host);
+	put_port(out, e);
+	put(out, e->path);
+	if (e->has_query)
+		fputs("?...", out);
+	if (e->is_upgrade)
+		fputs(" (WebSocket)", out);
+	if (e->refs != NULL) {
+		fputs(" (", out);
+		put(out, e->refs);
+		fputs(e->has_push_options ? ", with options)" : ")", out);
+	}
+}
+
 void
 timeline_print_what(FILE *out, const struct timeline_event *e)
 {
@@ -76,22 +97,7 @@ timeline_print_what(FILE *out, const struct timeline_event *e)
 	} else if (strcmp(e->type, "ssh") == 0) {
 		print_ssh(out, e);
 	} else if (strcmp(e->type, "http") == 0 && e->method[0] != '\0') {
-		put(out, e->method);
-		fputc(' ', out);
-		put(out, e->scheme);
-		fputs("://", out);
-		put(out, e->host);
-		put_port(out, e);
-		put(out, e->path);
-		if (e->has_query)
-			fputs("?...", out);
-		if (e->is_upgrade)
-			fputs(" (WebSocket)", out);
-		if (e->refs != NULL) {
-			fputs(" (", out);
-			put(out, e->refs);
-			fputs(e->has_push_options ? ", with options)" : ")", out);
-		}
+		print_request(out, e);
 	} else {
 		put(out, e->type);
 		fputc(' ', out);

@@ -9,7 +9,7 @@ enum control_message {
 	/* -> answered with CONTROL_IS */
 	CONTROL_INFO = 1,
 	/* spec, u64 started (ns, realtime), u32 supervisor, u32 init, u32 agent (pids
-	 * as the host sees them; 0 if not known), u64 memory, u64 pids */
+	 * as the host sees them; 0 if not known), u64 memory, u64 pids, u32 frozen */
 	CONTROL_IS,
 	/* -> answered with CONTROL_ENDED once the cell has ended */
 	CONTROL_WAIT,
@@ -32,6 +32,11 @@ enum control_message {
 	CONTROL_EXITED,
 	/* on an exec's connection: u32 signal for the process */
 	CONTROL_SIGNAL,
+	/* all of it stops where it is, or goes on; answered with CONTROL_DONE, also if it was so
+	 * before, or CONTROL_REFUSED */
+	CONTROL_FREEZE,
+	CONTROL_THAW,
+	CONTROL_DONE,
 	/* u32 errno, str text: the request cannot be carried out */
 	CONTROL_REFUSED,
 };

@@ -44,11 +44,15 @@ enum courier_message {
 	/* supervisor -> courier: the policy is this from now on (policy_put, or in a memory
 	 * file, as above). */
 	COURIER_POLICY,
+	/* courier -> supervisor, with COURIER_ALARMS: a secret was on its way to where it may not
+	 * go.  The event that tells has been sent before. */
+	COURIER_ALARM,
 };
 enum courier_flags {
 	COURIER_LEARN = 1,
 	COURIER_SECRETS = 2,            /* the last descriptor has the cell's secrets: bound.h */
 	COURIER_KEEPER = 4,             /* behind that is the channel to who renews them */
+	COURIER_ALARMS = 8,             /* the cell is stopped at an exfiltration */
 };
 #define COURIER_EVENTS_MAX 256          /* in a message, which is at most IPC_MESSAGE_MAX */
 #define COURIER_WHAT_MAX 300

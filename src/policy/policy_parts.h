@@ -44,6 +44,19 @@ struct policy_rule *policy_add_rule(struct policy *p);
 /* Make the index: after the last rule, before the first question. */
 int policy_seal(struct policy *p, struct err *err);
 
+/* ---- policy_field.c ---- */
+
+/* A message that is being read.  What is wrong once stays wrong, and is asked for once. */
+struct policy_getting {
+	struct buf *b;
+	struct policy *p;               /* whose memory it is read into */
+	bool bad;
+};
+uint32_t policy_get_upto(struct policy_getting *g, uint32_t max);
+const char *policy_get_text(struct policy_getting *g, size_t max);      /* "" if it is bad */
+struct policy_list policy_get_list(struct policy_getting *g, uint32_t max);
+void policy_put_list(struct buf *b, const struct policy_list *list);
+
 /* ---- policy_match.c ---- */
 
 /* The address that TEXT is (an IPv6 one may stand in brackets), IPv4 as ::ffff:a.b.c.d. */

@@ -12,14 +12,6 @@
 /* ---- writing ---- */
 
 static void
-put_list(struct buf *b, const struct policy_list *list)
-{
-	buf_put_u32(b, (uint32_t)list->n);
-	for (size_t i = 0; i < list->n; i++)
-		buf_put_str(b, list->at[i]);
-}
-
-static void
 put_host(struct buf *b, const struct policy_host *host)
 {
 	uint64_t halves[2];
@@ -40,7 +32,7 @@ put_fields(struct buf *b, const struct policy_field *fields, size_t n)
 	for (size_t i = 0; i < n; i++) {
 		buf_put_str(b, fields[i].name);
 		buf_put_u32(b, fields[i].absent);
-		put_list(b, &fields[i].globs);
+		policy_put_list(b, &fields[i].globs);
 	}
 }
 
@@ -67,12 +59,12 @@ put_body(struct buf *b, const struct policy_body *body)
 	buf_put_u32(b, (uint32_t)body->n_json);
 	for (size_t i = 0; i < body->n_json; i++)
 		put_json(b, &body->json[i]);
-	put_list(b, &body->regex);
+	policy_put_list(b, &body->regex);
 	buf_put_u32(b, body->graphql);
 	buf_put_u32(b, body->graphql_types);
-	put_list(b, &body->graphql_names);
+	policy_put_list(b, &body->graphql_names);
 	buf_put_u32(b, body->jsonrpc);
-	put_list(b, &body->jsonrpc_methods);
+	policy_put_list(b, &body->jsonrpc_methods);
 }
 
 static void
@@ -83,8 +75,8 @@ put_git(struct buf *b, const struct policy_git *git)
 	buf_put_u32(b, git->force);
 	buf_put_u32(b, git->delete);
 	buf_put_u32(b, git->options);
-	put_list(b, &git->push);
-	put_list(b, &git->repos);
+	policy_put_list(b, &git->push);
+	policy_put_list(b, &git->repos);
 }
 
 static void
@@ -101,13 +93,13 @@ put_rule(struct buf *b, const struct policy_rule *rule)
 		buf_put_u32(b, rule->ports[i].last);
 	}
 	buf_put_u32(b, rule->schemes);
-	put_list(b, &rule->methods);
-	put_list(b, &rule->paths);
+	policy_put_list(b, &rule->methods);
+	policy_put_list(b, &rule->paths);
 	buf_put_u32(b, rule->has_query);
-	put_list(b, &rule->query);
+	policy_put_list(b, &rule->query);
 	put_fields(b, rule->params, rule->n_params);
 	put_fields(b, rule->headers, rule->n_headers);
-	put_list(b, &rule->content_types);
+	policy_put_list(b, &rule->content_types);
 	buf_put_u32(b, rule->grpc);
 	buf_put_u32(b, rule->upgrade);
 	put_git(b, &rule->git);
@@ -132,30 +124,14 @@ policy_put(struct buf *b, const struct policy *p)
 
 /* ---- reading: what is wrong once stays wrong, and is asked for once ---- */
 
-struct getting {
-	struct buf *b;
-	struct policy *p;
-	bool bad;
-};
-
-static uint32_t
-get_upto(struct getting *g, uint32_t max)
-{
-	uint32_t v = 0;
-
-	if (g->bad || buf_get_u32(g->b, &v) < 0 || v > max)
-		g->bad = true;
-	return g->bad ? 0 : v;
-}
-
 static bool
-get_bool(struct getting *g)
+get_bool(struct policy_getting *g)
 {
-	return get_upto(g, 1) != 0;
+	return policy_get_upto(g, 1) != 0;
 }
 
 static uint64_t
-get_u64(struct getting *g)
+get_u64(struct policy_getting *g)
 {
 	uint64_t v = 0;
 
@@ -164,41 +140,13 @@ get_u64(struct getting *g)
 	return v;
 }
 
-static const char *
-get_text(struct getting *g, size_t max)
-{
-	const char *text = "", *copy;
-	size_t len;
-
-	if (g->bad || buf_get_str(g->b, &text) < 0 || (len = strlen(text)) > max ||
-	    (copy = policy_copy(g->p, text, len)) == NULL) {
-		g->bad = true;
-		return "";
-	}
-	return copy;
-}
-
 static void *
-get_room(struct getting *g, size_t n, size_t size)
+get_room(struct policy_getting *g, size_t n, size_t size)
 {
 	void *room = g->bad ? NULL : policy_alloc(g->p, n, size);
 
 	g->bad |= room == NULL;
 	return room;
-}
-
-static struct policy_list
-get_list(struct getting *g)
-{
-	size_t n = get_upto(g, POLICY_LIST_MAX);
-	const char **at;
-
-	if (n == 0)
-		return (struct policy_list){0};
-	at = get_room(g, n, sizeof(*at));
-	for (size_t i = 0; !g->bad && i < n; i++)
-		at[i] = get_text(g, POLICY_TEXT_MAX);
-	return (struct policy_list){ at, g->bad ? 0 : n };
 }
 
 static bool
@@ -208,17 +156,17 @@ is_name(const char *name)
 }
 
 static void
-get_host(struct getting *g, struct policy_host *host)
+get_host(struct policy_getting *g, struct policy_host *host)
 {
 	uint64_t halves[2];
 
-	host->kind = get_upto(g, POLICY_HOST_KINDS - 1);
-	host->name = get_text(g, HTTP_HOST_MAX);
+	host->kind = policy_get_upto(g, POLICY_HOST_KINDS - 1);
+	host->name = policy_get_text(g, HTTP_HOST_MAX);
 	halves[0] = get_u64(g);
 	halves[1] = get_u64(g);
 	memcpy(host->address, halves, sizeof(host->address));
-	host->bits = (uint8_t)get_upto(g, 128);
-	host->port = (uint16_t)get_upto(g, UINT16_MAX);
+	host->bits = (uint8_t)policy_get_upto(g, 128);
+	host->port = (uint16_t)policy_get_upto(g, UINT16_MAX);
 	if (host->kind == POLICY_HOST_ANY || host->kind == POLICY_HOST_NET)
 		g->bad |= *host->name != '\0';
 	else
@@ -226,9 +174,9 @@ get_host(struct getting *g, struct policy_host *host)
 }
 
 static const struct policy_field *
-get_fields(struct getting *g, size_t *ret_n)
+get_fields(struct policy_getting *g, size_t *ret_n)
 {
-	size_t n = get_upto(g, POLICY_LIST_MAX);
+	size_t n = policy_get_upto(g, POLICY_LIST_MAX);
 	struct policy_field *fields;
 
 	*ret_n = 0;
@@ -236,9 +184,9 @@ get_fields(struct getting *g, size_t *ret_n)
 		return NULL;
 	fields = get_room(g, n, sizeof(*fields));
 	for (size_t i = 0; !g->bad && i < n; i++) {
-		fields[i].name = get_text(g, POLICY_TEXT_MAX);
+		fields[i].name = policy_get_text(g, POLICY_TEXT_MAX);
 		fields[i].absent = get_bool(g);
-		fields[i].globs = get_list(g);
+		fields[i].globs = policy_get_list(g, POLICY_LIST_MAX);
 		g->bad |= *fields[i].name == '\0' || fields[i].absent != (fields[i].globs.n == 0);
 	}
 	*ret_n = g->bad ? 0 : n;
@@ -246,12 +194,12 @@ get_fields(struct getting *g, size_t *ret_n)
 }
 
 static void
-get_value(struct getting *g, struct policy_value *value)
+get_value(struct policy_getting *g, struct policy_value *value)
 {
 	uint64_t bits;
 
-	value->kind = get_upto(g, POLICY_VALUES - 1);
-	value->glob = get_text(g, POLICY_TEXT_MAX);
+	value->kind = policy_get_upto(g, POLICY_VALUES - 1);
+	value->glob = policy_get_text(g, POLICY_TEXT_MAX);
 	bits = get_u64(g);
 	memcpy(&value->number, &bits, sizeof(bits));
 	value->truth = get_bool(g);
@@ -259,13 +207,13 @@ get_value(struct getting *g, struct policy_value *value)
 }
 
 static void
-get_json(struct getting *g, struct policy_json *json)
+get_json(struct policy_getting *g, struct policy_json *json)
 {
 	struct policy_value *values;
 	size_t n;
 
-	json->pointer = get_text(g, POLICY_TEXT_MAX);
-	n = get_upto(g, POLICY_LIST_MAX);
+	json->pointer = policy_get_text(g, POLICY_TEXT_MAX);
+	n = policy_get_upto(g, POLICY_LIST_MAX);
 	values = get_room(g, n, sizeof(*values));
 	for (size_t i = 0; !g->bad && i < n; i++)
 		get_value(g, &values[i]);
@@ -275,86 +223,86 @@ get_json(struct getting *g, struct policy_json *json)
 }
 
 static void
-get_body(struct getting *g, struct policy_body *body)
+get_body(struct policy_getting *g, struct policy_body *body)
 {
-	size_t n = get_upto(g, POLICY_LIST_MAX);
+	size_t n = policy_get_upto(g, POLICY_LIST_MAX);
 	struct policy_json *json = n > 0 ? get_room(g, n, sizeof(*json)) : NULL;
 
 	for (size_t i = 0; !g->bad && i < n; i++)
 		get_json(g, &json[i]);
 	body->json = json;
 	body->n_json = g->bad ? 0 : n;
-	body->regex = get_list(g);
+	body->regex = policy_get_list(g, POLICY_LIST_MAX);
 	body->graphql = get_bool(g);
-	body->graphql_types = get_upto(g, POLICY_GRAPHQL_QUERY | POLICY_GRAPHQL_MUTATION |
+	body->graphql_types = policy_get_upto(g, POLICY_GRAPHQL_QUERY | POLICY_GRAPHQL_MUTATION |
 	                               POLICY_GRAPHQL_SUBSCRIPTION);
-	body->graphql_names = get_list(g);
+	body->graphql_names = policy_get_list(g, POLICY_LIST_MAX);
 	body->jsonrpc = get_bool(g);
-	body->jsonrpc_methods = get_list(g);
+	body->jsonrpc_methods = policy_get_list(g, POLICY_LIST_MAX);
 	g->bad |= body->graphql != (body->graphql_types != 0);
 	g->bad |= body->jsonrpc != (body->jsonrpc_methods.n > 0);
 	g->bad |= body->graphql_names.n > 0 && !body->graphql;
 }
 
 static void
-get_git(struct getting *g, struct policy_git *git)
+get_git(struct policy_getting *g, struct policy_git *git)
 {
 	git->present = get_bool(g);
 	git->fetch = get_bool(g);
 	git->force = get_bool(g);
 	git->delete = get_bool(g);
 	git->options = get_bool(g);
-	git->push = get_list(g);
-	git->repos = get_list(g);
+	git->push = policy_get_list(g, POLICY_LIST_MAX);
+	git->repos = policy_get_list(g, POLICY_LIST_MAX);
 	g->bad |= !git->present && (git->fetch || git->push.n > 0 || git->repos.n > 0);
 }
 
 static void
-get_where(struct getting *g, struct policy_rule *rule)
+get_where(struct policy_getting *g, struct policy_rule *rule)
 {
 	struct policy_host *hosts;
 	struct policy_ports *ports;
 
-	rule->n_hosts = get_upto(g, POLICY_LIST_MAX);
+	rule->n_hosts = policy_get_upto(g, POLICY_LIST_MAX);
 	rule->hosts = hosts = get_room(g, rule->n_hosts, sizeof(*hosts));
 	for (size_t i = 0; !g->bad && i < rule->n_hosts; i++)
 		get_host(g, &hosts[i]);
-	rule->n_ports = get_upto(g, POLICY_LIST_MAX);
+	rule->n_ports = policy_get_upto(g, POLICY_LIST_MAX);
 	rule->ports = ports = get_room(g, rule->n_ports, sizeof(*ports));
 	for (size_t i = 0; !g->bad && i < rule->n_ports; i++) {
-		ports[i].first = (uint16_t)get_upto(g, UINT16_MAX);
-		ports[i].last = (uint16_t)get_upto(g, UINT16_MAX);
+		ports[i].first = (uint16_t)policy_get_upto(g, UINT16_MAX);
+		ports[i].last = (uint16_t)policy_get_upto(g, UINT16_MAX);
 		g->bad |= ports[i].first == 0 || ports[i].first > ports[i].last;
 	}
 	g->bad |= rule->n_hosts == 0;
 }
 
 static void
-get_rule(struct getting *g, struct policy_rule *rule)
+get_rule(struct policy_getting *g, struct policy_rule *rule)
 {
-	rule->verb = get_upto(g, POLICY_VERBS - 1);
-	rule->protocols = get_upto(g, POLICY_ANY_PROTOCOL);
+	rule->verb = policy_get_upto(g, POLICY_VERBS - 1);
+	rule->protocols = policy_get_upto(g, POLICY_ANY_PROTOCOL);
 	get_where(g, rule);
-	rule->schemes = get_upto(g, POLICY_SCHEME_PLAIN | POLICY_SCHEME_TLS);
-	rule->methods = get_list(g);
-	rule->paths = get_list(g);
+	rule->schemes = policy_get_upto(g, POLICY_SCHEME_PLAIN | POLICY_SCHEME_TLS);
+	rule->methods = policy_get_list(g, POLICY_LIST_MAX);
+	rule->paths = policy_get_list(g, POLICY_LIST_MAX);
 	rule->has_query = get_bool(g);
-	rule->query = get_list(g);
+	rule->query = policy_get_list(g, POLICY_LIST_MAX);
 	rule->params = get_fields(g, &rule->n_params);
 	rule->headers = get_fields(g, &rule->n_headers);
-	rule->content_types = get_list(g);
+	rule->content_types = policy_get_list(g, POLICY_LIST_MAX);
 	rule->grpc = get_bool(g);
-	rule->upgrade = get_upto(g, POLICY_UPGRADES - 1);
+	rule->upgrade = policy_get_upto(g, POLICY_UPGRADES - 1);
 	get_git(g, &rule->git);
 	get_body(g, &rule->body);
 	rule->upload_max = get_u64(g);
 	rule->upload_said = get_bool(g);
 	rule->secrets = get_bool(g);
 	rule->private = get_bool(g);
-	rule->reason = get_text(g, POLICY_TEXT_MAX);
+	rule->reason = policy_get_text(g, POLICY_TEXT_MAX);
 	rule->reason = *rule->reason != '\0' ? rule->reason : NULL;
-	rule->place = get_text(g, POLICY_PLACE_MAX);
-	rule->text = get_text(g, POLICY_RULE_TEXT_MAX);
+	rule->place = policy_get_text(g, POLICY_PLACE_MAX);
+	rule->text = policy_get_text(g, POLICY_RULE_TEXT_MAX);
 	g->bad |= rule->protocols == 0 || rule->schemes == 0 ||
 	          rule->has_query != (rule->query.n > 0);
 }
@@ -363,15 +311,15 @@ int
 policy_get(struct buf *b, struct policy **ret_policy, struct err *err)
 {
 	OWN(policy_freep) struct policy *p = policy_new_empty();
-	struct getting g = { .b = b, .p = p };
+	struct policy_getting g = { .b = b, .p = p };
 	struct policy_rule *rule;
 	uint32_t n;
 	int r;
 
 	if (p == NULL)
 		return err_set(err, ENOMEM, "out of memory");
-	g.bad = get_upto(&g, FORMAT) != FORMAT;
-	n = get_upto(&g, POLICY_RULES_MAX);
+	g.bad = policy_get_upto(&g, FORMAT) != FORMAT;
+	n = policy_get_upto(&g, POLICY_RULES_MAX);
 	for (uint32_t i = 0; !g.bad && i < n; i++) {
 		rule = policy_add_rule(p);
 		if (rule == NULL)

@@ -110,16 +110,10 @@ split(struct shortcut *s, const char *text, struct err *err)
 
 /* As YAML, so that there is one reader. */
 static void
-put_quoted(struct buf *b, const char *before, const char *text, size_t len)
+put_key(struct buf *b, const char *before, const char *text, size_t len)
 {
 	buf_put(b, before, strlen(before));
-	buf_put(b, "'", 1);
-	for (size_t i = 0; i < len; i++) {
-		if (text[i] == '\'')
-			buf_put(b, "'", 1);
-		buf_put(b, text + i, 1);
-	}
-	buf_put(b, "'", 1);
+	node_put_quoted(b, text, len);
 }
 
 static void
@@ -128,13 +122,13 @@ write_rule(struct buf *b, const struct shortcut *s)
 	const char *end = s->path != NULL ? s->path : s->protocol != NULL ? s->protocol - 1 :
 	                  s->host + strlen(s->host);
 
-	put_quoted(b, "{allow: ", s->host, (size_t)(end - s->host));
+	put_key(b, "{allow: ", s->host, (size_t)(end - s->host));
 	if (s->path != NULL && strcmp(s->path, "/") != 0)
-		put_quoted(b, ", paths: ", s->path, strlen(s->path));
+		put_key(b, ", paths: ", s->path, strlen(s->path));
 	if (s->protocol != NULL)
-		put_quoted(b, ", protocol: ", s->protocol, strlen(s->protocol));
+		put_key(b, ", protocol: ", s->protocol, strlen(s->protocol));
 	if (s->scheme != NULL)
-		put_quoted(b, ", scheme: ", s->scheme, strlen(s->scheme));
+		put_key(b, ", scheme: ", s->scheme, strlen(s->scheme));
 	if (s->methods != NULL) {
 		buf_put(b, ", methods: [", 12);
 		buf_put(b, s->methods, strlen(s->methods));

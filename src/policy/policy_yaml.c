@@ -9,6 +9,7 @@
 #include <string.h>
 #include <yaml.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/own.h"
 #include "base/utf8.h"
@@ -68,6 +69,18 @@ is_one_of(const struct node *node, const char *const *words)
 		if (strcmp(node->text, *words) == 0)
 			return true;
 	return false;
+}
+
+void
+node_put_quoted(struct buf *b, const char *text, size_t len)
+{
+	buf_put(b, "'", 1);
+	for (size_t i = 0; i < len; i++) {
+		if (text[i] == '\'')
+			buf_put(b, "'", 1);
+		buf_put(b, text + i, 1);
+	}
+	buf_put(b, "'", 1);
 }
 
 bool

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+struct buf;
 struct err;
 
 #define NODE_DEPTH_MAX 16
@@ -37,6 +38,9 @@ void node_freep(struct node **root);
 /* Set "file:line:column: MESSAGE"; returns -EINVAL. */
 int node_err(struct err *err, const struct node *node, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
+
+/* TEXT as a scalar, whatever is in it: in single quotes. */
+void node_put_quoted(struct buf *b, const char *text, size_t len);
 
 bool node_is_null(const struct node *node);
 bool node_is_bool(const struct node *node, bool *ret_truth);

@@ -131,6 +131,8 @@ enum secret_said { SECRET_SAID_HOSTS, SECRET_SAID_PORTS, SECRET_SAID_PLAIN, SECR
 int secret_read_captures(struct secret *s, const struct node *node,
                          const struct node *const said[SECRET_SAID], struct err *err);
 
+/* ---- secret_short.c ---- */
+
 /* The short form of the command line, taken apart:
  * "NAME[=VARIABLE][:FORMAT[,FORMAT...]][@HOST[,HOST...]]". */
 struct secret_short {

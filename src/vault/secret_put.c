@@ -16,14 +16,6 @@
 
 /* ---- writing ---- */
 
-static void
-put_list(struct buf *b, const struct policy_list *list)
-{
-	buf_put_u32(b, (uint32_t)list->n);
-	for (size_t i = 0; i < list->n; i++)
-		buf_put_str(b, list->at[i]);
-}
-
 void
 secret_put(struct buf *b, const struct secret *s)
 {
@@ -33,20 +25,20 @@ secret_put(struct buf *b, const struct secret *s)
 	buf_put_str(b, s->scheme->name);
 	buf_put_str(b, s->like);
 	buf_put_str(b, s->env);
-	put_list(b, &s->files);
+	policy_put_list(b, &s->files);
 	buf_put_str(b, s->id);
 	buf_put_str(b, s->from);
 	buf_put_u32(b, s->expires);
 	buf_put_str(b, s->expires_member);
 	for (size_t i = 0; i < SECRET_FIELDS; i++) {
-		put_list(b, &s->shapes[i]);
+		policy_put_list(b, &s->shapes[i]);
 		buf_put_str(b, s->members[i]);
 	}
 	buf_put_u32(b, s->places);
-	put_list(b, &s->headers);
-	put_list(b, &s->params);
-	put_list(b, &s->with);
-	put_list(b, &s->with_values);
+	policy_put_list(b, &s->headers);
+	policy_put_list(b, &s->params);
+	policy_put_list(b, &s->with);
+	policy_put_list(b, &s->with_values);
 	buf_put_u32(b, (uint32_t)s->n_captures);
 	for (size_t i = 0; i < s->n_captures; i++) {
 		buf_put_str(b, s->captures[i].kind);
@@ -55,55 +47,14 @@ secret_put(struct buf *b, const struct secret *s)
 	}
 }
 
-/* ---- reading: what is wrong once stays wrong, and is asked for once ---- */
-
-struct getting {
-	struct buf *b;
-	struct policy *p;
-	bool bad;
-};
-
-static uint32_t
-get_upto(struct getting *g, uint32_t max)
-{
-	uint32_t v = 0;
-
-	if (g->bad || buf_get_u32(g->b, &v) < 0 || v > max)
-		g->bad = true;
-	return g->bad ? 0 : v;
-}
-
-static const char *
-get_text(struct getting *g)
-{
-	const char *text = "", *copy;
-
-	if (g->bad || buf_get_str(g->b, &text) < 0 || strlen(text) > POLICY_TEXT_MAX ||
-	    (copy = policy_copy(g->p, text, strlen(text))) == NULL) {
-		g->bad = true;
-		return "";
-	}
-	return copy;
-}
-
-static struct policy_list
-get_list(struct getting *g)
-{
-	size_t n = get_upto(g, SECRET_LIST_MAX);
-	const char **at = g->bad ? NULL : policy_alloc(g->p, n, sizeof(*at));
-
-	g->bad |= at == NULL;
-	for (size_t i = 0; !g->bad && i < n; i++)
-		at[i] = get_text(g);
-	return (struct policy_list){ at, g->bad ? 0 : n };
-}
+/* ---- reading ---- */
 
 static void
-get_shapes(struct getting *g, struct policy_list *list)
+get_shapes(struct policy_getting *g, struct policy_list *list)
 {
 	struct shape shape;
 
-	*list = get_list(g);
+	*list = policy_get_list(g, SECRET_LIST_MAX);
 	for (size_t i = 0; i < list->n; i++)
 		g->bad |= shape_parse(list->at[i], &shape, NULL) < 0;
 }
@@ -119,26 +70,26 @@ options_ok(const struct secret *s)
 }
 
 static void
-get_rest(struct getting *g, struct secret *s)
+get_rest(struct policy_getting *g, struct secret *s)
 {
-	s->name = get_text(g);
-	s->scheme = secret_scheme_find(get_text(g));
-	s->like = get_text(g);
-	s->env = get_text(g);
-	s->files = get_list(g);
-	s->id = get_text(g);
-	s->from = get_text(g);
-	s->expires = get_upto(g, SECRET_EXPIRES_MAX);
-	s->expires_member = get_text(g);
+	s->name = policy_get_text(g, POLICY_TEXT_MAX);
+	s->scheme = secret_scheme_find(policy_get_text(g, POLICY_TEXT_MAX));
+	s->like = policy_get_text(g, POLICY_TEXT_MAX);
+	s->env = policy_get_text(g, POLICY_TEXT_MAX);
+	s->files = policy_get_list(g, SECRET_LIST_MAX);
+	s->id = policy_get_text(g, POLICY_TEXT_MAX);
+	s->from = policy_get_text(g, POLICY_TEXT_MAX);
+	s->expires = policy_get_upto(g, SECRET_EXPIRES_MAX);
+	s->expires_member = policy_get_text(g, POLICY_TEXT_MAX);
 	for (size_t i = 0; i < SECRET_FIELDS; i++) {
 		get_shapes(g, &s->shapes[i]);
-		s->members[i] = get_text(g);
+		s->members[i] = policy_get_text(g, POLICY_TEXT_MAX);
 	}
-	s->places = get_upto(g, SECRET_IN_ALL);
-	s->headers = get_list(g);
-	s->params = get_list(g);
-	s->with = get_list(g);
-	s->with_values = get_list(g);
+	s->places = policy_get_upto(g, SECRET_IN_ALL);
+	s->headers = policy_get_list(g, SECRET_LIST_MAX);
+	s->params = policy_get_list(g, SECRET_LIST_MAX);
+	s->with = policy_get_list(g, SECRET_LIST_MAX);
+	s->with_values = policy_get_list(g, SECRET_LIST_MAX);
 	for (size_t i = 0; i < s->files.n; i++)
 		g->bad |= placeholder_file_find(s->files.at[i]) == NULL;
 	g->bad |= s->scheme == NULL || !secret_name_ok(s->name) || s->with.n != s->with_values.n ||
@@ -151,14 +102,14 @@ static int get(struct buf *b, bool inner, struct secret **ret_secret, struct err
 
 /* Tokens give no tokens: INNER has none. */
 static void
-get_captures(struct getting *g, struct secret *s, bool inner)
+get_captures(struct policy_getting *g, struct secret *s, bool inner)
 {
-	size_t n = get_upto(g, inner ? 0 : SECRET_CAPTURES_MAX);
+	size_t n = policy_get_upto(g, inner ? 0 : SECRET_CAPTURES_MAX);
 
 	while (!g->bad && s->n_captures < n) {
 		struct secret_capture *c = &s->captures[s->n_captures++];
 
-		c->kind = get_text(g);
+		c->kind = policy_get_text(g, POLICY_TEXT_MAX);
 		g->bad |= capture_kind_find(c->kind) == NULL || get(g->b, true, &c->gives, NULL) < 0 ||
 		          get(g->b, true, &c->renews, NULL) < 0;
 	}
@@ -168,11 +119,11 @@ static int
 get(struct buf *b, bool inner, struct secret **ret_secret, struct err *err)
 {
 	OWN(secret_freep) struct secret *s = calloc(1, sizeof(*s));
-	struct getting g = { .b = b };
+	struct policy_getting g = { .b = b };
 
 	if (s == NULL)
 		return err_set(err, ENOMEM, "out of memory");
-	g.bad = get_upto(&g, FORMAT) != FORMAT;
+	g.bad = policy_get_upto(&g, FORMAT) != FORMAT;
 	if (g.bad || policy_get(b, &s->scope, NULL) < 0)
 		return err_set(err, EBADMSG, "the secret is not as this version writes it");
 	g.p = s->scope;

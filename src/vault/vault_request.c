@@ -41,7 +41,8 @@ get_binding(struct buf *b, struct vault_binding *ret_binding)
 	uint32_t unless, defined;
 
 	if (buf_get_str(b, &ret_binding->name) < 0 || buf_get_str(b, &ret_binding->variable) < 0 ||
-	    buf_get_str(b, &ret_binding->files) < 0 || buf_get_u32(b, &unless) < 0 || unless > 1 || buf_get_u32(b, &defined) < 0 || defined > 1)
+	    buf_get_str(b, &ret_binding->files) < 0 || buf_get_u32(b, &unless) < 0 || unless > 1 ||
+	    buf_get_u32(b, &defined) < 0 || defined > 1)
 		return -EBADMSG;
 	ret_binding->unless_known = unless;
 	return defined ? secret_get(b, &ret_binding->secret, NULL) : 0;

@@ -42,6 +42,7 @@ class Who:
             "XDG_RUNTIME_DIR": str(self.home),
             "CLOISTER_RUNTIME_DIR": str(self.runtime),
             "CLOISTER_STATE_DIR": str(self.state),
+            "CLOISTER_DATA_DIR": str(self.top / "data"),
         }
         self.becoming = {"user": uid, "group": gid, "extra_groups": []} if change else {}
 

@@ -40,6 +40,13 @@ supervisor_egress_stop(struct supervisor *sv)
 	stops++;
 }
 
+/* Only where the policy has a use for it. */
+void
+supervisor_alarm(struct supervisor *sv)
+{
+	assert(sv->spec.exfiltration != CELL_REFUSE);
+}
+
 static void
 check_line(const char *line, size_t len, uint64_t n)
 {
@@ -72,16 +79,14 @@ check_timeline(const struct supervisor *sv)
 	assert(n <= sv->events.n && sv->events.n - n <= 1);
 }
 
-int
-LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+static void
+hear(const uint8_t *data, size_t size, enum cell_exfiltration exfiltration)
 {
 	static struct supervisor sv;
 	int ends[2], r;
 
-	/* An empty datagram is the end. */
-	if (size == 0 || size > IPC_MESSAGE_MAX)
-		return 0;
-	sv = (struct supervisor){ .state = -1, .spec.id = "abcd1234" };
+	sv = (struct supervisor){ .state = -1, .spec.id = "abcd1234",
+	                          .spec.exfiltration = exfiltration };
 	stops = 0;
 	assert(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) == 0);
 	sv.egress.courier.fd = ends[0];
@@ -95,5 +100,15 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	close(ends[0]);
 	close(ends[1]);
 	close(sv.events.fd);
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	/* An empty datagram is the end. */
+	if (size == 0 || size > IPC_MESSAGE_MAX)
+		return 0;
+	hear(data, size, CELL_REFUSE);
+	hear(data, size, CELL_FREEZE);
 	return 0;
 }

@@ -171,6 +171,26 @@ place alone in_group svc as_user over
 place occupied in_group svc as_user over_and_stay
 mkdir {CG}/login.scope
 place undelegated in_group login.scope as_user over_and_stay
+cat >/bin/freezes <<'END'
+#!/bin/sh
+export HOME=/tmp/home$$
+mkdir $HOME
+cell=$(/opt/cloister run -d -- sleep 1000)
+/opt/cloister freeze $cell
+echo "status $?"
+group=$(find {CG} -name "cloister-$cell")
+# The order is carried out a moment later.
+test -n "$group" && until grep -q "frozen 1" $group/cgroup.events; do :; done
+/opt/cloister ps
+/opt/cloister thaw $cell
+/opt/cloister exec $cell -- true && echo "goes on"
+/opt/cloister freeze $cell
+/opt/cloister kill $cell && echo "is dead"
+END
+chmod 755 /bin/freezes
+place root_freezes freezes
+place user_freezes in_group user/shell.scope as_user freezes
+place undelegated_freezes in_group login.scope as_user freezes
 """
 
 
@@ -200,4 +220,18 @@ def test_cell_that_stepped_aside_is_back(cells):
 def test_cell_that_cannot_be_limited_does_not_start(cells, place):
     out = cells[place]
     assert out.startswith("cloister: --memory cannot be enforced: ") and "\ncell 125\n" in out
+    assert left(out) == []
+
+
+@pytest.mark.parametrize("place", ["root_freezes", "user_freezes"])
+def test_cell_is_frozen(cells, place):
+    out = cells[place]
+    assert "status 0\n" in out and " frozen " in out and "goes on\nis dead\n" in out, out
+    assert left(out) == []
+
+
+def test_cell_that_cannot_be_frozen(cells):
+    out = cells["undelegated_freezes"]
+    assert "cannot freeze the cell: it has no cgroup that can" in out and "status 125\n" in out
+    assert " running " in out and "goes on\n" in out and "is dead\n" in out
     assert left(out) == []

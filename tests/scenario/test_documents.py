@@ -230,9 +230,9 @@ CELLS = {"fix": ["-w", ".", "--no-policy", "--", "sh", "-c", CHANGES],
 def test_the_examples_of_man_pages_work(operator, line):
     if "jq" in line and shutil.which("jq") is None:
         pytest.skip("no jq")
-    if "--memory" in line and not operator.is_root:
-        pytest.skip("ordinary users may have no such limit here")
-    runs_on = "1000" if re.search(r"cloister (exec|stop|kill|ps)", line) else "0"
+    if re.search("--memory|cloister freeze", line) and not operator.is_root:
+        pytest.skip("ordinary users may have no cgroup here")
+    runs_on = "1000" if re.search(r"cloister (exec|stop|kill|ps|freeze|thaw)", line) else "0"
     project = operator.folder("project")
     if "cloister.yaml" in line:
         operator.file("project/cloister.yaml", "version: 1\negress: []\n")

@@ -6,7 +6,7 @@ import pytest
 
 from operators import CLOISTER, only_root
 
-COMMANDS = ["run", "learn", "ps", "exec", "events", "why", "logs", "wait", "stop", "kill", "diff",
+COMMANDS = ["run", "learn", "ps", "exec", "events", "why", "logs", "wait", "stop", "kill", "freeze", "thaw", "diff",
             "apply", "discard", "policy", "secret", "doctor", "help", "version"]
 
 

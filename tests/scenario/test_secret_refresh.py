@@ -3,9 +3,11 @@ import json
 import os
 from pathlib import Path
 
-from egress_lab import CURL, await_event
-from operators import IS_ROOT, is_alive, only_root, wait_until
-from test_egress_secrets import OPEN, UP, canary
+import pytest
+
+from egress_lab import CURL, await_event, helpers_of
+from operators import IS_ROOT, IS_STATIC, is_alive, only_root, wait_until
+from test_egress_secrets import OPEN, UP, canary, has
 
 SEND = f'{" ".join(CURL)} -H "Authorization: Bearer $KEY" {UP}/echo'
 
@@ -161,6 +163,25 @@ def test_it_goes_with_a_cell_in_the_foreground(online):
     # And with one that never came to be.
     online.operator.run("-p", online.policy(OPEN), "-s", "KEY", "--", "/nowhere/at/all")
     wait_until(lambda: not keepers(online), "the keeper has gone")
+
+
+@pytest.mark.skipif(not IS_STATIC, reason="a sanitizer's processes look different")
+def test_who_has_it(online):
+    """The courier and the keeper, nobody between them; what is over is nowhere."""
+    first, second = canary(), canary()
+    Source(online, f"{first} 1", f"{second} 3600")
+    keeper, = start(online)
+    wait_until(lambda: fetch(online) and online.lab.seen(second), "the second value was sent")
+    courier = helpers_of(online.operator, online.cell)["courier"]
+    holders = set()
+    for pid in {keeper, *online.operator.pids(online.cell)}:
+        try:
+            holders |= {pid} if has(pid, second.encode()) else set()
+        except OSError:
+            pytest.skip("only root may look into processes")
+    assert holders == {courier, keeper}
+    assert not has(keeper, first.encode())
+    online.operator.cloister("kill", online.cell).ok()
 
 
 @only_root

@@ -176,7 +176,7 @@ struct courier {
 	struct loop_source supervisor;
 	struct events events;
 	struct courier_policy *policy;
-	bool learn;
+	bool learn, alarms;             /* ALARMS: see COURIER_ALARMS */
 	bool inspect_knows;             /* the policy was sent there */
 	size_t held;                    /* see COURIER_HELD_ALL */
 

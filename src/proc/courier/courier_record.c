@@ -5,6 +5,7 @@
 
 #include "base/own.h"
 #include "ipc/courier_channel.h"
+#include "ipc/ipc.h"
 #include "proc/courier/courier.h"
 #include "proc/courier/courier_git.h"
 
@@ -93,6 +94,17 @@ put_outcome(struct events *e, const struct exchange *ex)
 		event_u64(e, "upstream_ms", ex->first_ms - ex->began_ms);
 }
 
+/* Not with the events that are only counted when there are many: each of them counts. */
+static void
+raise_alarm(struct events *e)
+{
+	OWN(buf_free) struct buf message;
+
+	events_flush(e, true);
+	ipc_begin(&message, COURIER_ALARM);
+	(void)ipc_send(e->fd, &message, NULL, 0, NULL);
+}
+
 static void
 record(struct exchange *ex)
 {
@@ -117,6 +129,8 @@ record(struct exchange *ex)
 	else if (ex->refused)
 		snprintf(what, sizeof(what), "%s:%u", ex->host, ex->port);
 	event_done(e, ex->refused, what);
+	if (ex->courier->alarms && ex->why != NULL && strcmp(ex->why, "exfiltration") == 0)
+		raise_alarm(e);
 }
 
 void

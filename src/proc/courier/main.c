@@ -254,6 +254,7 @@ main(void)
 	if (r == 0 && orders.secrets >= 0)
 		r = secrets_open(&courier.secrets, orders.secrets, &err);
 	closep(&orders.secrets);
+	courier.alarms = (orders.flags & COURIER_ALARMS) != 0;
 	courier.keeper.fd = -1;
 	if (r == 0 && orders.keeper >= 0)
 		r = place_keeper(&orders, &err);

@@ -329,7 +329,7 @@ caught(void *arg, const struct signalfd_siginfo *info)
 
 	if (info->ssi_signo == SIGWINCH || info->ssi_signo == SIGCONT)
 		stdio_resize(&sv->stdio);
-	else if (sv->dead)
+	else if (sv->dead || (sv->frozen && info->ssi_signo != SIGUSR1 && info->ssi_signo != SIGUSR2))
 		supervisor_kill(sv, KILLED_BY_OPERATOR);
 	else
 		supervisor_signal(sv, INIT_HANDLE_AGENT, (int)info->ssi_signo);

@@ -88,11 +88,13 @@ struct supervisor {
 	int agent_status;               /* as wait(2) gives it */
 	int spawn_error;
 	int killed_by;                  /* enum supervisor_reason */
+	bool frozen;
+	char not_frozen[160];           /* why it could not be, when it had to */
 	char cause[256];
 };
 
 enum supervisor_reason { KILLED_NOT, KILLED_BY_OPERATOR, KILLED_BY_TIME, KILLED_BY_TTL,
-                         KILLED_BY_PEER };
+                         KILLED_BY_PEER, KILLED_BY_ALARM };
 
 /* supervisor_log.c: a detached cell's output goes to its log. */
 int supervisor_open_log(struct supervisor *sv, int ret_inside[3], struct err *err);
@@ -154,7 +156,17 @@ int supervisor_egress_close(struct supervisor *sv);
 /* supervisor_events.c: one message of the courier's; -EAGAIN if there is none. */
 int supervisor_hear_courier(struct supervisor *sv);
 void supervisor_courier_ready(void *arg, uint32_t events);
+/* What befell the cell itself, and who did it; NOTE may be "".  Nothing without a policy: then
+ * there is no timeline. */
+void supervisor_record(struct supervisor *sv, const char *did, const char *by, const char *note);
 void supervisor_tell_refusals(const struct supervisor *sv, const char *cell);
+
+/* supervisor_freeze.c; BY is for the record. */
+int supervisor_freeze(struct supervisor *sv, const char *by, struct err *err);
+int supervisor_thaw(struct supervisor *sv, const char *by, struct err *err);
+/* The courier has seen an exfiltration: what the policy says for that.  What should be frozen
+ * and cannot be is killed. */
+void supervisor_alarm(struct supervisor *sv);
 
 /* supervisor_publish.c: the host's ports are taken before the cell is made. */
 int supervisor_take_ports(struct supervisor *sv, struct err *err);

@@ -81,6 +81,7 @@ answer_info(struct client *client, struct ipc_message *message)
 	buf_put_u32(&answer, agent_pid(sv));
 	buf_put_u64(&answer, usage.memory);
 	buf_put_u64(&answer, usage.pids);
+	buf_put_u32(&answer, sv->frozen);
 	client_send(client, &answer, NULL, 0);
 	return -EPIPE;
 }
@@ -113,6 +114,54 @@ answer_kill(struct client *client, struct ipc_message *message)
 	client->state = CLIENT_KILLS;
 	supervisor_kill(client->sv, KILLED_BY_OPERATOR);
 	return 0;
+}
+
+/* Who it is, for the record: as the kernel says. */
+static void
+describe_peer(const struct client *client, char ret_by[48])
+{
+	struct ucred peer = { .pid = 0, .uid = (uid_t)-1 };
+	socklen_t len = sizeof(peer);
+
+	(void)getsockopt(client->source.fd, SOL_SOCKET, SO_PEERCRED, &peer, &len);
+	snprintf(ret_by, 48, "uid %u, pid %d", (unsigned)peer.uid, (int)peer.pid);
+}
+
+static int
+freeze_or_thaw(struct client *client, struct ipc_message *message, bool freeze)
+{
+	struct supervisor *sv = client->sv;
+	OWN(buf_free) struct buf answer;
+	struct err err = {0};
+	char by[48];
+
+	if (buf_left(&message->body) != 0)
+		return -EBADMSG;
+	describe_peer(client, by);
+	ipc_begin(&answer, CONTROL_DONE);
+	if (!sv->agent_ran || sv->dead)
+		(void)err_set(&err, ESRCH, "the cell is ending");
+	else if (freeze)
+		(void)supervisor_freeze(sv, by, &err);
+	else
+		(void)supervisor_thaw(sv, by, &err);
+	if (err.code != 0)
+		client_refuse(client, &err);
+	else
+		client_send(client, &answer, NULL, 0);
+	return -EPIPE;
+}
+
+static int
+answer_freeze(struct client *client, struct ipc_message *message)
+{
+	return freeze_or_thaw(client, message, true);
+}
+
+static int
+answer_thaw(struct client *client, struct ipc_message *message)
+{
+	return freeze_or_thaw(client, message, false);
 }
 
 /* The client's own tool made sure of this; it is made sure of again, because
@@ -159,6 +208,8 @@ answer_exec(struct client *client, struct ipc_message *message)
 	client->handle = ++sv->next_handle;
 	if (!sv->agent_ran || sv->dead)
 		(void)err_set(&err, ESRCH, "the cell is ending");
+	else if (sv->frozen)
+		(void)err_set(&err, EBUSY, "the cell is frozen: `cloister thaw %s` first", sv->spec.id);
 	else
 		(void)supervisor_send_spawn(sv, client->handle, &message->body, message->fds,
 		                            message->n_fds, &err);
@@ -188,6 +239,8 @@ static const struct route {
 	int (*answer)(struct client *client, struct ipc_message *message);
 } client_may_ask[] = {
 	{ CONTROL_INFO, CLIENT_NEW, answer_info },
+	{ CONTROL_FREEZE, CLIENT_NEW, answer_freeze },
+	{ CONTROL_THAW, CLIENT_NEW, answer_thaw },
 	{ CONTROL_WAIT, CLIENT_NEW, answer_wait },
 	{ CONTROL_WAIT, CLIENT_KILLS, answer_wait },
 	{ CONTROL_STOP, CLIENT_NEW, answer_stop },

@@ -133,7 +133,8 @@ send_start(const struct supervisor *sv, int gate, int courier, struct err *err)
 		return r;
 	buf_put_u64(&to_courier, (sv->spec.learn ? COURIER_LEARN : 0) |
 	                         (e->secrets >= 0 ? COURIER_SECRETS : 0) |
-	                         (e->keeper >= 0 ? COURIER_KEEPER : 0));
+	                         (e->keeper >= 0 ? COURIER_KEEPER : 0) |
+	                         (sv->spec.exfiltration != CELL_REFUSE ? COURIER_ALARMS : 0));
 	buf_put_str(&to_courier, sv->spec.id);
 	buf_put_str(&to_courier, sv->spec.name);
 	buf_put_strv(&to_courier, sv->spec.egress_env);

@@ -52,6 +52,10 @@ supervisor_kill(struct supervisor *sv, enum supervisor_reason reason)
 {
 	if (sv->killed_by == KILLED_NOT || reason == KILLED_BY_PEER)
 		sv->killed_by = reason;
+	/* What is frozen by version 1 dies only when it is thawed: not an instruction later. */
+	if (sv->frozen)
+		cgroup_kill(sv->cgroup);
+	sv->frozen = false;
 	/* pid 1 of the cell: the kernel takes everything else with it, and what is
 	 * being carried to a reader who does not read is let go. */
 	(void)syscall(SYS_pidfd_send_signal, sv->cell.pidfd, SIGKILL, NULL, 0);
@@ -71,6 +75,11 @@ grace_over(void *arg)
 void
 supervisor_stop(struct supervisor *sv, uint64_t grace_ms, enum supervisor_reason reason)
 {
+	/* It could not end by itself. */
+	if (sv->frozen) {
+		supervisor_kill(sv, reason);
+		return;
+	}
 	if (sv->killed_by == KILLED_NOT)
 		sv->killed_by = reason;
 	supervisor_signal(sv, 0, SIGTERM);
@@ -112,6 +121,12 @@ tell_cause(struct supervisor *sv)
 		snprintf(sv->cause, sizeof(sv->cause), "an operator ended it");
 	else if (sv->killed_by == KILLED_BY_PEER)
 		snprintf(sv->cause, sizeof(sv->cause), "its init broke the rules, so it was killed");
+	else if (sv->killed_by == KILLED_BY_ALARM && sv->not_frozen[0] != '\0')
+		snprintf(sv->cause, sizeof(sv->cause), "it sent a secret to where that may not go, and was "
+		         "killed: %s", sv->not_frozen);
+	else if (sv->killed_by == KILLED_BY_ALARM)
+		snprintf(sv->cause, sizeof(sv->cause), "it sent a secret to where that may not go, and was "
+		         "killed");
 	else if (usage.oom_kills > 0)
 		snprintf(sv->cause, sizeof(sv->cause), "it ran out of memory (--memory %s), and %llu "
 		         "of its processes were killed for it", num_format_size(text, limits->memory),

@@ -12,6 +12,7 @@
 
 #include "base/err.h"
 #include "base/io.h"
+#include "base/json.h"
 #include "base/own.h"
 #include "base/utf8.h"
 #include "ipc/courier_channel.h"
@@ -137,21 +138,28 @@ write_lines(struct supervisor *sv, const struct buf *lines)
 	e->failed = true;
 }
 
+static void
+put_line(struct supervisor *sv, const char *event, const char *time, struct buf *lines)
+{
+	char head[HEAD_MAX];
+
+	snprintf(head, sizeof(head), "{\"n\":%llu,\"time\":\"%s\",\"cell\":\"%s\",",
+	         (unsigned long long)++sv->events.n, time, sv->spec.id);
+	buf_put(lines, head, strlen(head));
+	buf_put(lines, event, strlen(event));
+	buf_put(lines, "}\n", 2);
+}
+
 static int
 take_event(struct supervisor *sv, struct buf *body, const char *time, struct buf *lines)
 {
-	char head[HEAD_MAX];
 	const char *what, *event;
 	uint32_t refused;
 
 	if (buf_get_u32(body, &refused) < 0 || refused > 1 || buf_get_str(body, &what) < 0 ||
 	    buf_get_str(body, &event) < 0 || !is_event(event))
 		return -EBADMSG;
-	snprintf(head, sizeof(head), "{\"n\":%llu,\"time\":\"%s\",\"cell\":\"%s\",",
-	         (unsigned long long)++sv->events.n, time, sv->spec.id);
-	buf_put(lines, head, strlen(head));
-	buf_put(lines, event, strlen(event));
-	buf_put(lines, "}\n", 2);
+	put_line(sv, event, time, lines);
 	if (refused == 1)
 		cell_refusals_note(&sv->events.refusals, event);
 	return 0;
@@ -166,8 +174,7 @@ take_events(struct supervisor *sv, struct ipc_message *message)
 	int r = 0;
 
 	buf_init(&lines, IPC_MESSAGE_MAX + COURIER_EVENTS_MAX * HEAD_MAX);
-	if (message->type != COURIER_EVENTS || message->n_fds != 0 ||
-	    buf_get_u32(&message->body, &n) < 0 || n == 0 || n > COURIER_EVENTS_MAX)
+	if (buf_get_u32(&message->body, &n) < 0 || n == 0 || n > COURIER_EVENTS_MAX)
 		return -EBADMSG;
 	format_time(time);
 	for (uint32_t i = 0; r == 0 && i < n; i++)
@@ -179,6 +186,33 @@ take_events(struct supervisor *sv, struct ipc_message *message)
 	return r;
 }
 
+static int
+take_alarm(struct supervisor *sv, struct ipc_message *message)
+{
+	if (buf_left(&message->body) != 0 || sv->spec.exfiltration == CELL_REFUSE)
+		return -EBADMSG;
+	supervisor_alarm(sv);
+	return 0;
+}
+
+/* What the courier may say; anything else and it is killed. */
+static const struct {
+	uint32_t type;
+	int (*take)(struct supervisor *sv, struct ipc_message *message);
+} courier_may_say[] = {
+	{ COURIER_EVENTS, take_events },
+	{ COURIER_ALARM, take_alarm },
+};
+
+static int
+take_message(struct supervisor *sv, struct ipc_message *message)
+{
+	for (size_t i = 0; i < ARRAY_LEN(courier_may_say); i++)
+		if (courier_may_say[i].type == message->type && message->n_fds == 0)
+			return courier_may_say[i].take(sv, message);
+	return -EBADMSG;
+}
+
 int
 supervisor_hear_courier(struct supervisor *sv)
 {
@@ -188,7 +222,7 @@ supervisor_hear_courier(struct supervisor *sv)
 	if (r == -EAGAIN)
 		return r;
 	if (r == 0)
-		r = take_events(sv, &message);
+		r = take_message(sv, &message);
 	if (r < 0)
 		supervisor_egress_hung_up(sv, &sv->egress.courier);
 	if (r == -EBADMSG) {
@@ -204,6 +238,35 @@ supervisor_courier_ready(void *arg, uint32_t events)
 	(void)events;
 	for (int i = 0; i < BATCH_MAX && supervisor_hear_courier(arg) == 0; i++)
 		;
+}
+
+void
+supervisor_record(struct supervisor *sv, const char *did, const char *by, const char *note)
+{
+	OWN(buf_free) struct buf lines;
+	OWN(freep) char *text = NULL;
+	char time[40];
+	size_t len;
+	FILE *out = sv->spec.has_policy ? open_memstream(&text, &len) : NULL;
+	struct json w = { .out = out };
+
+	if (out == NULL)
+		return;
+	json_open(&w, NULL, '{');
+	json_str(&w, "type", "cell");
+	json_str(&w, "verdict", "allow");
+	json_str(&w, "did", did);
+	json_str(&w, "by", by);
+	if (note[0] != '\0')
+		json_str(&w, "note", note);
+	if (fclose(out) != 0 || text == NULL)
+		return;
+	buf_init(&lines, ERR_TEXT_MAX + 4 * HEAD_MAX);
+	format_time(time);
+	/* Members, without the brace in front. */
+	put_line(sv, text + 1, time, &lines);
+	if (!buf_failed(&lines))
+		write_lines(sv, &lines);
 }
 
 void

@@ -259,6 +259,7 @@ class World:
     def environment(self, extra):
         env = {"PATH": tools.PATH, "HOME": str(self.home), "XDG_RUNTIME_DIR": str(self.runtime),
                "CLOISTER_RUNTIME_DIR": str(self.runtime), "CLOISTER_STATE_DIR": str(self.state),
+               "CLOISTER_DATA_DIR": str(self.home / "data"),
                "TERM": "dumb"}
         return {**env, **self.box.environment(self), **extra}
 

