@@ -67,7 +67,7 @@ LIBS_mint     := -Wl,--no-warnings,--no-gc-sections \
                  $(shell pkg-config --static --libs libcrypto 2>/dev/null || echo -lcrypto)
 LIBS_vault    := -ljansson $(LIBS_mint)
 LIBS_gate     := -lssl -lcrypto -lnghttp2
-LIBS_courier  := -lssl -lcrypto -lnghttp2 -lcares
+LIBS_courier  := -lssl -lcrypto -lnghttp2 -lcares -ljansson
 LIBS_inspect  := -lcrypto -lpcre2-8 -ljansson -lz -lbrotlidec -lzstd
 LIBS_unit     := -lyaml $(LIBS_courier) $(LIBS_inspect)
 LIBS_replay   := $(LIBS_unit)

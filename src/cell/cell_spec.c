@@ -10,7 +10,7 @@
 #include "base/err.h"
 #include "base/own.h"
 
-#define CELL_SPEC_VERSION 2
+#define CELL_SPEC_VERSION 3
 #define EGRESS_ENV_MAX 32
 
 void
@@ -94,6 +94,7 @@ cell_spec_put(struct buf *b, const struct cell_spec *spec)
 	buf_put_u32(b, (uint32_t)spec->n_ports);
 	for (size_t i = 0; i < spec->n_ports; i++)
 		buf_put_u32(b, (uint32_t)spec->ports[i].cell << 16 | spec->ports[i].host);
+	buf_put_u32(b, spec->webhook_ports);
 }
 
 static int
@@ -154,6 +155,8 @@ get_egress(struct buf *b, struct cell_spec *spec)
 		spec->ports[spec->n_ports].cell = (uint16_t)(port >> 16);
 		spec->ports[spec->n_ports].host = (uint16_t)port;
 	}
+	if (buf_get_u32(b, &spec->webhook_ports) < 0 || (uint64_t)spec->webhook_ports >> n != 0)
+		return -EBADMSG;
 	return 0;
 }
 

@@ -76,6 +76,7 @@ struct cell_spec {
 	char **egress_env;              /* the operator's proxies, for the courier */
 	struct cell_port ports[CELL_PORTS_MAX]; /* --publish */
 	size_t n_ports;
+	uint32_t webhook_ports;         /* bit I: to ports[I] come webhooks, which are checked */
 };
 
 /* 4 GiB, every CPU up to 4, 1024 processes, 24 h, 2 GiB, 1 GiB/s. */

@@ -47,6 +47,11 @@ timeline_print_what(FILE *out, const struct timeline_event *e)
 	if (strcmp(e->type, "dns") == 0) {
 		fputs("name ", out);
 		put(out, e->host);
+	} else if (strcmp(e->type, "webhook") == 0) {
+		fputs("webhook ", out);
+		put(out, e->method);
+		fprintf(out, " :%u", e->port);
+		put(out, e->path);
 	} else if (strcmp(e->type, "many") == 0) {
 		fputs("refusals of all kinds", out);
 	} else if (strcmp(e->type, "http") == 0 && e->method[0] != '\0') {
@@ -92,6 +97,8 @@ static const struct {
 	{ "protocol",        "it is not the protocol that it should be" },
 	{ "doh",             "names are not to be resolved this way" },
 	{ "malformed",       "it cannot be read in one way only" },
+	{ "signature",       "its signature is not right" },
+	{ "scope",           "no webhook like it is expected" },
 	{ "many",            "there were too many to tell them one by one" },
 };
 

@@ -43,6 +43,11 @@ static const struct cause {
 	{ "protocol", false, true, "What was sent is not the protocol that the rule is about." },
 	{ "malformed", false, true, "It was not sent on: it is no well-formed request, or one that two "
 	  "programs might read in two ways. No rule changes that." },
+	{ "signature", false, true, "It is a webhook, and was not signed with the secret that its sender "
+	  "should have. No rule changes that." },
+	{ "scope", false, true, "Webhooks come to this port of the cell, and no secret's scope has this "
+	  "one: see `ports`, `methods` and `paths` of the secret, or publish another port for what is "
+	  "not signed." },
 	{ "many", false, true, "More was refused in a short time than is told one by one. The events "
 	  "before this one show what it was like." },
 	{ "doh", false, false, "It asks a DNS-over-HTTPS service, which would hide the names that are "

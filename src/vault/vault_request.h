@@ -12,7 +12,8 @@
 #define VAULT_REQUEST_FD 3
 #define VAULT_BOUND_FD 4                /* BIND: a memory file for the courier; see bound.h */
 #define VAULT_VARIABLES_FD 5            /* BIND: one for the cell's environment, each of them
-                                         * "NAME=placeholder" and a NUL */
+                                         * "NAME=placeholder" and a NUL; also of what comes in,
+                                         * "=NAME FIRST LAST": ports of the cell */
 #define VAULT_BIND_MAX 64
 #define VAULT_REQUEST_MAX (4 * SECRET_ENCODED_MAX)
 

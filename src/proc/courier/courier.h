@@ -26,6 +26,7 @@
 #include "proc/courier/courier_resolve.h"
 #include "proc/courier/courier_secrets.h"
 #include "proc/courier/courier_tls.h"
+#include "proc/courier/courier_webhook.h"
 
 struct origin;
 struct upstream;
@@ -175,6 +176,7 @@ struct courier {
 	size_t held;                    /* see COURIER_HELD_ALL */
 
 	struct secrets secrets;
+	struct webhooks webhooks;
 	struct proxies proxies;
 	struct resolver *resolver;
 	struct tls tls;

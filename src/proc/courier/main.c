@@ -3,6 +3,7 @@
  *   fd 3  the supervisor: its policy and orders come from there, events go there
  *   fd 4  the gate's mux
  *   fd 5  cloister-inspect's mux
+ *   fd 6  cloister-publish, if webhooks come to the cell
  *
  * What it was told at the start is read before it locks itself down, what the gate says
  * only afterwards. */
@@ -23,6 +24,7 @@
 #include "boundary/namespace/lockdown.h"
 #include "ipc/courier_channel.h"
 #include "ipc/ipc.h"
+#include "ipc/webhook_channel.h"
 #include "proc/courier/courier.h"
 
 #define ENVIRONMENT_MAX 64
@@ -146,7 +148,7 @@ lock_down(char **environment, struct err *err)
 	for (; environment != NULL && *environment != NULL; environment++)
 		if (strncmp(*environment, "SSL_CERT_DIR=", 13) == 0)
 			n = add_folders(*environment + 13, readable, n);
-	return lockdown_enter(&l, COURIER_INSPECT_FD + 1, err);
+	return lockdown_enter(&l, COURIER_WEBHOOK_FD + 1, err);
 }
 
 /* The supervisor has something to say, or has gone. */
@@ -194,6 +196,8 @@ run(struct courier *c, struct loop *loop, int inspect, struct err *err)
 	r = loop_catch(loop, &signals, caught, c, err);
 	if (r == 0)
 		r = loop_watch(loop, &c->supervisor, EPOLLIN, err);
+	if (r == 0 && fcntl(COURIER_WEBHOOK_FD, F_GETFD) >= 0)
+		r = webhooks_start(c, COURIER_WEBHOOK_FD, err);
 	if (r == 0)
 		r = loop_run(loop, err);
 	if (r == 0 && c->gate_error != 0)
@@ -234,6 +238,8 @@ main(void)
 		                 orders.environment, orders.pem, orders.pem_len, &err);
 	if (r == 0 && orders.secrets >= 0)
 		r = secrets_open(&courier.secrets, orders.secrets, &err);
+	if (r == 0)
+		r = webhooks_prepare(&courier, &err);
 	closep(&orders.secrets);
 	if (r == 0)
 		r = lock_down(orders.environment, &err);
