@@ -135,7 +135,7 @@ add_folders(char *list, const char **readable, size_t n)
 
 /* Certificates are looked up when a server shows one, and /etc/hosts with each name. */
 static int
-lock_down(char **environment, struct err *err)
+lock_down(char **environment, int keep_fds, struct err *err)
 {
 	const char *readable[READABLE_MAX + 1] = { "/etc/hosts", "/etc/resolv.conf",
 	                                           "/etc/nsswitch.conf", "/etc/gai.conf" };
@@ -148,7 +148,7 @@ lock_down(char **environment, struct err *err)
 	for (; environment != NULL && *environment != NULL; environment++)
 		if (strncmp(*environment, "SSL_CERT_DIR=", 13) == 0)
 			n = add_folders(*environment + 13, readable, n);
-	return lockdown_enter(&l, COURIER_WEBHOOK_FD + 1, err);
+	return lockdown_enter(&l, keep_fds, err);
 }
 
 /* The supervisor has something to say, or has gone. */
@@ -181,7 +181,7 @@ caught(void *arg, const struct signalfd_siginfo *info)
 }
 
 static int
-run(struct courier *c, struct loop *loop, int inspect, struct err *err)
+run(struct courier *c, struct loop *loop, int inspect, int webhooks, struct err *err)
 {
 	sigset_t signals;
 	int r = courier_start(c, loop, EGRESS_SUPERVISOR_FD, EGRESS_MUX_FD, inspect, err);
@@ -196,8 +196,8 @@ run(struct courier *c, struct loop *loop, int inspect, struct err *err)
 	r = loop_catch(loop, &signals, caught, c, err);
 	if (r == 0)
 		r = loop_watch(loop, &c->supervisor, EPOLLIN, err);
-	if (r == 0 && fcntl(COURIER_WEBHOOK_FD, F_GETFD) >= 0)
-		r = webhooks_start(c, COURIER_WEBHOOK_FD, err);
+	if (r == 0 && webhooks >= 0)
+		r = webhooks_start(c, webhooks, err);
 	if (r == 0)
 		r = loop_run(loop, err);
 	if (r == 0 && c->gate_error != 0)
@@ -224,6 +224,7 @@ main(void)
 	OWN(loop_freep) struct loop *loop = NULL;
 	/* Without it, what would have to be looked into is refused. */
 	int inspect = fcntl(COURIER_INSPECT_FD, F_GETFD) < 0 ? -1 : COURIER_INSPECT_FD;
+	int webhooks = fcntl(COURIER_WEBHOOK_FD, F_GETFD) < 0 ? -1 : COURIER_WEBHOOK_FD;
 	struct err err = {0};
 	int r;
 
@@ -242,11 +243,12 @@ main(void)
 		r = webhooks_prepare(&courier, &err);
 	closep(&orders.secrets);
 	if (r == 0)
-		r = lock_down(orders.environment, &err);
+		r = lock_down(orders.environment, webhooks >= 0 ? COURIER_WEBHOOK_FD + 1 : COURIER_WEBHOOK_FD,
+		              &err);
 	if (r == 0)
 		r = loop_new(&loop, &err);
 	if (r == 0)
-		r = run(&courier, loop, inspect, &err);
+		r = run(&courier, loop, inspect, webhooks, &err);
 	if (courier.pool != NULL)
 		courier_close(&courier);
 	if (r < 0)

@@ -290,6 +290,7 @@ main(int argc, char **argv)
 	const struct lockdown what_is_left = { .filter = FILTER_PUBLISH, .network = true };
 	struct err err = {0};
 	pid_t parent = getppid();
+	bool has_webhooks = fcntl(PUBLISH_WEBHOOK_FD, F_GETFD) >= 0;
 	int r;
 
 	if (argc < 2 || fcntl(NETNS, F_GETFD) < 0) {
@@ -307,7 +308,7 @@ main(int argc, char **argv)
 	if (r == 0)
 		r = loop_new(&publish_loop, &err);
 	bury = (struct loop_round){ .run = bury_gone };
-	if (r == 0 && fcntl(PUBLISH_WEBHOOK_FD, F_GETFD) >= 0)
+	if (r == 0 && has_webhooks)
 		r = webhook_start(&err);
 	if (r == 0) {
 		watch_ports(true);
