@@ -106,6 +106,8 @@ tell_what(const struct event *e, char ret_what[CELL_REFUSAL_TEXT])
 
 	if (strcmp(e->type, "dns") == 0)
 		snprintf(ret_what, CELL_REFUSAL_TEXT, "name %s", e->host);
+	else if (strcmp(e->type, "webhook") == 0)
+		snprintf(ret_what, CELL_REFUSAL_TEXT, "webhook %s :%s%s", e->method, e->port, e->path);
 	else if (strcmp(e->type, "many") == 0)
 		snprintf(ret_what, CELL_REFUSAL_TEXT, "many");
 	else if (strcmp(e->type, "ssh") == 0)

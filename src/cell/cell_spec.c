@@ -94,6 +94,7 @@ cell_spec_put(struct buf *b, const struct cell_spec *spec)
 	buf_put_u32(b, (uint32_t)spec->n_ports);
 	for (size_t i = 0; i < spec->n_ports; i++)
 		buf_put_u32(b, (uint32_t)spec->ports[i].cell << 16 | spec->ports[i].host);
+	buf_put_u32(b, spec->webhook_ports);
 	buf_put_str(b, spec->known_hosts != NULL ? spec->known_hosts : "");
 	buf_put_strv(b, spec->placeholders != NULL ? spec->placeholders : (char *[]){ NULL });
 	buf_put_u32(b, spec->exfiltration);
@@ -190,6 +191,8 @@ get_egress(struct buf *b, struct cell_spec *spec)
 		spec->ports[spec->n_ports].cell = (uint16_t)(port >> 16);
 		spec->ports[spec->n_ports].host = (uint16_t)port;
 	}
+	if (buf_get_u32(b, &spec->webhook_ports) < 0 || (uint64_t)spec->webhook_ports >> n != 0)
+		return -EBADMSG;
 	r = buf_dup_str(b, &spec->known_hosts);
 	return r == 0 && strlen(spec->known_hosts) > CELL_KNOWN_HOSTS_MAX ? -EBADMSG : r;
 }

@@ -89,6 +89,7 @@ struct cell_spec {
 	char **egress_env;              /* the operator's proxies, for the courier */
 	struct cell_port ports[CELL_PORTS_MAX]; /* --publish */
 	size_t n_ports;
+	uint32_t webhook_ports;         /* bit I: to ports[I] come webhooks, which are checked */
 	/* With secrets. */
 	char **placeholders;            /* the names of variables in ENV that hold them; NULL: none */
 	struct cell_file files[CELL_FILES_MAX];

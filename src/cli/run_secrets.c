@@ -4,6 +4,7 @@
  * courier reads, and placeholders into one for the cell. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -166,6 +167,25 @@ ask_vault(struct run *run, int fds[VAULT_FDS], struct err *err)
 	return 0;
 }
 
+/* TEXT is "NAME FIRST LAST": webhooks that come to ports of the cell. */
+static int
+take_ports(struct cell_spec *spec, const char *text, struct err *err)
+{
+	char name[SECRET_NAME_MAX + 1];
+	unsigned first, last;
+	bool found = false;
+
+	if (sscanf(text, "%64s %u %u", name, &first, &last) != 3)
+		return err_set(err, EIO, "cannot read what cloister-vault wrote");
+	for (size_t i = 0; i < spec->n_ports; i++)
+		if (spec->ports[i].cell >= first && spec->ports[i].cell <= last) {
+			spec->webhook_ports |= 1u << i;
+			found = true;
+		}
+	return found ? 0 : err_set(err, EINVAL, "the webhooks of '%s' come to the cell's port %u, which is "
+	                           "not published: --publish %u", name, first, first);
+}
+
 /* All of the memory file FD, with a NUL behind it; the caller owns *ret_text. */
 static int
 read_back(int fd, size_t max, char **ret_text, size_t *ret_len, struct err *err)
@@ -230,6 +250,12 @@ take_placeholders(struct run *run, int fd, struct err *err)
 		return err_set(err, ENOMEM, "out of memory");
 	n = 0;
 	for (char *at = text; at < text + len; at += strlen(at) + 1) {
+		if (*at == '=') {
+			r = take_ports(&run->spec, at + 1, err);
+			if (r < 0)
+				return r;
+			continue;
+		}
 		run->placeholders[n] = strdup(at);
 		if (run->placeholders[n++] == NULL)
 			return err_set(err, ENOMEM, "out of memory");

@@ -18,12 +18,13 @@
 #include "vault/catalogue.h"
 #include "vault/vault_request.h"
 
-enum { OPT_LIKE, OPT_HOST, OPT_METHOD, OPT_PATH, OPT_IN, OPT_SCHEME, OPT_WITH, OPT_SHAPE, OPT_ID,
-       OPT_ENV, OPT_TOOL_FILE, OPT_FROM, OPT_EXPIRES, OPT_PLAIN, OPT_FILE, OPT_KEY, OPT_JSON };
+enum { OPT_LIKE, OPT_HOST, OPT_PORT, OPT_METHOD, OPT_PATH, OPT_IN, OPT_SCHEME, OPT_WITH, OPT_SHAPE,
+       OPT_ID, OPT_ENV, OPT_TOOL_FILE, OPT_FROM, OPT_EXPIRES, OPT_PLAIN, OPT_FILE, OPT_KEY, OPT_JSON };
 
 const struct cli_option cli_secret_options[] = {
 	{ "like", 'l', "SERVICE", "add: it is of this service (see `secret services`)", OPT_LIKE },
 	{ "host", 0, "HOST[:PORT]", "add: where it may be sent", OPT_HOST },
+	{ "port", 0, "PORT", "add: of a webhook, the cell's port that it comes to", OPT_PORT },
 	{ "method", 0, "METHOD", "add: with these methods only", OPT_METHOD },
 	{ "path", 0, "GLOB", "add: with these paths only", OPT_PATH },
 	{ "in", 0, "PLACE", "add: header[:NAME], basic-password, query, path, body ...", OPT_IN },
@@ -57,8 +58,9 @@ static int
 take_option(void *arg, const struct cli_option *option, const char *value, struct err *err)
 {
 	struct secret_cli *cli = arg;
-	static const unsigned many = 1u << OPT_HOST | 1u << OPT_METHOD | 1u << OPT_PATH | 1u << OPT_IN |
-	                             1u << OPT_WITH | 1u << OPT_SHAPE | 1u << OPT_TOOL_FILE;
+	static const unsigned many = 1u << OPT_HOST | 1u << OPT_PORT | 1u << OPT_METHOD | 1u << OPT_PATH |
+	                             1u << OPT_IN | 1u << OPT_WITH | 1u << OPT_SHAPE |
+	                             1u << OPT_TOOL_FILE;
 
 	switch (option->id) {
 	case OPT_JSON:
@@ -116,8 +118,8 @@ write_definition(struct buf *b, const struct secret_cli *cli, struct err *err)
 	static const struct { int id; const char *key; bool list; } keys[] = {
 		{ OPT_LIKE, "like", false }, { OPT_SCHEME, "scheme", false }, { OPT_ID, "id", false },
 		{ OPT_ENV, "env", false }, { OPT_FROM, "from", false }, { OPT_EXPIRES, "expires", false },
-		{ OPT_HOST, "hosts", true }, { OPT_METHOD, "methods", true }, { OPT_PATH, "paths", true },
-		{ OPT_IN, "in", true }, { OPT_SHAPE, "shape", true },
+		{ OPT_HOST, "hosts", true }, { OPT_PORT, "ports", true }, { OPT_METHOD, "methods", true },
+		{ OPT_PATH, "paths", true }, { OPT_IN, "in", true }, { OPT_SHAPE, "shape", true },
 		{ OPT_TOOL_FILE, "files", true },
 	};
 

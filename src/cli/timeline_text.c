@@ -92,6 +92,11 @@ timeline_print_what(FILE *out, const struct timeline_event *e)
 	} else if (strcmp(e->type, "cell") == 0) {
 		fputs("cell ", out);
 		put(out, e->did);
+	} else if (strcmp(e->type, "webhook") == 0) {
+		fputs("webhook ", out);
+		put(out, e->method);
+		fprintf(out, " :%u", e->port);
+		put(out, e->path);
 	} else if (strcmp(e->type, "many") == 0) {
 		fputs("refusals of all kinds", out);
 	} else if (strcmp(e->type, "ssh") == 0) {
@@ -129,11 +134,12 @@ static const struct {
 	{ "protocol",        "it is not the protocol that it should be" },
 	{ "doh",             "names are not to be resolved this way" },
 	{ "malformed",       "it cannot be read in one way only" },
-	{ "exfiltration",    "a secret was on its way to where it may not go" },
 	{ "unbound",         "the client does not say whom it speaks with" },
 	{ "forged",          "the session is none of that host's" },
 	{ "unknown-host",    "the host has a key that is not known for it" },
 	{ "no-key",          "the cell has no such key" },
+	{ "signature",       "its signature is not right" },
+	{ "scope",           "no webhook like it is expected" },
 	{ "many",            "there were too many to tell them one by one" },
 };
 

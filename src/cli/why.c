@@ -51,8 +51,6 @@ static const struct cause {
 	{ "protocol", false, true, "What was sent is not the protocol that the rule is about." },
 	{ "malformed", false, true, "It was not sent on: it is no well-formed request, or one that two "
 	  "programs might read in two ways. No rule changes that." },
-	{ "exfiltration", false, true, "A secret, or a signature with one, was on its way to where its "
-	  "definition does not let it go. No rule changes that: see `cloister secret show`." },
 	{ "unbound", false, true, "A signature is made only for a client that says which host it speaks "
 	  "with. OpenSSH does since 8.9; other programs often do not." },
 	{ "forged", false, true, "A signature is made only for a session that the host itself has "
@@ -60,6 +58,11 @@ static const struct cause {
 	{ "unknown-host", false, true, "The host has a key that is in none of the operator's "
 	  "known_hosts files, nor in the secret's definition: it is another host, or has a new key." },
 	{ "no-key", false, true, "The cell was not given that key: see `cloister run -s`." },
+	{ "signature", false, true, "It is a webhook, and was not signed with the secret that its sender "
+	  "should have. No rule changes that." },
+	{ "scope", false, true, "Webhooks come to this port of the cell, and no secret's scope has this "
+	  "one: see `ports`, `methods` and `paths` of the secret, or publish another port for what is "
+	  "not signed." },
 	{ "many", false, true, "More was refused in a short time than is told one by one. The events "
 	  "before this one show what it was like." },
 	{ "doh", false, false, "It asks a DNS-over-HTTPS service, which would hide the names that are "

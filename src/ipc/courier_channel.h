@@ -7,7 +7,7 @@
 #define EGRESS_SUPERVISOR_FD 3          /* courier, gate: the channel to the supervisor */
 #define EGRESS_MUX_FD 4                 /* courier, gate: the channel between them */
 #define COURIER_INSPECT_FD 5            /* courier: the channel to cloister-inspect */
-#define COURIER_KEEPER_FD 6             /* courier: the channel to who renews secrets, if there is one
+#define COURIER_KEEPER_FD 7             /* courier: the channel to who renews secrets, if there is one
                                          * (keeper_channel.h) */
 #define INSPECT_COURIER_FD 3            /* cloister-inspect: its only descriptor */
 #define GATE_TCP_FD 5                   /* gate: takes captured connections */

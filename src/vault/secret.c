@@ -25,6 +25,7 @@ static const struct secret_scheme schemes[] = {
 	{ .name = "oauth1", .wants_id = true, .mints_id = true, .pair = true },
 	{ .name = "message" },
 	{ .name = "mtls" },
+	{ .name = "webhook", .comes_in = true },
 	{ .name = "postgres", .raw = true },
 	{ .name = "redis", .raw = true },
 	{ .name = "ssh", .raw = true },

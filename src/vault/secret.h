@@ -25,6 +25,9 @@ struct node;
 enum secret_field { SECRET_ID, SECRET_SECRET, SECRET_TOKEN, SECRET_FIELDS };
 extern const char *const secret_field_names[SECRET_FIELDS + 1]; /* ends with NULL */
 
+/* The host of the scope of what comes in, where others have hosts. */
+#define SECRET_CELL_HOST "cell.cloister.internal"
+
 /* How a credential is used: the name of an engine, and what is known of it here. */
 struct secret_scheme {
 	const char *name;
@@ -32,6 +35,7 @@ struct secret_scheme {
 	bool mints_id;                  /* the id in the cell is a placeholder too */
 	bool pair;                      /* the secret is two, with "&" between them */
 	bool raw;                       /* not over HTTP: hosts are TCP destinations */
+	bool comes_in;                  /* requests that come to the cell, at ports it publishes */
 	unsigned places;                /* where it stands if nothing is said; 0: the engine knows */
 };
 const struct secret_scheme *secret_scheme_find(const char *name);       /* or NULL */

@@ -13,6 +13,7 @@
 #include "base/own.h"
 #include "base/text.h"
 #include "policy/policy_load.h"
+#include "sign/sign_hmac.h"
 #include "sign/sign_options.h"
 #include "vault/catalogue.h"
 #include "vault/placeholder.h"
@@ -63,7 +64,7 @@ read_scheme(struct reading *r)
 	nearest = text_nearest(text, names);
 	return node_err(r->d.err, node, "there is no scheme '%.32s'%s%s%s", text,
 	                nearest != NULL ? ": did you mean '" : ": swap, basic, sigv4, azure-sharedkey, "
-	                "hmac, jwt, oauth1, message, mtls, postgres, redis or ssh",
+	                "hmac, jwt, oauth1, message, mtls, webhook, postgres, redis or ssh",
 	                nearest != NULL ? nearest : "", nearest != NULL ? "'?" : "");
 }
 
@@ -276,9 +277,9 @@ read_places(struct reading *r)
 	r->s->places = node == NULL ? r->s->scheme->places : 0;
 	if (node == NULL)
 		return 0;
-	if (r->s->scheme->raw)
-		return node_err(r->d.err, node, "'%s' is not over HTTP: leave `in` out",
-		                r->s->scheme->name);
+	if (r->s->scheme->raw || r->s->scheme->comes_in)
+		return node_err(r->d.err, node, r->s->scheme->raw ? "'%s' is not over HTTP: leave `in` out" :
+		                "'%s' knows where it stands: leave `in` out", r->s->scheme->name);
 	e = policy_read_list(&r->d, node, "a place", NULL, &list);
 	if (e < 0)
 		return e;
@@ -364,6 +365,24 @@ check_tls(const struct reading *r)
 
 /* ---- scope ---- */
 
+/* What comes in has ports of the cell, and a signature that is known by its template. */
+static int
+check_coming(struct reading *r)
+{
+	const char *template = secret_with(r->s, "template");
+
+	if (r->values[KEY_HOSTS] != NULL)
+		return node_err(r->d.err, r->values[KEY_HOSTS], "webhooks come to the cell: say `ports:` of "
+		                "it, and leave `hosts` out");
+	if (r->values[KEY_PORTS] == NULL)
+		return node_err(r->d.err, r->d.at, "webhooks come to a port that is published: say `ports:`");
+	if (template == NULL || sign_hmac_row(template) == NULL)
+		return node_err(r->d.err, r->values[KEY_WITH] != NULL ? r->values[KEY_WITH] : r->d.at,
+		                "say whose webhooks they are: `with: {template: github}`, or stripe, slack, "
+		                "twilio, shopify");
+	return 0;
+}
+
 static struct node
 word_at(const struct node *place, const char *text)
 {
@@ -377,12 +396,16 @@ read_scope(struct reading *r)
 {
 	static const enum key as_said[] = { KEY_PORTS, KEY_METHODS, KEY_PATHS };
 	const struct node *hosts = r->values[KEY_HOSTS];
-	struct node words[8], *items[8], *values[8];
+	struct node words[8], *items[8], *values[8], here = word_at(r->d.at, SECRET_CELL_HOST);
 	struct node rule = word_at(r->d.at, "");
 	struct policy_rule *read;
 	size_t n = 0;
-	int e;
+	int e = r->s->scheme->comes_in ? check_coming(r) : 0;
 
+	if (e < 0)
+		return e;
+	if (r->s->scheme->comes_in)
+		hosts = &here;
 	if (hosts == NULL)
 		return node_err(r->d.err, r->d.at, *r->s->like != '\0' ?
 		                "where '%s' may be sent is not known: say its `hosts:`" :
@@ -393,7 +416,7 @@ read_scope(struct reading *r)
 	words[2] = word_at(r->d.at, r->s->scheme->raw ? "tcp" : "https");
 	items[n] = &words[0];
 	values[n++] = (struct node *)(uintptr_t)hosts;
-	if (r->s->scheme->raw || !r->plain) {
+	if (r->s->scheme->raw || (!r->plain && !r->s->scheme->comes_in)) {
 		items[n] = &words[1];
 		values[n++] = &words[2];
 	}

@@ -12,7 +12,8 @@
 #define VAULT_REQUEST_FD 3
 #define VAULT_BOUND_FD 4                /* BIND: a memory file for the courier; see bound.h */
 #define VAULT_VARIABLES_FD 5            /* BIND: one for the cell's environment, each of them
-                                         * "NAME=placeholder" and a NUL */
+                                         * "NAME=placeholder" and a NUL; also of what comes in,
+                                         * "=NAME FIRST LAST": ports of the cell */
 #define VAULT_FILES_FD 6                /* BIND: one for the files in its home: str path from
                                          * there on, str text, ... */
 #define VAULT_FILES_MAX (128 * 1024)

@@ -331,6 +331,8 @@ static const struct {
 	{ FILTER_PUBLISH, "connect", { 0 }, ALLOW },
 	{ FILTER_PUBLISH, "socket", { AF_INET, SOCK_DGRAM, 0 }, NOFAMILY },
 	{ FILTER_PUBLISH, "bind", { 0 }, KILL },
+	{ FILTER_PUBLISH, "memfd_create", { 0 }, ALLOW },
+	{ FILTER_PUBLISH, "openat", { 0 }, KILL },
 	{ FILTER_PUBLISH, "setns", { 0 }, KILL },
 #ifndef CLOISTER_SANITIZED
 	{ FILTER_COLLECT, "mmap", { 0, 4096, PROT_READ | PROT_WRITE }, ALLOW },

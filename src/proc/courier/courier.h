@@ -27,6 +27,7 @@
 #include "proc/courier/courier_secrets.h"
 #include "proc/courier/courier_ssh.h"
 #include "proc/courier/courier_tls.h"
+#include "proc/courier/courier_webhook.h"
 #include "proc/courier/courier_wire.h"
 
 struct origin;
@@ -183,6 +184,7 @@ struct courier {
 	struct secrets secrets;
 	struct loop_source keeper;      /* who renews them; -1: nobody */
 	uint32_t keeper_asked, keeper_answered;
+	struct webhooks webhooks;
 	struct proxies proxies;
 	struct resolver *resolver;
 	struct tls tls;

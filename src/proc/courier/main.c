@@ -3,6 +3,7 @@
  *   fd 3  the supervisor: its policy and orders come from there, events go there
  *   fd 4  the gate's mux
  *   fd 5  cloister-inspect's mux
+ *   fd 6  cloister-publish, if webhooks come to the cell
  *
  * What it was told at the start is read before it locks itself down, what the gate says
  * only afterwards. */
@@ -23,6 +24,7 @@
 #include "boundary/namespace/lockdown.h"
 #include "ipc/courier_channel.h"
 #include "ipc/ipc.h"
+#include "ipc/webhook_channel.h"
 #include "proc/courier/courier.h"
 
 #define ENVIRONMENT_MAX 64
@@ -138,7 +140,7 @@ add_folders(char *list, const char **readable, size_t n)
 
 /* Certificates are looked up when a server shows one, and /etc/hosts with each name. */
 static int
-lock_down(char **environment, int last, struct err *err)
+lock_down(char **environment, int keep_fds, struct err *err)
 {
 	const char *readable[READABLE_MAX + 1] = { "/etc/hosts", "/etc/resolv.conf",
 	                                           "/etc/nsswitch.conf", "/etc/gai.conf" };
@@ -151,7 +153,7 @@ lock_down(char **environment, int last, struct err *err)
 	for (; environment != NULL && *environment != NULL; environment++)
 		if (strncmp(*environment, "SSL_CERT_DIR=", 13) == 0)
 			n = add_folders(*environment + 13, readable, n);
-	return lockdown_enter(&l, last + 1, err);
+	return lockdown_enter(&l, keep_fds, err);
 }
 
 /* The supervisor has something to say, or has gone. */
@@ -184,7 +186,7 @@ caught(void *arg, const struct signalfd_siginfo *info)
 }
 
 static int
-run(struct courier *c, struct loop *loop, int inspect, struct err *err)
+run(struct courier *c, struct loop *loop, int inspect, int webhooks, struct err *err)
 {
 	sigset_t signals;
 	int r = courier_start(c, loop, EGRESS_SUPERVISOR_FD, EGRESS_MUX_FD, inspect, err);
@@ -201,6 +203,8 @@ run(struct courier *c, struct loop *loop, int inspect, struct err *err)
 		r = loop_watch(loop, &c->supervisor, EPOLLIN, err);
 	if (r == 0 && c->keeper.fd >= 0)
 		r = courier_start_keeper(c, err);
+	if (r == 0 && webhooks >= 0)
+		r = webhooks_start(c, webhooks, err);
 	if (r == 0)
 		r = loop_run(loop, err);
 	if (r == 0 && c->gate_error != 0)
@@ -239,6 +243,7 @@ main(void)
 	OWN(loop_freep) struct loop *loop = NULL;
 	/* Without it, what would have to be looked into is refused. */
 	int inspect = fcntl(COURIER_INSPECT_FD, F_GETFD) < 0 ? -1 : COURIER_INSPECT_FD;
+	int webhooks = fcntl(COURIER_WEBHOOK_FD, F_GETFD) < 0 ? -1 : COURIER_WEBHOOK_FD;
 	struct err err = {0};
 	int r;
 
@@ -253,18 +258,23 @@ main(void)
 		                 orders.environment, orders.pem, orders.pem_len, &err);
 	if (r == 0 && orders.secrets >= 0)
 		r = secrets_open(&courier.secrets, orders.secrets, &err);
+	if (r == 0)
+		r = webhooks_prepare(&courier, &err);
 	closep(&orders.secrets);
 	courier.alarms = (orders.flags & COURIER_ALARMS) != 0;
 	courier.keeper.fd = -1;
 	if (r == 0 && orders.keeper >= 0)
 		r = place_keeper(&orders, &err);
+	/* Whatever it is: nothing that was opened so far is needed. */
+	if (webhooks < 0)
+		close(COURIER_WEBHOOK_FD);
 	if (r == 0)
-		r = lock_down(orders.environment, courier.keeper.fd >= 0 ? COURIER_KEEPER_FD :
-		              COURIER_INSPECT_FD, &err);
+		r = lock_down(orders.environment, courier.keeper.fd >= 0 ? COURIER_KEEPER_FD + 1 :
+		              webhooks >= 0 ? COURIER_WEBHOOK_FD + 1 : COURIER_WEBHOOK_FD, &err);
 	if (r == 0)
 		r = loop_new(&loop, &err);
 	if (r == 0)
-		r = run(&courier, loop, inspect, &err);
+		r = run(&courier, loop, inspect, webhooks, &err);
 	if (courier.pool != NULL)
 		courier_close(&courier);
 	if (r < 0)

@@ -1,10 +1,11 @@
 /* main.c - cloister-publish: carries connections from ports of the host to servers in
  * the cell.
  *
- * cloister-publish PORT..., started by the supervisor with
+ * cloister-publish [webhook:]PORT..., started by the supervisor with
  *   fd 3  the cell's user namespace
  *   fd 4  its network namespace
- *   fd 5  listening on the host for the first PORT, IPv4; 6: IPv6, or closed; and so on
+ *   fd 5  the courier, if webhooks come to a PORT: see webhook_channel.h
+ *   fd 6  listening on the host for the first PORT, IPv4; 7: IPv6, or closed; and so on
  * It joins both and gives up all else, so that what it connects to is the cell's, and
  * only the sockets that it was given are the host's. */
 #include <errno.h>
@@ -15,6 +16,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -25,23 +27,25 @@
 #include "base/own.h"
 #include "boundary/namespace/lockdown.h"
 #include "cell/cell_spec.h"
+#include "ipc/webhook_channel.h"
 #include "loop/loop.h"
 #include "loop/relay.h"
+#include "proc/publish/publish.h"
 
-enum { USERNS = 3, NETNS = 4, LISTENERS = 5 };
+enum { USERNS = 3, NETNS = 4, LISTENERS = PUBLISH_WEBHOOK_FD + 1 };
 
 #define INNER_ID 0xfffdu                /* nobody in particular, where it is mapped */
-#define CONNECTIONS_MAX 256
 
 struct port {
 	uint16_t number;
+	bool webhooks;                  /* come to it, and are checked */
 	struct loop_source listeners[2];
 };
 
 struct connection {
 	int host;
 	struct loop_source cell;        /* while it is being connected */
-	bool tried_v6;
+	unsigned n_tried;               /* of its families */
 	uint16_t port;
 	int host_again, cell_again;     /* the same sockets, for the way out: a loop
 	                                 * watches a descriptor for one purpose */
@@ -50,7 +54,7 @@ struct connection {
 	struct connection *next;        /* in the list of those that are over */
 };
 
-static struct loop *loop;
+struct loop *publish_loop;
 static struct port ports[CELL_PORTS_MAX];
 static size_t n_ports, n_connections;
 static struct connection *gone;
@@ -75,7 +79,21 @@ watch_ports(bool on)
 	for (size_t i = 0; i < n_ports; i++)
 		for (size_t k = 0; k < 2; k++)
 			if (ports[i].listeners[k].fd >= 0)
-				(void)loop_watch(loop, &ports[i].listeners[k], on ? EPOLLIN : 0, NULL);
+				(void)loop_watch(publish_loop, &ports[i].listeners[k], on ? EPOLLIN : 0, NULL);
+}
+
+void
+publish_came(void)
+{
+	if (++n_connections == PUBLISH_CONNECTIONS_MAX)
+		watch_ports(false);
+}
+
+void
+publish_went(void)
+{
+	if (n_connections-- == PUBLISH_CONNECTIONS_MAX)
+		watch_ports(true);
 }
 
 static void
@@ -87,9 +105,8 @@ drop(struct connection *c)
 	closep(&c->cell_again);
 	c->next = gone;
 	gone = c;
-	loop_at_round_end(loop, &bury);
-	if (n_connections-- == CONNECTIONS_MAX)
-		watch_ports(true);
+	loop_at_round_end(publish_loop, &bury);
+	publish_went();
 }
 
 static void
@@ -115,14 +132,39 @@ carry(struct connection *c)
 	c->host_again = fcntl(c->host, F_DUPFD_CLOEXEC, 0);
 	c->cell_again = fcntl(c->cell.fd, F_DUPFD_CLOEXEC, 0);
 	if (c->host_again < 0 || c->cell_again < 0 ||
-	    relay_start(&c->in, loop, c->host, c->cell.fd, NULL) < 0) {
+	    relay_start(&c->in, publish_loop, c->host, c->cell.fd, NULL) < 0) {
 		drop(c);
 		return;
 	}
-	if (relay_start(&c->out, loop, c->cell_again, c->host_again, NULL) < 0) {
+	if (relay_start(&c->out, publish_loop, c->cell_again, c->host_again, NULL) < 0) {
 		relay_drop(&c->in);
 		drop(c);
 	}
+}
+
+bool
+publish_is_connected(int fd)
+{
+	socklen_t len = sizeof(int);
+	int error = 0;
+
+	return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) == 0 && error == 0;
+}
+
+int
+publish_connect(uint16_t port, bool v6)
+{
+	struct sockaddr_in four = { .sin_family = AF_INET, .sin_port = htons(port),
+	                            .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct sockaddr_in6 six = { .sin6_family = AF_INET6, .sin6_port = htons(port),
+	                            .sin6_addr = IN6ADDR_LOOPBACK_INIT };
+	OWN(closep) int fd = socket(v6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK,
+	                            0);
+
+	if (fd < 0 || (connect(fd, v6 ? (struct sockaddr *)&six : (struct sockaddr *)&four,
+	                       v6 ? sizeof(six) : sizeof(four)) < 0 && errno != EINPROGRESS))
+		return -1;
+	return TAKE_FD(fd);
 }
 
 static void try_connect(struct connection *c);
@@ -131,12 +173,10 @@ static void
 connected(void *arg, uint32_t events)
 {
 	struct connection *c = arg;
-	socklen_t len = sizeof(int);
-	int error = 0;
 
 	(void)events;
-	loop_unwatch(loop, &c->cell);
-	if (getsockopt(c->cell.fd, SOL_SOCKET, SO_ERROR, &error, &len) == 0 && error == 0) {
+	loop_unwatch(publish_loop, &c->cell);
+	if (publish_is_connected(c->cell.fd)) {
 		carry(c);
 		return;
 	}
@@ -147,28 +187,16 @@ connected(void *arg, uint32_t events)
 static void
 try_connect(struct connection *c)
 {
-	struct sockaddr_in v4 = { .sin_family = AF_INET, .sin_port = htons(c->port),
-	                          .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	struct sockaddr_in6 v6 = { .sin6_family = AF_INET6, .sin6_port = htons(c->port),
-	                           .sin6_addr = IN6ADDR_LOOPBACK_INIT };
 	const struct linger reset = { 1, 0 };
-	bool second = c->cell.fd >= 0;
 
 	closep(&c->cell.fd);
 	c->cell = (struct loop_source){ .fd = -1, .ready = connected, .arg = c };
-	if (!c->tried_v6) {
-		c->tried_v6 = second;
-		c->cell.fd = socket(second ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC |
-		                    SOCK_NONBLOCK, 0);
-	}
-	if (c->cell.fd >= 0 &&
-	    (connect(c->cell.fd, second ? (struct sockaddr *)&v6 : (struct sockaddr *)&v4,
-	             second ? sizeof(v6) : sizeof(v4)) == 0 || errno == EINPROGRESS) &&
-	    loop_watch(loop, &c->cell, EPOLLOUT, NULL) == 0)
-		return;
-	if (c->cell.fd >= 0 && !c->tried_v6) {
-		try_connect(c);
-		return;
+	while (c->n_tried < 2) {
+		c->cell.fd = publish_connect(c->port, c->n_tried++ == 1);
+		if (c->cell.fd >= 0 && loop_watch(publish_loop, &c->cell, EPOLLOUT, NULL) == 0)
+			return;
+		closep(&c->cell.fd);
+		c->cell.fd = -1;
 	}
 	/* Nobody listens: the client sees that too. */
 	(void)setsockopt(c->host, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
@@ -183,14 +211,17 @@ take(struct port *port, int listener)
 
 	if (fd < 0)
 		return;
+	if (port->webhooks) {
+		webhook_take(port->number, TAKE_FD(fd));
+		return;
+	}
 	c = calloc(1, sizeof(*c));
 	if (c == NULL)
 		return;
 	c->port = port->number;
 	c->cell.fd = c->host_again = c->cell_again = -1;
 	c->host = TAKE_FD(fd);
-	if (++n_connections == CONNECTIONS_MAX)
-		watch_ports(false);
+	publish_came();
 	try_connect(c);
 }
 
@@ -215,13 +246,17 @@ v6_ready(void *arg, uint32_t events)
 static int
 find_ports(int argc, char **argv, struct err *err)
 {
+	static const char webhook[] = "webhook:";
 	uint64_t number;
 
 	for (; n_ports < (size_t)argc - 1 && n_ports < CELL_PORTS_MAX; n_ports++) {
 		struct port *port = &ports[n_ports];
 		int at = LISTENERS + 2 * (int)n_ports;
+		const char *word = argv[n_ports + 1];
 
-		if (num_parse_count(argv[n_ports + 1], 1, 65535, &number, err) < 0)
+		port->webhooks = strncmp(word, webhook, sizeof(webhook) - 1) == 0;
+		if (num_parse_count(word + (port->webhooks ? sizeof(webhook) - 1 : 0), 1, 65535, &number,
+		                    err) < 0)
 			return -EINVAL;
 		port->number = (uint16_t)number;
 		port->listeners[0] = (struct loop_source){ .fd = at, .ready = v4_ready, .arg = port };
@@ -255,6 +290,7 @@ main(int argc, char **argv)
 	const struct lockdown what_is_left = { .filter = FILTER_PUBLISH, .network = true };
 	struct err err = {0};
 	pid_t parent = getppid();
+	bool has_webhooks = fcntl(PUBLISH_WEBHOOK_FD, F_GETFD) >= 0;
 	int r;
 
 	if (argc < 2 || fcntl(NETNS, F_GETFD) < 0) {
@@ -270,11 +306,13 @@ main(int argc, char **argv)
 	if (r == 0)
 		r = lockdown_enter(&what_is_left, LISTENERS + 2 * (int)n_ports, &err);
 	if (r == 0)
-		r = loop_new(&loop, &err);
+		r = loop_new(&publish_loop, &err);
 	bury = (struct loop_round){ .run = bury_gone };
+	if (r == 0 && has_webhooks)
+		r = webhook_start(&err);
 	if (r == 0) {
 		watch_ports(true);
-		r = loop_run(loop, &err);
+		r = loop_run(publish_loop, &err);
 	}
 	fprintf(stderr, "cloister: published ports: %s\n", err.text);
 	return 125;

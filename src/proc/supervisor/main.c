@@ -554,12 +554,13 @@ main(void)
 {
 	static struct supervisor sv = {
 		.libexec = -1, .state = -1, .changes = -1, .log = -1,
-		.counters = -1,
+		.counters = -1, .webhooks = -1,
 		.cell = { .pidfd = -1, .channel = -1, .userns = -1, .scratch = -1,
 		          .mntns = -1, .netns = -1 },
 		.egress = { .trust = { -1, -1, -1, -1 }, .key = -1, .policy = -1, .secrets = -1, .keeper = -1,
 		            .keeper_process = -1, .names = -1,
-		            .starter_channel.fd = -1, .gate.fd = -1, .courier.fd = -1 },
+		            .starter_channel.fd = -1, .gate.fd = -1, .courier.fd = -1,
+		            .webhooks.fd = -1 },
 		.events.fd = -1,
 	};
 	struct err err = {0};

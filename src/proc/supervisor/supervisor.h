@@ -42,6 +42,7 @@ struct egress {
 	pid_t mint, starter;            /* 0 if there is none */
 	struct cgroup *cgroup;          /* the helpers' own */
 	struct loop_source starter_channel, listeners[BOUNDARY_LISTENERS];
+	struct loop_source webhooks;    /* the courier's end of publish's channel; it is not read here */
 	struct loop_source gate, courier;       /* while they run */
 	struct loop_timer again, patience;
 	uint64_t started_ms;
@@ -77,6 +78,7 @@ struct supervisor {
 	int counters;                   /* of the cell's network, if it has no policy; or -1 */
 	pid_t publish;                  /* 0 if there is none */
 	int ports[2 * CELL_PORTS_MAX];  /* listening on the host, IPv4 and IPv6 of each */
+	int webhooks;                   /* publish's end of its channel to the courier, or -1 */
 
 	struct stdio stdio;
 	int log;                        /* a detached cell's, or -1 */

@@ -154,6 +154,8 @@ watch_listeners(struct supervisor *sv, bool on)
 	for (size_t i = 0; i < BOUNDARY_LISTENERS; i++)
 		if (sv->egress.listeners[i].fd >= 0)
 			(void)loop_watch(sv->loop, &sv->egress.listeners[i], on ? EPOLLIN : 0, NULL);
+	if (sv->egress.webhooks.fd >= 0)
+		(void)loop_watch(sv->loop, &sv->egress.webhooks, on ? EPOLLIN : 0, NULL);
 }
 
 static void
@@ -232,6 +234,22 @@ listener_ready(void *arg, uint32_t events)
 	watch_listeners(sv, false);
 	if (activate(sv, &err) < 0)
 		supervisor_complain(err.text);
+}
+
+/* Publish asks the courier something, or has gone. */
+static void
+webhooks_ready(void *arg, uint32_t events)
+{
+	struct supervisor *sv = arg;
+	struct loop_source *source = &sv->egress.webhooks;
+
+	if ((events & (EPOLLHUP | EPOLLERR)) == 0) {
+		listener_ready(sv, events);
+		return;
+	}
+	loop_unwatch(sv->loop, source);
+	close(source->fd);
+	source->fd = -1;
 }
 
 /* ---- their end ------------------------------------------------------------------------- */
@@ -385,6 +403,8 @@ supervisor_egress_start(struct supervisor *sv, struct err *err)
 	for (size_t i = 0; i < BOUNDARY_LISTENERS; i++)
 		e->listeners[i] = (struct loop_source){ .fd = sv->cell.listeners[i],
 			.ready = listener_ready, .arg = sv };
+	e->webhooks.ready = webhooks_ready;
+	e->webhooks.arg = sv;
 	watch_listeners(sv, true);
 	return loop_watch(sv->loop, &e->starter_channel, EPOLLIN, err);
 }

@@ -81,6 +81,19 @@ take_port(struct supervisor *sv, size_t i, struct err *err)
 	return 0;
 }
 
+/* Neither end waits for the other. */
+static int
+make_channel(struct supervisor *sv, struct err *err)
+{
+	int ends[2];
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) < 0)
+		return err_errno(err, "cannot make a channel");
+	sv->webhooks = ends[0];
+	sv->egress.webhooks.fd = ends[1];
+	return 0;
+}
+
 int
 supervisor_take_ports(struct supervisor *sv, struct err *err)
 {
@@ -88,6 +101,8 @@ supervisor_take_ports(struct supervisor *sv, struct err *err)
 
 	for (size_t i = 0; i < ARRAY_LEN(sv->ports); i++)
 		sv->ports[i] = -1;
+	if (sv->spec.webhook_ports != 0)
+		r = make_channel(sv, err);
 	for (size_t i = 0; r == 0 && i < sv->spec.n_ports; i++)
 		r = take_port(sv, i, err);
 	return r;
@@ -96,21 +111,24 @@ supervisor_take_ports(struct supervisor *sv, struct err *err)
 int
 supervisor_publish(struct supervisor *sv, struct err *err)
 {
-	char numbers[CELL_PORTS_MAX][8];
+	char numbers[CELL_PORTS_MAX][16];
 	char *argv[CELL_PORTS_MAX + 2] = { (char[]){ "cloister-publish" } };
-	int fds[SPAWN_FDS_MAX] = { sv->cell.userns, sv->cell.netns };
-	struct spawn_how how = { .argv = argv, .fds = fds, .n_fds = 2 + 2 * sv->spec.n_ports,
+	int fds[SPAWN_FDS_MAX] = { sv->cell.userns, sv->cell.netns, sv->webhooks };
+	struct spawn_how how = { .argv = argv, .fds = fds, .n_fds = 3 + 2 * sv->spec.n_ports,
 	                         .silent = sv->spec.detached };
 	pid_t pid;
 
 	for (size_t i = 0; i < sv->spec.n_ports; i++) {
-		snprintf(numbers[i], sizeof(numbers[i]), "%u", sv->spec.ports[i].cell);
+		snprintf(numbers[i], sizeof(numbers[i]), "%s%u",
+		         (sv->spec.webhook_ports >> i & 1) != 0 ? "webhook:" : "", sv->spec.ports[i].cell);
 		argv[i + 1] = numbers[i];
-		memcpy(fds + 2 + 2 * i, sv->ports + 2 * i, 2 * sizeof(int));
+		memcpy(fds + 3 + 2 * i, sv->ports + 2 * i, 2 * sizeof(int));
 	}
 	pid = supervisor_spawn(sv->libexec, &how, err);
 	for (size_t i = 0; i < 2 * sv->spec.n_ports; i++)
 		closep(&sv->ports[i]);
+	closep(&sv->webhooks);
+	sv->webhooks = -1;
 	if (pid < 0)
 		return pid;
 	sv->publish = pid;

@@ -18,7 +18,7 @@
 #define CLOSE_RANGE_CLOEXEC 4
 #endif
 #define FIRST 3                         /* where a helper's descriptors begin */
-#define ASIDE 64                        /* beyond them */
+#define ASIDE 128                       /* beyond them */
 
 static void
 become(const struct spawn_how *how, int exe, char *const *envp, pid_t parent)

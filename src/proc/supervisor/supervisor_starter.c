@@ -27,7 +27,7 @@
 #define ID_OFFSET 0xfff0u               /* the helpers' ids in the cell's range */
 
 struct starter {
-	int channel, libexec, names;
+	int channel, libexec, names, webhooks;
 	int listeners[BOUNDARY_LISTENERS];
 	uid_t base;                     /* 0: they are who the operator is */
 	bool silent;
@@ -97,7 +97,8 @@ start_all(struct starter *s, const struct ipc_message *message)
 		          s->listeners[1], s->listeners[2], s->listeners[3], s->names,
 		          s->listeners[4] }, 8);
 	if (r == 0)
-		r = start(s, STARTER_COURIER, (int[]){ message->fds[1], mux[1], body[0] }, 3);
+		r = start(s, STARTER_COURIER, (int[]){ message->fds[1], mux[1], body[0],
+		          s->webhooks }, 4);
 	closep(&mux[0]);
 	closep(&mux[1]);
 	closep(&body[0]);
@@ -190,12 +191,12 @@ restrict_self(bool has_ids)
 static void
 become_starter(const struct supervisor *sv, int channel, pid_t parent)
 {
-	struct starter s = { .channel = 10, .libexec = 11, .names = 12, .inspect = -1,
+	struct starter s = { .channel = 10, .libexec = 11, .names = 12, .webhooks = -1, .inspect = -1,
 		.pidfds = { -1, -1, -1 }, .silent = sv->spec.detached,
 		.base = sv->has_inner_root ? boundary_namespace.inner_root(sv->place.entry.slot) : 0 };
 	const int *from[] = { &channel, &sv->libexec, &sv->egress.names,
 		&sv->cell.listeners[0], &sv->cell.listeners[1], &sv->cell.listeners[2],
-		&sv->cell.listeners[3], &sv->cell.listeners[4] };
+		&sv->cell.listeners[3], &sv->cell.listeners[4], &sv->egress.webhooks.fd };
 	int aside[ARRAY_LEN(from)], null;
 
 	setsid();
@@ -208,7 +209,7 @@ become_starter(const struct supervisor *sv, int channel, pid_t parent)
 		if (aside[i] >= 0)
 			dup3(aside[i], 10 + (int)i, O_CLOEXEC);
 		if (i >= 3)
-			s.listeners[i - 3] = aside[i] >= 0 ? 10 + (int)i : -1;
+			*(i == ARRAY_LEN(from) - 1 ? &s.webhooks : &s.listeners[i - 3]) = aside[i] >= 0 ? 10 + (int)i : -1;
 	}
 	syscall(SYS_close_range, 3u, 9u, 0u);
 	syscall(SYS_close_range, 10u + (unsigned)ARRAY_LEN(from), ~0u, 0u);

@@ -91,6 +91,22 @@ put_variables(const struct secret *s, const char *variable, const struct placeho
 	return r == 0 ? put_variable(token, p->field[SECRET_TOKEN], err) : r;
 }
 
+/* Where what comes in is to be looked at on its way. */
+static int
+put_ports(const struct secret *s, struct err *err)
+{
+	const struct policy_rule *rule = policy_rule_at(s->scope, 0);
+	char text[SECRET_NAME_MAX + 32];
+	int n, r = 0;
+
+	for (size_t i = 0; r == 0 && s->scheme->comes_in && i < rule->n_ports; i++) {
+		n = snprintf(text, sizeof(text), "=%s %u %u", s->name, rule->ports[i].first,
+		             rule->ports[i].last);
+		r = write_all(VAULT_VARIABLES_FD, text, (size_t)n + 1, err);
+	}
+	return r;
+}
+
 static int
 bind_one(const struct vault *v, struct bound_one *one, uint64_t now, struct keeper *keeper,
          struct err *err)
@@ -115,6 +131,7 @@ bind_one(const struct vault *v, struct bound_one *one, uint64_t now, struct keep
 	r = r == 0 ? bound_write(VAULT_BOUND_FD, s, &one->fake, &values, err) : r;
 	r = r == 0 ? keeper_add(keeper, *s->from != '\0' || entry == NULL ? s : entry->secret, &values,
 	                        now, err) : r;
+	r = r == 0 ? put_ports(s, err) : r;
 	return r == 0 ? put_variables(s, b->variable, &one->fake, err) : r;
 }
 
