@@ -292,9 +292,10 @@ placeholder_mint_token(const struct policy_list *shapes, const struct guard *rea
 		return placeholder_jwt(alg, (int64_t)expires, n > JWT_SIGNATURE_MAX ? JWT_SIGNATURE_MAX : n,
 		                       ret_text, err);
 	}
-	if (shape.kind == SHAPE_BASE64 && real->len <= SHAPE_TEXT_MAX)
+	if (shape.kind == SHAPE_BASE64 && real->len <= SHAPE_TEXT_MAX && real->len > PLACEHOLDER_MIN)
 		return placeholder_base64(real, ret_text, err);
-	if (shape.kind != SHAPE_ITEMS)
+	/* Whatever a definition says of it: it has to be found, and nothing else with it. */
+	if (shape.kind != SHAPE_ITEMS || chance_of(&shape) < PLACEHOLDER_MIN)
 		shape = (struct shape){ .n = 1, .items = { { 'w', NULL, 64, 64 } } };
 	return placeholder_by_items(&shape, real, ret_text, err);
 }

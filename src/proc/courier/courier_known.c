@@ -272,19 +272,19 @@ secrets_add_tokens(struct courier *c, struct token *const *tokens, size_t n, str
 	int r;
 
 	assert(n <= TOKENS_MAX);
-	memcpy(next, s->tokens, n_next * sizeof(next[0]));
+	memcpy(next, s->tokens, n_next * sizeof(struct token *));
 	while (n_next + n > TOKENS_MAX) {
 		i = find_useless(next, n_next--);
 		dropped[n_dropped++] = next[i];
-		memmove(&next[i], &next[i + 1], (n_next - i) * sizeof(next[0]));
+		memmove(&next[i], &next[i + 1], (n_next - i) * sizeof(struct token *));
 	}
-	memcpy(&next[n_next], tokens, n * sizeof(next[0]));
+	memcpy(&next[n_next], tokens, n * sizeof(struct token *));
 	r = view_new(s, next, n_next + n, &view, err);
 	if (r < 0)
 		return r;
 	secrets_view_release(s->view);
 	s->view = view;
-	memcpy(s->tokens, next, (n_next + n) * sizeof(next[0]));
+	memcpy(s->tokens, next, (n_next + n) * sizeof(struct token *));
 	s->n_tokens = n_next + n;
 	while (n_dropped > 0)
 		token_release(dropped[--n_dropped]);
