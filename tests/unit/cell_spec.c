@@ -25,8 +25,9 @@ sample(void)
 		.profile = CELL_PROFILE_NESTED, .root = true, .tty = true,
 		.has_policy = true, .learn = true, .egress_env = env_of_sample,
 		.ports = { { 8080, 0 }, { 80, 65535 } }, .n_ports = 2,
-		.placeholders = env_of_sample, .exfiltration = CELL_FREEZE, .keeper = 7,
+		.webhook_ports = 2, .placeholders = env_of_sample, .exfiltration = CELL_FREEZE, .keeper = 7,
 		.files = { { path_of_sample, text_of_sample } }, .n_files = 1,
+		.known_hosts = strdup("a.example ssh-ed25519 AAAA\n"),
 	};
 
 	cell_limits_default(&spec.limits);
@@ -41,6 +42,7 @@ sample_free(struct cell_spec *spec)
 	free(spec->hostname);
 	free(spec->cwd);
 	free(spec->rootfs);
+	free(spec->known_hosts);
 }
 
 TEST(cell_spec_round_trip)
@@ -59,8 +61,10 @@ TEST(cell_spec_round_trip)
 	CHECK(out.root && out.tty && !out.detached && !out.quiet);
 	CHECK(out.has_policy && out.learn && !out.has_authorities);
 	CHECK_STR(out.egress_env[0], "A=1");
+	CHECK_STR(out.known_hosts, "a.example ssh-ed25519 AAAA\n");
 	CHECK(out.n_ports == 2 && out.ports[0].cell == 8080 && out.ports[0].host == 0 &&
 	      out.ports[1].cell == 80 && out.ports[1].host == 65535);
+	CHECK(out.webhook_ports == 2);
 	CHECK_STR(out.placeholders[0], "A=1");
 	CHECK(out.exfiltration == CELL_FREEZE && out.keeper == 7 && out.n_files == 1);
 	CHECK_STR(out.files[0].path, ".aws/credentials");
