@@ -240,7 +240,8 @@ judge(void *arg, const struct swap_seen *seen)
 
 	if (in_scope && is_signers(ex, seen) && (!fits || exchange_is_signer(ex, owner)))
 		return SWAP_LEAVE;
-	if (fits && !x->covered) {
+	/* Messages come behind the request that was signed. */
+	if (fits && (!x->covered || seen->place == SWAP_MESSAGE)) {
 		x->carries = x->swapped = true;
 		return SWAP_REPLACE;
 	}
