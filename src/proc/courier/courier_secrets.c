@@ -215,7 +215,8 @@ judge(void *arg, const struct swap_seen *seen)
 		return SWAP_STOP;
 	if (in_scope && is_signers(ex, seen) && (!fits || exchange_is_signer(ex, owner)))
 		return SWAP_LEAVE;
-	if (fits && !x->covered) {
+	/* Messages come behind the request that was signed. */
+	if (fits && (!x->covered || seen->place == SWAP_MESSAGE)) {
 		x->carries = x->swapped = true;
 		exchange_note_carried(ex, owner);
 		return SWAP_REPLACE;

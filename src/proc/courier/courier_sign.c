@@ -11,6 +11,8 @@
 #include "proc/courier/courier_secrets_parts.h"
 #include "sign/scheme_parts.h"
 
+_Static_assert(BOUND_MAX <= 64, "sets of secrets are bits");
+
 static struct sign_key
 key_of(const struct http_text field[SECRET_FIELDS])
 {
