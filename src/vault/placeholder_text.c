@@ -213,6 +213,24 @@ chance_of(const struct shape *shape)
 	return n;
 }
 
+/* So that enough is drawn: the last that is. */
+static void
+lengthen(struct shape *shape)
+{
+	size_t chance = chance_of(shape), last = shape->n;
+
+	if (chance >= PLACEHOLDER_MIN)
+		return;
+	while (last > 0 && shape->items[last - 1].class == 0)
+		last--;
+	if (last == 0) {
+		*shape = (struct shape){ .n = 1, .items = { { 'w', NULL, PLACEHOLDER_MIN, PLACEHOLDER_MIN } } };
+		return;
+	}
+	shape->items[last - 1].min += PLACEHOLDER_MIN - chance;
+	shape->items[last - 1].max = shape->items[last - 1].min;
+}
+
 /* The shape that fits; of those that are words, what is there is taken for granted. */
 void
 placeholder_choose(const struct policy_list *shapes, const struct guard *real,
@@ -231,11 +249,9 @@ placeholder_choose(const struct policy_list *shapes, const struct guard *real,
 			return;
 	}
 	shape_guess(real->at, real->len, ret_shape);
-	if (ret_shape->kind == SHAPE_ITEMS && chance_of(ret_shape) < PLACEHOLDER_MIN)
-		*ret_shape = (struct shape){ .n = 1, .items = { { 'w', NULL, PLACEHOLDER_MIN,
-		                                                  PLACEHOLDER_MIN } } };
+	if (ret_shape->kind == SHAPE_ITEMS)
+		lengthen(ret_shape);
 }
-
 
 /* ---- tokens ---- */
 

@@ -466,7 +466,7 @@ def test_a_service_and_a_region(online):
     for how, what in (("aws:amz:us-east-1:execute-api", "region 'us-east-1'"),
                       ("aws:amz:eu-west-1:sts", "service 'sts'")):
         assert what in json.loads(curl_signed(online, how, UP + where).ok())["reason"]
-        assert online.refusal()["why"] == "secret"
+        assert online.refusal()["why"] == "credential"
     assert online.lab.judgements(where) == [200]
 
 

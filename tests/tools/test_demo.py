@@ -14,10 +14,15 @@ state=$STATE
 case $1 in
 run)
     while [ "$1" != -- ]; do
-        case $1 in -w) project=$2 ;; esac
+        case $1 in -w) project=$2 ;; -s) secret=$2 ;; esac
         shift
     done
     shift
+    if [ -n "$secret" ]; then
+        echo "key $([ -n "$LEAKS_KEY" ] && echo "$DEMO_API_KEY" || echo sk-0)"
+        [ -n "$LEAKS_LOOT" ] || echo "HTTP/1.1 403 Forbidden"
+        exit
+    fi
     if [ -z "$project" ]; then
         getent() { [ -n "$LEAKS_NAMES" ] || [ "$2" = api.github.com ]; }
         export -f getent
@@ -38,6 +43,9 @@ diff)
     ;;
 discard)
     touch "$state/discarded"
+    ;;
+events)
+    [ -n "$HIDES_LOOT" ] || echo "a placeholder is where it may not be"
     ;;
 why)
     [ -n "$HIDES_REFUSAL" ] || echo "name secret-data.paste.example"
@@ -72,6 +80,9 @@ def test_passes_when_all_holds(tmp_path):
     ("HIDES_CHANGE", "does not mention src"),
     ("LEAKS_NAMES", "could look up a name"),
     ("HIDES_REFUSAL", "the refusal is not explained"),
+    ("LEAKS_KEY", "has the key"),
+    ("LEAKS_LOOT", "could send even that to another host"),
+    ("HIDES_LOOT", "the attempt was not recorded"),
 ])
 def test_fails_when_it_does_not(tmp_path, switch, complaint):
     done = demo(tmp_path, **{switch: "1"})
