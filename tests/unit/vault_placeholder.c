@@ -352,7 +352,7 @@ TEST(placeholder_files_of_two)
 		{ .id = "x@y.z", .secret = "s1", .hosts = one },
 		{ .id = "m@y.z", .secret = "s2", .hosts = two, .with = profile },
 	};
-	static const struct placeholder_facts same[] = { facts[0], facts[0] };
+	const struct placeholder_facts same[] = { facts[0], facts[0] };
 	static const char *const texts[PLACEHOLDER_FORMATS] = {
 		[PLACEHOLDER_AWS] = "[default]\naws_access_key_id = x@y.z\naws_secret_access_key = s1\n"
 			"[other]\naws_access_key_id = m@y.z\naws_secret_access_key = s2\n",
