@@ -170,7 +170,7 @@ discard_one(int state, const struct cell_entry *entry, struct err *err)
 
 	if (dir < 0)
 		return err_errno(err, "cannot open what is kept of cell %s", entry->id);
-	if (cell_state_is_live(dir))
+	if (cell_state_is_live(dir) && !cli_await_tidy(entry->id))
 		return err_set(err, EBUSY, "cell %s is still running: `cloister stop %s` first",
 		               entry->id, entry->id);
 	/* An apply that was interrupted may have left its temporary file. */

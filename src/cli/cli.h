@@ -87,6 +87,10 @@ int cli_await_dead(int socket, struct err *err);
 /* The end of a cell: its status and cause ("" if none). */
 int cli_await_end(int socket, uint32_t *ret_status, char cause[256], struct err *err);
 
+/* Whether nothing of the running cell ID lives any more: then until it has been tidied up.  False:
+ * it lives, or its supervisor does not say. */
+bool cli_await_tidy(const char *id);
+
 /* The record of an ended cell, for WORD: *ret_dir is its open state entry. */
 int cli_open_record(const char *word, struct cell_entry *ret_entry, int *ret_dir,
                     struct cell_record *ret_record, struct err *err);

@@ -5,11 +5,14 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/own.h"
 #include "cli/cli.h"
 #include "ipc/control_channel.h"
+
+#define TIDY_WAITS 1000                 /* of 5 ms: what a supervisor may take to tidy up */
 
 int
 cli_connect_entry(int runtime, const struct cell_entry *entry, struct err *err)
@@ -95,6 +98,39 @@ cli_await_end(int socket, uint32_t *ret_status, char cause[256], struct err *err
 		return err_set(err, EBADMSG, "the cell's supervisor is of another version");
 	snprintf(cause, 256, "%s", text);
 	return 0;
+}
+
+/* Its supervisor answers nobody any more: it is at its very end. */
+static bool
+await_unlocked(const char *id)
+{
+	const struct timespec pause = { .tv_nsec = 5 * 1000 * 1000 };
+	OWN(closep) int state = cell_state_open(false, NULL), dir = -1;
+	struct cell_entry entry;
+
+	if (state < 0 || cell_find(state, false, id, &entry, NULL) < 0)
+		return true;
+	dir = openat(state, entry.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	for (int i = 0; i < TIDY_WAITS && dir >= 0 && cell_state_is_live(dir); i++)
+		nanosleep(&pause, NULL);
+	return dir < 0 || !cell_state_is_live(dir);
+}
+
+bool
+cli_await_tidy(const char *id)
+{
+	const struct timeval patience = { .tv_sec = 2 };
+	OWN(ipc_message_free) struct ipc_message message = {0};
+	struct cell_entry entry;
+	OWN(closep) int fd = cli_connect(id, &entry, NULL);
+	uint32_t state = CONTROL_STATE_DEAD;
+
+	if (fd >= 0)
+		(void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+	if (fd >= 0 && cli_ask(fd, CONTROL_INFO, NULL) == 0 && ipc_receive(fd, &message, NULL) == 0 &&
+	    (message.type != CONTROL_IS || buf_get_u32(&message.body, &state) < 0))
+		return false;
+	return state == CONTROL_STATE_DEAD && await_unlocked(id);
 }
 
 int

@@ -164,6 +164,7 @@ ask_spec(const char *word, struct cell_spec *ret_spec, struct err *err)
 	OWN(ipc_message_free) struct ipc_message message = {0};
 	struct cell_entry entry;
 	OWN(closep) int fd = cli_connect(word, &entry, err);
+	uint32_t state;
 	int r;
 
 	if (fd < 0)
@@ -171,7 +172,7 @@ ask_spec(const char *word, struct cell_spec *ret_spec, struct err *err)
 	r = cli_ask(fd, CONTROL_INFO, err);
 	if (r == 0)
 		r = ipc_receive(fd, &message, err);
-	if (r == 0 && message.type != CONTROL_IS)
+	if (r == 0 && (message.type != CONTROL_IS || buf_get_u32(&message.body, &state) < 0))
 		r = err_set(err, EBADMSG, "the cell's supervisor is of another version");
 	return r < 0 ? r : cell_spec_get(&message.body, ret_spec, err);
 }

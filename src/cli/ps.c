@@ -29,8 +29,10 @@ const struct cli_option cli_ps_options[] = {
 struct info {
 	struct cell_spec spec;
 	uint64_t started_ns, memory, pids;
-	uint32_t supervisor, init, agent, frozen;
+	uint32_t state, supervisor, init, agent;
 };
+
+static const char *const states[] = { "running", "frozen", "ending" };
 
 struct ps {
 	bool all, json;
@@ -67,12 +69,12 @@ ask_info(int runtime, const struct cell_entry *entry, struct info *ret_info)
 		return fd;
 	(void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
 	if (cli_ask(fd, CONTROL_INFO, NULL) < 0 || ipc_receive(fd, &message, NULL) < 0 ||
-	    message.type != CONTROL_IS || cell_spec_get(b, &info.spec, NULL) < 0)
+	    message.type != CONTROL_IS || buf_get_u32(b, &info.state) < 0 ||
+	    info.state > CONTROL_STATE_DEAD || cell_spec_get(b, &info.spec, NULL) < 0)
 		return -EBADMSG;
 	if (buf_get_u64(b, &info.started_ns) < 0 || buf_get_u32(b, &info.supervisor) < 0 ||
 	    buf_get_u32(b, &info.init) < 0 || buf_get_u32(b, &info.agent) < 0 ||
-	    buf_get_u64(b, &info.memory) < 0 || buf_get_u64(b, &info.pids) < 0 ||
-	    buf_get_u32(b, &info.frozen) < 0) {
+	    buf_get_u64(b, &info.memory) < 0 || buf_get_u64(b, &info.pids) < 0) {
 		cell_spec_free(&info.spec);
 		return -EBADMSG;
 	}
@@ -167,7 +169,7 @@ show_running(struct ps *ps, const struct info *info)
 
 	if (ps->json) {
 		json_open(out, NULL, '{');
-		json_spec(out, &info->spec, info->frozen != 0 ? "frozen" : "running");
+		json_spec(out, &info->spec, states[info->state]);
 		json_u64(out, "supervisor", info->supervisor);
 		json_u64(out, "init", info->init);
 		json_number_or_null(out, "agent", info->agent);
@@ -184,7 +186,7 @@ show_running(struct ps *ps, const struct info *info)
 		snprintf(pids, sizeof(pids), "%llu", (unsigned long long)info->pids);
 	num_format_duration(age, (ps->now_ns - info->started_ns) / 1000000);
 	n = printf("%-9s %-12s %-11s %-7s %-7s %-5s ", info->spec.id,
-	       info->spec.name[0] != '\0' ? info->spec.name : "-", info->frozen != 0 ? "frozen" : "running",
+	       info->spec.name[0] != '\0' ? info->spec.name : "-", states[info->state],
 	       age, memory, pids);
 	print_command(ps, &info->spec, n);
 }

@@ -8,8 +8,8 @@
 enum control_message {
 	/* -> answered with CONTROL_IS */
 	CONTROL_INFO = 1,
-	/* spec, u64 started (ns, realtime), u32 supervisor, u32 init, u32 agent (pids
-	 * as the host sees them; 0 if not known), u64 memory, u64 pids, u32 frozen */
+	/* u32 enum control_state, spec, u64 started (ns, realtime), u32 supervisor, u32 init,
+	 * u32 agent (pids as the host sees them; 0 if not known), u64 memory, u64 pids */
 	CONTROL_IS,
 	/* -> answered with CONTROL_ENDED once the cell has ended */
 	CONTROL_WAIT,
@@ -40,4 +40,6 @@ enum control_message {
 	/* u32 errno, str text: the request cannot be carried out */
 	CONTROL_REFUSED,
 };
+/* DEAD: nothing of it runs any more, and the supervisor tidies up. */
+enum control_state { CONTROL_STATE_RUNS, CONTROL_STATE_FROZEN, CONTROL_STATE_DEAD };
 #endif

@@ -74,6 +74,8 @@ answer_info(struct client *client, struct ipc_message *message)
 		return -EBADMSG;
 	cgroup_read_usage(sv->cgroup, &usage);
 	ipc_begin(&answer, CONTROL_IS);
+	buf_put_u32(&answer, sv->dead ? CONTROL_STATE_DEAD :
+	                     sv->frozen ? CONTROL_STATE_FROZEN : CONTROL_STATE_RUNS);
 	cell_spec_put(&answer, &sv->spec);
 	buf_put_u64(&answer, sv->started_ns);
 	buf_put_u32(&answer, (uint32_t)getpid());
@@ -81,7 +83,6 @@ answer_info(struct client *client, struct ipc_message *message)
 	buf_put_u32(&answer, agent_pid(sv));
 	buf_put_u64(&answer, usage.memory);
 	buf_put_u64(&answer, usage.pids);
-	buf_put_u32(&answer, sv->frozen);
 	client_send(client, &answer, NULL, 0);
 	return -EPIPE;
 }
