@@ -138,6 +138,49 @@ def test_a_token_that_has_ended(online, server):
     assert not online.lab.seen("/api?ended")
 
 
+LATE = """
+import base64, json, os, socket, ssl, sys
+from urllib.parse import urlsplit
+from urllib.request import Request, urlopen
+auth, api = map(urlsplit, sys.argv[1:])
+def new_token():
+    basic = base64.b64encode(("me:" + os.environ["KEY"]).encode()).decode()
+    with urlopen(Request(auth.geturl() + "/oauth2/token", b"grant_type=client_credentials",
+                         {"authorization": "Basic " + basic})) as answer:
+        return json.load(answer)["access_token"]
+peer = ssl.create_default_context().wrap_socket(socket.create_connection((auth.hostname, auth.port)),
+                                                server_hostname=auth.hostname)
+peer.sendall(f"GET /upgrade HTTP/1.1\\r\\nHost: {auth.netloc}\\r\\nConnection: upgrade\\r\\nUpgrade: websocket\\r\\n"
+             "Sec-WebSocket-Version: 13\\r\\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\\r\\n\\r\\n".encode())
+def read_head():
+    told = b""
+    while b"\\r\\n\\r\\n" not in told:
+        told += peer.recv(1)
+    return told.split()[1].decode()
+print(read_head())
+new_token()
+new_token()
+print(read_head())
+token = new_token()
+peer.sendall(b"\\x89\\x80mask")
+told = b""
+while more := peer.recv(4096):
+    told += more
+print(told[2:].decode() == token)
+with urlopen(Request(api.geturl() + "/api", headers={"authorization": "Bearer " + token})) as answer:
+    print(json.load(answer)["token"] == token)
+"""
+
+
+def test_tokens_that_come_while_an_upgrade_waits(online, server):
+    """Its answer goes by what is known then, and its messages by what is known at the first."""
+    define(online, server.right["client_secret"], OAUTH2)
+    rule = f"  - allow: '*.example.test'\n    ports: [443, {PORT}]\n    websocket: true\n"
+    done = online.python(rule, LATE, AUTH, API, options=("-s", "KEY"))
+    assert done.ok().split() == ["103", "101", "True", "True"]
+    clean(server, done.out, done.err)
+
+
 DEVICE = """
 import json, os, sys, urllib.parse, urllib.request
 def post(url, **form):

@@ -33,6 +33,9 @@ use_known(struct exchange *ex)
 {
 	struct exchange_secrets *x = ex->secrets;
 
+	/* What was set up by another goes with it. */
+	swap_free(&x->answer);
+	x->answer.set = NULL;
 	secrets_view_release(x->known);
 	x->known = secrets_view_use(ex->courier->secrets.view);
 	return x->known->in;
@@ -44,8 +47,6 @@ exchange_scrub_fields(struct exchange *ex, struct http_head *head, const char **
 	const struct swap_heads how = { use_known(ex), SWAP_FIT_LENGTH, judge_answer, ex };
 	struct exchange_secrets *x = ex->secrets;
 
-	swap_free(&x->answer);
-	x->answer.set = NULL;
 	if (how.set == NULL)
 		return true;
 	if (swap_head(&how, head, &ex->courier->secrets.scratch, NULL) < 0) {
