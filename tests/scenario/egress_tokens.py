@@ -222,7 +222,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def upgrade(self):
         """Answers when a second token is given out, so that the first one has come; tells the last
-        one when it is asked."""
+        one when it is asked, twice."""
         n = len(GIVEN) + 1
         self.send_response_only(103)
         self.end_headers()
@@ -235,9 +235,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_header("sec-websocket-accept",
                          base64.b64encode(hashlib.sha1(key.encode()).digest()).decode())
         self.end_headers()
-        self.rfile.read(6)              # an empty frame
-        token = list(GIVEN)[-1].encode()
-        self.wfile.write(bytes([0x81, len(token)]) + token)
+        for _ in range(2):
+            self.rfile.read(6)          # an empty frame
+            token = list(GIVEN)[-1].encode()
+            self.wfile.write(bytes([0x81, len(token)]) + token)
         self.close_connection = True
         with contextlib.suppress(OSError):
             self.connection.unwrap()    # an end, not a cut

@@ -84,6 +84,16 @@ exchange_scrub_head(struct exchange *ex, struct http_head *head, bool has_body,
 	return true;
 }
 
+/* Whether something is known now that STREAM does not look for.  What it has half of is settled
+ * first. */
+static bool
+is_behind(const struct exchange *ex, const struct swap_stream *stream)
+{
+	const struct secrets_view *now = ex->courier->secrets.view;
+
+	return ex->secrets->known != now && now->in != NULL && stream->n_held == 0;
+}
+
 bool
 exchange_scrub_raw(struct exchange *ex, const void *data, size_t len)
 {
@@ -92,7 +102,7 @@ exchange_scrub_raw(struct exchange *ex, const void *data, size_t len)
 	struct exchange_secrets *x = ex->secrets;
 
 	if (ex->kind != EXCHANGE_HTTP) {
-		if (x->known == NULL) {
+		if (x->known == NULL || is_behind(ex, &x->answer)) {
 			how.set = use_known(ex);
 			how.place = SWAP_BODY;
 			x->answer = how;
@@ -102,6 +112,8 @@ exchange_scrub_raw(struct exchange *ex, const void *data, size_t len)
 	if (x->received == NULL) {
 		how.set = use_known(ex);
 		x->received = exchange_new_messages(false, &how);
+	} else if (x->received->stream.set != NULL && is_behind(ex, &x->received->stream)) {
+		x->received->stream.set = use_known(ex);
 	}
 	if (x->received != NULL && x->received->stream.set == NULL) {
 		exchange_give_plain(ex, data, len);
