@@ -11,6 +11,7 @@ import gzip
 import hashlib
 import http.server
 import json
+import re
 import secrets
 import ssl
 import subprocess
@@ -18,7 +19,7 @@ import sys
 import threading
 import time
 from pathlib import Path
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 FOLDER = Path(sys.argv[1])
 LOCK = threading.Condition()
@@ -103,6 +104,12 @@ def wrong_signature(handler, body):
     return None if auth.signature(text, request) == parts["Signature"] else "wrong signature"
 
 
+def as_some_do(path):
+    """Rails, Tomcat and IIS take a path in more spellings than one."""
+    path = re.sub("//+", "/", re.sub(";[^/]*", "", unquote(path)).lower())
+    return re.sub(r"\.json$", "", path.rstrip("/")) or "/"
+
+
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
@@ -141,7 +148,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if url.path.startswith("/signed"):
             return self.signed(body)
         self.body = body
-        return paths.get(url.path, lambda: self.say(404, "{}"))()
+        path = as_some_do(self.headers.get("x-rewrite-url", url.path))
+        return paths.get(path, lambda: self.say(404, "{}"))()
 
     do_GET = do_POST = do_PUT = do_HEAD = handle_one
 

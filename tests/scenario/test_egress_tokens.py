@@ -112,6 +112,29 @@ def test_what_cannot_be_read_is_not_passed_on(online, server, how):
     clean(server, done.out, done.err)
 
 
+@pytest.mark.parametrize("path", ["/oauth2/token/", "//oauth2//token", "/OAuth2/TOKEN", "/oauth2/token.json",
+                                  "/oauth2;a=b/token;c", "/oauth2/%54oken%2ejson/"])
+def test_however_the_endpoint_is_spelled(online, server, path):
+    define(online, server.right["client_secret"], OAUTH2)
+    before = len(server.issued("access"))
+    done = online.sh(OPEN, f"{GET_TOKEN} --path-as-is '{AUTH}{path}'", options=("-s", "KEY"))
+    assert json.loads(done.out)["access_token"].startswith("ya29.")
+    assert len(server.issued("access")) == before + 1
+    clean(server, done.out)
+
+
+@pytest.mark.parametrize("path, field", [
+    ("/oauth2/token", "X-Original-URL: /x"), ("/x", "X-Rewrite-URL: /oauth2/token"),
+    ("/oauth2/token", "X-HTTP-Method-Override: GET"), ("/oauth2/token", "Range: bytes=0-9")])
+def test_whatever_the_request_says_besides(online, server, path, field):
+    define(online, server.right["client_secret"], OAUTH2)
+    before = len(server.issued("access"))
+    done = online.sh(OPEN, f"{GET_TOKEN} -H '{field}' '{AUTH}{path}'", options=("-s", "KEY"))
+    assert json.loads(done.out)["access_token"].startswith("ya29.")
+    assert len(server.issued("access")) == before + 1
+    clean(server, done.out)
+
+
 def test_other_answers_of_the_endpoint(online, server):
     """An error is passed on as it is; so is what has no token in it."""
     define(online, server.right["client_secret"], OAUTH2)
