@@ -152,7 +152,7 @@ const struct catalogue_entry catalogue[] = {
 	  "env: DOCKER_PASSWORD, in: [basic-password, body], captures: ["
 	  "{kind: registry, at: {hosts: [auth.docker.io]}, for: {hosts: [registry-1.docker.io, "
 	  "index.docker.io], " BEARER "}}, {kind: registry, at: {hosts: [hub.docker.com], paths: "
-	  "[/v2/users/login, /v2/users/login/, /v2/auth/token]}, for: {hosts: [hub.docker.com], "
+	  "[/v2/users/login, /v2/users/2fa-login, /v2/auth/token]}, for: {hosts: [hub.docker.com], "
 	  BEARER "}}]}" },
 	{ "ghcr", "GitHub container registry", "GHCR_TOKEN",
 	  "{scheme: basic, shape: ['ghp_{w30}{crc62}', 'ghs_{w30}{crc62}'], hosts: [ghcr.io], "
@@ -175,7 +175,7 @@ const struct catalogue_entry catalogue[] = {
 	{ "google-service-account", "Google service account", "GOOGLE_APPLICATION_CREDENTIALS "
 	  "GOOGLE_SERVICE_ACCOUNT",
 	  "{scheme: jwt, shape: pem, members: {id: /client_email, secret: /private_key}, "
-	  "hosts: [oauth2.googleapis.com, '*.googleapis.com'], env: GOOGLE_APPLICATION_CREDENTIALS, "
+	  "hosts: [oauth2.googleapis.com], env: GOOGLE_APPLICATION_CREDENTIALS, "
 	  "files: google-service-account, "
 	  "with: {algorithm: RS256, audience: 'https://oauth2.googleapis.com/token'}, "
 	  "captures: {kind: oauth2, at: {hosts: [oauth2.googleapis.com], paths: [/token]}, "
@@ -192,8 +192,8 @@ const struct catalogue_entry catalogue[] = {
 	  "'*.dfs.core.windows.net'], env: AZURE_STORAGE_KEY}" },
 	{ "azure", "Azure client secret", "AZURE_CLIENT_SECRET",
 	  "{hosts: [login.microsoftonline.com], env: AZURE_CLIENT_SECRET, in: [body, "
-	  "basic-password], captures: {kind: oauth2, at: {paths: [/*/oauth2/token, "
-	  "/*/oauth2/v2.0/token]}, for: {hosts: [graph.microsoft.com, management.azure.com, "
+	  "basic-password], captures: {kind: oauth2, at: {paths: ['/**/token']}, "
+	  "for: {hosts: [graph.microsoft.com, management.azure.com, "
 	  "'*.vault.azure.net', '**.core.windows.net', '*.azurecr.io', dev.azure.com, "
 	  "'*.database.windows.net', '*.openai.azure.com'], " BEARER "}}}" },
 	{ "cloudflare", "Cloudflare API token", "CLOUDFLARE_API_TOKEN CF_API_TOKEN",

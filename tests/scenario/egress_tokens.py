@@ -6,9 +6,12 @@ them.  What is right is in FOLDER/tokens.json, what was given out goes to FOLDER
 whoever was let in to FOLDER/seen.jsonl.  Signatures are computed by botocore.
 """
 import base64
+import contextlib
 import gzip
+import hashlib
 import http.server
 import json
+import re
 import secrets
 import ssl
 import subprocess
@@ -16,10 +19,10 @@ import sys
 import threading
 import time
 from pathlib import Path
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 FOLDER = Path(sys.argv[1])
-LOCK = threading.Lock()
+LOCK = threading.Condition()
 GIVEN = {}                              # tokens that are good, and until when
 KEYS = {}                               # key ids and what belongs to them
 
@@ -27,6 +30,7 @@ KEYS = {}                               # key ids and what belongs to them
 def note(name, **what):
     with LOCK, open(FOLDER / name, "a") as log:
         log.write(json.dumps(what) + "\n")
+        LOCK.notify_all()
 
 
 def jwt():
@@ -100,6 +104,12 @@ def wrong_signature(handler, body):
     return None if auth.signature(text, request) == parts["Signature"] else "wrong signature"
 
 
+def as_some_do(path):
+    """Rails, Tomcat and IIS take a path in more spellings than one."""
+    path = re.sub("//+", "/", re.sub(";[^/]*", "", unquote(path)).lower())
+    return re.sub(r"\.json$", "", path.rstrip("/")) or "/"
+
+
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
@@ -131,13 +141,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
              host=self.headers["host"], fields=[[k.lower(), v] for k, v in self.headers.items()],
              body=body.decode("latin-1"))
         paths = {"/oauth2/token": self.oauth2, "/device/code": self.device, "/api": self.api,
-                 "/": self.sts, "/token": self.registry, "/session": self.echo_session}
+                 "/": self.sts, "/token": self.registry, "/session": self.echo_session,
+                 "/upgrade": self.upgrade}
         if url.path.startswith("/app/installations/"):
             return self.app()
         if url.path.startswith("/signed"):
             return self.signed(body)
         self.body = body
-        return paths.get(url.path, lambda: self.say(404, "{}"))()
+        path = as_some_do(self.headers.get("x-rewrite-url", url.path))
+        return paths.get(path, lambda: self.say(404, "{}"))()
 
     do_GET = do_POST = do_PUT = do_HEAD = handle_one
 
@@ -215,6 +227,29 @@ class Handler(http.server.BaseHTTPRequestHandler):
   <SessionToken>{key['token']}</SessionToken><Expiration>{ends}</Expiration>
   </Credentials></AssumeRoleResult><ResponseMetadata><RequestId>r</RequestId></ResponseMetadata>
 </AssumeRoleResponse>""", "text/xml")
+
+    def upgrade(self):
+        """Answers when a second token is given out, so that the first one has come; tells the last
+        one when it is asked, twice."""
+        n = len(GIVEN) + 1
+        self.send_response_only(103)
+        self.end_headers()
+        with LOCK:
+            LOCK.wait_for(lambda: len(GIVEN) > n, 60)
+        key = self.headers["sec-websocket-key"] + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+        self.send_response(101)
+        self.send_header("upgrade", "websocket")
+        self.send_header("connection", "upgrade")
+        self.send_header("sec-websocket-accept",
+                         base64.b64encode(hashlib.sha1(key.encode()).digest()).decode())
+        self.end_headers()
+        for _ in range(2):
+            self.rfile.read(6)          # an empty frame
+            token = list(GIVEN)[-1].encode()
+            self.wfile.write(bytes([0x81, len(token)]) + token)
+        self.close_connection = True
+        with contextlib.suppress(OSError):
+            self.connection.unwrap()    # an end, not a cut
 
     def echo_session(self):
         self.say(200, json.dumps(dict(self.headers.items())))

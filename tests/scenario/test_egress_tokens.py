@@ -112,6 +112,29 @@ def test_what_cannot_be_read_is_not_passed_on(online, server, how):
     clean(server, done.out, done.err)
 
 
+@pytest.mark.parametrize("path", ["/oauth2/token/", "//oauth2//token", "/OAuth2/TOKEN", "/oauth2/token.json",
+                                  "/oauth2;a=b/token;c", "/oauth2/%54oken%2ejson/"])
+def test_however_the_endpoint_is_spelled(online, server, path):
+    define(online, server.right["client_secret"], OAUTH2)
+    before = len(server.issued("access"))
+    done = online.sh(OPEN, f"{GET_TOKEN} --path-as-is '{AUTH}{path}'", options=("-s", "KEY"))
+    assert json.loads(done.out)["access_token"].startswith("ya29.")
+    assert len(server.issued("access")) == before + 1
+    clean(server, done.out)
+
+
+@pytest.mark.parametrize("path, field", [
+    ("/oauth2/token", "X-Original-URL: /x"), ("/x", "X-Rewrite-URL: /oauth2/token"),
+    ("/oauth2/token", "X-HTTP-Method-Override: GET"), ("/oauth2/token", "Range: bytes=0-9")])
+def test_whatever_the_request_says_besides(online, server, path, field):
+    define(online, server.right["client_secret"], OAUTH2)
+    before = len(server.issued("access"))
+    done = online.sh(OPEN, f"{GET_TOKEN} -H '{field}' '{AUTH}{path}'", options=("-s", "KEY"))
+    assert json.loads(done.out)["access_token"].startswith("ya29.")
+    assert len(server.issued("access")) == before + 1
+    clean(server, done.out)
+
+
 def test_other_answers_of_the_endpoint(online, server):
     """An error is passed on as it is; so is what has no token in it."""
     define(online, server.right["client_secret"], OAUTH2)
@@ -136,6 +159,49 @@ def test_a_token_that_has_ended(online, server):
     assert done.out.endswith("401")
     assert online.refusal()["why"] == "expired"
     assert not online.lab.seen("/api?ended")
+
+
+LATE = """
+import base64, json, os, socket, ssl, sys
+from urllib.parse import urlsplit
+from urllib.request import Request, urlopen
+auth, api = map(urlsplit, sys.argv[1:])
+def new_token():
+    basic = base64.b64encode(("me:" + os.environ["KEY"]).encode()).decode()
+    with urlopen(Request(auth.geturl() + "/oauth2/token", b"grant_type=client_credentials",
+                         {"authorization": "Basic " + basic})) as answer:
+        return json.load(answer)["access_token"]
+peer = ssl.create_default_context().wrap_socket(socket.create_connection((auth.hostname, auth.port)),
+                                                server_hostname=auth.hostname)
+peer.sendall(f"GET /upgrade HTTP/1.1\\r\\nHost: {auth.netloc}\\r\\nConnection: upgrade\\r\\nUpgrade: websocket\\r\\n"
+             "Sec-WebSocket-Version: 13\\r\\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\\r\\n\\r\\n".encode())
+def read_head():
+    told = b""
+    while b"\\r\\n\\r\\n" not in told:
+        told += peer.recv(1)
+    return told.split()[1].decode()
+print(read_head())
+new_token()
+new_token()
+print(read_head())
+messages = peer.makefile("rb")
+for _ in range(2):
+    token = new_token()
+    peer.sendall(b"\\x89\\x80mask")
+    print(messages.read(messages.read(2)[1]).decode() == token)
+print(messages.read())
+with urlopen(Request(api.geturl() + "/api", headers={"authorization": "Bearer " + token})) as answer:
+    print(json.load(answer)["token"] == token)
+"""
+
+
+def test_tokens_that_come_while_an_upgrade_waits(online, server):
+    """Its answer goes by what is known then, and so does each of its messages."""
+    define(online, server.right["client_secret"], OAUTH2)
+    rule = f"  - allow: '*.example.test'\n    ports: [443, {PORT}]\n    websocket: true\n"
+    done = online.python(rule, LATE, AUTH, API, options=("-s", "KEY"))
+    assert done.ok().split() == ["103", "101", "True", "True", "b''", "True"]
+    clean(server, done.out, done.err)
 
 
 DEVICE = """

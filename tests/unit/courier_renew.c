@@ -71,6 +71,32 @@ TEST(courier_renew_leaves_what_is_on_its_way)
 	secrets_view_release(before);
 }
 
+static bool
+comes(const struct secrets_view *view, const char *value)
+{
+	for (size_t i = 0; i < view->n_coming; i++)
+		if (has(view->coming[i].find, value) && has(view->coming[i].with, "placeholder-of-two"))
+			return true;
+	return false;
+}
+
+TEST(courier_renew_looks_for_what_was_before)
+{
+	OWN(secrets_close) struct secrets s = {0};
+	struct err err = {0};
+
+	open_secrets(&s);
+	CHECK_OK(renew(&s, "b", "second-value", NULL));
+	CHECK(comes(s.view, "first-value") && comes(s.view, "second-value"));
+	CHECK_OK(renew(&s, "b", "third-value", NULL));
+	CHECK_ERR(renew(&s, "b", "", &err), EBADMSG);
+	CHECK(comes(s.view, "first-value") && comes(s.view, "second-value") && comes(s.view, "third-value"));
+	CHECK_OK(renew(&s, "b", "fourth-value", NULL));
+	CHECK(comes(s.view, "first-value") && comes(s.view, "third-value") && comes(s.view, "fourth-value"));
+	/* It is never sent again. */
+	CHECK_U64(s.view->n, 2);
+}
+
 TEST(courier_renew_refuses)
 {
 	OWN(secrets_close) struct secrets s = {0};

@@ -109,6 +109,32 @@ in_scope(const char *text, const char *request)
 	return secret_in_scope(list.at[0], &lab.req);
 }
 
+/* Where a service gives out tokens, they are captured; or else the secret does not go there. */
+TEST(vault_secret_captures_all_of_a_service)
+{
+	static const struct {
+		const char *text, *request;
+	} at[] = {
+		{ "{version: 1, secrets: {k: {like: azure}}}",
+		  "POST https://login.microsoftonline.com/t/oauth2/v2.0/token" },
+		{ "{version: 1, secrets: {k: {like: azure}}}",
+		  "POST https://login.microsoftonline.com/te/t/b2c_1/oauth2/v2.0/token" },
+		{ "{version: 1, secrets: {k: {like: google-service-account}}}",
+		  "POST https://oauth2.googleapis.com/token" },
+		{ "{version: 1, secrets: {k: {like: google-service-account}}}",
+		  "POST https://www.googleapis.com/oauth2/v4/token" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(at); i++) {
+		OWN(secret_list_free) struct secret_list list = load(at[i].text);
+		struct lab_request lab;
+
+		lab_request(&lab, at[i].request);
+		CHECK(secret_in_scope(list.at[0]->captures[0].renews, &lab.req) ||
+		      !secret_in_scope(list.at[0], &lab.req));
+	}
+}
+
 TEST(vault_secret_scope)
 {
 	static const char narrow[] = "{version: 1, secrets: {k: {hosts: [a.x, '*.b.x:8443'], "

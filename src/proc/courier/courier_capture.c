@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/err.h"
+#include "base/num.h"
 #include "base/own.h"
 #include "proc/courier/courier.h"
 #include "proc/courier/courier_secrets_parts.h"
@@ -14,6 +15,7 @@
 #include "vault/placeholder.h"
 
 #define TOKENS_AT_ONCE (CAPTURE_SETS_MAX * CAPTURE_MEMBERS_MAX)
+#define PLAIN_PATH_MAX 2048             /* what is longer is no endpoint */
 #define TOKEN_LIFE_MAX_S (10u * 366 * 86400)    /* what says more is taken for this */
 
 /* ---- where tokens come from ---- */
@@ -65,6 +67,93 @@ is_of_kind(const struct exchange *ex, const struct secret_capture *c, const stru
 	       (is_named(c->renews->scope, ex->host) && scheme_is_form(head));
 }
 
+/* PATH as the laxest of servers reads it: in small letters, without escapes, parameters (";x"),
+ * slashes too many and what follows its end.  0: it is too long. */
+static size_t
+write_plain(struct http_text path, char ret_path[PLAIN_PATH_MAX])
+{
+	size_t n = 0;
+	bool in_param = false;
+
+	for (size_t i = 0; i < path.len && path.at[i] != '?'; i++) {
+		char c = path.at[i];
+
+		if (c == '%' && i + 2 < path.len && num_hex_digit(path.at[i + 1]) >= 0 &&
+		    num_hex_digit(path.at[i + 2]) >= 0) {
+			c = (char)(num_hex_digit(path.at[i + 1]) << 4 | num_hex_digit(path.at[i + 2]));
+			i += 2;
+		}
+		in_param = c == ';' || (in_param && c != '/');
+		if (in_param || (c == '/' && n > 0 && ret_path[n - 1] == '/'))
+			continue;
+		if (n == PLAIN_PATH_MAX)
+			return 0;
+		ret_path[n++] = c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c;
+	}
+	while (n > 1 && strchr("/. ", ret_path[n - 1]) != NULL)
+		n--;
+	return n;
+}
+
+/* "/oauth/token.json" is the same to some. */
+static size_t
+without_format(const char *path, size_t len)
+{
+	const char *dot = memrchr(path, '.', len), *slash = memrchr(path, '/', len);
+
+	return dot != NULL && slash != NULL && dot > slash + 1 ? (size_t)(dot - path) : len;
+}
+
+/* Whether PATH is S's, in any spelling. */
+static bool
+is_path_of(struct exchange *ex, const struct secret *s, struct http_text path)
+{
+	struct http_head *head = exchange_head(ex);
+	char plain[PLAIN_PATH_MAX];
+	size_t len = write_plain(path, plain);
+	struct http_text as_it_is = head->path;
+	bool is;
+
+	if (len == 0)
+		return false;
+	head->path = (struct http_text){ plain, len };
+	is = exchange_fits_scope(ex, s);
+	head->path.len = without_format(plain, len);
+	is = is || exchange_fits_scope(ex, s);
+	head->path = as_it_is;
+	return is;
+}
+
+/* Whether tokens come from where EX goes.  The agent chooses how a path is spelled and which fields
+ * are to override it, and the server what it makes of that; a scope does not fit where that is open.
+ * Here it is the other way: an answer too many that is held is better than a token that passes. */
+static bool
+is_endpoint(struct exchange *ex, const struct secret *s)
+{
+	static const char *const overrides[] = { "x-original-url", "x-rewrite-url" };
+	struct http_head *head = exchange_head(ex);
+	size_t n_fields = head->n_fields;
+	struct http_text method = head->method;
+	bool is = exchange_fits_scope(ex, s);
+
+	if (is || !policy_mentions_host(s->scope, ex->host))
+		return is;
+	head->n_fields = 0;
+	is = exchange_fits_scope(ex, s) || is_path_of(ex, s, head->path);
+	for (size_t i = 0; !is && i < n_fields; i++) {
+		const struct http_field *field = &head->fields[i];
+
+		for (size_t k = 0; k < ARRAY_LEN(overrides); k++)
+			is = is || (http_text_is(field->name, overrides[k]) && is_path_of(ex, s, field->value));
+		if (scheme_begins(field->name, "x-") && has(field->name, "method"))
+			head->method = field->value;
+		is = is || (head->method.at != method.at && is_path_of(ex, s, head->path));
+		head->method = method;
+	}
+	head->n_fields = n_fields;
+	return is;
+}
+
 /* One whose secret is in the request, or else the first: who logs in with a device has no secret
  * to send. */
 const struct secret_capture *
@@ -81,7 +170,7 @@ exchange_find_capture(struct exchange *ex, size_t *ret_of)
 			const struct secret_capture *c = &s->captures[k];
 
 			if ((found != NULL && ex->secrets->carried[i] == 0) || !is_of_kind(ex, c, head) ||
-			    !exchange_fits_scope(ex, c->renews))
+			    !is_endpoint(ex, c->renews))
 				continue;
 			found = c;
 			*ret_of = i;

@@ -30,8 +30,10 @@ secrets_view_release(struct secrets_view *view)
 	swap_set_free(view->in);
 	for (size_t i = 0; i < view->n_known; i++)
 		free(view->options[i]);
-	for (size_t i = 0; i < view->n_bound; i++)
+	for (size_t i = 0; i < view->n_bound; i++) {
 		renewed_release(view->renewed[i]);
+		renewed_release(view->former[i]);
+	}
 	for (size_t i = 0; i < view->n_known - view->n_bound; i++)
 		token_release(view->tokens[i]);
 	free(view);
@@ -52,6 +54,19 @@ add_needle(struct secrets_view *v, size_t i, size_t field)
 	/* What is too short to be told from anything else cannot be looked for. */
 	if (real.len >= SWAP_NEEDLE_MIN)
 		v->coming[v->n_coming++] = (struct swap_needle){ real, fake };
+}
+
+/* What a secret was before may still be good, and come back: in the answer to a request that began
+ * with it, or from where it was left. */
+static void
+add_former(struct secrets_view *v, size_t i, const struct bound_secret *former)
+{
+	for (size_t field = 0; field < SECRET_FIELDS; field++) {
+		struct http_text fake = v->at[i]->placeholder[field], real = former->real[field];
+
+		if (fake.len >= SWAP_NEEDLE_MIN && real.len >= SWAP_NEEDLE_MIN && !scheme_same(fake, real))
+			v->coming[v->n_coming++] = (struct swap_needle){ real, fake };
+	}
 }
 
 /* A key of PEM may leave alone, or with other line ends; then it is known by one of its lines, and
@@ -101,9 +116,8 @@ view_new(const struct secrets *s, struct token *const *tokens, size_t n,
 		struct renewed *renewed = s->renewed[v->n_bound];
 
 		v->at[v->n_known++] = renewed != NULL ? &renewed->known : &s->bound.at[v->n_bound];
-		v->renewed[v->n_bound] = renewed;
-		if (renewed != NULL)
-			renewed->users++;
+		v->renewed[v->n_bound] = renewed_use(renewed);
+		v->former[v->n_bound] = renewed_use(s->former[v->n_bound]);
 	}
 	for (size_t i = 0; i < n; i++) {
 		v->tokens[i] = tokens[i];
@@ -116,6 +130,10 @@ view_new(const struct secrets *s, struct token *const *tokens, size_t n,
 			add_needle(v, i, field);
 		if (i < v->n_bound)
 			add_lines(v, i);
+		if (i < v->n_bound && v->former[i] != NULL)
+			add_former(v, i, &v->former[i]->known);
+		if (i < v->n_bound && v->renewed[i] != NULL)
+			add_former(v, i, &s->bound.at[i]);
 	}
 	if (r == 0 && v->n > 0)
 		r = swap_set_new(v->leaving, v->n, SWAP_CODED, &v->out, err);
@@ -157,8 +175,10 @@ secrets_close(struct secrets *s)
 	secrets_view_release(s->view);
 	while (s->n_tokens > 0)
 		token_release(s->tokens[--s->n_tokens]);
-	for (size_t i = 0; i < s->bound.n; i++)
+	for (size_t i = 0; i < s->bound.n; i++) {
 		renewed_release(s->renewed[i]);
+		renewed_release(s->former[i]);
+	}
 	bound_free(&s->bound);
 }
 

@@ -22,6 +22,14 @@
 
 #define FIRST_ANSWER_MS 40000           /* a program that gives a value has 30 s */
 
+struct renewed *
+renewed_use(struct renewed *renewed)
+{
+	if (renewed != NULL)
+		renewed->users++;
+	return renewed;
+}
+
 void
 renewed_release(struct renewed *renewed)
 {
@@ -46,7 +54,7 @@ int
 secrets_renew(struct secrets *s, const char *name, uint64_t expires,
               const struct http_text real[SECRET_FIELDS], struct guard *memory, struct err *err)
 {
-	struct renewed *renewed, *before;
+	struct renewed *renewed, *before, *former;
 	const struct bound_secret *b;
 	size_t at;
 	int r;
@@ -68,13 +76,16 @@ secrets_renew(struct secrets *s, const char *name, uint64_t expires,
 	renewed->memory = guard_take(memory);
 	renewed->users = 1;
 	before = s->renewed[at];
+	former = s->former[at];
 	s->renewed[at] = renewed;
+	s->former[at] = before;
 	r = secrets_look_again(s, err);
 	if (r < 0) {
 		s->renewed[at] = before;
+		s->former[at] = former;
 		*memory = guard_take(&renewed->memory);
 	}
-	renewed_release(r < 0 ? renewed : before);
+	renewed_release(r < 0 ? renewed : former);
 	return r;
 }
 

@@ -33,6 +33,9 @@ use_known(struct exchange *ex)
 {
 	struct exchange_secrets *x = ex->secrets;
 
+	/* What was set up by another goes with it. */
+	swap_free(&x->answer);
+	x->answer.set = NULL;
 	secrets_view_release(x->known);
 	x->known = secrets_view_use(ex->courier->secrets.view);
 	return x->known->in;
@@ -44,8 +47,6 @@ exchange_scrub_fields(struct exchange *ex, struct http_head *head, const char **
 	const struct swap_heads how = { use_known(ex), SWAP_FIT_LENGTH, judge_answer, ex };
 	struct exchange_secrets *x = ex->secrets;
 
-	swap_free(&x->answer);
-	x->answer.set = NULL;
 	if (how.set == NULL)
 		return true;
 	if (swap_head(&how, head, &ex->courier->secrets.scratch, NULL) < 0) {
@@ -83,6 +84,16 @@ exchange_scrub_head(struct exchange *ex, struct http_head *head, bool has_body,
 	return true;
 }
 
+/* Whether something is known now that STREAM does not look for.  What it has half of is settled
+ * first. */
+static bool
+is_behind(const struct exchange *ex, const struct swap_stream *stream)
+{
+	const struct secrets_view *now = ex->courier->secrets.view;
+
+	return ex->secrets->known != now && now->in != NULL && stream->n_held == 0;
+}
+
 bool
 exchange_scrub_raw(struct exchange *ex, const void *data, size_t len)
 {
@@ -91,7 +102,7 @@ exchange_scrub_raw(struct exchange *ex, const void *data, size_t len)
 	struct exchange_secrets *x = ex->secrets;
 
 	if (ex->kind != EXCHANGE_HTTP) {
-		if (x->known == NULL) {
+		if (x->known == NULL || is_behind(ex, &x->answer)) {
 			how.set = use_known(ex);
 			how.place = SWAP_BODY;
 			x->answer = how;
@@ -101,6 +112,8 @@ exchange_scrub_raw(struct exchange *ex, const void *data, size_t len)
 	if (x->received == NULL) {
 		how.set = use_known(ex);
 		x->received = exchange_new_messages(false, &how);
+	} else if (x->received->stream.set != NULL && is_behind(ex, &x->received->stream)) {
+		x->received->stream.set = use_known(ex);
 	}
 	if (x->received != NULL && x->received->stream.set == NULL) {
 		exchange_give_plain(ex, data, len);
