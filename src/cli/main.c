@@ -34,7 +34,7 @@ const struct cli_command cli_commands[] = {
 	  cli_discard_options, cmd_discard },
 	{ "policy", "check|test|explain FILE ...", "tell whether and why a policy works",
 	  cli_policy_options, cmd_policy },
-	{ "secret", "add|list|show|rotate|remove [NAME]", "keep the credentials that cells never see",
+	{ "secret", "add|list|show|rotate|remove", "keep the credentials that cells never see",
 	  cli_secret_options, cmd_secret },
 	{ "doctor", "[--json]", "tell what this machine can enforce", cli_doctor_options,
 	  cmd_doctor },

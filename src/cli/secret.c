@@ -201,8 +201,13 @@ show_services(const struct secret_cli *cli, int argc, char **argv)
 
 	if (argc > 1)
 		return cli_failf("`secret services` takes one name at most");
-	if (argc == 1 && one == NULL)
-		return cli_failf("there is no service '%.64s': see `cloister secret services`", argv[0]);
+	if (argc == 1 && one == NULL) {
+		const char *nearest = catalogue_nearest(argv[0]);
+
+		return cli_failf("there is no service '%.64s': %s%s%s", argv[0],
+		                 nearest != NULL ? "did you mean '" : "see `cloister secret services`",
+		                 nearest != NULL ? nearest : "", nearest != NULL ? "'?" : "");
+	}
 	if (cli->json)
 		json_open(&out, NULL, '[');
 	for (const struct catalogue_entry *e = catalogue; e->name != NULL; e++) {

@@ -120,7 +120,7 @@ static const struct {
 	{ "ask",             "a person would have to be asked" },
 	{ "private-address", "its address is private" },
 	{ "secret",          "it carries what looks like a credential" },
-	{ "exfiltration",    "a placeholder is where it may not be" },
+	{ "exfiltration",    "exfiltration: a placeholder is where it may not be" },
 	{ "credential",      "a secret cannot be put into it" },
 	{ "expired",         "the secret in it has ended" },
 	{ "not-renewed",     "no new value could be fetched" },

@@ -135,7 +135,7 @@ read_expires(struct reading *r)
 		return e;
 	if (strncmp(r->s->from, "cmd:", 4) != 0 && strncmp(r->s->from, "file:", 5) != 0)
 		return node_err(r->d.err, node, "only what comes from a command or a file is fetched "
-		                "again when it ends: say `from: cmd:...`");
+		                "again when it ends: say `from: cmd:...` (--from)");
 	if (*text == '/') {
 		r->s->expires_member = text;
 		return 0;
@@ -408,9 +408,9 @@ read_scope(struct reading *r)
 		hosts = &here;
 	if (hosts == NULL)
 		return node_err(r->d.err, r->d.at, *r->s->like != '\0' ?
-		                "where '%s' may be sent is not known: say its `hosts:`" :
-		                "'%s' is of no service that is known: say `hosts:` it may be sent to, or "
-		                "`like:` a service", r->s->name);
+		                "where '%s' may be sent is not known: say its `hosts:` (--host)" :
+		                "'%s' is of no service that is known: say the `hosts:` (--host) that it may "
+		                "be sent to, or the service that it is `like:` (--like)", r->s->name);
 	words[0] = word_at(hosts, "allow");
 	words[1] = word_at(r->d.at, r->s->scheme->raw ? "protocol" : "scheme");
 	words[2] = word_at(r->d.at, r->s->scheme->raw ? "tcp" : "https");

@@ -272,8 +272,8 @@ check_fields(const struct secret *s, const struct secret_values *values, struct 
 	if (values->field[SECRET_SECRET].len == 0)
 		return err_set(err, EINVAL, "the value of '%s' is empty", s->name);
 	if (secret_wants_id(s) && *s->id == '\0' && values->field[SECRET_ID].len == 0)
-		return err_set(err, EINVAL, "'%s' (%s) needs an id besides its secret", s->name,
-		               s->scheme->name);
+		return err_set(err, EINVAL, "'%s' (%s) needs an id besides its secret: in a line before it, or "
+		               "as `id:` (--id)", s->name, s->scheme->name);
 	return 0;
 }
 

@@ -247,7 +247,7 @@ def test_the_examples_of_man_pages_work(operator, line):
     script = re.sub(OWN, "true", line).replace("cloister learn", "cloister learn -o new.yaml")
     done = operator.do("sh", "-c", f"cell=job; {script}", cwd=project,
                        input=VALUE if "secret add" in line else "", env={
-                           "PATH": f"{CLOISTER.parent}:{os.environ['PATH']}", "API_KEY": "x",
+                           "PATH": f"{CLOISTER.parent}:{os.environ['PATH']}", "API_KEY": VALUE,
                            "GITHUB_TOKEN": VALUE,
                            "CLOISTER_DATA_DIR": operator.env["CLOISTER_DATA_DIR"]})
     operator.cloister("kill", "--all").ok()

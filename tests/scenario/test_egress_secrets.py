@@ -179,7 +179,7 @@ def test_anywhere_else_is_refused(online, words):
 def test_what_people_are_told_of_it(online):
     give(online, canary())
     sh(online, fetch('-H "X-Other: $KEY"', f"{UP}/echo"))
-    assert "a placeholder is where it may not be" in online.operator.cloister("events", online.cell).ok()
+    assert "exfiltration: a placeholder is where it may not be" in online.operator.cloister("events", online.cell).ok()
     said = online.operator.cloister("why", online.cell).ok()
     assert "the placeholder of the secret 'KEY' is in a header" in said
     assert "would allow it" not in said         # no rule does

@@ -14,6 +14,7 @@ def test_overview(operator):
     said = operator.cloister("help").ok()
     assert said.startswith("cloister runs AI agents in throwaway cells.\n")
     assert re.findall(r"^  ([a-z]+) ", said, re.M) == COMMANDS
+    assert all(re.match(r"  .{39} [a-z]", line) for line in said.splitlines() if line[:2] == "  "), said
     for word in ("--help", "-h"):
         assert operator.cloister(word).ok() == said
 

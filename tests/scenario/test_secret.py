@@ -4,6 +4,7 @@ import binascii
 import fcntl
 import json
 import os
+import re
 import resource
 import signal
 import struct
@@ -105,7 +106,8 @@ def test_services(operator):
     assert "anthropic" in said and "ANTHROPIC_API_KEY" in said
     assert "api.openai.com" in operator.cloister("secret", "services", "openai").ok()
     assert len(json.loads(operator.cloister("secret", "services", "--json").ok())) > 50
-    operator.cloister("secret", "services", "nosuch").sentence("'nosuch'")
+    operator.cloister("secret", "services", "nosuch").sentence("'nosuch'", "secret services")
+    operator.cloister("secret", "services", "githb").sentence("did you mean 'github'")
 
 
 def test_values_from_elsewhere_are_not_kept(operator):
@@ -113,16 +115,36 @@ def test_values_from_elsewhere_are_not_kept(operator):
                       "cmd:/bin/echo x", "--expires", "1h").ok()
     entry = shown(operator)
     assert entry["from"] == "cmd:/bin/echo x" and entry["fingerprint"] is None
+    assert entry["expires"] == 3600
+    assert re.search(r"^expires +1h", operator.cloister("secret", "show", "KEY").ok(), re.M)
     operator.cloister("secret", "rotate", "KEY", input="x").sentence("change it there")
     operator.cloister("secret", "add", "OTHER", "--host", "a.example", "--from", "op://x").sentence(
         "env:NAME, file:PATH or cmd:")
+
+
+def test_a_name_that_the_vault_does_not_have(operator):
+    """Of a service that is known, too: what is missing is the value."""
+    operator.run("--allow", "a.example", "-s", "OPENAI_API_KEY", "--", "true").sentence(
+        "secret add OPENAI_API_KEY", "OPENAI_API_KEY@HOST")
+    add(operator).ok()
+    operator.run("--allow", "a.example", "-s", "KEYY", "--", "true").sentence("did you mean 'KEY'")
+
+
+def test_what_a_definition_says_is_shown(operator):
+    """All of it: a user that is left out, or a key that is cut off, is looked for elsewhere."""
+    long = "ssh-ed25519 " + "A" * 300
+    add(operator, "KEY", CANARY, "--like", "postgres", "--host", "db.example.com", "--id", "app").ok()
+    assert shown(operator)["id"] == "app"
+    assert re.search(r"^id +app$", operator.cloister("secret", "show", "KEY").ok(), re.M)
+    add(operator, "LONG", CANARY, "--host", "a.example", "--with", f"note={long}").ok()
+    assert f" note: {long}\n" in operator.cloister("secret", "show", "LONG").ok()
 
 
 @pytest.mark.parametrize("words, part", [
     ([], "what about secrets"),
     (["ad", "X"], "did you mean 'add'"),
     (["add"], "takes the NAME"),
-    (["add", "X"], "is of no service that is known"),
+    (["add", "X"], "(--host)"),
     (["add", "X", "--host", "*"], "any host is none"),
     (["add", "X", "--like", "gihub"], "did you mean 'github'"),
     (["list", "X"], "takes no words"),

@@ -108,21 +108,30 @@ put_ports(const struct secret *s, struct err *err)
 }
 
 static int
+no_such(const char *name, const char *nearest, struct err *err)
+{
+	if (nearest != NULL)
+		return err_set(err, ENOENT, "there is no secret '%.64s': did you mean '%.64s'?", name, nearest);
+	return err_set(err, ENOENT, "there is no secret '%.64s' in the vault: `cloister secret add %.64s` "
+	               "keeps it there, or -s %.64s@HOST takes it from the variable %.64s", name, name,
+	               name, name);
+}
+
+static int
 bind_one(const struct vault *v, struct bound_one *one, uint64_t now, struct keeper *keeper,
          struct err *err)
 {
 	OWN(secret_values_free) struct secret_values values = {0};
 	const struct vault_binding *b = one->asked;
-	const struct vault_entry *entry = v == NULL ? NULL : vault_find(v, b->name, NULL);
+	const char *nearest = NULL;
+	const struct vault_entry *entry = v == NULL ? NULL : vault_find(v, b->name, &nearest);
 	const struct secret *s = b->secret;
 	int r;
 
 	if (entry != NULL && (s == NULL || b->unless_known))
 		s = entry->secret;
 	if (s == NULL)
-		return err_set(err, ENOENT, "there is no secret '%.64s', and nothing is known of where it "
-		               "may go: `cloister secret add %.64s`, or -s %.64s@HOST", b->name, b->name,
-		               b->name);
+		return no_such(b->name, nearest, err);
 	r = fetch(v, s, entry, now, &values, err);
 	one->secret = s;
 	if (r == 0 && ssh_is_scheme(s))

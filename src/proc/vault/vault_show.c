@@ -68,7 +68,12 @@ json_entry(struct json *out, const struct vault_entry *entry, uint64_t now)
 	json_list(out, "shape", &s->shapes[SECRET_SECRET]);
 	json_str(out, "env", *s->env != '\0' ? s->env : NULL);
 	json_list(out, "files", &s->files);
+	json_str(out, "id", *s->id != '\0' ? s->id : NULL);
 	json_str(out, "from", from_of(s));
+	if (*s->expires_member != '\0')
+		json_str(out, "expires", s->expires_member);
+	else if (s->expires > 0)
+		json_u64(out, "expires", s->expires);
 	format_time(entry->added, time);
 	json_str(out, "added", time);
 	format_time(entry->changed, time);
@@ -116,9 +121,11 @@ show_entry(const struct vault_entry *entry, bool json, uint64_t now)
 	if (s->shapes[SECRET_SECRET].n == 0)
 		print_row("shape", "as its value looks");
 	for (size_t i = 0; i < s->with.n; i++) {
-		snprintf(row, sizeof(row), "%s: %s", s->with.at[i], s->with_values.at[i]);
-		print_row(i == 0 ? "with" : "", row);
+		printf("%-12s %s: ", i == 0 ? "with" : "", s->with.at[i]);
+		text_print_safe(stdout, s->with_values.at[i], strlen(s->with_values.at[i]), false);
+		printf("\n");
 	}
+	print_row("id", s->id);
 	for (size_t i = 0; i < s->n_captures; i++) {
 		print_row(i == 0 ? "captures" : "", s->captures[i].kind);
 		print_row("  at", secret_scope_text(s->captures[i].renews));
@@ -128,6 +135,8 @@ show_entry(const struct vault_entry *entry, bool json, uint64_t now)
 	for (size_t i = 0; i < s->files.n; i++)
 		print_row(i == 0 ? "files" : "", s->files.at[i]);
 	print_row("from", from_of(s));
+	print_row("expires", *s->expires_member != '\0' || s->expires == 0 ? s->expires_member :
+	          num_format_duration(age, (uint64_t)s->expires * 1000));
 	format_time(entry->added, time);
 	print_row("added", time);
 	format_time(entry->changed, time);
