@@ -266,6 +266,17 @@ def test_another_host_gets_nothing(world):
     assert told.stdout == "hello\n", told
 
 
+def test_what_the_policy_says_becomes_of_the_cell(world):
+    """Though no placeholder was sent."""
+    world.give()
+    policy = world.online.policy(f"version: 1\nexfiltration: kill\negress:\n{RULES}")
+    done = world.sh(f"{SSH} -o StrictHostKeyChecking=no git@ws.example.test echo hello; exec sleep infinity",
+                    rules=policy)
+    assert done.status == 137, done
+    assert world.refusal()["why"] == "exfiltration"
+    assert [e["by"] for e in world.online.events(type="cell", did="killed")] == ["exfiltration"]
+
+
 def test_a_host_with_another_key_gets_nothing(world):
     """Whoever has the name, or its address."""
     world.know(f"up.example.test {world.ws.public()}\n")

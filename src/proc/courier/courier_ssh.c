@@ -270,6 +270,7 @@ record(const struct signing *s)
 	snprintf(what, sizeof(what), "ssh %s", s->ex != NULL ? s->ex->host :
 	         s->of != NULL ? s->of->secret->name : "");
 	event_done(e, s->why != NULL, what);
+	courier_raise_alarm(s->c, s->why);
 	courier_at_round_end(s->c);
 }
 
