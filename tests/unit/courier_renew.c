@@ -71,6 +71,21 @@ TEST(courier_renew_leaves_what_is_on_its_way)
 	secrets_view_release(before);
 }
 
+TEST(courier_renew_knows_the_last_but_one)
+{
+	OWN(secrets_close) struct secrets s = {0};
+
+	open_secrets(&s);
+	CHECK_U64(s.view->n_coming, 2);
+	CHECK_OK(renew(&s, "b", "second-value", NULL));
+	CHECK_U64(s.view->n_coming, 3);
+	CHECK(has(s.view->coming[2].find, "first-value"));
+	CHECK(has(s.view->coming[2].with, "placeholder-of-two"));
+	CHECK_OK(renew(&s, "b", "third-value", NULL));
+	CHECK_U64(s.view->n_coming, 3);
+	CHECK(has(s.view->coming[1].find, "third-value") && has(s.view->coming[2].find, "second-value"));
+}
+
 TEST(courier_renew_refuses)
 {
 	OWN(secrets_close) struct secrets s = {0};

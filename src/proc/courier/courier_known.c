@@ -30,8 +30,10 @@ secrets_view_release(struct secrets_view *view)
 	swap_set_free(view->in);
 	for (size_t i = 0; i < view->n_known; i++)
 		free(view->options[i]);
-	for (size_t i = 0; i < view->n_bound; i++)
+	for (size_t i = 0; i < view->n_bound; i++) {
 		renewed_release(view->renewed[i]);
+		renewed_release(view->before[i]);
+	}
 	for (size_t i = 0; i < view->n_known - view->n_bound; i++)
 		token_release(view->tokens[i]);
 	free(view);
@@ -52,6 +54,22 @@ add_needle(struct secrets_view *v, size_t i, size_t field)
 	/* What is too short to be told from anything else cannot be looked for. */
 	if (real.len >= SWAP_NEEDLE_MIN)
 		v->coming[v->n_coming++] = (struct swap_needle){ real, fake };
+}
+
+/* A value that has been renewed is good until it ends, and who was told it may still tell it. */
+static void
+add_before(struct secrets_view *v, size_t i, const struct secrets *s)
+{
+	const struct bound_secret *old = v->before[i] != NULL ? &v->before[i]->known : &s->bound.at[i];
+
+	if (v->renewed[i] == NULL)
+		return;
+	for (size_t field = 0; field < SECRET_FIELDS; field++) {
+		struct http_text fake = old->placeholder[field], real = old->real[field];
+
+		if (fake.len >= SWAP_NEEDLE_MIN && real.len >= SWAP_NEEDLE_MIN && !scheme_same(fake, real))
+			v->coming[v->n_coming++] = (struct swap_needle){ real, fake };
+	}
 }
 
 /* A key of PEM may leave alone, or with other line ends; then it is known by one of its lines, and
@@ -102,8 +120,11 @@ view_new(const struct secrets *s, struct token *const *tokens, size_t n,
 
 		v->at[v->n_known++] = renewed != NULL ? &renewed->known : &s->bound.at[v->n_bound];
 		v->renewed[v->n_bound] = renewed;
+		v->before[v->n_bound] = s->before[v->n_bound];
 		if (renewed != NULL)
 			renewed->users++;
+		if (v->before[v->n_bound] != NULL)
+			v->before[v->n_bound]->users++;
 	}
 	for (size_t i = 0; i < n; i++) {
 		v->tokens[i] = tokens[i];
@@ -114,8 +135,10 @@ view_new(const struct secrets *s, struct token *const *tokens, size_t n,
 		r = add_signer(v, i, err);
 		for (size_t field = 0; field < SECRET_FIELDS; field++)
 			add_needle(v, i, field);
-		if (i < v->n_bound)
+		if (i < v->n_bound) {
 			add_lines(v, i);
+			add_before(v, i, s);
+		}
 	}
 	if (r == 0 && v->n > 0)
 		r = swap_set_new(v->leaving, v->n, SWAP_CODED, &v->out, err);
@@ -157,8 +180,10 @@ secrets_close(struct secrets *s)
 	secrets_view_release(s->view);
 	while (s->n_tokens > 0)
 		token_release(s->tokens[--s->n_tokens]);
-	for (size_t i = 0; i < s->bound.n; i++)
+	for (size_t i = 0; i < s->bound.n; i++) {
 		renewed_release(s->renewed[i]);
+		renewed_release(s->before[i]);
+	}
 	bound_free(&s->bound);
 }
 

@@ -46,7 +46,7 @@ int
 secrets_renew(struct secrets *s, const char *name, uint64_t expires,
               const struct http_text real[SECRET_FIELDS], struct guard *memory, struct err *err)
 {
-	struct renewed *renewed, *before;
+	struct renewed *renewed, *before, *gone;
 	const struct bound_secret *b;
 	size_t at;
 	int r;
@@ -67,14 +67,16 @@ secrets_renew(struct secrets *s, const char *name, uint64_t expires,
 	memcpy(renewed->known.real, real, sizeof(renewed->known.real));
 	renewed->memory = guard_take(memory);
 	renewed->users = 1;
-	before = s->renewed[at];
+	gone = s->before[at];
+	before = s->before[at] = s->renewed[at];
 	s->renewed[at] = renewed;
 	r = secrets_look_again(s, err);
 	if (r < 0) {
 		s->renewed[at] = before;
+		s->before[at] = gone;
 		*memory = guard_take(&renewed->memory);
 	}
-	renewed_release(r < 0 ? renewed : before);
+	renewed_release(r < 0 ? renewed : gone);
 	return r;
 }
 

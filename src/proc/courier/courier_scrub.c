@@ -91,7 +91,11 @@ exchange_scrub_raw(struct exchange *ex, const void *data, size_t len)
 	struct exchange_secrets *x = ex->secrets;
 
 	if (ex->kind != EXCHANGE_HTTP) {
-		if (x->known == NULL) {
+		/* It may stay for longer than a value does. */
+		if (x->known != ex->courier->secrets.view) {
+			if (x->known != NULL && x->answer.set != NULL)
+				(void)swap_finish(&x->answer, NULL);
+			swap_free(&x->answer);
 			how.set = use_known(ex);
 			how.place = SWAP_BODY;
 			x->answer = how;

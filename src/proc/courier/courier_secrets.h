@@ -21,7 +21,9 @@ struct exchange;
 #define SECRETS_KNOWN_MAX (BOUND_MAX + TOKENS_MAX)
 #define SECRETS_LINES 2                 /* of a key with its certificate, besides */
 #define SECRETS_NEEDLES (SECRETS_KNOWN_MAX * SECRET_FIELDS + BOUND_MAX * SECRETS_LINES)
-_Static_assert(SECRETS_NEEDLES <= SWAP_NEEDLES_MAX, "all of them are in one set");
+#define SECRETS_COMING ((SECRETS_KNOWN_MAX + BOUND_MAX) * SECRET_FIELDS)
+_Static_assert(SECRETS_NEEDLES <= SWAP_NEEDLES_MAX && SECRETS_COMING <= SWAP_NEEDLES_MAX,
+               "all of them are in one set");
 
 /* What a server gave that is as good as a secret. */
 struct token {
@@ -48,9 +50,10 @@ struct secrets_view {
 	struct sign_options *options[SECRETS_KNOWN_MAX];        /* what those are told */
 	size_t n_known, n_bound;
 	struct renewed *renewed[BOUND_MAX];     /* NULL: as it was in the beginning */
+	struct renewed *before[BOUND_MAX];      /* the last but one, if there were so many */
 	struct token *tokens[TOKENS_MAX];
 	/* Placeholders on their way out, real values on their way in, and whose they are. */
-	struct swap_needle leaving[SECRETS_NEEDLES], coming[SECRETS_NEEDLES];
+	struct swap_needle leaving[SECRETS_NEEDLES], coming[SECRETS_COMING];
 	unsigned char owner[SECRETS_NEEDLES], field[SECRETS_NEEDLES];
 	size_t n, n_coming;
 	struct swap_set *out, *in;
@@ -59,7 +62,7 @@ struct secrets_view {
 
 struct secrets {
 	struct bound bound;
-	struct renewed *renewed[BOUND_MAX];
+	struct renewed *renewed[BOUND_MAX], *before[BOUND_MAX];
 	struct token *tokens[TOKENS_MAX];       /* the oldest first */
 	size_t n_tokens;
 	struct loop_timer sweep;        /* when the next of them is to be dropped */
