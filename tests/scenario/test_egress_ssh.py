@@ -468,6 +468,47 @@ print(bind(sock, host_key, session, signature)[0], sign(sock, login(session))[0]
     assert event["why"] == "exfiltration" and "no connection" in event["note"] and "host" not in event
 
 
+# A server of one connection, that says what it is told to.
+SAYS = r"""
+import socket, sys
+with socket.create_server((sys.argv[1], 2223)) as listener:
+    print("ready", flush=True)
+    with listener.accept()[0] as client:
+        client.sendall(bytes.fromhex(sys.argv[2]))
+        while client.recv(4096): pass
+"""
+
+
+@pytest.mark.parametrize("before, signs", [("", True), ("0000000c0a15" + "00" * 10, False)])
+def test_a_signature_that_comes_after_the_handshake(world, before, signs):
+    """What is encrypted is bytes that a client who is logged in can choose: it knows the key."""
+    world.know(f"[up.example.test]:2223 {world.up.public()}\n")
+    world.key = keygen(world.operator.base / "KEY")
+    world.operator.cloister("secret", "add", "KEY", "--scheme", "ssh", "--host", "up.example.test:2223",
+                            input=world.key.read_text()).ok()
+    bind = bind_of_a_session_outside(world)
+    script = """
+_, host_key, session, signature = strings(bytes.fromhex(sys.argv[1]), 4)
+server, sock = socket.create_connection(("up.example.test", 2223)), connect()
+data = b""
+while signature not in data: data += server.recv(4096)
+print(bind(sock, host_key, session, signature)[0], sign(sock, login(session))[0])
+"""
+    signature = bind
+    for _ in range(3):
+        signature = signature[4 + int.from_bytes(signature[:4], "big"):]
+    signature = signature[4:4 + int.from_bytes(signature[:4], "big")]
+    reply = b"\x04\x1f" + signature + bytes(4)
+    says = b"Hello\r\nSSH-2.0-test\r\n" + bytes.fromhex(before) + len(reply).to_bytes(4, "big") + reply
+    with subprocess.Popen([*world.online.lab.enter, "/usr/bin/python3", "-c", SAYS, UP, says.hex()],
+                          stdout=subprocess.PIPE) as server:
+        assert server.stdout.readline() == b"ready\n"
+        done = world.online.python("  - allow: ['up.example.test:2223']\n    protocol: tcp\n", CLIENT + script,
+                                   bind.hex(), options=("-s", "KEY"))
+    # The first is the positive control: the session is another machine's, but nobody could know.
+    assert done.ok().split() == ["6", "14" if signs else "5"]
+
+
 @pytest.mark.parametrize("data", [
     'b"anything"', 'b""', 'login(os.urandom(32)) + b"x"', 'login(os.urandom(32)).replace(b"-conn", b"-cnon")',
     'b"SSHSIG" + s(b"git") + s(b"") + s(b"md5") + s(bytes(16))', 'login(os.urandom(8))',
