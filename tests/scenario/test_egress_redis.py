@@ -185,7 +185,6 @@ def test_what_comes_back(db):
 
 
 RENEWED = TALK[:TALK.index("for piece")] + """
-import time
 def ask(sock, *words):
     sock.sendall(cmd(*words))
     return sock.recv(65536)
@@ -196,7 +195,6 @@ while True:
     with socket.create_connection((sys.argv[1], int(sys.argv[2]))) as other:
         if ask(other, "AUTH", key) == b"+OK\\r\\n" and new.encode() not in ask(other, "ECHO", new):
             break
-    time.sleep(0.1)
 print(new in ask(s, "ECHO", new).decode(), sys.argv[4] in ask(s, "CONFIG", "GET", "requirepass").decode())
 ask(s, "ACL", "SETUSER", "default", "<" + new)
 """

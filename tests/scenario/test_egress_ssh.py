@@ -269,11 +269,9 @@ def test_another_host_gets_nothing(world):
 def test_what_the_policy_says_becomes_of_the_cell(world):
     """Though no placeholder was sent."""
     world.give()
-    policy = world.online.policy(f"version: 1\nexfiltration: kill\negress:\n{RULES}")
     done = world.sh(f"{SSH} -o StrictHostKeyChecking=no git@ws.example.test echo hello; exec sleep infinity",
-                    rules=policy)
-    assert done.status == 137, done
-    assert world.refusal()["why"] == "exfiltration"
+                    rules=f"version: 1\nexfiltration: kill\negress:\n{RULES}")
+    assert done.status == 137 and world.refusal()["why"] == "exfiltration"
     assert [e["by"] for e in world.online.events(type="cell", did="killed")] == ["exfiltration"]
 
 
@@ -471,11 +469,11 @@ print(bind(sock, host_key, session, signature)[0], sign(sock, login(session))[0]
 # A server of one connection, that says what it is told to.
 SAYS = r"""
 import socket, sys
-with socket.create_server((sys.argv[1], 2223)) as listener:
-    print("ready", flush=True)
-    with listener.accept()[0] as client:
-        client.sendall(bytes.fromhex(sys.argv[2]))
-        while client.recv(4096): pass
+listener = socket.create_server((sys.argv[1], 2223))
+print("ready", flush=True)
+client, _ = listener.accept()
+client.sendall(bytes.fromhex(sys.argv[2]))
+while client.recv(4096): pass
 """
 
 
@@ -489,16 +487,11 @@ def test_a_signature_that_comes_after_the_handshake(world, before, signs):
     bind = bind_of_a_session_outside(world)
     script = """
 _, host_key, session, signature = strings(bytes.fromhex(sys.argv[1]), 4)
-server, sock = socket.create_connection(("up.example.test", 2223)), connect()
-data = b""
+server, sock, data = socket.create_connection(("up.example.test", 2223)), connect(), b""
 while signature not in data: data += server.recv(4096)
 print(bind(sock, host_key, session, signature)[0], sign(sock, login(session))[0])
 """
-    signature = bind
-    for _ in range(3):
-        signature = signature[4 + int.from_bytes(signature[:4], "big"):]
-    signature = signature[4:4 + int.from_bytes(signature[:4], "big")]
-    reply = b"\x04\x1f" + signature + bytes(4)
+    reply = b"\x04\x1f" + bind
     says = b"Hello\r\nSSH-2.0-test\r\n" + bytes.fromhex(before) + len(reply).to_bytes(4, "big") + reply
     with subprocess.Popen([*world.online.lab.enter, "/usr/bin/python3", "-c", SAYS, UP, says.hex()],
                           stdout=subprocess.PIPE) as server:
