@@ -76,6 +76,9 @@ void cell_state_prune(void);
 #define CELL_WRITABLE_MAX (1 << 20)     /* from there on, everything is taken for so */
 int cell_writable_note(const struct cell_spec *spec, struct err *err);
 bool cell_writable_covers(const char *path);
+/* Whether an agent has, or could have had, a say in what PATH leads to: by what is there, or
+ * by a link or folder on the way, which can be another one a moment later. */
+bool cell_writable_leads(const char *path);
 
 /* How a cell ended. */
 struct cell_record {

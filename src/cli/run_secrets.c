@@ -46,16 +46,14 @@ int
 run_take_secrets(void *arg, const struct node *node, struct err *err)
 {
 	struct run *run = arg;
-	OWN(freep) char *path = NULL;
 
 	if (run->policy_found)
 		return node_err(err, node, "this file gives the cell secrets, and was found here, not named: "
 		                "look at it, and give it with -p; or give the secrets with -s, and leave it "
 		                "alone with --no-policy");
-	path = realpath(node->file, NULL);
-	if (path == NULL || cell_writable_covers(path))
-		return node_err(err, node, "an agent can or could write this file, so it gives no cell "
-		                "secrets: keep them in a file of yours, or give them with -s");
+	if (cell_writable_leads(node->file))
+		return node_err(err, node, "an agent can or could write this file, or a link to it, so it "
+		                "gives no cell secrets: keep them in a file of yours, or give them with -s");
 	return secret_wants_read(&run->wants, node, err);
 }
 

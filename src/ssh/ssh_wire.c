@@ -92,6 +92,33 @@ ssh_get_mpint(struct http_text *rest, struct http_text *ret_v)
 	return true;
 }
 
+#define NEW_KEYS 21
+
+size_t
+ssh_clear_len(struct http_text said)
+{
+	static const char version[] = "SSH-";
+	struct http_text rest = said, packet;
+	bool began = false;
+	const char *end;
+
+	while (!began) {
+		end = rest.len == 0 ? NULL : memchr(rest.at, '\n', rest.len);
+		if (end == NULL)
+			return 0;
+		began = rest.len >= sizeof(version) - 1 && memcmp(rest.at, version, sizeof(version) - 1) == 0;
+		rest.len -= (size_t)(end + 1 - rest.at);
+		rest.at = end + 1;
+	}
+	/* The length of its padding, and then its type. */
+	for (struct http_text next = rest; ssh_get_string(&next, &packet) && packet.len >= 2; ) {
+		rest = next;
+		if (packet.at[1] == NEW_KEYS)
+			break;
+	}
+	return said.len - rest.len;
+}
+
 void
 ssh_put_u8(struct buf *b, uint8_t v)
 {

@@ -24,6 +24,10 @@ bool ssh_get_name(struct http_text *rest, size_t max, char *out);
 /* A positive number in the one form that it has; without leading zeros. */
 bool ssh_get_mpint(struct http_text *rest, struct http_text *ret_v);
 
+/* How much of SAID, the beginning of what a server says, is in the clear: lines up to its version,
+ * and whole packets up to the one from which on it is encrypted. */
+size_t ssh_clear_len(struct http_text said);
+
 void ssh_put_u8(struct buf *b, uint8_t v);
 void ssh_put_u32(struct buf *b, uint32_t v);
 void ssh_put_string(struct buf *b, struct http_text v);

@@ -184,6 +184,40 @@ def test_what_comes_back(db):
     assert said.split() == ["requirepass", fake, f"x{fake}y"], done
 
 
+RENEWED = TALK[:TALK.index("for piece")] + """
+def ask(sock, *words):
+    sock.sendall(cmd(*words))
+    return sock.recv(65536)
+new = sys.argv[3]
+assert ask(s, "AUTH", key) == b"+OK\\r\\n"
+assert ask(s, "ACL", "SETUSER", "default", ">" + new) == b"+OK\\r\\n"
+while True:
+    with socket.create_connection((sys.argv[1], int(sys.argv[2]))) as other:
+        if ask(other, "AUTH", key) == b"+OK\\r\\n" and new.encode() not in ask(other, "ECHO", new):
+            break
+print(new in ask(s, "ECHO", new).decode(), sys.argv[4] in ask(s, "CONFIG", "GET", "requirepass").decode())
+ask(s, "ACL", "SETUSER", "default", "<" + new)
+"""
+
+
+def test_a_connection_that_was_there_before_the_value(db, passwords):
+    """The server may tell the new one, and the old one too."""
+    old, new = passwords["default"], f"cAnary{secrets.token_hex(12)}"
+    called = db.operator.folder("source") / "called"
+    script = db.operator.file("source/give", f"""#!/bin/sh
+printf '{{"token": "%s", "life": %s}}' $(test -e {called} && echo {new} 3600 || echo {old} 6)
+: >{called}
+""")
+    script.chmod(0o755)
+    definition = db.operator.file("source/secret.yaml", f"""version: 1
+secrets:
+  KV: {{like: redis, hosts: db.example.test, from: 'cmd:{script}', members: {{secret: /token}}, expires: /life}}
+""")
+    db.operator.cloister("secret", "add", "KV", "-f", definition).ok()
+    done = db.python(RULES, RENEWED, "db.example.test", "6379", new, old, options=("-s", "KV"))
+    assert done.ok().split() == ["False", "False"]
+
+
 def test_another_secrets_placeholder(db, passwords):
     db.give("default")
     db.operator.cloister("secret", "add", "OTHER", "--host", "www.example.test", input="cAnary" + "o" * 30).ok()

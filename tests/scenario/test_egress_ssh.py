@@ -266,6 +266,15 @@ def test_another_host_gets_nothing(world):
     assert told.stdout == "hello\n", told
 
 
+def test_what_the_policy_says_becomes_of_the_cell(world):
+    """Though no placeholder was sent."""
+    world.give()
+    done = world.sh(f"{SSH} -o StrictHostKeyChecking=no git@ws.example.test echo hello; exec sleep infinity",
+                    rules=f"version: 1\nexfiltration: kill\negress:\n{RULES}")
+    assert done.status == 137 and world.refusal()["why"] == "exfiltration"
+    assert [e["by"] for e in world.online.events(type="cell", did="killed")] == ["exfiltration"]
+
+
 def test_a_host_with_another_key_gets_nothing(world):
     """Whoever has the name, or its address."""
     world.know(f"up.example.test {world.ws.public()}\n")
@@ -455,6 +464,42 @@ print(bind(sock, host_key, session, signature)[0], sign(sock, login(session))[0]
     assert done.ok().split() == ["6", "5"]
     event = world.refusal()
     assert event["why"] == "exfiltration" and "no connection" in event["note"] and "host" not in event
+
+
+# A server of one connection, that says what it is told to.
+SAYS = r"""
+import socket, sys
+listener = socket.create_server((sys.argv[1], 2223))
+print("ready", flush=True)
+client, _ = listener.accept()
+client.sendall(bytes.fromhex(sys.argv[2]))
+while client.recv(4096): pass
+"""
+
+
+@pytest.mark.parametrize("before, signs", [("", True), ("0000000c0a15" + "00" * 10, False)])
+def test_a_signature_that_comes_after_the_handshake(world, before, signs):
+    """What is encrypted is bytes that a client who is logged in can choose: it knows the key."""
+    world.know(f"[up.example.test]:2223 {world.up.public()}\n")
+    world.key = keygen(world.operator.base / "KEY")
+    world.operator.cloister("secret", "add", "KEY", "--scheme", "ssh", "--host", "up.example.test:2223",
+                            input=world.key.read_text()).ok()
+    bind = bind_of_a_session_outside(world)
+    script = """
+_, host_key, session, signature = strings(bytes.fromhex(sys.argv[1]), 4)
+server, sock, data = socket.create_connection(("up.example.test", 2223)), connect(), b""
+while signature not in data: data += server.recv(4096)
+print(bind(sock, host_key, session, signature)[0], sign(sock, login(session))[0])
+"""
+    reply = b"\x04\x1f" + bind
+    says = b"Hello\r\nSSH-2.0-test\r\n" + bytes.fromhex(before) + len(reply).to_bytes(4, "big") + reply
+    with subprocess.Popen([*world.online.lab.enter, "/usr/bin/python3", "-c", SAYS, UP, says.hex()],
+                          stdout=subprocess.PIPE) as server:
+        assert server.stdout.readline() == b"ready\n"
+        done = world.online.python("  - allow: ['up.example.test:2223']\n    protocol: tcp\n", CLIENT + script,
+                                   bind.hex(), options=("-s", "KEY"))
+    # The first is the positive control: the session is another machine's, but nobody could know.
+    assert done.ok().split() == ["6", "14" if signs else "5"]
 
 
 @pytest.mark.parametrize("data", [

@@ -98,6 +98,23 @@ def test_a_file_that_an_agent_could_write_gives_nothing(online):
     online.operator.run(*named).sentence("an agent can or could write")
 
 
+@pytest.mark.parametrize("way", ["work/link.yaml", "work/folder/other.yaml", "link.yaml"])
+def test_a_link_that_an_agent_could_make_gives_nothing(online, way):
+    """It would choose which of the operator's files is meant, or change it while that is looked at."""
+    give(online, canary())
+    theirs = policy(online, "[KEY]", "other.yaml")
+    folder = online.operator.folder("work")
+    (folder / "link.yaml").symlink_to(theirs)
+    (folder / "folder").symlink_to(theirs.parent)
+    (theirs.parent / "link.yaml").symlink_to("work/link.yaml")
+    online.operator.run("-p", theirs.parent / way, "--", "true").ok()
+    online.operator.run("-w", f"{folder}:rw", "--no-policy", "--", "true").ok()
+    online.operator.run("-p", theirs.parent / way, "--", "true").sentence("an agent can or could write")
+    online.operator.run("-p", theirs, "--", "true").ok()
+    base = online.operator.file("extends.yaml", f"version: 1\nextends: ./{way}\negress: []\n")
+    online.operator.run("-p", base, "--", "true").sentence("an agent can or could write")
+
+
 @pytest.mark.parametrize("secrets, complaint", [
     ("KEY", ":4:10: `secrets` are a list"), ("[a b]", ":4:11: a secret is given as"),
     ("{a: {hots: x}}", ":4:15: there is no key 'hots'"),

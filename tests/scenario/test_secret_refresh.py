@@ -90,6 +90,18 @@ def test_a_new_value_takes_its_place(online):
     online.operator.cloister("kill", online.cell).ok()
 
 
+def test_a_server_that_tells_the_value_before(online):
+    """It is good for a while yet, as those are that have been renewed early."""
+    first, second = canary(), canary()
+    Source(online, f"{first} 1", f"{second} 3600")
+    where = online.lab.raw(f"HTTP/1.1 200 OK\r\ncontent-length: {len(first)}\r\n\r\n{first}".encode())
+    start(online)
+    fake = online.inside("cat", "/tmp/key").ok().strip()
+    wait_until(lambda: fetch(online) and online.lab.seen(second), "the second value was sent")
+    assert online.inside(*CURL, UP + where).ok().strip() == fake
+    online.operator.cloister("kill", online.cell).ok()
+
+
 def test_a_value_that_lasts_is_not_fetched_again(online):
     real = canary()
     source = Source(online, f"{real} 3600")

@@ -236,6 +236,39 @@ TEST(cell_writable_folders_are_remembered)
 	CHECK(cell_writable_covers("/z"));
 }
 
+TEST(cell_writable_by_way_of_links)
+{
+	OWN(freep) char *theirs = str_format("%s/theirs", test_dir());
+	OWN(freep) char *ours = str_format("%s/ours", test_dir());
+	struct cell_grant grants[] = { { theirs, (char[]){ "/x" }, CELL_WRITE, true, false } };
+	OWN(spec_done) struct cell_spec spec = spec_called("");
+
+	use_own_folders();
+	CHECK_OK(mkdir(theirs, 0700));
+	CHECK_OK(mkdir(ours, 0700));
+	spec.grants = grants;
+	spec.n_grants = 1;
+	CHECK_OK(cell_writable_note(&spec, NULL));
+	spec.grants = NULL;
+	spec.n_grants = 0;
+	CHECK_OK(chdir(test_dir()));
+	CHECK_OK(symlink("../theirs/here", "ours/there"));
+	CHECK_OK(symlink(ours, "theirs/here"));
+	CHECK_OK(symlink("there", "ours/far"));
+	CHECK_OK(symlink("round", "ours/round"));
+	CHECK_OK(symlink("ours/../ours/", "near"));
+	CHECK_OK(close(open("ours/file", O_WRONLY | O_CREAT | O_CLOEXEC, 0600)));
+	CHECK(!cell_writable_leads(ours) && !cell_writable_leads("ours/file"));
+	CHECK(!cell_writable_leads(".//near/./file") && !cell_writable_leads("/../../.."));
+	CHECK(cell_writable_leads("theirs/here/file") && cell_writable_leads("ours/there/file"));
+	CHECK(cell_writable_leads("near/far/file") && cell_writable_leads("theirs"));
+	/* What cannot be followed is nobody's word. */
+	CHECK(cell_writable_leads("ours/round") && cell_writable_leads("ours/missing"));
+	/* Where it is does not make it theirs. */
+	CHECK_OK(chdir("theirs"));
+	CHECK(!cell_writable_leads("../ours/file") && cell_writable_leads("file"));
+}
+
 static void
 leave_timeline(uint64_t ended_ns, uint32_t n_changes, bool logged)
 {

@@ -189,3 +189,17 @@ TEST(ssh_wire_numbers_have_one_form)
 		CHECK(b.len == numbers[i].len && memcmp(b.data, numbers[i].bytes, b.len) == 0);
 	}
 }
+
+TEST(ssh_wire_what_is_in_the_clear)
+{
+	static const char said[] = "A word\r\nSSH-2.0-x\r\n" "\0\0\0\3\1\x14z" "\0\0\0\2\1\x15" "\0\0\0\2\1\1";
+	const size_t lines = 19, first = 7, keys = 6;
+
+	/* Whole lines and packets only, and nothing behind new keys. */
+	for (size_t n = 0; n < sizeof(said); n++)
+		CHECK_U64(ssh_clear_len((struct http_text){ said, n }), n < lines ? 0 :
+		          n < lines + first ? lines : n < lines + first + keys ? lines + first :
+		          lines + first + keys);
+	CHECK_U64(ssh_clear_len((struct http_text){ "SSH-2\n\0\0\0\1z\0\0\0\2\1\x15", 17 }), 6);
+	CHECK_U64(ssh_clear_len((struct http_text){ "SSH-2\n\xff\xff\xff\xff\1\x15", 12 }), 6);
+}

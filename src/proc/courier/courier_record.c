@@ -95,14 +95,16 @@ put_outcome(struct events *e, const struct exchange *ex)
 }
 
 /* Not with the events that are only counted when there are many: each of them counts. */
-static void
-raise_alarm(struct events *e)
+void
+courier_raise_alarm(struct courier *c, const char *why)
 {
-	OWN(buf_free) struct buf message;
+	OWN(buf_free) struct buf message = {0};
 
-	events_flush(e, true);
+	if (!c->alarms || why == NULL || strcmp(why, "exfiltration") != 0)
+		return;
+	events_flush(&c->events, true);
 	ipc_begin(&message, COURIER_ALARM);
-	(void)ipc_send(e->fd, &message, NULL, 0, NULL);
+	(void)ipc_send(c->events.fd, &message, NULL, 0, NULL);
 }
 
 static void
@@ -129,8 +131,7 @@ record(struct exchange *ex)
 	else if (ex->refused)
 		snprintf(what, sizeof(what), "%s:%u", ex->host, ex->port);
 	event_done(e, ex->refused, what);
-	if (ex->courier->alarms && ex->why != NULL && strcmp(ex->why, "exfiltration") == 0)
-		raise_alarm(e);
+	courier_raise_alarm(ex->courier, ex->why);
 }
 
 void

@@ -138,13 +138,23 @@ exchange_ssh_free(struct exchange *ex)
 	free(TAKE(ex->ssh));
 }
 
+/* What is encrypted does not count: a client who knows the key of the session can have the
+ * server say any bytes there, those of another machine's session too. */
+static bool
+has_heard(const struct exchange_ssh *ssh, struct http_text signature)
+{
+	struct http_text said = { (const char *)ssh->heard, ssh->len };
+
+	return memmem(said.at, ssh_clear_len(said), signature.at, signature.len) != NULL;
+}
+
 /* The server has said this signature in the clear, on a connection that is still open. */
 static const struct exchange *
 find_connection(const struct courier *c, struct http_text signature)
 {
 	for (const struct exchange *ex = c->exchanges; ex != NULL; ex = ex->next)
 		if (ex->ssh != NULL && ex->step == STEP_RAW && signature.len > 0 &&
-		    memmem(ex->ssh->heard, ex->ssh->len, signature.at, signature.len) != NULL)
+		    has_heard(ex->ssh, signature))
 			return ex;
 	return NULL;
 }
@@ -270,6 +280,7 @@ record(const struct signing *s)
 	snprintf(what, sizeof(what), "ssh %s", s->ex != NULL ? s->ex->host :
 	         s->of != NULL ? s->of->secret->name : "");
 	event_done(e, s->why != NULL, what);
+	courier_raise_alarm(s->c, s->why);
 	courier_at_round_end(s->c);
 }
 
