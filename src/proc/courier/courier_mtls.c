@@ -105,6 +105,11 @@ exchange_use_certificate(struct exchange *ex)
 	for (size_t i = 0; ex->has_key && i < s->bound.n; i++) {
 		if (!s->mtls.is[i] || memcmp(s->mtls.at[i], ex->key, EGRESS_KEY) != 0)
 			continue;
+		if (secret_in_scope(s->bound.at[i].secret, &req) && secret_has_ended(s->view->at[i])) {
+			courier_ask_keeper(ex->courier);
+			exchange_refuse(ex, "expired", "the certificate has ended, and no new one could be fetched");
+			return false;
+		}
 		if (secret_in_scope(s->bound.at[i].secret, &req)) {
 			ex->certificate = (uint8_t)(i + 1);
 			return true;
