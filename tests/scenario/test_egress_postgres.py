@@ -240,7 +240,10 @@ def test_what_is_no_postgres(db, data):
     done = db.python(RULES, "import socket\n"
                      "s = socket.create_connection(('db.example.test', 5432))\n"
                      "s.sendall(%s)\n"
-                     "print(s.recv(1) == b'N' and s.recv(1))\n" % data, options=("-s", "DB"))
+                     "print(s.recv(1) == b'N' and s.recv(1))\n"
+                     # What was noted is recorded before this is answered.
+                     "socket.create_connection(('db.example.test', 5432)).sendall(b'x')\n" % data,
+                     options=("-s", "DB"))
     assert "E" in done.out or "False" in done.out
     assert db.refusal()["why"] == "malformed"
 

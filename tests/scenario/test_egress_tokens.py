@@ -325,7 +325,7 @@ sed 's/.*"token": *"\\([^"]*\\)".*/\\1/'); echo $TOKEN
 TOKEN=$({fetch('-X POST -H "Authorization: Bearer $KEY"')} '{AUTH}/app/installations/7/access_tokens?ends=2020-01-01T00:00:00Z' |
 sed 's/.*"token": *"\\([^"]*\\)".*/\\1/')
 {fetch('-H "Authorization: token $TOKEN"')} {API}/api
-{fetch('-d "$TOKEN"')} https://www.example.test/hello"""
+{fetch('-H "X-Other: $TOKEN"')} https://www.example.test/hello"""
     done = online.sh(OPEN, script, options=("-s", "KEY"))
     token, told, ended, elsewhere = done.out.splitlines()
     assert token.startswith("ghs_") and len(token) == 40 and json.loads(told)["token"] == token

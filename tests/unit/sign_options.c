@@ -8,14 +8,15 @@
 
 #define PAIRS_MAX 12
 
-/* "name=value|name=value" taken apart; kept for ever. */
+/* "name=value|name=value" taken apart, until the next one is. */
 static size_t
 pairs_of(const char *text, const char *names[PAIRS_MAX], const char *values[PAIRS_MAX])
 {
-	char *copy = strdup(text), *rest = NULL;
+	static char copy[512];
+	char *rest = NULL;
 	size_t n = 0;
 
-	CHECK(copy != NULL);
+	CHECK((size_t)snprintf(copy, sizeof(copy), "%s", text) < sizeof(copy));
 	for (char *one = strtok_r(copy, "|", &rest); one != NULL; one = strtok_r(NULL, "|", &rest)) {
 		char *equals = strchr(one, '=');
 
