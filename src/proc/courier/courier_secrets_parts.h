@@ -54,12 +54,19 @@ struct exchange_secrets {
 /* EX cannot have what it wants: -EACCES for the reason in struct exchange_secrets, else ERR's.
  * Always false. */
 bool exchange_refuse_secret(struct exchange *ex, int r, const struct err *err);
+
+/* ---- courier_place.c ---- */
+
 /* Whether the secret may go where EX goes. */
 bool exchange_fits_scope(struct exchange *ex, const struct secret *s);
 /* Whether the token OWNER (its number in the view) has: then that is the reason. */
 bool exchange_has_ended(struct exchange *ex, size_t owner);
 /* OWNER, or what it was given for, is in what is sent. */
 void exchange_note_carried(struct exchange *ex, size_t owner);
+/* Of a request: REPLACE where it may be, STOP where not. */
+swap_judge exchange_judge;
+/* What is signed cannot be changed: nothing of ours may be in it at all. */
+swap_judge exchange_judge_never;
 
 /* ---- courier_sign.c ---- */
 

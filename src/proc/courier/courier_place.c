@@ -1,0 +1,181 @@
+/* courier_place.c - where a placeholder may be, and what is said of one that is elsewhere. */
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "proc/courier/courier.h"
+#include "proc/courier/courier_secrets_parts.h"
+
+bool
+exchange_fits_scope(struct exchange *ex, const struct secret *s)
+{
+	struct policy_request req = { .protocol = POLICY_HTTP, .head = exchange_head(ex),
+	                              .host = ex->host, .port = ex->port };
+
+	return secret_in_scope(s, &req);
+}
+
+/* The name of the parameter that what was seen is in; a name in another spelling is
+ * another name. */
+static bool
+fits_param(const struct secret *s, const struct http_head *head, const struct swap_seen *seen)
+{
+	const char *query = memchr(head->path.at, '?', head->path.len);
+	const char *at, *name, *equals;
+
+	if (query == NULL || seen->at >= (size_t)(head->path.at + head->path.len - query))
+		return false;
+	at = name = query + seen->at;
+	while (name > query + 1 && name[-1] != '&')
+		name--;
+	equals = memchr(name, '=', (size_t)(at - name));
+	return equals != NULL ? secret_in_param(s, name, (size_t)(equals - name)) : s->params.n == 0;
+}
+
+static bool
+fits_place(const struct secret *s, const struct http_head *head, const struct swap_seen *seen)
+{
+	switch (seen->place) {
+	case SWAP_HEADER:
+		return (s->places & SECRET_IN_HEADER) != 0 &&
+		       secret_in_header(s, seen->name.at, seen->name.len);
+	case SWAP_BASIC_USER:
+		return (s->places & SECRET_IN_BASIC_USER) != 0;
+	case SWAP_BASIC_PASSWORD:
+		return (s->places & SECRET_IN_BASIC_PASSWORD) != 0;
+	case SWAP_QUERY:
+		return (s->places & SECRET_IN_QUERY) != 0 && fits_param(s, head, seen);
+	case SWAP_PATH:
+		return (s->places & SECRET_IN_PATH) != 0;
+	case SWAP_BODY:
+	case SWAP_BODY_FORM:
+	case SWAP_BODY_JSON:
+		return (s->places & SECRET_IN_BODY) != 0;
+	case SWAP_MESSAGE:
+		return (s->places & SECRET_IN_WEBSOCKET) != 0;
+	default:
+		return false;
+	}
+}
+
+static const char *
+place_text(const struct swap_seen *seen)
+{
+	static const char *const texts[] = {
+		[SWAP_HEADER] = "a header", [SWAP_NAME] = "the name of a header", [SWAP_HOST] = "the host",
+		[SWAP_BASIC_USER] = "a user name", [SWAP_BASIC_PASSWORD] = "a password",
+		[SWAP_PATH] = "the path", [SWAP_QUERY] = "the query", [SWAP_BODY] = "the body",
+		[SWAP_BODY_FORM] = "the body", [SWAP_BODY_JSON] = "the body",
+		[SWAP_MESSAGE] = "a message",
+	};
+
+	return texts[seen->place];
+}
+
+/* A key's id or token, in a request that is signed with it: the signature is made anew, and
+ * those with it.  Or it is where they do no harm. */
+static bool
+is_signers(const struct exchange *ex, const struct swap_seen *seen)
+{
+	const struct secrets_view *s = ex->secrets->view;
+	size_t owner = s->owner[seen->needle];
+
+	if (s->schemes[owner] == NULL || s->field[seen->needle] == SECRET_SECRET)
+		return false;
+	return seen->place == SWAP_HEADER || seen->place == SWAP_QUERY ||
+	       ((seen->place == SWAP_BODY || seen->place == SWAP_BODY_FORM) &&
+	        exchange_is_signer(ex, owner));
+}
+
+/* A key's id goes also with requests that are not signed, where a template says it stands. */
+static bool
+is_lone_id(const struct exchange *ex, const struct swap_seen *seen)
+{
+	const struct secrets_view *s = ex->secrets->view;
+	size_t owner = s->owner[seen->needle];
+	const struct hmac_place *place;
+
+	if (s->schemes[owner] != &sign_hmac || s->field[seen->needle] != SECRET_ID ||
+	    exchange_is_signer(ex, owner) || ex->secrets->covered)
+		return false;
+	place = &s->options[owner]->hmac.one[0].id;
+	return seen->place == SWAP_HEADER && place->kind == HMAC_HEADER &&
+	       place->name.len == seen->name.len &&
+	       strncasecmp(place->name.at, seen->name.at, seen->name.len) == 0;
+}
+
+bool
+exchange_has_ended(struct exchange *ex, size_t owner)
+{
+	struct exchange_secrets *x = ex->secrets;
+	const struct bound_secret *known = x->view->at[owner];
+
+	if (!secret_has_ended(known))
+		return false;
+	if (owner >= x->view->n_bound) {
+		/* At that, clients get a new one. */
+		x->ended = 401;
+		snprintf(x->reason, sizeof(x->reason), "the token that was given for the secret '%s' has "
+		         "ended", known->secret->name);
+		return true;
+	}
+	courier_ask_keeper(ex->courier);
+	x->ended = 403;
+	snprintf(x->reason, sizeof(x->reason), "the value of the secret '%s' has ended, and no new one "
+	         "could be fetched: `cloister events` tells why", known->secret->name);
+	return true;
+}
+
+void
+exchange_note_carried(struct exchange *ex, size_t owner)
+{
+	const struct secrets_view *v = ex->secrets->view;
+
+	ex->secrets->carried[owner < v->n_bound ? owner : v->tokens[owner - v->n_bound]->of] = 1;
+}
+
+enum swap_verdict
+exchange_judge(void *arg, const struct swap_seen *seen)
+{
+	struct exchange *ex = arg;
+	struct exchange_secrets *x = ex->secrets;
+	const struct secrets_view *s = x->view;
+	size_t owner = s->owner[seen->needle];
+	const struct secret *secret = s->at[owner]->secret;
+	bool in_scope = exchange_fits_scope(ex, secret);
+	bool fits = in_scope && (is_lone_id(ex, seen) || fits_place(secret, exchange_head(ex), seen));
+
+	if (in_scope && exchange_has_ended(ex, owner))
+		return SWAP_STOP;
+	if (in_scope && is_signers(ex, seen) && (!fits || exchange_is_signer(ex, owner)))
+		return SWAP_LEAVE;
+	/* Messages come behind the request that was signed. */
+	if (fits && (!x->covered || seen->place == SWAP_MESSAGE)) {
+		x->carries = x->swapped = true;
+		exchange_note_carried(ex, owner);
+		return SWAP_REPLACE;
+	}
+	x->refused_covered = fits;
+	if (fits) {
+		snprintf(x->reason, sizeof(x->reason), "the request is signed, so the placeholder of the "
+		         "secret '%s' in %s cannot become the real one", secret->name, place_text(seen));
+		return SWAP_STOP;
+	}
+	snprintf(x->reason, sizeof(x->reason), in_scope
+	         ? "the placeholder of the secret '%s' is in %s, where it may not be"
+	         : "the placeholder of the secret '%s' is in %s, on its way to where it may not go",
+	         secret->name, place_text(seen));
+	return SWAP_STOP;
+}
+
+enum swap_verdict
+exchange_judge_never(void *arg, const struct swap_seen *seen)
+{
+	struct exchange *ex = arg;
+	const struct secrets_view *s = ex->secrets->view;
+
+	snprintf(ex->secrets->reason, sizeof(ex->secrets->reason), "the placeholder of the secret '%s' "
+	         "is in %s, where it may not be", s->at[s->owner[seen->needle]]->secret->name,
+	         place_text(seen));
+	return SWAP_STOP;
+}
