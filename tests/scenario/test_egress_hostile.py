@@ -789,5 +789,6 @@ print(subprocess.run(sys.argv[1:], capture_output=True, text=True).stdout)
 
 def test_requests_that_are_never_finished(cell):
     """As many as there is room for, and more: they give way to the next that is whole."""
-    said = python(cell, HALVES, *CURL, "-w", "%{http_code}", "http://up.example.test/204", seconds=120)
+    said = python(cell, HALVES, *CURL, "--max-time", "100", "-w", "%{http_code}", "http://up.example.test/204",
+                  seconds=120)
     assert said.strip() == "204"
