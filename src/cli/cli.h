@@ -87,6 +87,9 @@ int cli_await_dead(int socket, struct err *err);
 /* The end of a cell: its status and cause ("" if none). */
 int cli_await_end(int socket, uint32_t *ret_status, char cause[256], struct err *err);
 
+/* CONTROL_INFO: what follows the state in the answer is in *ret_message. */
+int cli_ask_info(int socket, struct ipc_message *ret_message, uint32_t *ret_state,
+                 struct err *err);
 /* Whether nothing of the running cell ID lives any more: then until it has been tidied up.  False:
  * it lives, or its supervisor does not say. */
 bool cli_await_tidy(const char *id);

@@ -100,6 +100,19 @@ cli_await_end(int socket, uint32_t *ret_status, char cause[256], struct err *err
 	return 0;
 }
 
+int
+cli_ask_info(int socket, struct ipc_message *ret_message, uint32_t *ret_state, struct err *err)
+{
+	int r = cli_ask(socket, CONTROL_INFO, err);
+
+	if (r == 0)
+		r = ipc_receive(socket, ret_message, err);
+	if (r == 0 && (ret_message->type != CONTROL_IS || buf_get_u32(&ret_message->body, ret_state) < 0 ||
+	               *ret_state > CONTROL_STATE_DEAD))
+		r = err_set(err, EBADMSG, "the cell's supervisor is of another version");
+	return r;
+}
+
 /* Its supervisor answers nobody any more: it is at its very end. */
 static bool
 await_unlocked(const char *id)
@@ -127,8 +140,7 @@ cli_await_tidy(const char *id)
 
 	if (fd >= 0)
 		(void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-	if (fd >= 0 && cli_ask(fd, CONTROL_INFO, NULL) == 0 && ipc_receive(fd, &message, NULL) == 0 &&
-	    (message.type != CONTROL_IS || buf_get_u32(&message.body, &state) < 0))
+	if (fd >= 0 && cli_ask_info(fd, &message, &state, NULL) == -EBADMSG)
 		return false;
 	return state == CONTROL_STATE_DEAD && await_unlocked(id);
 }

@@ -169,11 +169,7 @@ ask_spec(const char *word, struct cell_spec *ret_spec, struct err *err)
 
 	if (fd < 0)
 		return fd;
-	r = cli_ask(fd, CONTROL_INFO, err);
-	if (r == 0)
-		r = ipc_receive(fd, &message, err);
-	if (r == 0 && (message.type != CONTROL_IS || buf_get_u32(&message.body, &state) < 0))
-		r = err_set(err, EBADMSG, "the cell's supervisor is of another version");
+	r = cli_ask_info(fd, &message, &state, err);
 	return r < 0 ? r : cell_spec_get(&message.body, ret_spec, err);
 }
 

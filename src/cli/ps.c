@@ -68,9 +68,7 @@ ask_info(int runtime, const struct cell_entry *entry, struct info *ret_info)
 	if (fd < 0)
 		return fd;
 	(void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-	if (cli_ask(fd, CONTROL_INFO, NULL) < 0 || ipc_receive(fd, &message, NULL) < 0 ||
-	    message.type != CONTROL_IS || buf_get_u32(b, &info.state) < 0 ||
-	    info.state > CONTROL_STATE_DEAD || cell_spec_get(b, &info.spec, NULL) < 0)
+	if (cli_ask_info(fd, &message, &info.state, NULL) < 0 || cell_spec_get(b, &info.spec, NULL) < 0)
 		return -EBADMSG;
 	if (buf_get_u64(b, &info.started_ns) < 0 || buf_get_u32(b, &info.supervisor) < 0 ||
 	    buf_get_u32(b, &info.init) < 0 || buf_get_u32(b, &info.agent) < 0 ||

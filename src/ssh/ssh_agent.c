@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "sign/scheme_parts.h"
+
 enum { REQUEST_IDENTITIES = 11, SIGN_REQUEST = 13, EXTENSION = 27 };
 enum { RSA_SHA2_256 = 2, RSA_SHA2_512 = 4 };
 #define USERAUTH_REQUEST 50
@@ -13,12 +15,6 @@ enum { RSA_SHA2_256 = 2, RSA_SHA2_512 = 4 };
 #define HOSTBOUND "publickey-hostbound-v00@openssh.com"
 #define MAGIC "SSHSIG"
 #define MAGIC_LEN 6
-
-static bool
-same(struct http_text a, struct http_text b)
-{
-	return a.len == b.len && memcmp(a.at, b.at, a.len) == 0;
-}
 
 /* With RSA the flags tell the digest; without them it would be SHA-1. */
 static bool
@@ -63,7 +59,7 @@ read_login(struct http_text data, struct ssh_request *r, const char **ret_why)
 	} else if (!http_text_is(method, PLAIN)) {
 		return refuse(ret_why, "the login is by another method than " PLAIN);
 	}
-	if (data.len != 0 || !same(key, r->key))
+	if (data.len != 0 || !scheme_same(key, r->key))
 		return refuse(ret_why, "the login is with another key than is asked to sign");
 	if (!http_text_is(algorithm, r->algorithm))
 		return refuse(ret_why, "the login is with another algorithm than is asked to sign");

@@ -108,6 +108,13 @@ bound_read(int fd, struct bound *bound, struct err *err)
 	return r == 0 ? bound_get(bound, err) : r;
 }
 
+struct sign_key
+bound_key(const struct http_text field[SECRET_FIELDS])
+{
+	return (struct sign_key){ .id = field[SECRET_ID], .secret = field[SECRET_SECRET],
+	                          .token = field[SECRET_TOKEN] };
+}
+
 void
 bound_free(struct bound *bound)
 {

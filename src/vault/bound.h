@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "http/http_head.h"
+#include "sign/sign.h"
 #include "vault/guard.h"
 #include "vault/placeholder.h"
 #include "vault/secret.h"
@@ -33,6 +34,8 @@ struct bound {
 /* All of FD, from its start.  BOUND is the caller's to free, whatever comes of it. */
 int bound_read(int fd, struct bound *bound, struct err *err);
 int bound_get(struct bound *bound, struct err *err);    /* what is in its memory */
+/* The fields of one, placeholders or values, as schemes want them. */
+struct sign_key bound_key(const struct http_text field[SECRET_FIELDS]);
 void bound_free(struct bound *bound);   /* for OWN() too; wipes */
 
 /* One more, behind what is in FD. */

@@ -151,6 +151,13 @@ class Stranger(Server):
         return self.log()
 
 
+@pytest.fixture(scope="module")
+def stranger(lab, ground):
+    stranger = Stranger(lab, ground / f"stranger-{os.urandom(4).hex()}")
+    yield stranger
+    stranger.close()
+
+
 def be_stranger():
     import threading
 

@@ -7,13 +7,11 @@ ID and SECRET).
 """
 import os
 import shutil
-import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
-from egress_world import AZURE, FRONT, NPM
+from egress_world import AZURE, FRONT, NPM, await_each
 
 FOLDER = Path(sys.argv[1])
 NGINX = """
@@ -60,19 +58,6 @@ SWIFT = """
 
 def start(*argv, **how):
     subprocess.Popen([str(word) for word in argv], stdin=subprocess.DEVNULL, stdout=sys.stderr, **how)
-
-
-def await_listeners(*wanted):
-    end = time.monotonic() + 50
-    for address in wanted:
-        while True:
-            try:
-                socket.create_connection(address, 1).close()
-                break
-            except OSError as error:
-                if time.monotonic() > end:
-                    sys.exit(f"nobody listens at {address}: {error}")
-                time.sleep(0.02)
 
 
 def nginx(location):
@@ -180,7 +165,7 @@ def swift(key_id, secret):
 def main():
     os.environ["PATH"] += ":/usr/sbin:/sbin"
     kind = {"git": git, "azure": azure, "swift": swift}[sys.argv[2]]
-    await_listeners(*kind(*sys.argv[3:]))
+    await_each([*kind(*sys.argv[3:])], 50)
     print("ready", flush=True)
     sys.stdin.read()
 

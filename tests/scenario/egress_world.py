@@ -390,6 +390,20 @@ def start_registry(folder, log):
                    "VERDACCIO_PUBLIC_URL": "https://npm.example.test/registry/"})
 
 
+def await_each(wanted, seconds, hint=""):
+    """Until somebody listens at each of these addresses."""
+    end = time.monotonic() + seconds
+    for address in wanted:
+        while True:
+            try:
+                socket.create_connection(address, 1).close()
+                break
+            except OSError as error:
+                if time.monotonic() > end:
+                    sys.exit(f"nobody listens at {address}: {error}{hint}")
+                time.sleep(0.02)
+
+
 def await_listeners(folder):
     """Until each server answers, or says why it does not."""
     wanted = [(NGINX, 443), (UP, 443), (UP, SINK_PORT), ("127.0.0.1", 8000), (PROXY, 3128),
@@ -398,16 +412,7 @@ def await_listeners(folder):
         if subprocess.run([sys.executable, "-c", f"import {part}"], check=False,
                           capture_output=True).returncode == 0:
             wanted.append(address)
-    end = time.monotonic() + 30
-    for address in wanted:
-        while True:
-            try:
-                socket.create_connection(address, 1).close()
-                break
-            except OSError as error:
-                if time.monotonic() > end:
-                    sys.exit(f"nobody listens at {address}: {error}; see {folder}")
-                time.sleep(0.02)
+    await_each(wanted, 30, f"; see {folder}")
 
 
 def main():

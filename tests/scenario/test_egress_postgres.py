@@ -4,7 +4,7 @@ import secrets
 
 import pytest
 
-from egress_databases import Postgres, Stranger, needs_postgres
+from egress_databases import Postgres, needs_postgres, stranger  # noqa: F401  a fixture
 from egress_lab import helpers_of, needs_python
 from egress_world import NPM
 from operators import IS_STATIC, wait_until
@@ -32,13 +32,6 @@ def server(lab, ground, passwords):
     server = Postgres(lab, ground / "postgres", passwords)
     yield server
     server.close()
-
-
-@pytest.fixture(scope="module")
-def stranger(lab, ground):
-    stranger = Stranger(lab, ground / "stranger")
-    yield stranger
-    stranger.close()
 
 
 @pytest.fixture

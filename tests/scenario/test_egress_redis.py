@@ -4,7 +4,7 @@ import secrets
 
 import pytest
 
-from egress_databases import Redis, Stranger, needs_redis
+from egress_databases import Redis, needs_redis, stranger  # noqa: F401  a fixture
 from egress_lab import helpers_of, needs_python
 from operators import IS_STATIC, wait_until
 from test_egress_secrets import has
@@ -29,13 +29,6 @@ def server(lab, ground, passwords):
     server = Redis(lab, ground / "redis", passwords["default"], {"alice": passwords["alice"]})
     yield server
     server.close()
-
-
-@pytest.fixture(scope="module")
-def stranger(lab, ground):
-    stranger = Stranger(lab, ground / "stranger-of-redis")
-    yield stranger
-    stranger.close()
 
 
 @pytest.fixture

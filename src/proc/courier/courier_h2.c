@@ -181,17 +181,6 @@ h2_start(struct upstream *up, struct exchange *ex)
 	upstream_touch(up);
 }
 
-/* nghttp2 asks for the body when it can be sent. */
-static size_t
-h2_send(struct upstream *up, struct exchange *ex, const void *data, size_t len)
-{
-	(void)up;
-	(void)ex;
-	(void)data;
-	(void)len;
-	return 0;
-}
-
 static void
 h2_more(struct upstream *up, struct exchange *ex)
 {
@@ -367,7 +356,7 @@ h2_free(struct upstream *up)
 }
 
 const struct upstream_kind upstream_h2 = {
-	.start = h2_start, .send = h2_send, .more = h2_more, .resume = h2_resume,
+	.start = h2_start, .send = upstream_send_later, .more = h2_more, .resume = h2_resume,
 	.given = h2_given, .cancel = h2_cancel, .readable = h2_readable, .writable = h2_writable,
 	.broken = h2_broken, .flush = h2_flush, .rest = h2_rest, .free = h2_free,
 };

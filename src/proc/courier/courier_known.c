@@ -98,6 +98,7 @@ add_signer(struct secrets_view *v, size_t i, struct err *err)
 	v->options[i] = calloc(1, sizeof(*v->options[i]));
 	if (v->options[i] == NULL)
 		return err_set(err, ENOMEM, "there is no memory for the cell's secrets");
+	v->n_signers++;
 	return sign_options_read(secret->scheme->name, secret->with.at, secret->with_values.at,
 	                         secret->with.n, v->options[i], &which, err);
 }

@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "base/own.h"
 #include "proc/courier/courier.h"
+#include "proc/courier/courier_secrets_parts.h"
 
 static void
 bio_freep(BIO **bio)
@@ -97,20 +98,19 @@ bool
 exchange_use_certificate(struct exchange *ex)
 {
 	const struct secrets *s = &ex->courier->secrets;
-	struct policy_request req = { .protocol = POLICY_HTTP, .head = exchange_head(ex),
-	                              .host = ex->host, .port = ex->port };
 	char reason[COURIER_NOTE_MAX];
 
 	ex->certificate = 0;
 	for (size_t i = 0; ex->has_key && i < s->bound.n; i++) {
 		if (!s->mtls.is[i] || memcmp(s->mtls.at[i], ex->key, EGRESS_KEY) != 0)
 			continue;
-		if (secret_in_scope(s->bound.at[i].secret, &req) && secret_has_ended(s->view->at[i])) {
-			courier_ask_keeper(ex->courier);
-			exchange_refuse(ex, "expired", "the certificate has ended, and no new one could be fetched");
-			return false;
-		}
-		if (secret_in_scope(s->bound.at[i].secret, &req)) {
+		if (exchange_fits_scope(ex, s->bound.at[i].secret)) {
+			if (secret_has_ended(s->view->at[i])) {
+				courier_ask_keeper(ex->courier);
+				exchange_refuse(ex, "expired", "the certificate has ended, and no new one could be "
+				                "fetched");
+				return false;
+			}
 			ex->certificate = (uint8_t)(i + 1);
 			return true;
 		}

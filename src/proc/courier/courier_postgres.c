@@ -303,16 +303,6 @@ postgres_readable(struct upstream *up)
 }
 
 /* The agent's bytes wait for the end of the login. */
-static size_t
-postgres_send(struct upstream *up, struct exchange *ex, const void *data, size_t len)
-{
-	(void)up;
-	(void)ex;
-	(void)data;
-	(void)len;
-	return 0;
-}
-
 static void
 postgres_more(struct upstream *up, struct exchange *ex)
 {
@@ -320,31 +310,8 @@ postgres_more(struct upstream *up, struct exchange *ex)
 	(void)ex;
 }
 
-static void
-postgres_writable(struct upstream *up)
-{
-	(void)up;
-}
-
-static void
-postgres_broken(struct upstream *up, const struct courier_failure *failure)
-{
-	struct exchange *ex = TAKE(up->exchange);
-
-	if (ex == NULL)
-		return;
-	ex->upstream = NULL;
-	exchange_fail(ex, failure);
-}
-
-static void
-postgres_free(struct upstream *up)
-{
-	(void)up;
-}
-
 const struct upstream_kind upstream_postgres = {
-	.start = postgres_start, .send = postgres_send, .more = postgres_more,
+	.start = postgres_start, .send = upstream_send_later, .more = postgres_more,
 	.resume = postgres_more, .cancel = upstream_cancel, .readable = postgres_readable,
-	.writable = postgres_writable, .broken = postgres_broken, .free = postgres_free,
+	.broken = upstream_broken,
 };

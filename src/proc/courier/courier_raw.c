@@ -131,25 +131,8 @@ raw_resume(struct upstream *up, struct exchange *ex)
 	raw_readable(up);
 }
 
-static void
-raw_broken(struct upstream *up, const struct courier_failure *failure)
-{
-	struct exchange *ex = TAKE(up->exchange);
-
-	if (ex == NULL)
-		return;
-	ex->upstream = NULL;
-	exchange_fail(ex, failure);
-}
-
-static void
-raw_free(struct upstream *up)
-{
-	(void)up;
-}
-
 const struct upstream_kind upstream_raw = {
 	.start = raw_start, .send = raw_send, .more = raw_more, .resume = raw_resume,
 	.cancel = upstream_cancel, .readable = raw_readable, .writable = raw_writable,
-	.broken = raw_broken, .free = raw_free,
+	.broken = upstream_broken,
 };

@@ -282,15 +282,6 @@ feed_body(struct exchange *ex, const unsigned char *data, size_t len, bool ends)
 	return went(ex, r, &err);
 }
 
-static int
-no_sink(void *arg, const unsigned char *data, size_t len)
-{
-	(void)arg;
-	(void)data;
-	(void)len;
-	return 0;
-}
-
 /* False: EX is refused. */
 static bool
 watch_chunks(struct exchange *ex, const unsigned char *data, size_t len)
@@ -301,7 +292,7 @@ watch_chunks(struct exchange *ex, const unsigned char *data, size_t len)
 
 	if (x->view->out == NULL)
 		return true;
-	begin_body(ex, exchange_judge_never, no_sink);
+	begin_body(ex, exchange_judge_never, exchange_no_sink);
 	r = swap_feed(&x->body, data, len, &err);
 	return r == 0 || exchange_refuse_secret(ex, r, &err);
 }

@@ -49,7 +49,7 @@ struct secrets_view {
 	const struct bound_secret *at[SECRETS_KNOWN_MAX];
 	const struct sign_scheme *schemes[SECRETS_KNOWN_MAX];   /* NULL: it signs nothing */
 	struct sign_options *options[SECRETS_KNOWN_MAX];        /* what those are told */
-	size_t n_known, n_bound;
+	size_t n_known, n_bound, n_signers;
 	struct renewed *renewed[BOUND_MAX];     /* NULL: as it was in the beginning */
 	struct renewed *former[BOUND_MAX];      /* what those took the place of */
 	struct token *tokens[TOKENS_MAX];

@@ -67,6 +67,8 @@ void exchange_note_carried(struct exchange *ex, size_t owner);
 swap_judge exchange_judge;
 /* What is signed cannot be changed: nothing of ours may be in it at all. */
 swap_judge exchange_judge_never;
+/* Of what is only searched. */
+swap_sink exchange_no_sink;
 
 /* ---- courier_sign.c ---- */
 

@@ -27,7 +27,7 @@ set_step(struct upstream *up, enum upstream_step step, uint64_t seconds)
 void
 upstream_free(struct upstream *up)
 {
-	if (up->kind != NULL)
+	if (up->kind != NULL && up->kind->free != NULL)
 		up->kind->free(up);
 	if (up->reader != NULL)
 		h1_reader_free(up->reader);
@@ -59,6 +59,27 @@ upstream_cancel(struct upstream *up, struct exchange *ex)
 	(void)ex;
 	up->exchange = NULL;
 	upstream_drop(up, true);
+}
+
+void
+upstream_broken(struct upstream *up, const struct courier_failure *failure)
+{
+	struct exchange *ex = TAKE(up->exchange);
+
+	if (ex == NULL)
+		return;
+	ex->upstream = NULL;
+	exchange_fail(ex, failure);
+}
+
+size_t
+upstream_send_later(struct upstream *up, struct exchange *ex, const void *data, size_t len)
+{
+	(void)up;
+	(void)ex;
+	(void)data;
+	(void)len;
+	return 0;
 }
 
 void
@@ -162,7 +183,7 @@ conn_is_writable(void *arg)
 {
 	struct upstream *up = arg;
 
-	if (up->step == UP_READY)
+	if (up->step == UP_READY && up->kind->writable != NULL)
 		up->kind->writable(up);
 }
 

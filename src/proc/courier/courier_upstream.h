@@ -44,14 +44,14 @@ struct upstream_kind {
 	/* EX wants nothing more of it. */
 	void (*cancel)(struct upstream *up, struct exchange *ex);
 	void (*readable)(struct upstream *up);
-	void (*writable)(struct upstream *up);
+	void (*writable)(struct upstream *up);  /* may be NULL */
 	/* It is broken, ERROR says why; or, without one, it was dropped. */
 	void (*broken)(struct upstream *up, const struct courier_failure *failure);
 	/* Before what was collected in this round is written; may be NULL. */
 	void (*flush)(struct upstream *up);
 	/* It has nothing to do: give memory back; may be NULL. */
 	void (*rest)(struct upstream *up);
-	void (*free)(struct upstream *up);
+	void (*free)(struct upstream *up);      /* may be NULL */
 };
 extern const struct upstream_kind upstream_h1, upstream_h2, upstream_raw, upstream_postgres;
 
@@ -95,6 +95,10 @@ void upstream_start(struct upstream *up);
 void upstream_drop(struct upstream *up, bool abrupt);
 /* Of a kind whose connection serves one exchange at a time, when that wants no more. */
 void upstream_cancel(struct upstream *up, struct exchange *ex);
+/* The same, when it is broken: EX is told. */
+void upstream_broken(struct upstream *up, const struct courier_failure *failure);
+/* Of a kind that asks for the body when it can be sent. */
+size_t upstream_send_later(struct upstream *up, struct exchange *ex, const void *data, size_t len);
 /* The same, and whoever is on it is told. */
 void upstream_fail(struct upstream *up, const struct courier_failure *failure);
 void upstream_late(struct upstream *up);

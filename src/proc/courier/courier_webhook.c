@@ -60,13 +60,6 @@ webhooks_prepare(struct courier *c, struct err *err)
 
 /* ---- signatures ---- */
 
-static struct sign_key
-key_of(const struct http_text field[SECRET_FIELDS])
-{
-	return (struct sign_key){ .id = field[SECRET_ID], .secret = field[SECRET_SECRET],
-	                          .token = field[SECRET_TOKEN] };
-}
-
 static bool
 fits_scope(const struct question *q, const struct secret *s)
 {
@@ -102,7 +95,7 @@ sign(struct courier *c, size_t i, const struct question *q, struct http_head *he
      struct err *err)
 {
 	const struct bound_secret *b = c->secrets.view->at[i];
-	struct sign_key from = key_of(b->real), to = key_of(b->placeholder);
+	struct sign_key from = bound_key(b->real), to = bound_key(b->placeholder);
 	struct sign_memory *m = &c->secrets.scratch;
 	struct sign_chunks *chunks = NULL;
 	enum sign_next next = SIGN_DONE;

@@ -11,6 +11,7 @@
 #include "base/own.h"
 #include "proc/courier/courier_upstream.h"
 #include "proc/courier/courier_wire_parts.h"
+#include "sign/scheme_parts.h"
 #include "wire/pg.h"
 #include "wire/redis.h"
 
@@ -136,15 +137,6 @@ judge(void *arg, const struct swap_seen *seen)
 	return SWAP_STOP;
 }
 
-static int
-no_sink(void *arg, const unsigned char *data, size_t len)
-{
-	(void)arg;
-	(void)data;
-	(void)len;
-	return 0;
-}
-
 static void
 refuse_found(struct exchange *ex, int r, const struct err *err)
 {
@@ -168,7 +160,7 @@ exchange_search(struct exchange *ex, const void *data, size_t len)
 		return true;
 	if (x->body.set == NULL)
 		x->body = (struct swap_stream){ .set = x->view->out, .place = SWAP_BODY,
-		                                .judge = judge, .sink = no_sink, .arg = ex };
+		                                .judge = judge, .sink = exchange_no_sink, .arg = ex };
 	r = swap_feed(&x->body, data, len, &err);
 	if (r < 0)
 		refuse_found(ex, r, &err);
@@ -180,7 +172,7 @@ static bool
 search_text(struct exchange *ex, struct http_text text)
 {
 	struct swap_stream s = { .set = ex->secrets->view->out, .place = SWAP_BODY,
-	                         .judge = judge, .sink = no_sink, .arg = ex };
+	                         .judge = judge, .sink = exchange_no_sink, .arg = ex };
 	struct err err = {0};
 	int r;
 
@@ -196,12 +188,6 @@ search_text(struct exchange *ex, struct http_text text)
 }
 
 /* ---- logins ---- */
-
-static bool
-is_same(struct http_text a, struct http_text b)
-{
-	return a.len == b.len && (a.len == 0 || memcmp(a.at, b.at, a.len) == 0);
-}
 
 /* Who it is for, if it is not for everybody. */
 static struct http_text
@@ -224,9 +210,9 @@ find_secret(const struct exchange *ex, const struct wire_attempt *a, bool *ret_o
 		struct http_text id = user_of(b);
 
 		if (!wire_fits(ex, b, ex->wire->kind) || b->placeholder[SECRET_SECRET].len == 0 ||
-		    !is_same(b->placeholder[SECRET_SECRET], a->password))
+		    !scheme_same(b->placeholder[SECRET_SECRET], a->password))
 			continue;
-		if (id.len == 0 || a->user.len == 0 || is_same(id, a->user))
+		if (id.len == 0 || a->user.len == 0 || scheme_same(id, a->user))
 			return b;
 		*ret_other_user = true;
 	}
