@@ -323,6 +323,26 @@ def test_folders_that_data_and_state_share(operator):
     operator.host(f"rm -r {operator.state}/registry {operator.state}/dispatches")
 
 
+def test_data_folder_is_no_cells(operator):
+    """A grant that contains it shows an empty one, and none is beneath it but what is lent."""
+    operator.folder("data/registry/trees/ab", {"file": "lent\n"})
+    operator.folder("data/registry", {"db.sqlite": "x"})
+    data = operator.base / "data"
+    words = ("--", "sh", "-c", "ls -A $0; ls -A $0/registry", "/x/data")
+    for mode in "ro", "rw", "overlay":
+        told = operator.run("-v", f"{operator.base}:/x:{mode}", *words)
+        assert told.out == "" and "No such file" in told.err, told
+    if operator.is_root:            # to others it is the cell's own root
+        assert operator.run("-v", "/:/m:ro", "--", "ls", "-A", f"/m{data}").ok() == ""
+    assert operator.sh("cat /caps/file", "-v", f"{data}/registry/trees/ab:/caps:ro").ok() == "lent\n"
+    for path in data, data / "registry", data / "registry/db.sqlite":
+        operator.run("-v", f"{path}:/x:ro", "--", "true").sentence("cannot be granted")
+    nested = {"CLOISTER_STATE_DIR": str(operator.folder("data/state"))}
+    (operator.base / "data/state").chmod(0o700)
+    told = operator.run("-v", f"{operator.base}:/x:ro", *words, env=nested)
+    assert told.out == "" and "No such file" in told.err, told
+
+
 # ---- who -------------------------------------------------------------------------
 
 def test_principal_and_chain_are_on_record(operator):
