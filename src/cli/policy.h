@@ -64,7 +64,7 @@ struct policy_judgement {
 	struct policy_decision decision;        /* as the courier would act on it */
 	struct policy_logged logged;
 	char why[256];                  /* what else refused it, or "" */
-	unsigned char fits[POLICY_RULES_MAX / 8];
+	unsigned char fits[POLICY_FITS_MAX];
 	size_t n_fits;                  /* 0: the body was not looked into */
 };
 

@@ -312,7 +312,9 @@ covers(const struct policy_rule *a, const struct policy_rule *b, const struct po
 	unsigned raw = 1u << POLICY_TCP | 1u << POLICY_TLS;
 	unsigned spoken = b->protocols == POLICY_ANY_PROTOCOL ? 1u << POLICY_HTTP : b->protocols;
 
-	if (a->verb == POLICY_VERB_LOG || !places_cover(a, b, host))
+	if (a->verb == POLICY_VERB_LOG || !places_cover(a, b, host) ||
+	    !globs_cover(&a->principals, &b->principals, '\0') ||
+	    !globs_cover(&a->chains, &b->chains, '\0'))
 		return false;
 	/* What a connection carries is settled by the first rule for its host and port. */
 	if (a->protocols != spoken && a->protocols != POLICY_ANY_PROTOCOL &&
