@@ -323,6 +323,16 @@ covers(const struct policy_rule *a, const struct policy_rule *b, const struct po
 	return (a->protocols & spoken) == spoken && requests_cover(a, b);
 }
 
+bool
+policy_rule_covers(const struct policy_rule *a, const struct policy_rule *b)
+{
+	size_t h = 0;
+
+	while (h < b->n_hosts && covers(a, b, &b->hosts[h]))
+		h++;
+	return h == b->n_hosts;
+}
+
 static size_t
 file_len(const char *place)
 {

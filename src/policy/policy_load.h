@@ -76,6 +76,8 @@ int policy_check_rule(const struct policy_draft *d);
  * call SHOWN; in other files, only where the earlier one is in the same. */
 int policy_check_reach(const struct policy *p, size_t index, const char *name,
                        const char *shown, struct err *err);
+/* Whether A alone leaves nothing of B; where that is not sure, it does. */
+bool policy_rule_covers(const struct policy_rule *a, const struct policy_rule *b);
 /* The last of the rules that leave nothing of rule INDEX, or NULL. */
 const struct policy_rule *policy_who_covers(const struct policy *p, size_t index);
 

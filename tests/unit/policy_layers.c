@@ -5,6 +5,7 @@
 #include "base/err.h"
 #include "base/own.h"
 #include "policy/policy_explain.h"
+#include "policy/policy_pairs.h"
 #include "policy/policy_rule.h"
 #include "policy_lab.h"
 #include "test.h"
@@ -412,4 +413,90 @@ TEST(policy_chain_before)
 	CHECK_STR(chain, "");
 	policy_chain_before("", 5, chain);
 	CHECK_STR(chain, "");
+}
+
+/* ---- rule by rule ---- */
+
+struct pairs { char text[2048]; size_t len; };
+
+static void
+write_pair(void *arg, const struct policy_pair *pair)
+{
+	static const char *const verdicts[] = { "deny", "allow", "ask" };
+	struct pairs *all = arg;
+
+	all->len += (size_t)snprintf(all->text + all->len, sizeof(all->text) - all->len, "%d.%u.%d %s\n",
+	                             pair->rule, pair->layer, pair->outer, verdicts[pair->verdict]);
+}
+
+TEST(policy_pairs)
+{
+	OWN(policy_freep) struct policy *p = WITHIN(
+		"- {allow: a.x, methods: [GET, POST]}\n"        /* 0 */
+		"- log: '*'\n"
+		"- {deny: b.x, methods: [PUT]}\n"
+		"- {ask: '**.x', paths: [/v1/**]}\n"            /* 3 */
+		"- {allow: 10.0.0.0/8, principal: ann}\n"
+		"- {allow: 10.0.0.0/8}\n"                       /* 5 */
+		"- {allow: t.y:5, protocol: tcp}\n",
+		"- {allow: a.x, methods: [GET]}\n"              /* 7 */
+		"- {allow: '*.b.x', paths: [/v1/a]}\n"
+		"- {deny: a.x}\n"
+		"- {allow: c.x, paths: [/v2/**]}\n"             /* 10 */
+		"- {log: l.x, paths: [/v1/z]}\n"
+		"- {allow: '10.1.0.0/16'}\n"
+		"- {allow: '*', ports: [5]}\n");                 /* 13 */
+	struct pairs all = {0};
+
+	policy_each_pair(p, write_pair, &all);
+	CHECK_STR(all.text,
+	          "0.1.7 allow\n" "0.1.9 deny\n"          /* which has all of it */
+	          "2.0.-1 deny\n"
+	          "3.1.7 ask\n" "3.1.8 ask\n" "3.1.9 deny\n" "3.1.-1 deny\n"
+	          "5.1.12 allow\n" "5.1.-1 deny\n"
+	          "6.1.-1 deny\n");
+}
+
+/* Where two layers allow a request, the first pair of the rules by which they do is listed, and
+ * says so. */
+TEST(policy_pairs_by_chance)
+{
+	static const char *const methods[] = { "GET", "POST", "FOO" };
+	static const char *const hosts[] = { "a.x", "b.a.x", "q.x", "10.1.2.3" };
+	static const char *const paths[] = { "/", "/a", "/a/b" };
+	unsigned state = 5, found = 0;
+	char text[256], want[32], first[8192], second[8192];
+
+	for (unsigned round = 0; round < 300; round++) {
+		struct pairs all = {0};
+		OWN(policy_freep) struct policy *p = NULL;
+
+		random_rules(&state, first, sizeof(first));
+		random_rules(&state, second, sizeof(second));
+		p = WITHIN(first, second);
+		policy_each_pair(p, write_pair, &all);
+		for (unsigned i = 0; i < 50; i++) {
+			static const char *const verdicts[] = { "deny", "allow", "ask" };
+			unsigned char fits[2] = { (unsigned char)pick(&state, 256),
+				(unsigned char)pick(&state, 256) };
+			struct policy_decision d;
+			struct lab_request lab;
+
+			snprintf(text, sizeof(text), "%s https://%s%s\nlength: 10", methods[pick(&state, 3)],
+			         hosts[pick(&state, 4)], paths[pick(&state, 3)]);
+			lab_request(&lab, text);
+			lab.req.body_fits = fits;
+			lab.req.n_body_fits = sizeof(fits);
+			policy_decide(p, &lab.req, &d, NULL);
+			if (d.way.rule[0] < 0 || policy_rule_at(p, (size_t)d.way.rule[0])->verb == POLICY_VERB_DENY)
+				continue;
+			snprintf(want, sizeof(want), "%d.1.%d %s\n", d.way.rule[0],
+			         d.way.rule[1] < 0 ? -1 : d.way.rule[1] + RULES, verdicts[d.verdict]);
+			if (strstr(all.text, want) == NULL)
+				test_fail(__FILE__, __LINE__, "%s\nwithin\n%s: %s is not '%s' of\n%s", first, second,
+				          text, want, all.text);
+			found++;
+		}
+	}
+	CHECK(found > 1000);
 }
