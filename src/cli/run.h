@@ -18,7 +18,8 @@ struct run {
 	bool learn;                     /* allow everything, and record it: `cloister learn` */
 	const char *policy_file;        /* -p, or NULL */
 	bool no_policy;                 /* leave a cloister.yaml alone */
-	bool policy_found;              /* nobody named it */
+	bool policy_found;              /* nobody named it; */
+	const char *policy_folder;      /* it is in here, while it is read */
 	struct secret_wants wants;      /* what it says of secrets */
 	const char *allows[RUN_WORDS_MAX], *cas[RUN_WORDS_MAX], *secrets[RUN_WORDS_MAX];
 	size_t n_allows, n_cas, n_secrets;
