@@ -21,7 +21,7 @@
 enum { OPT_WORKSPACE, OPT_VOLUME, OPT_ENV, OPT_ROOTFS, OPT_ROOT, OPT_NAME, OPT_HOSTNAME,
        OPT_PROFILE, OPT_DETACH, OPT_TTY, OPT_NO_TTY, OPT_QUIET, OPT_MEMORY, OPT_CPUS, OPT_PIDS,
        OPT_TIME, OPT_DISK, OPT_IO, OPT_TTL, OPT_POLICY, OPT_ALLOW, OPT_NO_POLICY, OPT_CA, OPT_SECRET,
-       OPT_PUBLISH };
+       OPT_PUBLISH, OPT_WITHIN };
 
 const struct cli_option cli_run_options[] = {
 	{ "workspace", 'w', "DIR[:MODE]", "grant a working folder: overlay (default), rw or ro",
@@ -32,6 +32,8 @@ const struct cli_option cli_run_options[] = {
 	  OPT_POLICY },
 	{ "allow", 0, "RULE", "let the cell reach this too: HOST, or \"GET HOST/PATH/**\"",
 	  OPT_ALLOW },
+	{ "within", 0, "FILE", "only what this policy allows too (several: the outermost last)",
+	  OPT_WITHIN },
 	{ "no-policy", 0, NULL, "leave a cloister.yaml alone", OPT_NO_POLICY },
 	{ "ca", 0, "FILE", "trust these certificate authorities too", OPT_CA },
 	{ "secret", 's', "NAME[=VARIABLE][:FORMAT][@HOST]",
@@ -168,6 +170,7 @@ take_option(void *arg, const struct cli_option *option, const char *value, struc
 		run->policy_file = value;
 		return 0;
 	case OPT_ALLOW:     return run_add_allow(run, value, err);
+	case OPT_WITHIN:    return run_add_within(run, value, err);
 	case OPT_NO_POLICY: run->no_policy = true; return 0;
 	case OPT_CA:        return run_add_ca(run, value, err);
 	case OPT_SECRET:    return run_add_secret(run, value, err);
