@@ -69,7 +69,10 @@ LIBS_vault    := -ljansson $(LIBS_mint)
 LIBS_gate     := -lssl -lcrypto -lnghttp2
 LIBS_courier  := -lssl -lcrypto -lnghttp2 -lcares -lz -lbrotlidec -lzstd
 LIBS_inspect  := -lcrypto -lpcre2-8 -ljansson -lz -lbrotlidec -lzstd
-LIBS_unit     := -lyaml $(LIBS_courier) $(LIBS_inspect)
+# What chains and signs timelines (src/audit).
+LIBS_chain    := -lhogweed -lnettle -lgmp
+LIBS_registry := -lsqlite3 -lyaml -lpcre2-8 -ljansson -lnettle -lm
+LIBS_unit     := -lyaml $(LIBS_courier) $(LIBS_inspect) $(LIBS_registry) $(LIBS_chain)
 LIBS_replay   := $(LIBS_unit)
 LIBS_fuzz     := $(LIBS_unit)
 
