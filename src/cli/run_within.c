@@ -87,13 +87,13 @@ narrow_limits(struct cell_spec *spec, const struct policy_limits *said)
 
 /* Each for those who were there: the chain as it was one agent earlier. */
 static int
-bind(struct run *run, struct policy *p, size_t layer, struct err *err)
+bind(const struct run *run, struct policy *p, size_t layer, struct err *err)
 {
+	const struct cell_spec *spec = &run->spec;
 	char chain[POLICY_CHAIN_MAX + 1];
 
-	(void)run;
-	policy_chain_before("", layer, chain);
-	return policy_bind(p, "", chain, err);
+	policy_chain_before(spec->chain != NULL ? spec->chain : "", layer, chain);
+	return policy_bind(p, spec->principal != NULL ? spec->principal : "", chain, err);
 }
 
 int
