@@ -212,3 +212,18 @@ def test_principal_and_chain(operator):
     assert verdict("b.x", "--chain", "leader") == "deny"
     assert verdict("b.x", "--within", outer, "--chain", "lead/worker-1") == "allow"
     assert verdict("b.x", "--within", outer, "--chain", "worker-1/lead") == "deny"
+
+
+def test_whom_rules_are_for(online):
+    policy = online.policy("  - {allow: up.example.test, principal: '*@acme.example'}\n"
+                           "  - {allow: www.example.test, chain: lead}\n")
+    outer = online.policy("  - {allow: '*.example.test', chain: lead}\n", "o.yaml")
+
+    def got(*options):
+        return online.sh(policy, "; echo; ".join(" ".join([*CURL, *CODE, url]) for url in (f"{UP}/204", f"{WWW}/hello")),
+                         options=options).out.split()
+    assert got() == ["000", "000"]
+    assert got("--principal", "ann@acme.example") == ["204", "000"]
+    assert got("--chain", "lead/helper") == ["000", "200"]
+    assert got("--principal", "a@acme.example", "--chain", "lead/helper", "--within", outer) == ["204", "200"]
+    assert got("--principal", "a@acme.example", "--chain", "helper/lead", "--within", outer) == ["000", "000"]
