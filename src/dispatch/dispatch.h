@@ -14,8 +14,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "cell/cell_spec.h"
-
 struct err;
 struct loop;
 struct registry;
@@ -29,8 +27,10 @@ struct registry;
 #define DISPATCH_PRINCIPAL_MAX 255      /* UTF-8 without control characters */
 #define DISPATCH_REASON_MAX 512
 #define DISPATCH_RETRIES_MAX 100
+#define DISPATCH_TIMEOUT_MAX (30ull * 24 * 3600 * 1000)   /* ms */
+#define DISPATCH_BOOT_MAX 40            /* a boot id, with its NUL */
 #define DISPATCH_DEPTH_MAX 16
-#define DISPATCH_CHAIN_MAX 1100         /* "a/b/c": names of agents, the first ancestor's first */
+#define DISPATCH_CHAIN_MAX 1025         /* "a/b/c", with its NUL */
 #define DISPATCH_CONCURRENCY 32         /* unless something else is said */
 #define DISPATCH_LIST_MAX 1000          /* rows of one page */
 #define DISPATCH_FILES_MAX 10000        /* results: files of /out */
@@ -80,6 +80,7 @@ struct dispatch {
 	unsigned retries, attempts;     /* attempts: begun so far */
 	uint64_t timeout_ms;
 	char *cell;                     /* the id of the last attempt's cell; "" before the first */
+	char boot[DISPATCH_BOOT_MAX];   /* in which start of the machine that was */
 	bool cancel;                    /* was asked for */
 	uint64_t created_ms, started_ms, ended_ms;      /* realtime; 0: not yet */
 	int exit_code;                  /* DISPATCH_FINISHED: the agent's; else -1 */
@@ -188,12 +189,4 @@ void dispatcher_set_adopting(struct dispatcher *dispatcher, bool adopting);
 size_t dispatcher_driven(const struct dispatcher *dispatcher);
 /* Begin no more, and adopt none: for a graceful stop.  Those that run are still driven. */
 void dispatcher_drain(struct dispatcher *dispatcher);
-
-/* ---- delegation: dispatch_confine.c ---- */
-
-/* Make RESOLVED, of a child that is about to be queued, no wider than PARENT's, which is
- * resolved as PARENT_RESOLVED: agents it may ask for, depth, fan-out (N_CHILDREN so far), rules.
- * -EPERM with the reason if it may not be at all. */
-int dispatch_confine(const struct dispatch *parent, const json_t *parent_resolved,
-                     unsigned n_children, json_t *resolved, struct err *err);
 #endif

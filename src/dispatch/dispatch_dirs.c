@@ -46,6 +46,26 @@ dispatch_show_time(char text[DISPATCH_TIME_MAX], uint64_t ms)
 }
 
 bool
+dispatch_boot(char ret_boot[DISPATCH_BOOT_MAX])
+{
+	OWN(freep) char *text = NULL;
+
+	ret_boot[0] = '\0';
+	if (read_file_at(AT_FDCWD, "/proc/sys/kernel/random/boot_id", 64, &text, NULL, NULL) < 0)
+		return false;
+	snprintf(ret_boot, DISPATCH_BOOT_MAX, "%.*s", (int)strcspn(text, "\n"), text);
+	return true;
+}
+
+bool
+dispatch_is_of_this_boot(const char *boot)
+{
+	char now[DISPATCH_BOOT_MAX];
+
+	return dispatch_boot(now) && strcmp(now, boot) == 0;
+}
+
+bool
 dispatch_id_ok(const char *id)
 {
 	return strlen(id) == DISPATCH_ID_LEN && strspn(id, id_letters) == DISPATCH_ID_LEN;

@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include "canon/hash.h"
+#include "cell/cell_spec.h"
 #include "dispatch/dispatch.h"
 
 struct db;
@@ -28,6 +29,9 @@ struct dispatcher;
 
 uint64_t dispatch_now_ms(void);         /* realtime */
 char *dispatch_show_time(char text[DISPATCH_TIME_MAX], uint64_t ms);    /* "2026-11-15T16:00:00.000Z" */
+/* Which start of the machine this is. */
+bool dispatch_boot(char ret_boot[DISPATCH_BOOT_MAX]);
+bool dispatch_is_of_this_boot(const char *boot);
 bool dispatch_id_ok(const char *id);
 int dispatch_make_id(char ret_id[DISPATCH_ID_LEN + 1], struct err *err);
 
@@ -67,15 +71,16 @@ void dispatch_log_close(struct dispatch_log *log);      /* for OWN() too */
 /* MEMBERS, which is taken over, is what the event has besides what all have; may be NULL. */
 int dispatch_log_put(struct dispatch_log *log, const char *event, json_t *members, bool sync,
                      struct err *err);
-/* What the agent printed, in one event or several. */
+/* What the agent printed, in one event or several.  With MORE to come, a character that is not
+ * complete is left: log->output tells how far it came. */
 int dispatch_log_output(struct dispatch_log *log, enum dispatch_stream stream, const char *data,
-                        size_t len, struct err *err);
+                        size_t len, bool more, struct err *err);
 
 /* ---- dispatch_policy.c ---- */
 
 /* The policy in force: DOCUMENT (NULL: there is none) with the rules of capabilities behind its
  * own, without those that earlier ones leave nothing for.  *ret_policy NULL: no rule, no network. */
-int dispatch_policy_merge(const json_t *document, const json_t *const *rules, size_t n,
+int dispatch_policy_merge(const json_t *document, json_t *const *rules, size_t n,
                           json_t **ret_policy, struct err *err);
 
 /* ---- dispatch_build.c ---- */
@@ -99,6 +104,14 @@ int dispatch_check_request(const struct dispatch_request *request, struct err *e
 /* Member NAME of OBJECT, which is a string: or "". */
 const char *dispatch_text(const json_t *object, const char *name);
 
+/* ---- dispatch_confine.c ---- */
+
+/* Make PLAN, of a child that is about to be queued, no wider than PARENT's, which is resolved as
+ * PARENT_RESOLVED: agents that it may ask for, depth, fan-out (N_CHILDREN so far), rules, secrets.
+ * -EPERM with the reason if it may not be at all. */
+int dispatch_confine(const struct dispatch *parent, const json_t *parent_resolved,
+                     unsigned n_children, struct dispatch_plan *plan, struct err *err);
+
 /* ---- dispatch_limits.c ---- */
 
 /* The limits in force, as `run` takes them: the agent's, else the policy's, else the most that a
@@ -108,15 +121,15 @@ int dispatch_limits_merge(const json_t *agent, const json_t *policy, const json_
 
 /* ---- dispatch_store.c ---- */
 
-extern const char *const dispatch_columns;
-struct db_query;
-int dispatch_read_row(const struct db_query *q, struct dispatch *ret_d, struct err *err);
 /* By its very id. */
 int dispatch_read(struct db *db, const char *id, struct dispatch *ret_d, struct err *err);
 /* Ids of all that are not over, the oldest first; strv_free(). */
 int dispatch_list_open(struct db *db, char ***ret_ids, struct err *err);
-/* Its turn: begin attempt N_ATTEMPT in CELL, if it is still queued and there is a place.  1: begun,
- * 0: not yet; *ret_wait_ms: until when nothing changes by itself. */
+
+/* ---- dispatch_queue.c ---- */
+
+/* Begin its next attempt, in CELL, if it is queued and there is a place.  1: begun; 0: not yet,
+ * and before *ret_wait_ms nothing changes by itself (0: when somebody else ends).  -ECANCELED. */
 int dispatch_begin(struct db *db, const char *id, const char *cell, unsigned limit,
                    uint64_t *ret_wait_ms, struct err *err);
 /* The cell of the attempt that is under way is another one: the one before never started. */
@@ -129,11 +142,14 @@ struct dispatch_ending {
 	enum dispatch_state state;
 	int exit_code;
 	const char *reason;
-	const json_t *result;           /* or NULL */
+	json_t *result;                 /* or NULL */
 	uint64_t ended_ms;
 };
 int dispatch_set_end(struct db *db, const char *id, const struct dispatch_ending *end,
                      struct err *err);
+/* dispatch.finished, durable: once it is there, the row follows. */
+int dispatch_log_end(struct dispatch_log *log, const struct dispatch *d,
+                     const struct dispatch_ending *end, struct err *err);
 /* Cells that were buried long ago: nobody can start them any more. */
 int dispatch_clear_graves(struct db *db, struct err *err);
 
@@ -145,26 +161,26 @@ int dispatch_start(struct registry *reg, const struct dispatch *d, int *ret_said
 
 /* ---- dispatch_harvest.c ---- */
 
-/* In a process of its own: what the ended cell left becomes blobs, and DISPATCH_RESULT_FILE
- * {"cell","cause","end","files","status","stderr","stdout"}.  Returns a pidfd.  KEEP_FD stays open
- * in it, so that whoever adopts the dispatch waits. */
+/* What the ended cell left becomes blobs, and then DISPATCH_RESULT_FILE: {"cell","cause","end",
+ * "files","status","stderr","stdout"}. */
 int dispatch_harvest(struct registry *reg, const struct dispatch *d, struct err *err);
-/* What it wrote, if that is of CELL; else NULL. */
+/* What it wrote, if that is of CELL; else NULL.  The caller owns it. */
 json_t *dispatch_harvest_read(const char *id, const char *cell);
-/* What is kept of a cell goes, but a grave stays. */
-int dispatch_discard_cell(const char *cell, struct err *err);
 
 /* ---- dispatch_cell.c ---- */
 
 enum dispatch_cell_state {
-	DISPATCH_CELL_NONE,             /* there is no entry */
+	DISPATCH_CELL_NONE,             /* there is no entry: it may yet start */
+	DISPATCH_CELL_GRAVE,            /* it never ran, and never will */
 	DISPATCH_CELL_LIVE,             /* its supervisor is at it */
 	DISPATCH_CELL_ENDED,            /* there is a record */
 	DISPATCH_CELL_LOST,             /* its supervisor was killed */
 };
 enum dispatch_cell_state dispatch_cell_look(const char *cell);
 int dispatch_cell_open(const char *cell);       /* its state entry; a descriptor or -ENOENT */
-/* A connection to its supervisor; -ENOENT. */
-int dispatch_cell_connect(const char *cell, struct err *err);
+/* A connection to its supervisor that does not block, asked to tell of the end; -ENOENT. */
+int dispatch_cell_wait(const char *cell, struct err *err);
 int dispatch_cell_stop(const char *cell, uint64_t grace_ms, struct err *err);
+/* What is kept of it goes. */
+int dispatch_cell_discard(const char *cell, struct err *err);
 #endif
