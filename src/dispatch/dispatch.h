@@ -20,7 +20,7 @@ struct registry;
 
 #define DISPATCH_ID_LEN 16              /* letters and digits */
 #define DISPATCH_ENVS_MAX 16
-#define DISPATCH_CAPABILITIES_MAX 32
+#define DISPATCH_CAPABILITIES_MAX 31    /* each may have a setup, and tools are checked by one more */
 #define DISPATCH_SECRETS_MAX 128
 #define DISPATCH_INPUT_MAX (64u << 20)
 #define DISPATCH_KEY_MAX 255            /* an idempotency key; printable ASCII */
@@ -152,6 +152,9 @@ int dispatch_open_events(struct registry *reg, const char *id, struct err *err);
 /* Its path, for inotify; the caller owns it. */
 char *dispatch_events_path(const char *id, struct err *err);
 
+/* Whether there are some besides BUT (NULL: none) that are not over and that nobody drives. */
+bool dispatch_has_orphans(struct registry *reg, const char *but);
+
 /* ---- cancelling: dispatch_cancel.c ---- */
 
 /* Asks for it and returns: queued ones are over at once, the cell of a running one is told to stop
@@ -168,6 +171,8 @@ struct dispatcher_options {
 	/* A dispatch that we drive went on: its state changed or events were written.  Not called
 	 * from within dispatcher_take(); may call anything but dispatcher_free(). */
 	void (*changed)(void *arg, const char *id, enum dispatch_state state);
+	/* One that we drove is over and let go of: dispatcher_driven() is less. */
+	void (*over)(void *arg);
 	void *arg;
 };
 /* LOOP and REG are borrowed until dispatcher_free().  It watches the queue itself: others' places

@@ -21,7 +21,7 @@
 #include "registry/registry.h"
 
 #define WORDS_MAX 8192
-#define ENV_FILE_MAX (4u << 20)
+#define FILE_MAX CELL_SPEC_MAX           /* more would not fit the cell's description */
 #define OUT_FOLDER "out"                /* empty: what the cell's /out shows before it writes */
 
 /* The words of the command line; NULL-terminated. */
@@ -111,7 +111,7 @@ make_tool_check(int folder, const char *id, const json_t *capabilities, struct w
 	OWN(buf_free) struct buf b;
 	int r;
 
-	buf_init(&b, ENV_FILE_MAX);
+	buf_init(&b, FILE_MAX);
 	if (!write_tool_check(&b, capabilities))
 		return 0;
 	if (buf_failed(&b))
@@ -147,7 +147,7 @@ make_env_file(struct registry *reg, int folder, const struct dispatch *d, const 
 	size_t i;
 	int r;
 
-	buf_init(&b, ENV_FILE_MAX);
+	buf_init(&b, FILE_MAX);
 	json_array_foreach(json_object_get(resolved, "envs"), i, named) {
 		OWN(json_decrefp) json_t *content = NULL;
 		OWN(freep) char *ref = str_format("%s@%s", dispatch_text(named, "name"),
@@ -172,7 +172,7 @@ make_env_file(struct registry *reg, int folder, const struct dispatch *d, const 
 	put_variable(&b, "CLOISTER_OUT", DISPATCH_OUT);
 	put_variable(&b, "CLOISTER_CAPABILITIES", DISPATCH_CAPABILITIES);
 	if (buf_failed(&b))
-		return err_set(err, E2BIG, "the values of the envs are over %u MiB", ENV_FILE_MAX >> 20);
+		return err_set(err, E2BIG, "the values of the envs are over %d KiB", FILE_MAX / 1024);
 	return dispatch_write_file(folder, DISPATCH_ENV_FILE, b.data, b.len, false, err);
 }
 

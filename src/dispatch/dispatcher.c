@@ -61,6 +61,8 @@ drop_over(struct dispatcher *dispatcher)
 		}
 		*at = drive->next;
 		drive_drop(drive);
+		if (dispatcher->options.over != NULL)
+			dispatcher->options.over(dispatcher->options.arg);
 	}
 }
 
@@ -273,6 +275,22 @@ clear_folders(struct registry *reg)
 			continue;
 		dispatch_remove_folder(e->d_name);
 	}
+}
+
+bool
+dispatch_has_orphans(struct registry *reg, const char *but)
+{
+	OWN(strv_freep) char **ids = NULL;
+	bool found = false;
+
+	if (dispatch_list_open(registry_db(reg), &ids, NULL) < 0)
+		return false;
+	for (char **id = ids; *id != NULL && !found; id++) {
+		OWN(closep) int lock = but != NULL && strcmp(*id, but) == 0 ? -1 : dispatch_lock(*id, NULL);
+
+		found = lock >= 0;
+	}
+	return found;
 }
 
 int

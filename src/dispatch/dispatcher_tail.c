@@ -51,28 +51,19 @@ tail_stream(struct drive *drive, enum dispatch_stream stream)
 	return at > before;
 }
 
-/* One line of CELL_STEPS: {"type":"setup.ran",...}. */
+/* One line of CELL_STEPS: {"event":"setup.ran",...}. */
 static void
 tell_step(struct drive *drive, const char *text, size_t len)
 {
 	OWN(json_decrefp) json_t *line = NULL;
-	json_t *event;
-	const char *type;
+	OWN(freep) char *name = NULL;
 
 	if (canon_read(text, len, &line, NULL) < 0)
 		return;
-	event = json_object_get(line, "event");
-	event = json_deep_copy(json_is_object(event) ? event : line);
-	type = dispatch_text(event, "type");
-	if (event != NULL && type[0] != '\0') {
-		OWN(freep) char *name = strdup(type);
-
-		json_object_del(event, "type");
-		json_object_set_new(event, "step", json_integer((json_int_t)drive->steps_read));
-		if (name != NULL && dispatch_log_put(&drive->log, name, json_incref(event), false, NULL) == 0)
-			drive->log.steps = drive->steps_read;
-	}
-	json_decref(event);
+	name = strdup(dispatch_text(line, "event"));
+	json_object_set_new(line, "step", json_integer((json_int_t)drive->steps_read));
+	if (name != NULL && dispatch_log_put(&drive->log, name, TAKE(line), false, NULL) == 0)
+		drive->log.steps = drive->steps_read;
 }
 
 static bool
