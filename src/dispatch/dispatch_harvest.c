@@ -27,6 +27,7 @@ out_of_memory(struct err *err)
 	return err_set(err, ENOMEM, "out of memory");
 }
 
+/* Null where there is nothing: what is empty needs no room. */
 static int
 harvest_stream(struct registry *reg, int entry, const char *name, bool cut, json_t **ret_stream,
                struct err *err)
@@ -34,10 +35,14 @@ harvest_stream(struct registry *reg, int entry, const char *name, bool cut, json
 	OWN(closep) int fd = openat(entry, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	char hash[HASH_NAME + 1];
 	uint64_t size = 0;
+	struct stat st;
 	int r;
 
-	r = fd < 0 ? registry_put_blob(reg, "", 0, hash, err) :
-	             registry_put_blob_fd(reg, fd, CELL_STREAM_MAX, hash, &size, err);
+	if (fd < 0 || fstat(fd, &st) < 0 || st.st_size == 0) {
+		*ret_stream = json_null();
+		return 0;
+	}
+	r = registry_put_blob_fd(reg, fd, CELL_STREAM_MAX, hash, &size, err);
 	if (r < 0)
 		return err_wrap(err, "cannot keep the agent's %s", name);
 	*ret_stream = json_pack("{s:s,s:I,s:b}", "hash", hash, "size", (json_int_t)size, "truncated",
@@ -147,6 +152,10 @@ harvest_files(struct registry *reg, int folder, int entry, const struct cell_rec
 		r = reap_all(&reap, empty, err);
 	if (r < 0)
 		return err_wrap(err, "cannot keep the files of " DISPATCH_OUT);
+	if (json_array_size(files) == 0 && reap.skipped == 0 && !reap.truncated) {
+		*ret_files = json_null();
+		return 0;
+	}
 	list = json_pack("{s:O,s:I,s:b}", "files", files, "skipped", (json_int_t)reap.skipped,
 	                 "truncated", (int)reap.truncated);
 	if (list == NULL)
