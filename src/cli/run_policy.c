@@ -130,7 +130,7 @@ find_policy(struct run *run, struct policy **ret_policy, struct policy_limits *r
 {
 	OWN(freep) char *where = NULL;
 	OWN(closep) int folder = -1;
-	const struct policy_reader reader = { run_take_secrets, run };
+	const struct policy_reader reader = { .secrets = run_take_secrets, .arg = run };
 	struct stat st;
 	int r;
 
@@ -179,7 +179,7 @@ take_limits(struct cell_limits *l, const struct policy_limits *said)
 static int
 load_policy(struct run *run, struct policy **ret_policy, struct err *err)
 {
-	const struct policy_reader reader = { run_take_secrets, run };
+	const struct policy_reader reader = { .secrets = run_take_secrets, .arg = run };
 	struct policy_limits limits = {0};
 	int r = 0;
 
