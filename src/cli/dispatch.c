@@ -1,20 +1,8 @@
-/* dispatch.c - `cloister dispatch` and `cloister dispatches`: become cloister-dispatch.
- *
- * What was said is handed over as words, VERB, then NAME or NAME=VALUE for each option, "--" and
- * the rest: SQLite and all that stays out of this program. */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "base/io.h"
-#include "base/own.h"
+/* dispatch.c - `cloister dispatch` and `cloister dispatches`: become cloister-dispatch. */
 #include "cli/cli.h"
 
-#define WORDS_MAX 256
-
 const struct cli_option cli_dispatch_options[] = {
-	{ "env", 'e', "ENV", "give it the values of this env too", 1 },
+	{ "env", 'e', "ENV", "give it the values of this env too", 0 },
 	{ "input", 'i', "FILE", "its standard input; - is ours", 0 },
 	{ "on-behalf-of", 0, "PRINCIPAL", "for whom it acts", 0 },
 	{ "target", 0, "TARGET", "where it runs: local", 0 },
@@ -39,63 +27,14 @@ const struct cli_option cli_dispatches_options[] = {
 	{0}
 };
 
-struct words {
-	char *at[WORDS_MAX + 4];
-	size_t n;
-};
-
-static int
-add(struct words *words, char *owned, struct err *err)
-{
-	if (owned == NULL)
-		return err_set(err, ENOMEM, "out of memory");
-	if (words->n == WORDS_MAX)
-		return err_set(err, E2BIG, "there are over %d words", WORDS_MAX);
-	words->at[words->n++] = owned;
-	return 0;
-}
-
-static int
-take_option(void *arg, const struct cli_option *option, const char *value, struct err *err)
-{
-	const bool may_repeat = option->id == 1;
-	struct words *words = arg;
-	size_t len = strlen(option->name);
-
-	for (size_t i = 2; !may_repeat && i < words->n; i++)
-		if (strncmp(words->at[i], option->name, len) == 0 &&
-		    (words->at[i][len] == '=' || words->at[i][len] == '\0'))
-			return err_set(err, EINVAL, "the option '--%s' is given twice", option->name);
-	return add(words, value == NULL ? strdup(option->name) :
-	           str_format("%s=%s", option->name, value), err);
-}
-
-static int
-become(const struct cli_option *options, int argc, char **argv)
-{
-	static char name[] = "cloister-dispatch";
-	struct words words = { .at = { name, argv[0] }, .n = 2 };
-	struct err err = {0};
-	int rest, r;
-
-	r = cli_parse(options, argc, argv, true, take_option, &words, &rest, &err);
-	if (r == 0)
-		r = add(&words, strdup("--"), &err);
-	for (int i = rest; r == 0 && i < argc; i++)
-		r = add(&words, argv[i], &err);
-	if (r == 0)
-		(void)cli_become_with(name, words.at, environ, &err);
-	return cli_fail(&err);
-}
-
 int
 cmd_dispatch(int argc, char **argv)
 {
-	return become(cli_dispatch_options, argc, argv);
+	return cli_hand_over("cloister-dispatch", cli_dispatch_options, argc, argv);
 }
 
 int
 cmd_dispatches(int argc, char **argv)
 {
-	return become(cli_dispatches_options, argc, argv);
+	return cli_hand_over("cloister-dispatch", cli_dispatches_options, argc, argv);
 }

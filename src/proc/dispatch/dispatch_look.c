@@ -252,7 +252,7 @@ proc_cancel(const struct said *said)
 
 	if (r < 0)
 		return proc_fail(&err);
-	for (int i = 0; i < said->n_words; i++)
+	for (size_t i = 0; i < said->n_words; i++)
 		if (dispatch_cancel(reg, said->words[i], said->grace_ms, &err) < 0)
 			status = proc_fail(&err);
 	return status;

@@ -3,7 +3,9 @@
 #define CLOISTER_DISPATCH_PROC_H
 #include <jansson.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "dispatch/dispatch.h"
 
@@ -22,7 +24,7 @@ struct said {
 	uint64_t retries, timeout_ms, limit, grace_ms;
 	bool detach, dry_run, json, follow, errors;
 	char **words;                   /* the rest */
-	int n_words;
+	size_t n_words;
 };
 
 int proc_fail(const struct err *err);

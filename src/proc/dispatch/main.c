@@ -1,13 +1,13 @@
 /* main.c - cloister-dispatch: what `cloister dispatch` and `cloister dispatches` become. */
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/args.h"
 #include "base/err.h"
 #include "base/num.h"
 #include "base/own.h"
@@ -120,85 +120,56 @@ proc_drive_behind(const char *id, struct err *err)
 /* ---- what was said ---- */
 
 static int
-take_number(const char *name, const char *value, uint64_t max, uint64_t *ret_n, struct err *err)
+get_number(const struct args *args, const char *name, uint64_t max, uint64_t *ret_n, struct err *err)
 {
-	return num_parse_count(value, 0, max, ret_n, err) < 0 ?
-	       err_wrap(err, "--%s '%.64s'", name, value) : 0;
-}
+	const char *value = args_get(args, name);
 
-static int
-take_time(const char *name, const char *value, uint64_t *ret_ms, struct err *err)
-{
-	return num_parse_duration(value, ret_ms, err) < 0 ?
-	       err_wrap(err, "--%s '%.64s'", name, value) : 0;
-}
-
-static int
-take_text(struct said *said, const char *name, const char *value)
-{
-	const struct { const char *name; const char **at; } texts[] = {
-		{ "input", &said->input }, { "on-behalf-of", &said->principal },
-		{ "target", &said->target }, { "key", &said->key }, { "state", &said->state },
-		{ "to", &said->to },
-	};
-
-	for (size_t i = 0; i < ARRAY_LEN(texts); i++)
-		if (strcmp(name, texts[i].name) == 0) {
-			*texts[i].at = value;
-			return 0;
-		}
-	return -ENOENT;
-}
-
-static int
-take_flag(struct said *said, const char *name)
-{
-	bool ignored;
-	const struct { const char *name; bool *at; } flags[] = {
-		{ "detach", &said->detach }, { "dry-run", &said->dry_run }, { "json", &said->json },
-		{ "follow", &said->follow }, { "stderr", &said->errors }, { "wait", &ignored },
-	};
-
-	for (size_t i = 0; i < ARRAY_LEN(flags); i++)
-		if (strcmp(name, flags[i].name) == 0) {
-			*flags[i].at = true;
-			return 0;
-		}
-	return -ENOENT;
-}
-
-/* WORD is NAME or NAME=VALUE, and was read by cloister, which knows what there is. */
-static int
-take_option(struct said *said, char *word, bool *ret_waits, struct err *err)
-{
-	char *value = strchr(word, '=');
-
-	if (value == NULL) {
-		*ret_waits = *ret_waits || strcmp(word, "wait") == 0;
-		return take_flag(said, word) == 0 ? 0 : err_set(err, EINVAL, "cloister-dispatch is started "
-		                                                "by cloister only");
-	}
-	*value++ = '\0';
-	if (strcmp(word, "retries") == 0)
-		return take_number(word, value, DISPATCH_RETRIES_MAX, &said->retries, err);
-	if (strcmp(word, "limit") == 0)
-		return take_number(word, value, DISPATCH_LIST_MAX, &said->limit, err);
-	if (strcmp(word, "timeout") == 0) {
-		if (take_time(word, value, &said->timeout_ms, err) < 0)
-			return -EINVAL;
-		return said->timeout_ms > 0 ? 0 : err_set(err, EINVAL, "--timeout '%.64s': it must be over "
-		                                          "0", value);
-	}
-	if (strcmp(word, "time") == 0)
-		return take_time(word, value, &said->grace_ms, err);
-	if (strcmp(word, "env") == 0) {
-		if (said->n_envs == DISPATCH_ENVS_MAX)
-			return err_set(err, E2BIG, "--env is given over %d times", DISPATCH_ENVS_MAX);
-		said->envs[said->n_envs++] = value;
+	if (value == NULL || num_parse_count(value, 0, max, ret_n, err) == 0)
 		return 0;
+	return err_wrap(err, "--%s '%.64s'", name, value);
+}
+
+static int
+get_time(const struct args *args, const char *name, uint64_t min, uint64_t *ret_ms, struct err *err)
+{
+	const char *value = args_get(args, name);
+
+	if (value == NULL)
+		return 0;
+	if (num_parse_duration(value, ret_ms, err) < 0)
+		return err_wrap(err, "--%s '%.64s'", name, value);
+	return *ret_ms >= min ? 0 : err_set(err, EINVAL, "--%s '%.64s': it must be over 0", name, value);
+}
+
+static int
+get_said(const struct args *args, struct said *ret_said, struct err *err)
+{
+	struct said said = {
+		.input = args_get(args, "input"), .principal = args_get(args, "on-behalf-of"),
+		.target = args_get(args, "target"), .key = args_get(args, "key"),
+		.state = args_get(args, "state"), .to = args_get(args, "to"),
+		.detach = args_get(args, "detach") != NULL, .dry_run = args_get(args, "dry-run") != NULL,
+		.json = args_get(args, "json") != NULL, .follow = args_get(args, "follow") != NULL,
+		.errors = args_get(args, "stderr") != NULL, .limit = LIST_LIMIT, .grace_ms = GRACE_MS,
+		.words = args->words, .n_words = args->n_words,
+	};
+	const char *env;
+	size_t at = 0;
+
+	if (get_number(args, "retries", DISPATCH_RETRIES_MAX, &said.retries, err) < 0 ||
+	    get_number(args, "limit", DISPATCH_LIST_MAX, &said.limit, err) < 0 ||
+	    get_time(args, "timeout", 1, &said.timeout_ms, err) < 0 ||
+	    get_time(args, "time", 0, &said.grace_ms, err) < 0)
+		return -EINVAL;
+	while ((env = args_next(args, "env", &at)) != NULL) {
+		if (said.n_envs == DISPATCH_ENVS_MAX)
+			return err_set(err, E2BIG, "--env is given over %d times", DISPATCH_ENVS_MAX);
+		said.envs[said.n_envs++] = env;
 	}
-	return take_text(said, word, value) == 0 ? 0 : err_set(err, EINVAL, "cloister-dispatch is "
-	                                                       "started by cloister only");
+	if (said.detach && args_get(args, "wait") != NULL)
+		return err_set(err, EINVAL, "--wait and --detach do not go together: leave one out");
+	*ret_said = said;
+	return 0;
 }
 
 static const struct verb {
@@ -234,22 +205,16 @@ run_verb(struct said *said)
 int
 main(int argc, char **argv)
 {
-	struct said said = { .limit = LIST_LIMIT, .grace_ms = GRACE_MS };
+	struct said said;
+	struct args args;
 	struct err err = {0};
-	bool waits = false;
-	int at = 2, status;
+	int status;
 
-	signal(SIGPIPE, SIG_DFL);
-	for (; at < argc && strcmp(argv[at], "--") != 0; at++)
-		if (take_option(&said, argv[at], &waits, &err) < 0)
-			return proc_fail(&err);
-	if (at >= argc)
+	if (!args_parse(argc, argv, &args))
 		return proc_failf("cloister-dispatch is started by cloister only");
-	if (waits && said.detach)
-		return proc_failf("--wait and --detach do not go together: leave one out");
-	said.words = argv + at + 1;
-	said.n_words = argc - at - 1;
-	status = strcmp(argv[1], "dispatch") == 0 ? proc_dispatch(&said) : run_verb(&said);
+	if (get_said(&args, &said, &err) < 0)
+		return proc_fail(&err);
+	status = strcmp(args.command, "dispatch") == 0 ? proc_dispatch(&said) : run_verb(&said);
 	if (fflush(stdout) != 0 || ferror(stdout))
 		return proc_failf("cannot write all of the output: %s", strerrordesc_np(errno));
 	return status;
