@@ -256,12 +256,12 @@ pair_rules(const struct dispatch_parent *parent, const struct dispatch_plan *pla
 
 /* A parent without a policy has no network, and so has its child. */
 static int
-take_all(struct dispatch_plan *plan, json_t *left_out, struct err *err)
+take_all(struct dispatch_plan *plan, json_t *confined, json_t *left_out, struct err *err)
 {
 	int r = keep_given(json_object_get(plan->resolved, "secrets"), NULL, left_out, err);
 
 	if (plan->policy != NULL)
-		json_object_set_new(json_object_get(plan->resolved, "confined"), "policy", json_true());
+		json_object_set_new(json_object_get(confined, "left_out"), "policy", json_true());
 	free(TAKE(plan->policy));
 	plan->policy_len = 0;
 	return r < 0 ? r : json_object_set_new(plan->resolved, "policy", json_null()) < 0 ?
@@ -273,11 +273,12 @@ dispatch_within(const struct dispatch_parent *parent, struct dispatch_plan *plan
                 struct err *err)
 {
 	OWN(json_decrefp) json_t *outer = NULL, *left_out = json_array(), *within = json_array();
+	json_t *further = json_object_get(parent->resolved, "within");
 	char hash[HASH_NAME + 1];
 	int r = 0;
 
 	if (parent->d->policy_hash[0] == '\0')
-		r = take_all(plan, left_out, err);
+		r = take_all(plan, confined, left_out, err);
 	else if (plan->policy != NULL) {
 		r = make_outer(parent, plan, &outer, hash, err);
 		r = r == 0 ? keep_given(json_object_get(plan->resolved, "secrets"),
@@ -285,7 +286,7 @@ dispatch_within(const struct dispatch_parent *parent, struct dispatch_plan *plan
 		r = r == 0 ? narrow_policy(outer, plan, left_out, err) : r;
 		if (r == 0 && (json_array_append_new(within, json_pack("{s:s,s:s}", "agent", parent->d->agent,
 		                                                      "hash", hash)) < 0 ||
-		               json_array_extend(within, json_object_get(parent->resolved, "within")) < 0 ||
+		               (json_is_array(further) && json_array_extend(within, further) < 0) ||
 		               json_object_set(plan->resolved, "within", within) < 0))
 			r = out_of_memory(err);
 		if (r == 0 && json_array_size(within) >= POLICY_LAYERS_MAX)
