@@ -36,7 +36,8 @@ extern const struct cli_option cli_run_options[], cli_ps_options[], cli_logs_opt
 	cli_apply_options[], cli_discard_options[], cli_policy_options[], cli_doctor_options[],
 	cli_no_options[], cli_secret_options[];
 
-extern const struct cli_option cli_events_options[], cli_learn_options[], cli_registry_options[];
+extern const struct cli_option cli_events_options[], cli_learn_options[], cli_registry_options[],
+	cli_dispatch_options[], cli_dispatches_options[];
 
 /* Of what is registered; `policy` has them besides its own. */
 enum { CLI_REGISTRY_FIRST = 100 };
@@ -68,6 +69,8 @@ int cmd_policy(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_secret(int argc, char **argv);
 int cmd_registry(int argc, char **argv);
+int cmd_dispatch(int argc, char **argv);
+int cmd_dispatches(int argc, char **argv);
 int cmd_version(int argc, char **argv);
 int cmd_help(int argc, char **argv);
 
@@ -100,7 +103,6 @@ bool cli_is_registry_verb(const char *word);
 
 /* A connection to a running cell's supervisor; -ENOENT if no such cell runs. */
 int cli_connect(const char *word, struct cell_entry *ret_entry, struct err *err);
-int cli_connect_entry(int runtime, const struct cell_entry *entry, struct err *err);
 /* Send a message that has only a type. */
 int cli_ask(int socket, uint32_t type, struct err *err);
 /* CONTROL_KILL's first answer: nothing of the cell runs any more. */

@@ -61,7 +61,7 @@ ask_info(int runtime, const struct cell_entry *entry, struct info *ret_info)
 	/* A supervisor that does not answer must not hang the list. */
 	const struct timeval patience = { .tv_sec = 2 };
 	OWN(ipc_message_free) struct ipc_message message = {0};
-	OWN(closep) int fd = cli_connect_entry(runtime, entry, NULL);
+	OWN(closep) int fd = cell_connect(runtime, entry, NULL);
 	struct info info = {0};
 	struct buf *b = &message.body;
 
