@@ -219,7 +219,7 @@ drive_here(struct registry *reg, const char *id, const struct said *said, struct
 
 static int
 submit(const struct said *said, char ret_id[DISPATCH_ID_LEN + 1], struct registry **ret_reg,
-       bool *ret_orphans, struct err *err)
+       struct dispatch *ret_parent, bool *ret_orphans, struct err *err)
 {
 	OWN(freep) char *input = NULL;
 	struct dispatch_request request = {
@@ -233,6 +233,10 @@ submit(const struct said *said, char ret_id[DISPATCH_ID_LEN + 1], struct registr
 	request.input = input;
 	if (r == 0)
 		r = registry_open(true, ret_reg, err);
+	if (r == 0 && said->parent != NULL) {
+		r = dispatch_get(*ret_reg, said->parent, ret_parent, err);
+		request.parent = ret_parent->id;
+	}
 	if (r == 0 && said->dry_run)
 		return show_plan(*ret_reg, &request, said, err);
 	if (r == 0)
@@ -245,6 +249,7 @@ int
 proc_dispatch(const struct said *said)
 {
 	OWN(registry_closep) struct registry *reg = NULL;
+	OWN(dispatch_free) struct dispatch parent = {0};
 	char id[DISPATCH_ID_LEN + 1] = "";
 	struct err err = {0};
 	bool orphans = false;
@@ -253,7 +258,7 @@ proc_dispatch(const struct said *said)
 	if (said->n_words != 1)
 		return proc_failf(said->n_words == 0 ? "which agent? cloister dispatch [OPTION...] AGENT" :
 		                  "one agent at a time: cloister dispatch [OPTION...] AGENT");
-	r = submit(said, id, &reg, &orphans, &err);
+	r = submit(said, id, &reg, &parent, &orphans, &err);
 	if (r < 0 || said->dry_run)
 		return r < 0 ? proc_fail(&err) : 0;
 	if (said->detach || orphans) {

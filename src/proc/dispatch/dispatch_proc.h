@@ -20,7 +20,7 @@ struct registry;
 struct said {
 	const char *envs[DISPATCH_ENVS_MAX];
 	size_t n_envs;
-	const char *input, *principal, *target, *key, *state, *to;
+	const char *input, *principal, *target, *key, *state, *to, *parent;
 	uint64_t retries, timeout_ms, limit, grace_ms;
 	bool detach, dry_run, json, follow, errors;
 	char **words;                   /* the rest */

@@ -159,6 +159,7 @@ get_said(const struct args *args, struct said *ret_said, struct err *err)
 		.input = args_get(args, "input"), .principal = args_get(args, "on-behalf-of"),
 		.target = args_get(args, "target"), .key = args_get(args, "key"),
 		.state = args_get(args, "state"), .to = args_get(args, "to"),
+		.parent = args_get(args, "parent"),
 		.detach = args_get(args, "detach") != NULL, .dry_run = args_get(args, "dry-run") != NULL,
 		.json = args_get(args, "json") != NULL, .follow = args_get(args, "follow") != NULL,
 		.errors = args_get(args, "stderr") != NULL, .limit = LIST_LIMIT, .grace_ms = GRACE_MS,
