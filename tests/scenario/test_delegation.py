@@ -272,3 +272,15 @@ def test_one_that_finishes_leaves_them(operator):
     (folder / "go").touch()
     assert await_over(operator, child)["state"] == "finished"
     assert operator.cloister("dispatches", "output", child).ok() == "done\n"
+
+
+def test_children_do_not_wait_for_a_parent_that_takes_its_time(operator):
+    agent(operator, "child", "sleep 1000")
+    parent = lead(operator, script="trap '' TERM; while :; do sleep 1; done")
+    child = detach(operator, "--parent", parent, "child")
+    await_state(operator, child, "running")
+    operator.cloister("dispatches", "cancel", "--time", "1h", parent).ok()
+    assert await_over(operator, child)["state"] == "cancelled"
+    assert show(operator, parent)["state"] == "running"
+    operator.cloister("dispatches", "cancel", "--time", "0s", parent)
+    operator.cloister("kill", show(operator, parent)["cell"])
