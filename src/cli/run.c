@@ -30,7 +30,7 @@ const struct cli_option cli_run_options[] = {
 	{ "volume", 'v', "HOST[:CELL][:MODE]", "grant a file or folder: rw (default), ro or overlay",
 	  OPT_VOLUME },
 	{ "env", 'e', "NAME[=VALUE]", "set a variable, or pass the operator's own", OPT_ENV },
-	{ "env-file", 0, "FILE", "set the variables in FILE: lines NAME=VALUE, or as `env -0` writes",
+	{ "env-file", 0, "FILE", "set variables: lines NAME=VALUE, or what `env -0` writes",
 	  OPT_ENV_FILE },
 	{ "setup", 0, "PATH", "run this program of the cell's before the command", OPT_SETUP },
 	{ "input", 0, "FILE", "standard input is this file, also with -d", OPT_INPUT },

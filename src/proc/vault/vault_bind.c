@@ -175,6 +175,20 @@ bind_one(const struct vault *v, struct bound_one *one, uint64_t now, struct keep
 	return r == 0 ? put_variables(s, b->variable, &one->fake, err) : r;
 }
 
+/* The second one would stand in for the first, which then is not given at all. */
+static int
+check_variables(const struct bound_one *all, size_t n, struct err *err)
+{
+	const char *last = variable_of(all[n - 1].secret, all[n - 1].asked->variable);
+
+	for (size_t i = 0; i < n - 1; i++)
+		if (strcmp(variable_of(all[i].secret, all[i].asked->variable), last) == 0)
+			return err_set(err, EEXIST, "the secrets '%s' and '%s' are both given as %s: give one of "
+			               "them another variable, with -s %s=VARIABLE", all[i].secret->name,
+			               all[n - 1].secret->name, last, all[n - 1].secret->name);
+	return 0;
+}
+
 int
 bind_all(const struct vault *v, const struct vault_request *q, uint64_t now,
          struct keeper *keeper, struct err *err)
@@ -185,6 +199,7 @@ bind_all(const struct vault *v, const struct vault_request *q, uint64_t now,
 	for (size_t i = 0; r == 0 && i < q->n_bind; i++) {
 		all[i].asked = &q->bind[i];
 		r = bind_one(v, &all[i], now, keeper, err);
+		r = r == 0 ? check_variables(all, i + 1, err) : r;
 	}
 	r = r == 0 ? bind_files(all, q->n_bind, err) : r;
 	for (size_t i = 0; i < q->n_bind; i++) {
