@@ -79,17 +79,6 @@ int cli_become(const char *helper, char *const *env, struct err *err);
 
 /* A connection to a running cell's supervisor; -ENOENT if no such cell runs. */
 int cli_connect(const char *word, struct cell_entry *ret_entry, struct err *err);
-int cli_connect_entry(int runtime, const struct cell_entry *entry, struct err *err);
-/* Send a message that has only a type. */
-int cli_ask(int socket, uint32_t type, struct err *err);
-/* CONTROL_KILL's first answer: nothing of the cell runs any more. */
-int cli_await_dead(int socket, struct err *err);
-/* The end of a cell: its status and cause ("" if none). */
-int cli_await_end(int socket, uint32_t *ret_status, char cause[256], struct err *err);
-
-/* CONTROL_INFO: what follows the state in the answer is in *ret_message. */
-int cli_ask_info(int socket, struct ipc_message *ret_message, uint32_t *ret_state,
-                 struct err *err);
 /* Whether nothing of the running cell ID lives any more: then until it has been tidied up.  False:
  * it lives, or its supervisor does not say. */
 bool cli_await_tidy(const char *id);
