@@ -69,7 +69,8 @@ LIBS_vault    := -ljansson $(LIBS_mint)
 LIBS_gate     := -lssl -lcrypto -lnghttp2
 LIBS_courier  := -lssl -lcrypto -lnghttp2 -lcares -lz -lbrotlidec -lzstd
 LIBS_inspect  := -lcrypto -lpcre2-8 -ljansson -lz -lbrotlidec -lzstd
-LIBS_unit     := -lyaml $(LIBS_courier) $(LIBS_inspect)
+LIBS_registry := -lsqlite3 -lyaml -lpcre2-8 -ljansson -lnettle -lm
+LIBS_unit     := -lyaml $(LIBS_courier) $(LIBS_inspect) $(LIBS_registry)
 LIBS_replay   := $(LIBS_unit)
 LIBS_fuzz     := $(LIBS_unit)
 

@@ -6,10 +6,13 @@
 # one another: what they share belongs below them.
 exec awk '
 BEGIN {
-	rank("cli proc", 5)
-	rank("mcp target boundary registry audit vault state workspace cell", 4)
-	rank("policy sign http inspect tls wire ssh", 3)
-	rank("ipc loop", 2)
+	rank("cli proc", 8)
+	rank("dispatch serve mcp", 7)
+	rank("registry audit", 6)
+	rank("target boundary vault state workspace cell", 5)
+	rank("policy sign http inspect tls wire ssh", 4)
+	rank("ipc loop", 3)
+	rank("canon", 2)
 	rank("base", 1)
 	peers["boundary", "cell"] = 1
 	peers["ipc", "loop"] = 1

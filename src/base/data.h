@@ -1,0 +1,17 @@
+/* data.h - the operator's data folder: what is kept when no cell runs.
+ *
+ *   CLOISTER_DATA_DIR, or as root /var/lib/cloister, or $XDG_DATA_HOME/cloister, or
+ *   ~/.local/share/cloister */
+#ifndef CLOISTER_DATA_H
+#define CLOISTER_DATA_H
+#include <stdbool.h>
+
+struct err;
+
+/* The path of NAME in it, whether it is there or not; the caller owns it.  NULL: there is
+ * no home to keep it in. */
+char *data_path(const char *name, struct err *err);
+/* The folder NAME in it: a descriptor.  Without MAKE -ENOENT where there is none.  Refused
+ * if others could so much as look into it. */
+int data_folder(const char *name, bool make, struct err *err);
+#endif

@@ -1,0 +1,37 @@
+/* canon.h - canonical JSON (RFC 8785): one text for one value, so that it can be hashed.
+ *
+ * Members are sorted by the UTF-16 code units of their names, numbers are written as
+ * ECMAScript writes them, strings with the fewest escapes, and nothing stands between. */
+#ifndef CLOISTER_CANON_H
+#define CLOISTER_CANON_H
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+struct buf;
+struct err;
+
+#define CANON_DEPTH_MAX 64              /* of lists and objects in each other */
+#define CANON_NUMBER_MAX 48             /* bytes of any number, with its NUL */
+#define CANON_INTEGER_MAX 9007199254740991      /* beyond it a double is not exact */
+
+/* Read TEXT strictly: one value, no name twice in one object, no NUL in a string, no number
+ * beyond CANON_INTEGER_MAX, at most CANON_DEPTH_MAX deep.  The caller owns *ret_value. */
+int canon_read(const char *text, size_t len, json_t **ret_value, struct err *err);
+
+/* Write VALUE at the end of B.  -EINVAL: it has a number that is none, or one that a double
+ * does not hold, or is too deep; -E2BIG: B is full. */
+int canon_put(struct buf *b, json_t *value, struct err *err);
+/* The same in new memory of at most MAX bytes, NUL-terminated; the caller owns it. */
+int canon_dump(json_t *value, size_t max, char **ret_text, size_t *ret_len,
+               struct err *err);
+
+/* ---- for who writes without jansson ---- */
+
+/* S must be UTF-8; with its quotes. */
+void canon_put_string(struct buf *b, const char *s, size_t len);
+/* As ECMAScript's Number::toString; NUMBER is finite. */
+void canon_number(double number, char ret_text[CANON_NUMBER_MAX]);
+/* The order of names, as strcmp's: by UTF-16 code units. */
+int canon_compare(const char *a, const char *b);
+#endif

@@ -1,0 +1,39 @@
+/* object.h - what a registered object is: reads what people and programs write, strictly.
+ *
+ * YAML (files) and JSON (the API) are read by one reader.  An unknown key, a wrong type or a
+ * key that stands twice is an error that begins with "file:line:column: " for YAML; for JSON
+ * its place is a pointer (RFC 6901).  What it gives has every member that the kind has. */
+#ifndef CLOISTER_OBJECT_H
+#define CLOISTER_OBJECT_H
+#include "registry/registry.h"
+
+#define OBJECT_FILES_MAX 10000          /* of one capability */
+#define OBJECT_TREE_MAX (1024ull * 1024 * 1024)         /* bytes of them together */
+#define OBJECT_PATH_MAX 1024            /* of one file in it */
+#define OBJECT_TEXT_MAX (4 * 1024 * 1024)       /* of the canonical JSON */
+#define OBJECT_FILE_MAX (1024 * 1024)   /* of a YAML file, and of JSON without files' contents */
+#define OBJECT_POINTER_MAX 256
+
+struct object {
+	enum registry_kind kind;
+	char name[REGISTRY_NAME_MAX + 1];
+	json_t *content;
+	char *text;                     /* the same as canonical JSON */
+	size_t len;
+	char hash[HASH_NAME + 1];
+};
+void object_free(struct object *o);     /* NULL is fine */
+void object_freep(struct object **o);   /* for OWN() */
+
+/* Read an agent, env or policy from the file PATH: YAML.  The caller owns *ret_object. */
+int object_read_file(enum registry_kind kind, const char *path, struct object **ret_object,
+                     struct err *err);
+/* Read a capability from a folder with a capability.yaml in it; its files become blobs of R. */
+int object_read_folder(struct registry *r, const char *path, struct object **ret_object,
+                       struct err *err);
+/* Read any of them as the API has them (a capability's files, with their contents, become
+ * blobs of R; otherwise R may be NULL).  On failure ret_pointer says where, or is "". */
+int object_read_json(struct registry *r, enum registry_kind kind, json_t *said,
+                     struct object **ret_object, char ret_pointer[OBJECT_POINTER_MAX],
+                     struct err *err);
+#endif

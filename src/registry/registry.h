@@ -1,0 +1,136 @@
+/* registry.h - registered objects: capabilities, agents, envs and policies.
+ *
+ * A version is immutable and named by its content: canonical JSON (canon/canon.h), and the
+ * SHA-256 of that.  A name means its newest version that is not retired.
+ *
+ *   DATA/registry/     (base/data.h; 0700)
+ *     db.sqlite        names and versions; WAL, every commit is on the disk
+ *     blobs/ab/cd..    contents of files by SHA-256; on the disk before a version names them
+ *     trees/HEX/       a capability's files as a read-only folder; made when first wanted
+ *     tmp/             what is being written
+ *
+ * Everything here blocks.  One handle belongs to one thread; processes share the folder. */
+#ifndef CLOISTER_REGISTRY_H
+#define CLOISTER_REGISTRY_H
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "canon/hash.h"
+
+struct db;
+struct err;
+struct object;                          /* object.h */
+struct registry;                        /* opaque */
+
+#define REGISTRY_NAME_MAX 63
+#define REGISTRY_REF_MAX (REGISTRY_NAME_MAX + 1 + HASH_NAME)    /* "name@sha256:..." */
+#define REGISTRY_PREFIX_MIN 8           /* digits of a hash that is cut short */
+#define REGISTRY_TIME_MAX 32            /* "2026-11-15T16:00:00.000Z" and a NUL */
+#define REGISTRY_PAGE_MAX 1000
+#define REGISTRY_BLOB_MAX (1024ull * 1024 * 1024)
+
+enum registry_kind { REGISTRY_CAPABILITY, REGISTRY_AGENT, REGISTRY_ENV, REGISTRY_POLICY,
+                     REGISTRY_KINDS };
+/* "capability", "agent" ...; and "capabilities", "agents" ... */
+extern const char *const registry_kinds[REGISTRY_KINDS + 1];
+extern const char *const registry_plurals[REGISTRY_KINDS + 1];
+
+/* [a-z0-9][a-z0-9._-]{0,62} */
+bool registry_name_ok(const char *name);
+
+/* "name", "name@sha256:HEX", and with PREFIX also hashes cut short (to REGISTRY_PREFIX_MIN
+ * digits or more); HASH is "" for a bare name. */
+struct registry_ref {
+	char name[REGISTRY_NAME_MAX + 1];
+	char hash[HASH_NAME + 1];
+};
+int registry_ref_parse(const char *text, bool prefix, struct registry_ref *ret_ref,
+                       struct err *err);
+
+/* What is known of a version besides its content. */
+struct registry_version {
+	enum registry_kind kind;
+	char name[REGISTRY_NAME_MAX + 1];
+	char hash[HASH_NAME + 1];
+	uint64_t number;                /* of the name's versions, from 1; the order of `newest` */
+	uint64_t size;                  /* of the content, in bytes */
+	char created[REGISTRY_TIME_MAX];
+	char retired[REGISTRY_TIME_MAX];        /* "" if it is not */
+};
+
+/* Without MAKE -ENOENT where there is none yet.  The caller owns *ret_registry. */
+int registry_open(bool make, struct registry **ret_registry, struct err *err);
+void registry_close(struct registry *r);        /* NULL is fine */
+void registry_closep(struct registry **r);      /* for OWN() */
+/* Its database, for the tables of src/dispatch: db.h. */
+struct db *registry_db(struct registry *r);
+
+/* ---- versions: registry.c ---- */
+
+/* Make OBJECT a version, the newest of its name.  What has the same content is the same
+ * version: then *ret_created is false, and it is the newest again.  A capability's blobs must be there
+ * (-ENOENT).  A version that was retired stays so: -EIDRM.  When this returns 0 it is on
+ * the disk. */
+int registry_put(struct registry *r, const struct object *object,
+                 struct registry_version *ret_version, bool *ret_created, struct err *err);
+
+enum registry_scope {
+	REGISTRY_LIVE,                  /* what may be dispatched: a retired one is -EIDRM */
+	REGISTRY_ALL                    /* for looking at it */
+};
+/* What REF means; hashes may be cut short (-ENOTUNIQ if several begin so).  -ENOENT: there
+ * is none, and the message may know what was meant.  RET_CONTENT may be NULL; otherwise the
+ * caller owns it (json_decref). */
+int registry_resolve(struct registry *r, enum registry_kind kind, const char *ref,
+                     enum registry_scope scope, struct registry_version *ret_version,
+                     json_t **ret_content, struct err *err);
+
+/* At most LIMIT (up to REGISTRY_PAGE_MAX) of them. */
+struct registry_page {
+	struct registry_version *at;
+	size_t n;
+	bool more;
+};
+void registry_page_free(struct registry_page *page);    /* for OWN() too */
+/* The newest version of each name behind AFTER ("": from the first), by name.  REGISTRY_LIVE
+ * leaves out names all of whose versions are retired. */
+int registry_list(struct registry *r, enum registry_kind kind, enum registry_scope scope,
+                  const char *after, size_t limit, struct registry_page *ret_page,
+                  struct err *err);
+/* All versions of NAME with numbers below BEFORE (0: all), the newest first.  -ENOENT if
+ * there is no such name. */
+int registry_history(struct registry *r, enum registry_kind kind, const char *name,
+                     uint64_t before, size_t limit, struct registry_page *ret_page,
+                     struct err *err);
+/* Retire what REF says: one version, or with a bare name all of them; BACK takes that back.
+ * *ret_n: how many are not any more what they were. */
+int registry_retire(struct registry *r, enum registry_kind kind, const char *ref, bool back,
+                    size_t *ret_n, struct err *err);
+
+/* ---- differences: registry_diff.c ---- */
+
+/* What differs: [{"path":"/files/a.py","from":...,"to":...}, ...]; what was added has no
+ * "from", what was removed no "to".  The caller owns *ret_diff. */
+int registry_diff(json_t *from, json_t *to, json_t **ret_diff, struct err *err);
+
+/* ---- blobs: registry_blob.c ---- */
+
+/* Keep what FD gives from where it stands, or DATA; on the disk when this returns.  -EFBIG
+ * beyond MAX bytes. */
+int registry_put_blob_fd(struct registry *r, int fd, uint64_t max, char ret_hash[HASH_NAME + 1],
+                         uint64_t *ret_size, struct err *err);
+int registry_put_blob(struct registry *r, const void *data, size_t len,
+                      char ret_hash[HASH_NAME + 1], struct err *err);
+/* A descriptor to read it; -ENOENT if there is none. */
+int registry_open_blob(struct registry *r, const char *hash, struct err *err);
+
+/* ---- trees: registry_tree.c ---- */
+
+/* The folder with the files of the capability VERSION, whose content is CONTENT: made if it
+ * is not there yet, every byte checked against its hash as it is.  Nothing in it may be
+ * written.  The caller owns *ret_path. */
+int registry_tree(struct registry *r, const struct registry_version *version,
+                  json_t *content, char **ret_path, struct err *err);
+#endif
