@@ -9,7 +9,6 @@
 #include "cell/cell_dirs.h"
 #include "ipc/ipc.h"
 
-#define CLI_VERSION "0.1.0"
 #define CLI_FAILED 125                  /* cloister's own failures */
 
 /* One option; a table of them ends with a NULL name.  The tables feed parsing,
@@ -34,7 +33,7 @@ const struct cli_command *cli_find_command(const char *name);
 extern const struct cli_option cli_run_options[], cli_ps_options[], cli_logs_options[],
 	cli_exec_options[], cli_stop_options[], cli_kill_options[], cli_diff_options[],
 	cli_apply_options[], cli_discard_options[], cli_policy_options[], cli_doctor_options[],
-	cli_no_options[], cli_secret_options[];
+	cli_no_options[], cli_secret_options[], cli_serve_options[];
 
 extern const struct cli_option cli_events_options[], cli_learn_options[];
 
@@ -56,6 +55,7 @@ int cmd_discard(int argc, char **argv);
 int cmd_policy(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_secret(int argc, char **argv);
+int cmd_serve(int argc, char **argv);
 int cmd_version(int argc, char **argv);
 int cmd_help(int argc, char **argv);
 
@@ -76,6 +76,8 @@ int cli_failf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 int cli_place(const int *fds, const int *at, size_t n, struct err *err);
 /* Become the program HELPER of libexec; returns only if it cannot. */
 int cli_become(const char *helper, char *const *env, struct err *err);
+/* As cli_become, with words for it; the first is its name. */
+int cli_become_with(const char *helper, char *const *argv, char *const *env, struct err *err);
 
 /* A connection to a running cell's supervisor; -ENOENT if no such cell runs. */
 int cli_connect(const char *word, struct cell_entry *ret_entry, struct err *err);
