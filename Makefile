@@ -69,9 +69,11 @@ LIBS_vault    := -ljansson $(LIBS_mint)
 LIBS_gate     := -lssl -lcrypto -lnghttp2
 LIBS_courier  := -lssl -lcrypto -lnghttp2 -lcares -lz -lbrotlidec -lzstd
 LIBS_inspect  := -lcrypto -lpcre2-8 -ljansson -lz -lbrotlidec -lzstd
+# What chains and signs timelines (src/audit).
+LIBS_chain    := -lhogweed -lnettle -lgmp
 LIBS_registry := -lsqlite3 -lyaml -lpcre2-8 -ljansson -lnettle -lm
-LIBS_serve    := -lssl -lcrypto -ljansson -lnettle
-LIBS_unit     := -lyaml $(LIBS_courier) $(LIBS_inspect) $(LIBS_registry)
+LIBS_serve    := -lssl -lcrypto $(LIBS_registry) $(LIBS_chain)
+LIBS_unit     := -lyaml $(LIBS_courier) $(LIBS_inspect) $(LIBS_registry) $(LIBS_chain)
 LIBS_replay   := $(LIBS_unit)
 LIBS_fuzz     := $(LIBS_unit)
 
@@ -301,7 +303,8 @@ FORCE:
 ## make             build into build/, runnable in place as build/cloister
 ## make run         install what is missing, build, and show what a cell does
 ## make test        install what is missing, build, and run all tests
-## make test SUITES="unit seeds"   only these of unit seeds tools scenario egress secrets escape
+## make test SUITES="unit seeds"   only these of unit seeds tools scenario egress secrets
+##                  registry escape
 ## make unit T=num  only the unit tests, only those whose name has "num" in it
 ## make asan        all tests under the address and undefined-behaviour sanitizers
 ## make escape      the table of escape probes, cloister beside its peers

@@ -110,6 +110,8 @@ struct policy_reader {
 	 * in which they count; and each other part of a file but `extends`, the nearest first. */
 	int (*rule)(void *arg, const struct node *rule, struct err *err);
 	int (*part)(void *arg, const struct node *key, const struct node *value, struct err *err);
+	/* Whether the file PATH may be read, which NODE names; NULL: all may. */
+	int (*file)(void *arg, const struct node *node, const char *path, struct err *err);
 };
 
 /* Load the file at PATH (relative to DIRFD) with what it extends and includes.  Every
