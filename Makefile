@@ -58,7 +58,7 @@ LDFLAGS_ALL = -Wl,-z,relro,-z,now,-z,noexecstack,--gc-sections,--as-needed $(LDF
 # What starts with every command or cell, or runs inside the wall, is static: it is
 # there at once and needs nothing around it.  What speaks to the world is not, so that
 # the distribution's updates of its libraries reach it.
-DYNAMIC := gate courier inspect serve unit replay fuzz
+DYNAMIC := gate courier inspect registry serve unit replay fuzz
 
 LIBS_cloister := -lyaml -lpcre2-8 -ljansson
 # The linker would warn of name services that a static libcrypto could ask for, and newer ones

@@ -1,14 +1,5 @@
 /* serve.c - `cloister serve`: becomes cloister-serve, which answers for all of this user's cells. */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "base/io.h"
-#include "base/own.h"
 #include "cli/cli.h"
-
-#define WORDS_MAX 16
 
 const struct cli_option cli_serve_options[] = {
 	{ "socket", 's', "PATH", "the operator's socket (serve.sock in the runtime folder)", 0 },
@@ -25,38 +16,8 @@ const struct cli_option cli_serve_options[] = {
 	{0}
 };
 
-struct words {
-	char *at[WORDS_MAX + 2];
-	size_t n;
-};
-
-static int
-take_option(void *arg, const struct cli_option *option, const char *value, struct err *err)
-{
-	struct words *words = arg;
-	size_t len = strlen(option->name);
-
-	for (size_t i = 1; i < words->n; i++)
-		if (strncmp(words->at[i], option->name, len) == 0 &&
-		    (words->at[i][len] == '=' || words->at[i][len] == '\0'))
-			return err_set(err, EINVAL, "the option '--%s' is given twice", option->name);
-	words->at[words->n] = value == NULL ? strdup(option->name) :
-		str_format("%s=%s", option->name, value);
-	return words->at[words->n++] == NULL ? err_set(err, ENOMEM, "out of memory") : 0;
-}
-
 int
 cmd_serve(int argc, char **argv)
 {
-	static char name[] = "cloister-serve";
-	struct words words = { .at = { name }, .n = 1 };
-	struct err err = {0};
-	int rest;
-
-	if (cli_parse(cli_serve_options, argc, argv, true, take_option, &words, &rest, &err) < 0)
-		return cli_fail(&err);
-	if (rest < argc)
-		return cli_failf("'serve' takes no words: '%s' is too much", argv[rest]);
-	cli_become_with("cloister-serve", words.at, environ, &err);
-	return cli_fail(&err);
+	return cli_hand_over("cloister-serve", cli_serve_options, argc, argv);
 }

@@ -88,6 +88,10 @@ int registry_resolve(struct registry *r, enum registry_kind kind, const char *re
                      enum registry_scope scope, struct registry_version *ret_version,
                      json_t **ret_content, struct err *err);
 
+/* {"kind","name","hash","number","newest","size","created","retired"}: the last is null if it is
+ * not.  The caller owns it; NULL when out of memory. */
+json_t *registry_version_json(const struct registry_version *version);
+
 /* At most LIMIT (up to REGISTRY_PAGE_MAX) of them. */
 struct registry_page {
 	struct registry_version *at;

@@ -159,6 +159,15 @@ registry_resolve(struct registry *r, enum registry_kind kind, const char *text,
 	return n;
 }
 
+json_t *
+registry_version_json(const struct registry_version *v)
+{
+	return json_pack("{s:s,s:s,s:s,s:I,s:b,s:I,s:s,s:s?}", "kind", registry_kinds[v->kind], "name",
+	                 v->name, "hash", v->hash, "number", (json_int_t)v->number, "newest",
+	                 (int)v->newest, "size", (json_int_t)v->size, "created", v->created, "retired",
+	                 *v->retired != '\0' ? v->retired : NULL);
+}
+
 /* ---- several ---- */
 
 void

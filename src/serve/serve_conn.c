@@ -341,7 +341,8 @@ go_on(void *arg)
 	if (ahead.len > 0)
 		feed(c, (char *)ahead.data, ahead.len);
 	buf_free(&ahead);
-	if (c->step == STEP_IDLE && c->ended)
+	/* Of what is not complete now nothing more will come. */
+	if (c->ended && (c->step == STEP_IDLE || c->step == STEP_HEAD || c->step == STEP_BODY))
 		serve_conn_drop(c, false);
 	else if (c->step != STEP_DEAD && c->ahead.len < SERVE_AHEAD_MAX && !c->ended)
 		conn_resume_reading(&c->conn);

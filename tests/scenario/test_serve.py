@@ -377,7 +377,6 @@ def test_tcp_refusals(operator):
     refused("--concurrency", "0").sentence("--concurrency")
     refused("--idle-exit", "x").sentence("--idle-exit")
     refused("x").sentence("'x' is too much")
-    refused("--socket", "a", "--socket", "b").sentence("twice")
 
 
 # ---- life -------------------------------------------------------------------------

@@ -1,8 +1,7 @@
 /* main.c - cloister-serve: the API of this user's cells, agents and dispatches.
  *
- * `cloister serve` becomes it, with its options as words "name=value".  It may do what the
- * operator may: it is the operator's own process, and starts cells as `cloister run` does.  Cells
- * outlive it. */
+ * `cloister serve` becomes it; what it is told is in base/args.h.  It may do what the operator may:
+ * it is the operator's own process, and starts cells as `cloister run` does.  Cells outlive it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <openssl/ssl.h>

@@ -2,54 +2,22 @@
 #include "proc/serve/serve_options.h"
 
 #include <errno.h>
-#include <stddef.h>
-#include <string.h>
 
+#include "base/args.h"
 #include "base/err.h"
 #include "base/num.h"
-#include "base/own.h"
 
 #define CONCURRENCY_MAX 1024
 
-static const struct {
-	const char *name;
-	size_t at;
-} texts[] = {
-	{ "socket", offsetof(struct serve_options, socket) },
-	{ "agents-socket", offsetof(struct serve_options, agents_socket) },
-	{ "listen", offsetof(struct serve_options, listen) },
-	{ "token-file", offsetof(struct serve_options, token_file) },
-	{ "agent-token-file", offsetof(struct serve_options, agent_token_file) },
-	{ "tls-cert", offsetof(struct serve_options, tls_cert) },
-	{ "tls-key", offsetof(struct serve_options, tls_key) },
-};
-
 static int
-take(const char *word, struct serve_options *o, struct err *err)
+read_numbers(const struct args *args, struct serve_options *o, struct err *err)
 {
-	const char *value = strchr(word, '=');
-	size_t len = value == NULL ? strlen(word) : (size_t)(value++ - word);
-	int r = 0;
+	const char *n = args_get(args, "concurrency"), *idle = args_get(args, "idle-exit");
 
-	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
-		if (value != NULL && strlen(texts[i].name) == len && memcmp(texts[i].name, word, len) == 0) {
-			memcpy((char *)o + texts[i].at, &value, sizeof(value));
-			return 0;
-		}
-	}
-	if (strcmp(word, "no-tls") == 0) {
-		o->no_tls = true;
-	} else if (strcmp(word, "routes") == 0) {
-		o->routes = true;
-	} else if (value != NULL && strncmp(word, "concurrency=", len + 1) == 0) {
-		r = num_parse_count(value, 1, CONCURRENCY_MAX, &o->concurrency, err);
-		return r < 0 ? err_wrap(err, "--concurrency '%s'", value) : 0;
-	} else if (value != NULL && strncmp(word, "idle-exit=", len + 1) == 0) {
-		r = num_parse_duration(value, &o->idle_exit_ms, err);
-		return r < 0 ? err_wrap(err, "--idle-exit '%s'", value) : 0;
-	} else {
-		return err_set(err, EINVAL, "cloister-serve is started by cloister only");
-	}
+	if (n != NULL && num_parse_count(n, 1, CONCURRENCY_MAX, &o->concurrency, err) < 0)
+		return err_wrap(err, "--concurrency '%s'", n);
+	if (idle != NULL && num_parse_duration(idle, &o->idle_exit_ms, err) < 0)
+		return err_wrap(err, "--idle-exit '%s'", idle);
 	return 0;
 }
 
@@ -57,10 +25,21 @@ int
 serve_options_read(int argc, char **argv, struct serve_options *ret_options, struct err *err)
 {
 	struct serve_options o = {0};
-	int r = 0;
+	struct args args;
+	int r;
 
-	for (int i = 1; r == 0 && i < argc; i++)
-		r = take(argv[i], &o, err);
+	if (!args_parse(argc, argv, &args))
+		return err_set(err, EINVAL, "cloister-serve is started by cloister only");
+	if (args.n_words > 0)
+		return err_set(err, EINVAL, "'serve' takes no words: '%s' is too much", args.words[0]);
+	o = (struct serve_options){
+		.socket = args_get(&args, "socket"), .agents_socket = args_get(&args, "agents-socket"),
+		.listen = args_get(&args, "listen"), .token_file = args_get(&args, "token-file"),
+		.agent_token_file = args_get(&args, "agent-token-file"),
+		.tls_cert = args_get(&args, "tls-cert"), .tls_key = args_get(&args, "tls-key"),
+		.no_tls = args_get(&args, "no-tls") != NULL, .routes = args_get(&args, "routes") != NULL,
+	};
+	r = read_numbers(&args, &o, err);
 	if (r < 0)
 		return r;
 	if (o.listen == NULL && (o.tls_cert != NULL || o.token_file != NULL || o.no_tls ||

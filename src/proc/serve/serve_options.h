@@ -15,7 +15,6 @@ struct serve_options {
 	uint64_t concurrency;                   /* 0: as dispatch has it */
 	uint64_t idle_exit_ms;                  /* 0: never */
 };
-/* Words "name=value", as cmd_serve() gives them; what they mean together is checked here.  The
- * values are argv's. */
+/* What they mean together is checked here, too.  The values are argv's. */
 int serve_options_read(int argc, char **argv, struct serve_options *ret_options, struct err *err);
 #endif
