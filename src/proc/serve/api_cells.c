@@ -52,7 +52,7 @@ reach(struct api_call *c, unsigned patience_s)
 		if (ended >= 0)
 			return api_fail_with(c, 409, "over", "the cell '%s' has ended", entry.id);
 	}
-	fd = r < 0 ? r : cell_control_connect(runtime, &entry, &c->err);
+	fd = r < 0 ? r : cell_connect(runtime, &entry, &c->err);
 	if (fd < 0)
 		return api_fail(c);
 	(void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
