@@ -58,7 +58,7 @@ LDFLAGS_ALL = -Wl,-z,relro,-z,now,-z,noexecstack,--gc-sections,--as-needed $(LDF
 # What starts with every command or cell, or runs inside the wall, is static: it is
 # there at once and needs nothing around it.  What speaks to the world is not, so that
 # the distribution's updates of its libraries reach it.
-DYNAMIC := gate courier inspect unit replay fuzz
+DYNAMIC := gate courier inspect registry serve unit replay fuzz
 
 LIBS_cloister := -lyaml -lpcre2-8 -ljansson
 # The linker would warn of name services that a static libcrypto could ask for, and newer ones
@@ -69,8 +69,11 @@ LIBS_vault    := -ljansson $(LIBS_mint)
 LIBS_gate     := -lssl -lcrypto -lnghttp2
 LIBS_courier  := -lssl -lcrypto -lnghttp2 -lcares -lz -lbrotlidec -lzstd
 LIBS_inspect  := -lcrypto -lpcre2-8 -ljansson -lz -lbrotlidec -lzstd
+# What chains and signs timelines (src/audit).
+LIBS_chain    := -lhogweed -lnettle -lgmp
 LIBS_registry := -lsqlite3 -lyaml -lpcre2-8 -ljansson -lnettle -lm
-LIBS_unit     := -lyaml $(LIBS_courier) $(LIBS_inspect) $(LIBS_registry)
+LIBS_serve    := -lssl -lcrypto $(LIBS_registry) $(LIBS_chain)
+LIBS_unit     := -lyaml $(LIBS_courier) $(LIBS_inspect) $(LIBS_registry) $(LIBS_chain)
 LIBS_replay   := $(LIBS_unit)
 LIBS_fuzz     := $(LIBS_unit)
 
@@ -205,6 +208,7 @@ $(B)/tests/resign: $(call obj,tests/scenario/resign.c) $(LIB) $(B)/.state-links
 
 # Taken into the program as it is.
 $(call obj,src/cli/policy.c): share/policy.schema.json
+$(call obj,src/proc/serve/api_openapi.c): share/openapi.schemas.json
 
 .PRECIOUS: $(B)/obj/%.o $(B)/gen/%_gen
 -include $(wildcard $(B)/obj/src/*/*.d $(B)/obj/src/*/*/*.d $(B)/obj/tests/*/*.d $(B)/obj/tools/*.d $(B)/gen/*.d)
@@ -299,7 +303,8 @@ FORCE:
 ## make             build into build/, runnable in place as build/cloister
 ## make run         install what is missing, build, and show what a cell does
 ## make test        install what is missing, build, and run all tests
-## make test SUITES="unit seeds"   only these of unit seeds tools scenario egress secrets escape
+## make test SUITES="unit seeds"   only these of unit seeds tools scenario egress secrets
+##                  registry escape
 ## make unit T=num  only the unit tests, only those whose name has "num" in it
 ## make asan        all tests under the address and undefined-behaviour sanitizers
 ## make escape      the table of escape probes, cloister beside its peers

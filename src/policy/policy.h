@@ -106,6 +106,12 @@ struct policy_limits {
 struct policy_reader {
 	int (*secrets)(void *arg, const struct node *node, struct err *err);
 	void *arg;
+	/* For who writes the policy down again as one; NULL otherwise.  Each rule, in the order
+	 * in which they count; and each other part of a file but `extends`, the nearest first. */
+	int (*rule)(void *arg, const struct node *rule, struct err *err);
+	int (*part)(void *arg, const struct node *key, const struct node *value, struct err *err);
+	/* Whether the file PATH may be read, which NODE names; NULL: all may. */
+	int (*file)(void *arg, const struct node *node, const char *path, struct err *err);
 };
 
 /* Load the file at PATH (relative to DIRFD) with what it extends and includes.  Every
@@ -127,6 +133,10 @@ int policy_load_file_all(int dirfd, const char *path, const struct policy_reader
 /* The same as policy_load_file() from memory, for tests and fuzzing: `extends` and
  * `include` are errors unless they name a preset, and nobody reads `secrets`. */
 int policy_load_text(const char *name, const char *text, size_t len,
+                     struct policy **ret_policy, struct policy_limits *ret_limits,
+                     struct err *err);
+/* From nodes, which may stand in anything: `extends` and `include` name presets only. */
+int policy_load_node(const struct node *root, const struct policy_reader *reader,
                      struct policy **ret_policy, struct policy_limits *ret_limits,
                      struct err *err);
 /* Short forms of the command line: "api.github.com", "GET,POST api.github.com/repos/" and

@@ -1,5 +1,5 @@
-/* policy_load.h - between the files that load policies; for them, and for src/vault, whose
- * scopes are read as rules are. */
+/* policy_load.h - between the files that load policies; for them, and for src/vault and
+ * src/registry, whose files are read as policies are. */
 #ifndef CLOISTER_POLICY_LOAD_H
 #define CLOISTER_POLICY_LOAD_H
 #include "policy/policy_parts.h"

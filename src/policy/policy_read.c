@@ -284,8 +284,7 @@ read_field(struct policy_draft *d, const struct node *key, const struct node *va
 	if (r < 0)
 		return r;
 	field->name = name.at[0];
-	field->absent = value->kind == NODE_SCALAR && value->plain &&
-	                strcmp(value->text, "absent") == 0;
+	field->absent = node_is_absent(value);
 	return field->absent ? 0 : policy_read_list(d, value, "a value", NULL, &field->globs);
 }
 
