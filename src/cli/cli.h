@@ -35,7 +35,8 @@ extern const struct cli_option cli_run_options[], cli_ps_options[], cli_logs_opt
 	cli_apply_options[], cli_discard_options[], cli_policy_options[], cli_doctor_options[],
 	cli_no_options[], cli_secret_options[], cli_serve_options[];
 
-extern const struct cli_option cli_events_options[], cli_learn_options[], cli_registry_options[];
+extern const struct cli_option cli_events_options[], cli_learn_options[], cli_registry_options[],
+	cli_mcp_options[];
 
 /* Of what is registered; `policy` has them besides its own. */
 enum { CLI_REGISTRY_FIRST = 100 };
@@ -68,6 +69,7 @@ int cmd_doctor(int argc, char **argv);
 int cmd_secret(int argc, char **argv);
 int cmd_registry(int argc, char **argv);
 int cmd_serve(int argc, char **argv);
+int cmd_mcp(int argc, char **argv);
 int cmd_version(int argc, char **argv);
 int cmd_help(int argc, char **argv);
 

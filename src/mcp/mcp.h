@@ -120,7 +120,8 @@ void mcp_call_line(struct mcp_call *call, const char *line, size_t len, uint64_t
                    json_t **ret_progress);
 /* The service could not be asked, or did not answer to the end. */
 enum mcp_next mcp_call_broken(struct mcp_call *call, const struct err *why);
-/* The client no longer wants the result.  A dispatch that is waited for is cancelled too. */
+/* The client no longer wants the result, and the peer forgets the call.  A dispatch that is waited
+ * for is cancelled too. */
 enum mcp_next mcp_call_cancel(struct mcp_call *call);
 /* The answer to the request, which the caller owns; NULL: out of memory. */
 json_t *mcp_call_result(struct mcp_call *call);

@@ -167,6 +167,8 @@ enum mcp_next
 mcp_call_cancel(struct mcp_call *call)
 {
 	call->cancelled = true;
+	/* Its id is free. */
+	leave(call);
 	if (!call->waits)
 		return MCP_DONE;
 	/* What it will be called is not known before the service has answered. */
