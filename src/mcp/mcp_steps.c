@@ -40,17 +40,19 @@ read_json(struct mcp_call *call, const struct mcp_answer *answer)
 static void
 show_dispatch(struct mcp_call *call, const json_t *from)
 {
-	static const char *const members[] = { "id", "state", "agent", "exit_code", "reason", "attempts" };
+	static const char *const members[] = { "id", "state", "exit_code", "reason", "attempts" };
+	json_t *agent = json_object_get(from, "agent"), *value;
 
 	for (size_t i = 0; i < ARRAY_LEN(members); i++) {
-		json_t *value = json_object_get(from, members[i]);
-
+		value = json_object_get(from, members[i]);
 		/* Where there is nothing to say, nothing is said. */
-		if (value != NULL && !json_is_null(value) &&
-		    !(json_is_string(value) && json_string_length(value) == 0) &&
-		    !(json_is_integer(value) && json_integer_value(value) < 0))
+		if (value != NULL && !json_is_null(value))
 			(void)json_object_set(call->out, members[i], value);
 	}
+	if (json_is_string(json_object_get(agent, "name")))
+		(void)json_object_set(call->out, "agent", json_object_get(agent, "name"));
+	if (json_is_string(json_object_get(agent, "hash")))
+		(void)json_object_set(call->out, "hash", json_object_get(agent, "hash"));
 }
 
 static bool

@@ -20,7 +20,8 @@
 	"\"required\":[\"path\"]}},\"files_truncated\":{\"type\":\"boolean\"}"
 #define STATE "{\"type\":\"object\",\"properties\":{\"id\":{\"type\":\"string\"},\"state\":{\"type\":" \
 	"\"string\",\"enum\":[\"queued\",\"starting\",\"running\",\"finished\",\"failed\"," \
-	"\"cancelled\",\"timed_out\"]},\"agent\":{\"type\":\"string\"},\"exit_code\":{\"type\":" \
+	"\"cancelled\",\"timed_out\"]},\"agent\":{\"type\":\"string\"},\"hash\":{\"type\":" \
+	"\"string\",\"description\":\"Of the agent's version\"},\"exit_code\":{\"type\":" \
 	"\"integer\",\"description\":\"Of the agent, once it is finished\"},\"reason\":{\"type\":" \
 	"\"string\",\"description\":\"Why it did not finish\"},\"attempts\":{\"type\":\"integer\"}," \
 	"\"stdout\":{\"type\":\"string\"},\"stdout_truncated\":{\"type\":\"boolean\"}," \

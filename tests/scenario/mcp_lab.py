@@ -6,6 +6,7 @@ import json
 import os
 import re
 import select
+import socket
 import socketserver
 import subprocess
 import threading
@@ -19,6 +20,8 @@ NEWEST = "2026-07-28"
 META = {"io.modelcontextprotocol/protocolVersion": NEWEST,
         "io.modelcontextprotocol/clientCapabilities": {}}
 ID = "d1" * 8
+SLOW = "50" * 8                             # a dispatch of the agent "slow": until it is cancelled
+AGENT = {"name": "echo", "hash": "sha256:" + "0" * 64}
 
 
 def message(method, params=None, id=1):
@@ -146,6 +149,61 @@ class Http:
         return fields
 
 
+class Proxy:
+    """For clients that cannot be told a token: shows it, and is otherwise not there."""
+
+    def __init__(self, server):
+        self.token, self.to = server.token, server.port
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            try:
+                peer, _ = self.listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self.carry, args=(peer,), daemon=True).start()
+
+    def carry(self, peer):
+        with closing(peer), closing(socket.create_connection(("127.0.0.1", self.to))) as server:
+            head = b""
+            while b"\r\n\r\n" not in head:
+                more = peer.recv(65536)
+                if not more:
+                    return
+                head += more
+            head, body = head.split(b"\r\n\r\n", 1)
+            first, *fields = head.split(b"\r\n")
+            ours, theirs = b":%d" % self.port, b":%d" % self.to
+            fields = [f.replace(ours, theirs) if f.lower().startswith((b"host:", b"origin:")) else f
+                      for f in fields if not f.lower().startswith(b"connection:")]
+            fields += [b"Authorization: Bearer " + self.token.encode(), b"Connection: close"]
+            server.sendall(b"\r\n".join([first, *fields]) + b"\r\n\r\n" + body)
+            back = threading.Thread(target=self.pass_on, args=(server, peer), daemon=True)
+            back.start()
+            self.pass_on(peer, server)
+            back.join(SECONDS)
+
+    @staticmethod
+    def pass_on(source, to):
+        try:
+            while data := source.recv(65536):
+                to.sendall(data)
+        except OSError:
+            pass
+        # Either end of it is the end: a client that goes has to be seen to go.
+        for end in (source, to):
+            try:
+                end.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+    def close(self):
+        self.listener.close()
+
+
 def events(lines):
     """(id or None, data) of server-sent events."""
     id = data = None
@@ -168,6 +226,7 @@ class Stand:
         self.tokens = []
         self.answers = {}                   # path: (status, bytes), instead of its own
         self.finish = threading.Event()
+        self.cancelled = threading.Event()  # of SLOW
         self.followed = threading.Event()
         self.lines = [{"event": "dispatch.queued"}, {"event": "cell.boot"}]
         self.cut = 0                        # how many times it breaks off while events are followed
@@ -205,6 +264,7 @@ class Stand:
 
     def close(self):
         self.finish.set()
+        self.cancelled.set()
         self.server.shutdown()
         self.server.server_close()
         self.path.unlink(missing_ok=True)
@@ -219,13 +279,14 @@ class Stand:
             self.follow(handler)
         elif handler.command == "POST" and path.endswith("/cancel"):
             self.state = "cancelled"
-            self.finish.set()
+            (self.cancelled if SLOW in path else self.finish).set()
             self.say(handler, 202, {"id": ID, "state": "cancelled"})
         elif handler.command == "POST":
-            self.say(handler, 202, {"id": ID, "state": "queued", "agent": "echo"})
+            is_slow = self.asked[-1][2]["agent"] == "slow"
+            self.say(handler, 202, {"id": SLOW if is_slow else ID, "state": "queued", "agent": AGENT})
         elif path == "/v1/agents":
-            self.say(handler, 200, {"items": [{"name": "echo", "hash": "sha256:" + "0" * 64,
-                                               "description": "says it again", "created": "x"}]})
+            self.say(handler, 200, {"items": [{**AGENT, "description": "says it again",
+                                               "created": "x"}], "next": None})
         elif path.endswith("/output"):
             self.say(handler, 200, b"said\n" if "stdout" in handler.path else b"")
         elif path.endswith("/files"):
@@ -236,8 +297,8 @@ class Stand:
         else:
             over = self.finish.is_set()
             self.say(handler, 200, {"id": ID, "state": self.state if over else "running",
-                                    "agent": "echo", "exit_code": 0 if over else -1, "reason": "",
-                                    "attempts": 1})
+                                    "agent": AGENT, "exit_code": 0 if over else None,
+                                    "reason": None, "attempts": 1})
 
     def say(self, handler, status, what):
         data = what if isinstance(what, bytes) else json.dumps(what).encode()
@@ -263,7 +324,7 @@ class Stand:
             self.cut -= 1
             handler.close_connection = True
             return
-        self.finish.wait(SECONDS)
+        (self.cancelled if SLOW in handler.path else self.finish).wait(SECONDS)
         line({"dispatch": ID, "n": len(self.lines) + 1, "event": "dispatch.finished"})
         handler.wfile.write(b"0\r\n\r\n")
 

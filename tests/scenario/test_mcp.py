@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_lab import ID, META, NEWEST, Stand, Stdio, call, message
+from mcp_lab import AGENT, ID, META, NEWEST, Stand, Stdio, call, message
 from operators import IS_STATIC, SECONDS, only_root, status_of, wait_until
 
 
@@ -66,11 +66,10 @@ def test_each_tool(operator, stand):
     client = Stdio(operator)
     stand.finish.set()
     agents = client.tool("list_agents", {"limit": 7})
-    assert agents["structuredContent"] == {"agents": [{"name": "echo", "hash": "sha256:" + "0" * 64,
-                                                       "description": "says it again"}]}
+    assert agents["structuredContent"] == {"agents": [{**AGENT, "description": "says it again"}]}
     assert json.loads(agents["content"][0]["text"]) == agents["structuredContent"]
     assert client.tool("dispatch", {"agent": "echo", "wait": False})["structuredContent"] == {
-        "id": ID, "state": "queued", "agent": "echo"}
+        "id": ID, "state": "queued", "agent": "echo", "hash": AGENT["hash"]}
     assert client.tool("status", {"id": ID})["structuredContent"]["exit_code"] == 0
     assert client.tool("output", {"id": ID})["structuredContent"] == {
         "id": ID, "stream": "stdout", "offset": 0, "text": "said\n"}

@@ -260,8 +260,9 @@ TEST(mcp_says_on_whose_behalf)
 
 /* ---- a dispatch that is waited for ---- */
 
-#define RUNNING "{\"id\":\"d1\",\"state\":\"running\",\"agent\":\"a\",\"exit_code\":-1,\"reason\":\"\"}"
-#define FINISHED "{\"id\":\"d1\",\"state\":\"finished\",\"agent\":\"a\",\"exit_code\":3}"
+#define RUNNING "{\"id\":\"d1\",\"state\":\"running\",\"exit_code\":null,\"reason\":null}"
+#define FINISHED "{\"id\":\"d1\",\"state\":\"finished\",\"exit_code\":3," \
+	"\"agent\":{\"name\":\"a\",\"hash\":\"h\"}}"
 
 static struct mcp_call *
 begin_waiting(struct mcp_peer *peer)
@@ -306,8 +307,8 @@ TEST(mcp_waits_for_a_dispatch)
 	CHECK(tell(call, 404, "") == MCP_ASK);
 	CHECK_STR(call->ask.path, "/v1/dispatches/d1/files");
 	CHECK(tell(call, 200, "{\"files\":[{\"path\":\"o\",\"size\":1}]}") == MCP_DONE);
-	check_result(call, false, "\"structuredContent\":{\"id\":\"d1\",\"state\":\"finished\",\"agent\":\"a\","
-	             "\"exit_code\":3,\"stdout\":\"hi\xef\xbf\xbd\\n\",\"stdout_truncated\":true,"
+	check_result(call, false, "\"structuredContent\":{\"id\":\"d1\",\"state\":\"finished\",\"exit_code\":3,"
+	             "\"agent\":\"a\",\"hash\":\"h\",\"stdout\":\"hi\xef\xbf\xbd\\n\",\"stdout_truncated\":true,"
 	             "\"files\":[{\"path\":\"o\",\"size\":1}],\"files_truncated\":false}");
 }
 
