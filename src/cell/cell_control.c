@@ -2,39 +2,15 @@
 #include "cell/cell_control.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/err.h"
 #include "base/own.h"
 #include "ipc/control_channel.h"
-
-int
-cell_control_connect(int runtime, const struct cell_entry *entry, struct err *err)
-{
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	OWN(closep) int dir = openat(runtime, entry->dir, O_PATH | O_DIRECTORY | O_CLOEXEC |
-	                             O_NOFOLLOW);
-	OWN(closep) int fd = -1;
-
-	if (dir < 0)
-		return err_set(err, ENOENT, "cell %s has just ended", entry->id);
-	snprintf(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d/" CELL_CONTROL, dir);
-	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	if (fd < 0)
-		return err_errno(err, "cannot make a socket");
-	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0) {
-		if (errno == ECONNREFUSED || errno == ENOENT)
-			return err_set(err, ENOENT, "cell %s has just ended", entry->id);
-		return err_errno(err, "cannot reach cell %s", entry->id);
-	}
-	return TAKE_FD(fd);
-}
 
 int
 cell_control_ask(int socket, uint32_t type, struct err *err)
@@ -127,7 +103,7 @@ cell_control_info(int runtime, const struct cell_entry *entry, struct cell_info 
 	/* A supervisor that does not answer must not hang a list. */
 	const struct timeval patience = { .tv_sec = 2 };
 	OWN(ipc_message_free) struct ipc_message message = {0};
-	OWN(closep) int fd = cell_control_connect(runtime, entry, err);
+	OWN(closep) int fd = cell_connect(runtime, entry, err);
 	struct cell_info info = {0};
 	struct buf *b = &message.body;
 	int r;

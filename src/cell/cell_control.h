@@ -10,8 +10,6 @@
 struct err;
 struct json;
 
-/* A connection to the supervisor; -ENOENT if the cell has just ended. */
-int cell_control_connect(int runtime, const struct cell_entry *entry, struct err *err);
 /* Send a message that has only a type. */
 int cell_control_ask(int socket, uint32_t type, struct err *err);
 int cell_control_ask_stop(int socket, uint32_t grace_ms, struct err *err);

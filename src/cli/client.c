@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -35,7 +34,7 @@ cli_connect(const char *word, struct cell_entry *ret_entry, struct err *err)
 	r = cell_find(runtime, true, word, ret_entry, err);
 	if (r == -ENOENT && has_ended(word))
 		return err_set(err, ENOENT, "cell '%s' has ended", word);
-	return r < 0 ? r : cell_control_connect(runtime, ret_entry, err);
+	return r < 0 ? r : cell_connect(runtime, ret_entry, err);
 }
 
 /* Its supervisor answers nobody any more: it is at its very end. */

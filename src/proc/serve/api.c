@@ -12,7 +12,11 @@
 #include "base/num.h"
 #include "base/own.h"
 #include "canon/canon.h"
+#include "dispatch/dispatch_parts.h"
+#include "proc/serve/api_thread.h"
 #include "proc/serve/follow.h"
+#include "proc/serve/serve_options.h"
+#include "registry/registry.h"
 
 #define ALLOW_MAX 128
 
@@ -143,7 +147,8 @@ read_body(struct api_call *c)
 	int r;
 
 	if (body->len == 0)
-		return api_fail_with(c, 400, "invalid", "this takes a body of JSON: %s", c->route->body);
+		return api_fail_with(c, 400, "invalid", "the body is missing: send a JSON object, %s of "
+		                     "/v1/openapi.json", c->route->body);
 	if (!is_json(http_head_get(&c->q->head, "content-type")))
 		return api_fail_with(c, 415, "not_json", "send JSON, and say so: 'Content-Type: application/json'");
 	if (body->fd >= 0) {
@@ -178,8 +183,8 @@ call_free(struct api_call *c)
 	free(c);
 }
 
-static void
-answer(struct api_call *c)
+void
+api_answer(struct api_call *c)
 {
 	unsigned status = c->status != 0 ? c->status : c->route->status;
 	char *text;
@@ -217,7 +222,7 @@ done(struct serve_job *job)
 	else if (c->route->begin != NULL)
 		c->route->begin(c);
 	else
-		answer(c);
+		api_answer(c);
 	call_free(c);
 }
 
@@ -227,7 +232,8 @@ work(struct serve_job *job, void **own)
 	struct api_call *c = (struct api_call *)job;
 
 	c->own = own;
-	if (c->route->body != NULL && read_body(c) < 0)
+	if (c->route->body != NULL && (c->route->body[0] != '?' || c->q->body.len > 0) &&
+	    read_body(c) < 0)
 		return;
 	if (c->route->work(c) < 0 && c->code == NULL)
 		api_fail(c);
@@ -329,7 +335,7 @@ const struct serve_handler api_handler = { take_head, take_request, lose_request
 bool
 api_is_idle(const struct api *api)
 {
-	return serve_pool_busy(api->pool) == 0;
+	return serve_pool_busy(api->pool) == 0 && dispatcher_driven(api->dispatcher) == 0;
 }
 
 void
@@ -340,6 +346,25 @@ api_print_routes(void)
 		       route->roles == SERVE_AGENT ? "agent" : "operator", route->method, route->path);
 }
 
+/* What was under way when the last service ended is ours now. */
+static int
+take_over(struct api *api, uint64_t concurrency, struct err *err)
+{
+	const struct dispatcher_options options = { .concurrency = (unsigned)concurrency };
+	size_t n = 0;
+	int r = registry_open(true, &api->registry, err);
+
+	r = r == 0 ? dispatcher_new(api->loop, api->registry, &options, &api->dispatcher, err) : r;
+	r = r == 0 ? dispatcher_recover(api->dispatcher, &n, err) : r;
+	if (r < 0)
+		return r;
+	dispatcher_set_adopting(api->dispatcher, true);
+	if (n > 0)
+		fprintf(stderr, "cloister: %zu dispatch%s under way: going on with %s\n", n,
+		        n == 1 ? " is" : "es are", n == 1 ? "it" : "them");
+	return 0;
+}
+
 int
 api_start(struct loop *loop, int spool, const struct serve_options *options,
           struct api **ret_api, struct err *err)
@@ -348,19 +373,29 @@ api_start(struct loop *loop, int spool, const struct serve_options *options,
 	struct timespec now;
 	int r;
 
-	(void)options;
 	if (api == NULL)
 		return err_errno(err, "cannot begin to serve");
 	clock_gettime(CLOCK_REALTIME, &now);
 	api->loop = loop;
-	api->build = "";
 	api->started_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-	r = follow_new(loop, &api->follow, err);
-	r = r == 0 ? serve_pool_new(loop, API_THREADS, NULL, &api->pool, err) : r;
+	/* Before there are threads. */
+	json_object_seed(0);
+	(void)dispatch_build_hash(api->build, NULL);
+	r = take_over(api, options->concurrency, err);
+	r = r == 0 ? follow_new(loop, &api->follow, err) : r;
+	r = r == 0 ? serve_pool_new(loop, API_THREADS, api_thread_free, &api->pool, err) : r;
 	r = r == 0 ? serve_new(loop, &api_handler, api, spool, &api->server, err) : r;
 	if (r == 0)
 		*ret_api = TAKE(api);
 	return r;
+}
+
+void
+api_stop(struct api *api, void (*stopped)(void *arg), void *arg)
+{
+	api->stopping = true;
+	dispatcher_drain(api->dispatcher);
+	serve_stop(api->server, stopped, arg);
 }
 
 void
@@ -371,6 +406,8 @@ api_free(struct api *api)
 	serve_pool_free(api->pool);
 	serve_free(api->server);
 	follow_free(api->follow);
+	dispatcher_free(api->dispatcher);
+	registry_close(api->registry);
 	free(api);
 }
 

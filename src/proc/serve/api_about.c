@@ -9,6 +9,7 @@
 #include "base/own.h"
 #include "base/version.h"
 #include "cell/cell_dirs.h"
+#include "dispatch/dispatch.h"
 #include "proc/serve/api.h"
 
 int
@@ -60,6 +61,19 @@ put_cells(FILE *out)
 		put_metric(out, "cells_running", "gauge", "Cells that run.", n);
 }
 
+static void
+put_dispatches(FILE *out, struct registry *r)
+{
+	uint64_t counts[DISPATCH_STATES];
+
+	if (r == NULL || dispatch_count(r, counts, NULL) < 0)
+		return;
+	fputs("# HELP cloister_dispatches Dispatches by their state.\n# TYPE cloister_dispatches gauge\n", out);
+	for (int i = 0; i < DISPATCH_STATES; i++)
+		fprintf(out, "cloister_dispatches{state=\"%s\"} %llu\n", dispatch_state_name(i),
+		        (unsigned long long)counts[i]);
+}
+
 int
 api_metrics(struct api_call *c)
 {
@@ -82,6 +96,8 @@ api_metrics(struct api_call *c)
 	           "Requests that could not be read or had no right to come in.", c->stats.refused);
 	put_answers(out, &c->stats);
 	put_cells(out);
+	put_dispatches(out, api_registry(c));
+	c->code = NULL;
 	fclose(out);
 	return api_answer_text(c, text, size, "text/plain; version=0.0.4; charset=utf-8");
 }

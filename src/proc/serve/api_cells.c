@@ -8,6 +8,8 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "audit/operator.h"
+#include "base/data.h"
 #include "base/json.h"
 #include "base/num.h"
 #include "base/own.h"
@@ -52,9 +54,10 @@ reach(struct api_call *c, unsigned patience_s)
 		if (ended >= 0)
 			return api_fail_with(c, 409, "over", "the cell '%s' has ended", entry.id);
 	}
-	fd = r < 0 ? r : cell_control_connect(runtime, &entry, &c->err);
+	fd = r < 0 ? r : cell_connect(runtime, &entry, &c->err);
 	if (fd < 0)
 		return api_fail(c);
+	snprintf(c->id, sizeof(c->id), "%s", entry.id);
 	(void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
 	return fd;
 }
@@ -194,6 +197,14 @@ answer_end(struct api_call *c, int fd)
 	return 0;
 }
 
+/* Recorded before it is done: whoever ends a cell may do so also when nothing can be recorded. */
+static void
+note(struct api_call *c, const char *type)
+{
+	if (api_note(c, true, type, (const char *const[][2]){ { "cell", c->id } }, 1) < 0)
+		c->code = NULL;
+}
+
 int
 api_cell_stop(struct api_call *c)
 {
@@ -207,6 +218,7 @@ api_cell_stop(struct api_call *c)
 	fd = reach(c, SUPERVISOR_S + GRACE_MAX_MS / 1000);
 	if (fd < 0)
 		return fd;
+	note(c, "cell.stop");
 	if (cell_control_ask_stop(fd, (uint32_t)grace_ms, &c->err) < 0)
 		return api_fail(c);
 	return answer_end(c, fd);
@@ -219,6 +231,7 @@ api_cell_kill(struct api_call *c)
 
 	if (fd < 0)
 		return fd;
+	note(c, "cell.kill");
 	if (cell_control_ask(fd, CONTROL_KILL, &c->err) < 0 ||
 	    cell_control_await_dead(fd, &c->err) < 0)
 		return api_fail(c);
@@ -233,6 +246,7 @@ freeze_or_thaw(struct api_call *c, uint32_t type)
 
 	if (fd < 0)
 		return fd;
+	note(c, type == CONTROL_FREEZE ? "cell.freeze" : "cell.thaw");
 	if (cell_control_do(fd, type, &c->err) < 0)
 		return api_fail(c);
 	return api_cell_show(c);
@@ -265,5 +279,20 @@ api_cell_events(struct api_call *c)
 	if (c->source == NULL)
 		return api_fail_with(c, 503, "unavailable", "there is no memory");
 	c->source->is_live = cell_state_is_live;
+	return api_follow_prepare(c, false);
+}
+
+/* ---- what operators did ---- */
+
+int
+api_operator_events(struct api_call *c)
+{
+	int dir = data_folder("audit", true, &c->err);
+
+	if (dir < 0)
+		return api_fail(c);
+	c->source = follow_source_new(dir, OPERATOR_LOG);
+	if (c->source == NULL)
+		return api_fail_with(c, 503, "unavailable", "there is no memory");
 	return api_follow_prepare(c, false);
 }

@@ -53,6 +53,11 @@ api_follow_begin(struct api_call *c)
 {
 	struct follow_source *source = c->source;
 
+	if (c->is_all_told) {
+		serve_answer(c->q, 204, NULL, NULL, 0);
+		c->q = NULL;
+		return;
+	}
 	c->source = NULL;
 	c->q->app = NULL;
 	follow_begin(c->api->follow, c->q, source);

@@ -105,9 +105,12 @@ operation(const struct api_route *route)
 	               "summary", route->summary, "parameters", all_parameters(route),
 	               "x-cloister-roles", roles, "responses", status, answer, "default",
 	               "description", "It did not.", "content", content("Error"));
-	if (route->body != NULL)
-		json_object_set_new(op, "requestBody", json_pack("{s:b, s:o}", "required", 1, "content",
-		                                                 content(route->body)));
+	if (route->body != NULL) {
+		bool may = route->body[0] == '?';
+
+		json_object_set_new(op, "requestBody", json_pack("{s:b, s:o}", "required", !may, "content",
+		                                                 content(route->body + may)));
+	}
 	return op;
 }
 

@@ -213,12 +213,11 @@ stop(struct service *s)
 		return;
 	}
 	s->stopping = true;
-	s->api->stopping = true;
 	systemd_notify("STOPPING=1");
 	remove_sockets(s);
 	s->late = (struct loop_timer){ .due = too_late, .arg = s };
 	loop_set_timer(s->loop, &s->late, STOP_S * 1000);
-	serve_stop(s->api->server, all_answered, s);
+	api_stop(s->api, all_answered, s);
 }
 
 static void
