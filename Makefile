@@ -58,7 +58,7 @@ LDFLAGS_ALL = -Wl,-z,relro,-z,now,-z,noexecstack,--gc-sections,--as-needed $(LDF
 # What starts with every command or cell, or runs inside the wall, is static: it is
 # there at once and needs nothing around it.  What speaks to the world is not, so that
 # the distribution's updates of its libraries reach it.
-DYNAMIC := gate courier inspect registry dispatch serve unit replay fuzz
+DYNAMIC := gate courier inspect registry dispatch serve mcp unit replay fuzz
 
 LIBS_cloister := -lyaml -lpcre2-8 -ljansson
 # The linker would warn of name services that a static libcrypto could ask for, and newer ones
@@ -74,6 +74,7 @@ LIBS_chain    := -lhogweed -lnettle -lgmp
 LIBS_registry := -lsqlite3 -lyaml -lpcre2-8 -ljansson -lnettle -lm
 LIBS_dispatch := $(LIBS_registry)
 LIBS_serve    := -lssl -lcrypto $(LIBS_registry) $(LIBS_chain)
+LIBS_mcp      := -lssl -lcrypto -ljansson
 LIBS_unit     := -lyaml $(LIBS_courier) $(LIBS_inspect) $(LIBS_registry) $(LIBS_chain)
 LIBS_replay   := $(LIBS_unit)
 LIBS_fuzz     := $(LIBS_unit)

@@ -71,6 +71,8 @@ int cmd_registry(int argc, char **argv);
 int cmd_dispatch(int argc, char **argv);
 int cmd_dispatches(int argc, char **argv);
 int cmd_serve(int argc, char **argv);
+extern const struct cli_option cli_mcp_options[];
+int cmd_mcp(int argc, char **argv);
 int cmd_version(int argc, char **argv);
 int cmd_help(int argc, char **argv);
 

@@ -49,6 +49,8 @@ const struct cli_command cli_commands[] = {
 	  cli_dispatches_options, cmd_dispatches },
 	{ "serve", "[OPTION...]", "answer for this user's cells over HTTP", cli_serve_options,
 	  cmd_serve },
+	{ "mcp", "[OPTION...]", "let an orchestrating agent dispatch agents", cli_mcp_options,
+	  cmd_mcp },
 	{ "doctor", "[--json]", "tell what this machine can enforce", cli_doctor_options,
 	  cmd_doctor },
 	{ "help", "[COMMAND]", "tell how commands are used", cli_no_options, cmd_help },
