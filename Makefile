@@ -71,6 +71,7 @@ LIBS_courier  := -lssl -lcrypto -lnghttp2 -lcares -lz -lbrotlidec -lzstd
 LIBS_inspect  := -lcrypto -lpcre2-8 -ljansson -lz -lbrotlidec -lzstd
 # What chains and signs timelines (src/audit).
 LIBS_chain    := -lhogweed -lnettle -lgmp
+LIBS_audit    := $(LIBS_chain)
 LIBS_registry := -lsqlite3 -lyaml -lpcre2-8 -ljansson -lnettle -lm
 LIBS_unit     := -lyaml $(LIBS_courier) $(LIBS_inspect) $(LIBS_registry) $(LIBS_chain)
 LIBS_replay   := $(LIBS_unit)

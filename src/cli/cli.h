@@ -37,6 +37,7 @@ extern const struct cli_option cli_run_options[], cli_ps_options[], cli_logs_opt
 	cli_no_options[], cli_secret_options[];
 
 extern const struct cli_option cli_events_options[], cli_learn_options[];
+extern const struct cli_option cli_audit_options[];
 
 int cmd_run(int argc, char **argv);
 int cmd_ps(int argc, char **argv);
@@ -56,6 +57,7 @@ int cmd_discard(int argc, char **argv);
 int cmd_policy(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_secret(int argc, char **argv);
+int cmd_audit(int argc, char **argv);
 int cmd_version(int argc, char **argv);
 int cmd_help(int argc, char **argv);
 
@@ -76,6 +78,8 @@ int cli_failf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 int cli_place(const int *fds, const int *at, size_t n, struct err *err);
 /* Become the program HELPER of libexec; returns only if it cannot. */
 int cli_become(const char *helper, char *const *env, struct err *err);
+/* As cli_become, with words for it; the first is its name. */
+int cli_become_with(const char *helper, char *const *argv, char *const *env, struct err *err);
 
 /* A connection to a running cell's supervisor; -ENOENT if no such cell runs. */
 int cli_connect(const char *word, struct cell_entry *ret_entry, struct err *err);

@@ -36,6 +36,8 @@ const struct cli_command cli_commands[] = {
 	  cli_policy_options, cmd_policy },
 	{ "secret", "add|list|show|rotate|remove", "keep the credentials that cells never see",
 	  cli_secret_options, cmd_secret },
+	{ "audit", "verify|show|export|prove|key", "tell whether what was recorded is as it was",
+	  cli_audit_options, cmd_audit },
 	{ "doctor", "[--json]", "tell what this machine can enforce", cli_doctor_options,
 	  cmd_doctor },
 	{ "help", "[COMMAND]", "tell how commands are used", cli_no_options, cmd_help },
