@@ -117,7 +117,7 @@ all: $(B)/.layers $(LIB) $(BIN) $(EXEC)
 	@:
 lib: $(B)/.layers $(LIB)
 	@:
-tests: $(UNIT) $(REPLAY) $(B)/tests/resign
+tests: $(UNIT) $(REPLAY) $(B)/tests/resign $(B)/tests/audit_append
 	@:
 
 # What is compiled again when the compiler or its flags change, and what is put
@@ -203,7 +203,8 @@ $(addprefix $(B)/tests/,decide mint sign_loop swap): $(B)/tests/%: $(B)/obj/test
                                                       $(LIB) $(B)/.state-links
 	$(call link,unit)
 
-$(B)/tests/resign: $(call obj,tests/scenario/resign.c) $(LIB) $(B)/.state-links
+$(addprefix $(B)/tests/,resign audit_append): $(B)/tests/%: $(B)/obj/tests/scenario/%.o $(LIB) \
+                                              $(B)/.state-links
 	$(call link,unit)
 
 # Taken into the program as it is.

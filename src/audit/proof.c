@@ -68,6 +68,8 @@ make_line(struct maker *m, const char *line, size_t len, struct err *err)
 	m->begun = true;
 	if (record.n != m->path.tree.size + 1)
 		return err_set(err, EBADMSG, "record %" PRIu64 " is not where it should be", record.n);
+	if (record.n > m->n && m->proof->record == NULL)
+		return err_set(err, ENOENT, "record %" PRIu64 " was dropped", m->n);
 	if (record.n > m->n && record.is_checkpoint) {
 		audit_path_end(&m->path, root);
 		memcpy(m->proof->path, m->path.hash, sizeof(m->proof->path));
@@ -77,8 +79,6 @@ make_line(struct maker *m, const char *line, size_t len, struct err *err)
 	}
 	if (record.n == m->n && keep_record(m, line, len) < 0)
 		return err_set(err, ENOMEM, "out of memory");
-	if (record.n > m->n && m->proof->record == NULL)
-		return err_set(err, ENOENT, "record %" PRIu64 " was dropped", m->n);
 	audit_hash_record(line, len, hash);
 	audit_path_add(&m->path, hash);
 	return 0;

@@ -125,6 +125,9 @@ out_of_order(struct audit_verify *v, uint64_t want)
 	if (n > want)
 		return found(v, AUDIT_REMOVED, want, "the records from %" PRIu64 " to %" PRIu64
 		             " were removed", want, n - 1);
+	if (n < v->first)
+		return found(v, AUDIT_REORDERED, n, "record %" PRIu64 " comes after record %" PRIu64, n,
+		             want - 1);
 	return found(v, AUDIT_ADDED, n, "record %" PRIu64 " is there once more, behind record %" PRIu64,
 	             n, want - 1);
 }

@@ -114,18 +114,21 @@ tell(struct verify *v, const struct audit_check *check, int dir, const char *sta
 
 /* ---- the operator's ---- */
 
+enum telling { TELL_NOT, TELL_FAULTS, TELL_ALL };
+
 static int
-verify_operator(struct verify *v, bool tells, struct err *err)
+verify_operator(struct verify *v, enum telling telling, struct err *err)
 {
 	struct audit_seen seen = { .cells = &v->cells };
+	unsigned char key[AUDIT_KEY];
 	int r;
 
 	audit_cells_free(&v->cells);
 	if (v->operator < 0)
 		return 0;
 	r = audit_see_operator(v->operator, &seen, err);
-	if (r == -ENOENT && !tells)
-		return 0;
+	if (r == -ENOENT && !audit_operator_key(v->operator, key))
+		return v->args->operator ? err_set(err, ENOENT, "there is no operator's timeline yet") : 0;
 	if (r == -ENOENT) {
 		seen.check.verify.fault = AUDIT_MISSING;
 		snprintf(seen.check.verify.finding, sizeof(seen.check.verify.finding), "the operator has a "
@@ -133,7 +136,8 @@ verify_operator(struct verify *v, bool tells, struct err *err)
 		snprintf(seen.check.file, sizeof(seen.check.file), OPERATOR_LOG);
 		r = 0;
 	}
-	if (r == 0 && tells)
+	if (r == 0 && (telling == TELL_ALL ||
+	               (telling == TELL_FAULTS && seen.check.verify.fault != AUDIT_SOUND)))
 		tell(v, &seen.check, v->operator, "open");
 	return r;
 }
@@ -173,7 +177,7 @@ is_owed(const struct audit_cell *cell)
 static bool
 is_still_owed(struct verify *v, const char *id)
 {
-	if (verify_operator(v, false, NULL) < 0)
+	if (verify_operator(v, TELL_NOT, NULL) < 0)
 		return true;
 	return is_owed(audit_cells_find(&v->cells, id));
 }
@@ -261,7 +265,7 @@ verify_absent(struct verify *v, const struct cell_entry *entries, size_t n)
 		}
 		/* It may have been removed, and noted, meanwhile; begin once more. */
 		read_again = true;
-		if (verify_operator(v, false, NULL) < 0)
+		if (verify_operator(v, TELL_NOT, NULL) < 0)
 			return;
 		i = (size_t)-1;
 	}
@@ -276,7 +280,7 @@ verify_all(struct verify *v, struct err *err)
 	/* Listed first: then whatever is listed has been noted by the operator. */
 	int r = audit_list_cells(&state, &entries, &n, err);
 
-	r = r == 0 ? verify_operator(v, true, err) : r;
+	r = r == 0 ? verify_operator(v, TELL_ALL, err) : r;
 	r = r == 0 ? verify_entries(v, state, entries, n, err) : r;
 	if (r == 0)
 		verify_absent(v, entries, n);
@@ -378,39 +382,66 @@ verify_words(struct verify *v, struct err *err)
 	for (int i = 0; i < args->n_words; i++)
 		wants_cells |= args->key[0] == '\0' && !is_file(args->words[i]);
 	if (args->operator || wants_cells)
-		r = verify_operator(v, true, err);
+		r = verify_operator(v, args->operator ? TELL_ALL : TELL_FAULTS, err);
 	for (int i = 0; r == 0 && i < args->n_words; i++)
 		r = args->key[0] != '\0' || is_file(args->words[i]) ? verify_file(v, args->words[i], err) :
 		    verify_cell(v, args->words[i], err);
 	return r;
 }
 
+static void
+begin_json(struct verify *v)
+{
+	json_open(&v->out, NULL, '{');
+	json_open(&v->out, "timelines", '[');
+}
+
+static void
+end_json(struct verify *v)
+{
+	json_close(&v->out, ']');
+	json_u64(&v->out, "not_verifiable", v->old);
+	json_bool(&v->out, "sound", v->found == 0);
+	json_close(&v->out, '}');
+	fputc('\n', v->out.out);
+}
+
+static void
+end_text(const struct verify *v)
+{
+	if (v->old > 0)
+		printf("%u timelines cannot be verified: an older cloister did not chain records\n", v->old);
+	else if (v->timelines == 0)
+		printf("nothing was recorded yet\n");
+}
+
 int
 audit_do_verify(const struct audit_args *args, struct err *err)
 {
-	struct verify v = { .args = args, .out = { .out = stdout } };
+	OWN(freep) char *text = NULL;
+	size_t len;
+	struct verify v = { .args = args, .operator = audit_open_operator(err) };
 	int r;
 
-	v.operator = audit_open_operator(err);
 	if (v.operator < 0 && v.operator != -ENOENT)
 		return v.operator;
 	if (v.operator == -ENOENT && args->operator)
 		return err_set(err, ENOENT, "there is no operator's timeline yet");
-	if (args->json) {
-		json_open(&v.out, NULL, '{');
-		json_open(&v.out, "timelines", '[');
-	}
+	/* All or nothing: half of it is no JSON. */
+	v.out.out = args->json ? open_memstream(&text, &len) : stdout;
+	if (v.out.out == NULL)
+		return err_errno(err, "cannot verify");
+	if (args->json)
+		begin_json(&v);
 	r = args->all ? verify_all(&v, err) : verify_words(&v, err);
 	if (args->json) {
-		json_close(&v.out, ']');
-		json_u64(&v.out, "not_verifiable", v.old);
-		json_bool(&v.out, "sound", r == 0 && v.found == 0);
-		json_close(&v.out, '}');
-		putchar('\n');
-	} else if (r == 0 && v.old > 0) {
-		printf("%u timelines cannot be verified: an older cloister did not chain records\n", v.old);
-	} else if (r == 0 && v.timelines == 0) {
-		printf("nothing was recorded yet\n");
+		end_json(&v);
+		if (fclose(v.out.out) != 0 && r == 0)
+			r = err_errno(err, "cannot verify");
+		else if (r == 0)
+			fwrite(text, 1, len, stdout);
+	} else if (r == 0) {
+		end_text(&v);
 	}
 	audit_cells_free(&v.cells);
 	if (v.operator >= 0)
