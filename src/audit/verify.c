@@ -204,8 +204,8 @@ audit_verify_refine(struct audit_verify *v, const char *line, size_t len)
 	else if (v->refine == AUDIT_REFINE_ORDER && next.n == want && v->failed.n > want)
 		found(v, AUDIT_REORDERED, want, "record %" PRIu64 " comes after record %" PRIu64, next.n,
 		      v->failed.n);
-	else if (v->refine == AUDIT_REFINE_ORDER && next.n == want + 1 &&
-	         strcmp(next.timeline, v->timeline) == 0 && !follows && v->failed.n > want)
+	else if (v->refine == AUDIT_REFINE_ORDER &&
+	         memcmp(v->failed.prev, v->chain.head, AUDIT_HASH) == 0)
 		found(v, AUDIT_CHANGED, want, "the number of this record was changed");
 	v->refine = AUDIT_REFINE_NOT;
 }
