@@ -60,17 +60,17 @@ LDFLAGS_ALL = -Wl,-z,relro,-z,now,-z,noexecstack,--gc-sections,--as-needed $(LDF
 # the distribution's updates of its libraries reach it.
 DYNAMIC := gate courier inspect unit replay fuzz
 
-LIBS_cloister := -lyaml -lpcre2-8 -ljansson
+# What chains and signs timelines (src/audit).
+LIBS_chain    := -lhogweed -lnettle -lgmp
+LIBS_cloister := -lyaml -lpcre2-8 -ljansson $(LIBS_chain)
 # The linker would warn of name services that a static libcrypto could ask for, and newer ones
 # note that they may be collected, also where they did not warn.
 LIBS_mint     := -Wl,--no-warnings,--no-gc-sections \
                  $(shell pkg-config --static --libs libcrypto 2>/dev/null || echo -lcrypto)
-LIBS_vault    := -ljansson $(LIBS_mint)
+LIBS_vault    := -ljansson $(LIBS_chain) $(LIBS_mint)
 LIBS_gate     := -lssl -lcrypto -lnghttp2
 LIBS_courier  := -lssl -lcrypto -lnghttp2 -lcares -lz -lbrotlidec -lzstd
 LIBS_inspect  := -lcrypto -lpcre2-8 -ljansson -lz -lbrotlidec -lzstd
-# What chains and signs timelines (src/audit).
-LIBS_chain    := -lhogweed -lnettle -lgmp
 LIBS_audit    := $(LIBS_chain)
 LIBS_registry := -lsqlite3 -lyaml -lpcre2-8 -ljansson -lnettle -lm
 LIBS_unit     := -lyaml $(LIBS_courier) $(LIBS_inspect) $(LIBS_registry) $(LIBS_chain)

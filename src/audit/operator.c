@@ -117,8 +117,10 @@ append(struct operator *op, enum operator_when when, const char *event, size_t l
 	if (r < 0)
 		err_set(err, -r, "an event for the operator's timeline is %s",
 		        r == -EINVAL ? "not canonical" : r == -EMSGSIZE ? "too long" : "too much");
-	else
+	else if (log.pending.len > 0)
 		r = audit_log_write(&log, sign, err);
+	else
+		sign = false;                   /* it is */
 	if (r == 0 && sign)
 		r = keep_head(op, &log, err);
 	audit_log_close(&log);

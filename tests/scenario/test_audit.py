@@ -506,3 +506,48 @@ def test_killed_writers_lose_nothing_that_was_acknowledged(world):
             for line in world.cloister("audit", "show", "--operator").ok().splitlines()}
     said = {line.decode().strip() for line in acknowledged}
     assert len(said) > 100 and said <= kept, sorted(said - kept)[:5]
+
+
+# ---- what operators do ----
+
+def told(operator):
+    """The events of the operator's timeline, which is sound."""
+    assert operator.cloister("audit", "verify", "--operator").status == 0
+    lines = operator.cloister("audit", "show", "--operator").ok().splitlines()
+    return [json.loads(line)["event"] for line in lines]
+
+
+def test_secrets_are_told_of_and_never_told(operator):
+    secret = "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"
+    operator.cloister("secret", "add", "KEY", "--host", "api.example.com", input=secret).ok()
+    operator.cloister("secret", "rotate", "KEY", input=secret[::-1]).ok()
+    operator.cloister("secret", "remove", "KEY").ok()
+    assert operator.cloister("secret", "remove", "KEY").status == 125
+    events = [e for e in told(operator) if e["type"].startswith("secret.")]
+    assert [(e["type"], e["secret"], e["uid"]) for e in events] == [
+        (f"secret.{did}", "KEY", operator.uid) for did in ("added", "rotated", "removed")]
+    assert "api.example.com" in events[0]["scope"]
+    kept = b"".join(p.read_bytes() for p in Path(operator.env["CLOISTER_DATA_DIR"]).rglob("*")
+                    if p.is_file() and p.parent.name == "audit")
+    assert secret.encode() not in kept and secret[::-1].encode() not in kept
+
+
+def test_what_is_applied_and_discarded_is_told(operator):
+    workspace = operator.folder("workspace", {"a": "1\n"})
+    for verb, kind in (("apply", "changes.applied"), ("discard", "changes.discarded")):
+        id = operator.run("-q", "-w", workspace, "--", "sh", "-c",
+                          "date +%N >>a; echo $CLOISTER_CELL").ok().strip()
+        operator.kept.add(id)
+        assert operator.cloister(verb, id).status == 0
+        last = [e for e in told(operator) if e["type"].startswith("changes.")][-1]
+        assert (last["type"], last["cell"], last["uid"]) == (kind, id, operator.uid)
+        assert verb == "discard" or (last["applied"], last["force"]) == (1, False)
+
+
+def test_what_cannot_be_recorded_is_not_done(operator):
+    operator.cloister("audit", "key").ok()
+    folder = Path(operator.env["CLOISTER_DATA_DIR"]) / "audit"
+    log = folder / "operator.jsonl"
+    log.write_bytes(log.read_bytes()[:-30] + b"x" + log.read_bytes()[-29:])
+    said = operator.cloister("secret", "add", "KEY", "--host", "api.example.com", input="x" * 20)
+    said.sentence("the operator's timeline", "damaged", "cloister audit verify")
