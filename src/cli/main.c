@@ -51,6 +51,8 @@ const struct cli_command cli_commands[] = {
 	  cmd_serve },
 	{ "mcp", "[OPTION...]", "let an orchestrating agent dispatch agents", cli_mcp_options,
 	  cmd_mcp },
+	{ "audit", "verify|show|export|prove|key", "tell whether what was recorded is as it was",
+	  cli_audit_options, cmd_audit },
 	{ "doctor", "[--json]", "tell what this machine can enforce", cli_doctor_options,
 	  cmd_doctor },
 	{ "help", "[COMMAND]", "tell how commands are used", cli_no_options, cmd_help },
