@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -13,28 +12,6 @@
 #include "ipc/control_channel.h"
 
 #define TIDY_WAITS 1000                 /* of 5 ms: what a supervisor may take to tidy up */
-
-int
-cli_connect_entry(int runtime, const struct cell_entry *entry, struct err *err)
-{
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	OWN(closep) int dir = openat(runtime, entry->dir, O_PATH | O_DIRECTORY | O_CLOEXEC |
-	                             O_NOFOLLOW);
-	OWN(closep) int fd = -1;
-
-	if (dir < 0)
-		return err_set(err, ENOENT, "cell %s has just ended", entry->id);
-	snprintf(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d/" CELL_CONTROL, dir);
-	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	if (fd < 0)
-		return err_errno(err, "cannot make a socket");
-	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0) {
-		if (errno == ECONNREFUSED || errno == ENOENT)
-			return err_set(err, ENOENT, "cell %s has just ended", entry->id);
-		return err_errno(err, "cannot reach cell %s", entry->id);
-	}
-	return TAKE_FD(fd);
-}
 
 static bool
 has_ended(const char *word)
@@ -56,7 +33,7 @@ cli_connect(const char *word, struct cell_entry *ret_entry, struct err *err)
 	r = cell_find(runtime, true, word, ret_entry, err);
 	if (r == -ENOENT && has_ended(word))
 		return err_set(err, ENOENT, "cell '%s' has ended", word);
-	return r < 0 ? r : cli_connect_entry(runtime, ret_entry, err);
+	return r < 0 ? r : cell_connect(runtime, ret_entry, err);
 }
 
 int

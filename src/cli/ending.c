@@ -119,7 +119,7 @@ kill_all(void)
 	if (fds == NULL)
 		return cli_failf("out of memory");
 	for (size_t i = 0; i < n; i++) {
-		fds[i] = cli_connect_entry(runtime, &entries[i], NULL);
+		fds[i] = cell_connect(runtime, &entries[i], NULL);
 		if (fds[i] >= 0)
 			(void)cli_ask(fds[i], CONTROL_KILL, NULL);
 	}

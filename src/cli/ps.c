@@ -61,7 +61,7 @@ ask_info(int runtime, const struct cell_entry *entry, struct info *ret_info)
 	/* A supervisor that does not answer must not hang the list. */
 	const struct timeval patience = { .tv_sec = 2 };
 	OWN(ipc_message_free) struct ipc_message message = {0};
-	OWN(closep) int fd = cli_connect_entry(runtime, entry, NULL);
+	OWN(closep) int fd = cell_connect(runtime, entry, NULL);
 	struct info info = {0};
 	struct buf *b = &message.body;
 
@@ -100,6 +100,8 @@ json_spec(struct json *out, const struct cell_spec *spec, const char *state)
 		json_str(out, NULL, *word);
 	json_close(out, ']');
 	json_bool(out, "detached", spec->detached);
+	json_str(out, "principal", spec->principal[0] != '\0' ? spec->principal : NULL);
+	json_str(out, "chain", spec->chain[0] != '\0' ? spec->chain : NULL);
 	json_open(out, "workspace", '[');
 	for (size_t i = 0; i < spec->n_grants; i++)
 		if (spec->grants[i].workspace)

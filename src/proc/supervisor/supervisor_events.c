@@ -42,17 +42,24 @@ is_event(const char *text)
 	return true;
 }
 
+void
+supervisor_format_time(const struct timespec *time, char ret_text[40])
+{
+	struct tm tm;
+	size_t n;
+
+	gmtime_r(&time->tv_sec, &tm);
+	n = strftime(ret_text, 40, "%Y-%m-%dT%H:%M:%S", &tm);
+	snprintf(ret_text + n, 40 - n, ".%03ldZ", time->tv_nsec / 1000000);
+}
+
 static void
 format_time(char text[40])
 {
 	struct timespec now;
-	struct tm tm;
-	size_t n;
 
 	clock_gettime(CLOCK_REALTIME, &now);
-	gmtime_r(&now.tv_sec, &tm);
-	n = strftime(text, 40, "%Y-%m-%dT%H:%M:%S", &tm);
-	snprintf(text + n, 40 - n, ".%03ldZ", now.tv_nsec / 1000000);
+	supervisor_format_time(&now, text);
 }
 
 /* The policy too, so that what was refused can be understood later. */
