@@ -58,7 +58,7 @@ LDFLAGS_ALL = -Wl,-z,relro,-z,now,-z,noexecstack,--gc-sections,--as-needed $(LDF
 # What starts with every command or cell, or runs inside the wall, is static: it is
 # there at once and needs nothing around it.  What speaks to the world is not, so that
 # the distribution's updates of its libraries reach it.
-DYNAMIC := gate courier inspect registry dispatch unit replay fuzz
+DYNAMIC := gate courier inspect registry dispatch serve mcp unit replay fuzz
 
 # What chains and signs timelines (src/audit).
 LIBS_chain    := -lhogweed -lnettle -lgmp
@@ -74,6 +74,8 @@ LIBS_inspect  := -lcrypto -lpcre2-8 -ljansson -lz -lbrotlidec -lzstd
 LIBS_audit    := $(LIBS_chain)
 LIBS_registry := -lsqlite3 -lyaml -lpcre2-8 -ljansson -lnettle -lm
 LIBS_dispatch := $(LIBS_registry)
+LIBS_serve    := -lssl -lcrypto $(LIBS_registry) $(LIBS_chain)
+LIBS_mcp      := -lssl -lcrypto -ljansson
 LIBS_unit     := -lyaml $(LIBS_courier) $(LIBS_inspect) $(LIBS_registry) $(LIBS_chain)
 LIBS_replay   := $(LIBS_unit)
 LIBS_fuzz     := $(LIBS_unit)
@@ -210,6 +212,7 @@ $(addprefix $(B)/tests/,resign audit_append): $(B)/tests/%: $(B)/obj/tests/scena
 
 # Taken into the program as it is.
 $(call obj,src/cli/policy.c): share/policy.schema.json
+$(call obj,src/proc/serve/api_openapi.c): share/openapi.schemas.json
 
 .PRECIOUS: $(B)/obj/%.o $(B)/gen/%_gen
 -include $(wildcard $(B)/obj/src/*/*.d $(B)/obj/src/*/*/*.d $(B)/obj/tests/*/*.d $(B)/obj/tools/*.d $(B)/gen/*.d)
