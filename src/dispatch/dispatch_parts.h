@@ -16,6 +16,7 @@ struct dispatcher;
 #define DISPATCH_TOOLS_FILE "tools"
 #define DISPATCH_RESULT_FILE "result.json"
 #define DISPATCH_EVENTS_FILE "events.jsonl"
+#define DISPATCH_OUT_FOLDER "out"       /* empty: what the cell's /out shows before it writes */
 #define DISPATCH_TIME_MAX 32
 #define DISPATCH_JSON_MAX (16u << 20)   /* of anything of ours that is read back */
 #define DISPATCH_RESULT_MAX (64u << 10) /* result.json */
@@ -43,6 +44,8 @@ char *dispatch_path(const char *id, const char *name, struct err *err); /* the c
 int dispatch_lock(const char *id, struct err *err);
 /* Tell all who wait for a place, or for news of one of their own. */
 void dispatch_tell(void);
+/* It is over: what was only there for its cells goes. */
+void dispatch_tidy(const char *id);
 /* Remove the folder of ID, of which there is no row. */
 void dispatch_remove_folder(const char *id);
 /* Write NAME in FOLDER whole, or not at all; durable with SYNC. */
@@ -75,6 +78,10 @@ int dispatch_log_put(struct dispatch_log *log, const char *event, json_t *member
  * complete is left: log->output tells how far it came. */
 int dispatch_log_output(struct dispatch_log *log, enum dispatch_stream stream, const char *data,
                         size_t len, bool more, struct err *err);
+
+/* dispatch.finished, if that is the last event: then the row will say so in a moment, and who asks
+ * now is to hear nothing else.  NULL: it is not.  The caller owns it. */
+json_t *dispatch_peek_end(const char *id);
 
 /* ---- dispatch_policy.c ---- */
 

@@ -22,7 +22,6 @@
 
 #define WORDS_MAX 8192
 #define FILE_MAX CELL_SPEC_MAX           /* more would not fit the cell's description */
-#define OUT_FOLDER "out"                /* empty: what the cell's /out shows before it writes */
 
 /* The words of the command line; NULL-terminated. */
 struct words {
@@ -294,14 +293,14 @@ static int
 add_files(struct registry *reg, int folder, const struct dispatch *d, const json_t *resolved,
           struct words *w, struct err *err)
 {
-	OWN(freep) char *out = dispatch_path(d->id, OUT_FOLDER, err);
+	OWN(freep) char *out = dispatch_path(d->id, DISPATCH_OUT_FOLDER, err);
 	OWN(freep) char *env = dispatch_path(d->id, DISPATCH_ENV_FILE, err);
 	OWN(freep) char *policy = dispatch_path(d->id, DISPATCH_POLICY_FILE, err);
 	int r;
 
 	if (out == NULL || env == NULL || policy == NULL)
 		return -ENOENT;
-	if (mkdirat(folder, OUT_FOLDER, 0700) < 0 && errno != EEXIST)
+	if (mkdirat(folder, DISPATCH_OUT_FOLDER, 0700) < 0 && errno != EEXIST)
 		return err_errno(err, "cannot make '%s'", out);
 	r = make_env_file(reg, folder, d, resolved, err);
 	if (r == 0 && d->policy_hash[0] != '\0')

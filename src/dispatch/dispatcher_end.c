@@ -53,6 +53,8 @@ write_end(struct drive *drive, const struct dispatch_ending *end, struct err *er
 	drive->d.state = end->state;
 	drive->d.exit_code = end->exit_code;
 	drive->phase = DRIVE_OVER;
+	if (!keeps_state(drive))
+		dispatch_tidy(drive->d.id);
 	dispatch_tell();
 	dispatcher_tell(drive);
 	dispatcher_soon(drive->dispatcher);

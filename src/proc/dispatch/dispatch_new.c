@@ -173,7 +173,6 @@ show_rest(struct waiting *w, enum dispatch_stream stream, struct err *err)
 static int
 wait_for(struct waiting *w, bool drive, struct err *err)
 {
-	OWN(dispatch_free) struct dispatch d = {0};
 	int r = watch(w, err);
 
 	if (r == 0 && drive)
@@ -189,9 +188,7 @@ wait_for(struct waiting *w, bool drive, struct err *err)
 		return 128 + w->signal;
 	for (int i = 0; r == 0 && i < 2; i++)
 		r = show_rest(w, (enum dispatch_stream)i, err);
-	if (r == 0)
-		r = dispatch_get(w->reg, w->id, &d, err);
-	return r < 0 ? r : proc_status(&d);
+	return r < 0 ? r : w->follower.status;
 }
 
 static int
@@ -201,7 +198,8 @@ drive_here(struct registry *reg, const char *id, const struct said *said, struct
 	OWN(dispatcher_freep) struct dispatcher *dispatcher = NULL;
 	struct waiting w = { .reg = reg, .id = id, .follower = { .fd = -1, .json = said->json },
 	                     .notify = { .fd = -1, .ready = notify_ready, .arg = &w } };
-	const struct dispatcher_options options = { .over = over, .arg = &w };
+	const struct dispatcher_options options = { .concurrency = proc_concurrency(), .over = over,
+	                                            .arg = &w };
 	int r = loop_new(&loop, err);
 
 	if (r == 0)

@@ -256,7 +256,11 @@ take_line(struct follower *f, const char *line, size_t len)
 	if (canon_read(line, len, &event, NULL) < 0)
 		return;
 	if (strcmp(text(event, "event"), "dispatch.finished") == 0) {
+		enum dispatch_state state = DISPATCH_FAILED;
+
+		(void)dispatch_state_parse(text(event, "state"), &state);
 		f->over = true;
+		f->status = proc_status(state, (int)json_integer_value(json_object_get(event, "exit_code")));
 	} else if (strcmp(text(event, "event"), "agent.output") == 0) {
 		unsigned stream = strcmp(text(event, "stream"), "stderr") == 0;
 
