@@ -59,7 +59,8 @@ get_limits(struct buf *b, struct cell_limits *l)
 }
 
 enum { FLAG_ROOT = 1, FLAG_DETACHED = 2, FLAG_TTY = 4, FLAG_QUIET = 8, FLAG_POLICY = 16,
-       FLAG_AUTHORITIES = 32, FLAG_LEARN = 64, FLAG_SECRETS = 128, FLAGS = 255 };
+       FLAG_AUTHORITIES = 32, FLAG_LEARN = 64, FLAG_SECRETS = 128, FLAG_STRICT = 4096,
+       FLAGS = 255 | FLAG_STRICT };
 enum { GRANT_WORKSPACE = 1, GRANT_GIT_DIR = 2, GRANT_FLAGS = 3 };
 
 void
@@ -89,7 +90,8 @@ cell_spec_put(struct buf *b, const struct cell_spec *spec)
 	               (spec->tty ? FLAG_TTY : 0) | (spec->quiet ? FLAG_QUIET : 0) |
 	               (spec->has_policy ? FLAG_POLICY : 0) |
 	               (spec->has_authorities ? FLAG_AUTHORITIES : 0) |
-	               (spec->learn ? FLAG_LEARN : 0) | (spec->has_secrets ? FLAG_SECRETS : 0));
+	               (spec->learn ? FLAG_LEARN : 0) | (spec->has_secrets ? FLAG_SECRETS : 0) |
+	               (spec->audit_strict ? FLAG_STRICT : 0));
 	buf_put_strv(b, spec->egress_env != NULL ? spec->egress_env : (char *[]){ NULL });
 	buf_put_u32(b, (uint32_t)spec->n_ports);
 	for (size_t i = 0; i < spec->n_ports; i++)
@@ -104,6 +106,7 @@ cell_spec_put(struct buf *b, const struct cell_spec *spec)
 		buf_put_str(b, spec->files[i].path);
 		buf_put_str(b, spec->files[i].text);
 	}
+	buf_put_u64(b, spec->audit_max);
 }
 
 static int
@@ -243,6 +246,8 @@ cell_spec_get(struct buf *b, struct cell_spec *ret_spec, struct err *err)
 		r = get_egress(b, &spec);
 	if (r == 0)
 		r = get_secrets(b, &spec);
+	if (r == 0 && (buf_get_u64(b, &spec.audit_max) < 0 || spec.audit_max < CELL_AUDIT_LEAST))
+		r = -EBADMSG;
 	if (r < 0)
 		return err_set(err, -r, "the description of the cell is malformed");
 	spec.profile = profile;
@@ -254,6 +259,7 @@ cell_spec_get(struct buf *b, struct cell_spec *ret_spec, struct err *err)
 	spec.has_authorities = (flags & FLAG_AUTHORITIES) != 0;
 	spec.learn = (flags & FLAG_LEARN) != 0;
 	spec.has_secrets = (flags & FLAG_SECRETS) != 0;
+	spec.audit_strict = (flags & FLAG_STRICT) != 0;
 	*ret_spec = spec;
 	spec = (struct cell_spec){0};
 	return 0;

@@ -95,28 +95,6 @@ answer_wait(struct client *client, struct ipc_message *message)
 	return buf_left(&message->body) == 0 ? 0 : -EBADMSG;
 }
 
-static int
-answer_stop(struct client *client, struct ipc_message *message)
-{
-	uint32_t grace;
-
-	if (buf_get_u32(&message->body, &grace) < 0 || buf_left(&message->body) != 0)
-		return -EBADMSG;
-	client->state = CLIENT_WAITS;
-	supervisor_stop(client->sv, grace, KILLED_BY_OPERATOR);
-	return 0;
-}
-
-static int
-answer_kill(struct client *client, struct ipc_message *message)
-{
-	if (buf_left(&message->body) != 0)
-		return -EBADMSG;
-	client->state = CLIENT_KILLS;
-	supervisor_kill(client->sv, KILLED_BY_OPERATOR);
-	return 0;
-}
-
 /* Who it is, for the record: as the kernel says. */
 static void
 describe_peer(const struct client *client, char ret_by[48])
@@ -126,6 +104,36 @@ describe_peer(const struct client *client, char ret_by[48])
 
 	(void)getsockopt(client->source.fd, SOL_SOCKET, SO_PEERCRED, &peer, &len);
 	snprintf(ret_by, 48, "uid %u, pid %d", (unsigned)peer.uid, (int)peer.pid);
+}
+
+static int
+answer_stop(struct client *client, struct ipc_message *message)
+{
+	uint32_t grace;
+	char by[48];
+
+	if (buf_get_u32(&message->body, &grace) < 0 || buf_left(&message->body) != 0)
+		return -EBADMSG;
+	client->state = CLIENT_WAITS;
+	describe_peer(client, by);
+	supervisor_record(client->sv, "stopped", by, "");
+	supervisor_stop(client->sv, grace, KILLED_BY_OPERATOR);
+	return 0;
+}
+
+static int
+answer_kill(struct client *client, struct ipc_message *message)
+{
+	char by[48];
+
+	if (buf_left(&message->body) != 0)
+		return -EBADMSG;
+	client->state = CLIENT_KILLS;
+	/* First it dies; then that is written down. */
+	supervisor_kill(client->sv, KILLED_BY_OPERATOR);
+	describe_peer(client, by);
+	supervisor_record(client->sv, "killed", by, "");
+	return 0;
 }
 
 static int
