@@ -301,7 +301,8 @@ FORCE:
 ## make             build into build/, runnable in place as build/cloister
 ## make run         install what is missing, build, and show what a cell does
 ## make test        install what is missing, build, and run all tests
-## make test SUITES="unit seeds"   only these of unit seeds tools scenario egress secrets escape
+## make test SUITES="unit seeds"   only these of unit seeds tools scenario egress secrets
+##                  registry escape
 ## make unit T=num  only the unit tests, only those whose name has "num" in it
 ## make asan        all tests under the address and undefined-behaviour sanitizers
 ## make escape      the table of escape probes, cloister beside its peers

@@ -7,7 +7,10 @@
  *
  * The state folder has one entry per cell that keeps something, `ID.NAME/`: the
  * changes of an overlay workspace, the log of a detached cell, and, once the
- * cell has ended, its record.  The supervisor holds a lock on the entry. */
+ * cell has ended, its record.  The supervisor holds a lock on the entry.
+ *
+ * Whoever makes the entry of an id that was chosen (`run --id`) has it, and no cell of that id
+ * starts again while the entry is there. */
 #ifndef CLOISTER_CELL_DIRS_H
 #define CLOISTER_CELL_DIRS_H
 #include <stdbool.h>
@@ -22,6 +25,11 @@ struct err;
 #define CELL_ENTRY_MAX 96               /* a folder entry's name */
 #define CELL_CONTROL "control"          /* the socket in a runtime entry */
 #define CELL_LOG "log"                  /* in a state entry; the older half is log.1 */
+#define CELL_STDOUT "stdout"            /* in place of a log, with --streams */
+#define CELL_STDERR "stderr"
+#define CELL_STREAM_MAX (64u << 20)     /* of each; the rest is not kept */
+#define CELL_KEEP "keep"                /* an empty file: the entry stays until it is discarded */
+#define CELL_STEPS "steps.jsonl"        /* with --id: that setups ran, and the agent */
 #define CELL_POLICY "policy"            /* in a state entry, beside events: see policy_put() */
 #define CELL_CHANGES "changes"          /* in a state entry: one folder per workspace */
 #define CELL_EVENTS "events.jsonl"      /* in a state entry; the older half is events.jsonl.1 */
@@ -60,8 +68,12 @@ int cell_list(int folder, bool runtime, struct cell_entry **ret_entries,
 int cell_find(int folder, bool runtime, const char *word, struct cell_entry *ret_entry,
               struct err *err);
 
-/* A state entry for the cell, locked; the caller closes the descriptor. */
+/* A state entry for the cell, locked; the caller closes the descriptor.  -EEXIST: the id is
+ * somebody else's. */
 int cell_state_make(const struct cell_spec *spec, int *ret_dir, struct err *err);
+/* Take a chosen id, so that no cell of that id can start from here on: until it is discarded
+ * there is an entry with nothing in it but CELL_KEEP.  -EEXIST: a cell was first. */
+int cell_state_bury(const char *id, struct err *err);
 /* Whether a supervisor still holds the state entry open. */
 bool cell_state_is_live(int dir);
 /* Remove a state entry with all that is in it. */
@@ -80,6 +92,21 @@ bool cell_writable_covers(const char *path);
  * by a link or folder on the way, which can be another one a moment later. */
 bool cell_writable_leads(const char *path);
 
+/* A grant in OWN, a folder of cloister's, would be one of its cells' making; what the registry
+ * and dispatches have there for cells is not, as long as it cannot be changed.  NULL: no folder. */
+int cell_grants_check(const struct cell_spec *spec, const char *own, struct err *err);
+
+enum cell_end {
+	CELL_END_EXITED,                /* the agent did, or was killed in the cell */
+	CELL_END_NOT_STARTED,           /* the agent never ran */
+	CELL_END_SETUP,                 /* likewise, because a setup failed */
+	CELL_END_OPERATOR, CELL_END_TIME, CELL_END_TTL,
+	CELL_END_RULES,                 /* its init broke the rules */
+	CELL_END_ALARM,                 /* an exfiltration */
+	CELL_END_KILLED,                /* all of it died at once: out of memory, say */
+};
+enum cell_cut { CELL_CUT_STDOUT = 1, CELL_CUT_STDERR = 2 };
+
 /* How a cell ended. */
 struct cell_record {
 	struct cell_spec spec;
@@ -88,6 +115,8 @@ struct cell_record {
 	char cause[256];                /* "" or the limit that struck */
 	uint32_t n_changes;             /* how many folders under changes/ */
 	char incomplete[256];           /* "" or why not all changes could be kept */
+	enum cell_end end;
+	uint32_t cut;                   /* enum cell_cut bits: what of the streams is not complete */
 };
 int cell_record_write(int state_dir, const struct cell_record *record, struct err *err);
 int cell_record_read(int state_dir, struct cell_record *ret_record, struct err *err);

@@ -71,6 +71,21 @@ name_is_taken(int runtime, int lock, unsigned own_slot, const char *name)
 	return false;
 }
 
+/* What a supervisor that was killed left counts: its cgroups have that name. */
+static bool
+id_is_taken(int runtime, const char *id)
+{
+	OWN(freep) struct cell_entry *entries = NULL;
+	size_t n;
+
+	if (cell_list(runtime, true, &entries, &n, NULL) < 0)
+		return false;
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(entries[i].id, id) == 0)
+			return true;
+	return false;
+}
+
 int
 cell_place_take(const struct cell_spec *spec, struct cell_place *ret_place,
                 struct err *err)
@@ -92,6 +107,8 @@ cell_place_take(const struct cell_spec *spec, struct cell_place *ret_place,
 	    name_is_taken(runtime, lock, place.entry.slot, spec->name))
 		return err_set(err, EEXIST, "a cell called '%s' is running: choose another name, "
 		               "or `cloister kill %s`", spec->name, spec->name);
+	if (spec->claim && id_is_taken(runtime, spec->id))
+		return err_set(err, EEXIST, "there is a cell '%s' already: choose another id", spec->id);
 	snprintf(place.entry.dir, sizeof(place.entry.dir), "%s.%u.%s", spec->id,
 	         place.entry.slot, spec->name);
 	snprintf(place.entry.id, sizeof(place.entry.id), "%s", spec->id);
@@ -151,7 +168,8 @@ is_stale(int state, const char *entry)
 
 	/* Alive before recorded: a supervisor that ends between the two questions has
 	 * written its record by the second. */
-	return dir >= 0 && !cell_state_is_live(dir) && faccessat(dir, "record", F_OK, 0) < 0;
+	return dir >= 0 && !cell_state_is_live(dir) && faccessat(dir, "record", F_OK, 0) < 0 &&
+	       faccessat(dir, CELL_KEEP, F_OK, 0) < 0;
 }
 
 static void

@@ -14,28 +14,57 @@
 #include "base/tree.h"
 #include "cell/cell_dirs.h"
 
-#define RECORD_VERSION 3
+#define RECORD_VERSION 4
+
+/* The entry, new; STATE is locked from here on, because until the entry is locked or marked it
+ * looks like one that was left behind, and whoever clears those has to wait. */
+static int
+make_entry(int state, const char *id, const char *name, bool keep, struct err *err)
+{
+	OWN(closep) int dir = -1;
+	char entry[CELL_ENTRY_MAX];
+
+	snprintf(entry, sizeof(entry), "%s.%s", id, name);
+	(void)flock(state, LOCK_SH);
+	if (mkdirat(state, entry, 0700) < 0)
+		return errno != EEXIST ? err_errno(err, "cannot make the cell's state folder") :
+		       err_set(err, EEXIST, "there was a cell '%s' already: choose another id, or "
+		               "`cloister discard %s`", id, id);
+	dir = openat(state, entry, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (dir < 0)
+		return err_errno(err, "cannot open the cell's state folder");
+	if (keep && create_file_at(dir, CELL_KEEP, 0600, "", err) < 0)
+		return err_wrap(err, "the cell's state folder");
+	return TAKE_FD(dir);
+}
 
 int
 cell_state_make(const struct cell_spec *spec, int *ret_dir, struct err *err)
 {
 	OWN(closep) int state = cell_state_open(true, err);
 	OWN(closep) int dir = -1;
-	char name[CELL_ENTRY_MAX];
 
 	if (state < 0)
 		return state;
-	snprintf(name, sizeof(name), "%s.%s", spec->id, spec->name);
-	/* Until it is locked the entry looks like one that was left behind; whoever
-	 * clears those has to wait. */
-	(void)flock(state, LOCK_SH);
-	if (mkdirat(state, name, 0700) < 0)
-		return err_errno(err, "cannot make the cell's state folder");
-	dir = openat(state, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (dir < 0 || flock(dir, LOCK_EX | LOCK_NB) < 0)
+	dir = make_entry(state, spec->id, spec->name, spec->keep, err);
+	if (dir < 0)
+		return dir;
+	if (flock(dir, LOCK_EX | LOCK_NB) < 0)
 		return err_errno(err, "cannot lock the cell's state folder");
 	*ret_dir = TAKE_FD(dir);
 	return 0;
+}
+
+int
+cell_state_bury(const char *id, struct err *err)
+{
+	OWN(closep) int state = cell_state_open(true, err);
+	OWN(closep) int dir = -1;
+
+	if (state < 0)
+		return state;
+	dir = make_entry(state, id, "", true, err);
+	return dir < 0 ? dir : 0;
 }
 
 bool
@@ -83,6 +112,8 @@ cell_record_write(int state_dir, const struct cell_record *record, struct err *e
 	buf_put_str(&b, record->cause);
 	buf_put_u32(&b, record->n_changes);
 	buf_put_str(&b, record->incomplete);
+	buf_put_u32(&b, record->end);
+	buf_put_u32(&b, record->cut);
 	if (buf_failed(&b))
 		return err_set(err, EFBIG, "the cell's record is too large");
 	fd = openat(state_dir, "record.new", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
@@ -99,7 +130,7 @@ cell_record_write(int state_dir, const struct cell_record *record, struct err *e
 static int
 get_record(struct buf *b, struct cell_record *record, struct err *err)
 {
-	uint32_t version;
+	uint32_t version, end;
 	const char *cause, *incomplete;
 	int r;
 
@@ -112,8 +143,10 @@ get_record(struct buf *b, struct cell_record *record, struct err *err)
 	    buf_get_u32(b, &record->status) < 0 || buf_get_str(b, &cause) < 0 ||
 	    buf_get_u32(b, &record->n_changes) < 0 ||
 	    record->n_changes > CELL_GRANTS_MAX || buf_get_str(b, &incomplete) < 0 ||
+	    buf_get_u32(b, &end) < 0 || end > CELL_END_KILLED || buf_get_u32(b, &record->cut) < 0 ||
 	    buf_left(b) != 0)
 		return err_set(err, EBADMSG, "it is malformed");
+	record->end = end;
 	snprintf(record->cause, sizeof(record->cause), "%s", cause);
 	snprintf(record->incomplete, sizeof(record->incomplete), "%s", incomplete);
 	return 0;
@@ -159,7 +192,8 @@ is_only_timeline(int state, const struct cell_entry *entry, uint64_t *ret_ended_
 		return false;
 	*ret_ended_ns = record.ended_ns;
 	return record.n_changes == 0 && record.incomplete[0] == '\0' &&
-	       faccessat(dir, CELL_LOG, F_OK, 0) < 0;
+	       faccessat(dir, CELL_LOG, F_OK, 0) < 0 &&
+	       faccessat(dir, CELL_STDOUT, F_OK, 0) < 0 && faccessat(dir, CELL_KEEP, F_OK, 0) < 0;
 }
 
 static int

@@ -35,7 +35,7 @@ stop(int number)
 struct apply {
 	bool force, dry_run, silent;
 	const struct changes_part *part;
-	size_t applied, held;
+	size_t applied, held, left;     /* LEFT: in volumes, which nobody named */
 };
 
 static int
@@ -66,6 +66,17 @@ told(void *arg, const struct workspace_change *change, bool applied)
 }
 
 static int
+count_left(struct apply *apply, const struct changes_part *part, struct err *err)
+{
+	OWN(workspace_changes_freep) struct workspace_change *list = NULL;
+	size_t n = 0;
+	int r = workspace_list(&part->ws, &list, &n, err);
+
+	apply->left += n;
+	return r;
+}
+
+static int
 apply_part(struct apply *apply, const struct changes *changes,
            const struct changes_part *part, char *const *paths, struct err *err)
 {
@@ -81,6 +92,9 @@ apply_part(struct apply *apply, const struct changes *changes,
 	r = changes_paths_in(changes, part, paths, &chosen, err);
 	if (r < 0 || (chosen != NULL && chosen[0] == NULL))
 		return r;
+	/* What the agent was to leave there is a result, not a change to what was there. */
+	if (part->volume && chosen == NULL)
+		return count_left(apply, part, err);
 	how.paths = chosen;
 	apply->part = part;
 	r = workspace_apply_changes(&part->ws, &how, &applied, &held, err);
@@ -103,7 +117,7 @@ forget_applied(struct changes *changes, struct err *err)
 		if (r < 0 || n > 0)
 			return r;
 	}
-	if (changes->record.spec.detached) {
+	if (changes->record.spec.detached || changes->record.spec.keep) {
 		changes->record.n_changes = 0;
 		return cell_record_write(changes->state_dir, &changes->record, err);
 	}
@@ -156,7 +170,10 @@ cmd_apply(int argc, char **argv)
 	if (apply.held > 0)
 		fprintf(stderr, "cloister: %zu held back that would run on this machine: look with "
 		        "`cloister diff %s`, and name what is to be applied\n", apply.held, argv[rest]);
-	else if (apply.applied == 0)
+	if (apply.left > 0)
+		fprintf(stderr, "cloister: %zu changes to overlay volumes are left alone: name what of them "
+		        "is to be applied, as `cloister diff %s` shows it\n", apply.left, argv[rest]);
+	else if (apply.applied == 0 && apply.held == 0)
 		fprintf(stderr, "cloister: there is nothing to apply\n");
 	return 0;
 }

@@ -228,7 +228,7 @@ int
 policy_cli_explain(const struct policy_cli *cli, int argc, char **argv)
 {
 	OWN(secret_wants_free) struct secret_wants wants = {0};
-	const struct policy_reader reader = { secret_wants_read, &wants };
+	const struct policy_reader reader = { .secrets = secret_wants_read, .arg = &wants };
 	OWN(policy_freep) struct policy *p = NULL;
 	OWN(freep) struct policy_step *steps = NULL;
 	struct explaining e = { .cli = cli };

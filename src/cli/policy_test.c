@@ -375,7 +375,7 @@ policy_cli_test(const struct policy_cli *cli, int argc, char **argv)
 	OWN(policy_freep) struct policy *p = NULL;
 	OWN(policy_judge_freep) struct policy_judge *judge = NULL;
 	OWN(secret_wants_free) struct secret_wants wants = {0};
-	const struct policy_reader reader = { secret_wants_read, &wants };
+	const struct policy_reader reader = { .secrets = secret_wants_read, .arg = &wants };
 	OWN(freep) char *beside = NULL;
 	struct testing t = { .cli = cli, .out = { .out = stdout } };
 	struct err err = {0};

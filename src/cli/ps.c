@@ -100,6 +100,8 @@ json_spec(struct json *out, const struct cell_spec *spec, const char *state)
 		json_str(out, NULL, *word);
 	json_close(out, ']');
 	json_bool(out, "detached", spec->detached);
+	json_str(out, "principal", spec->principal[0] != '\0' ? spec->principal : NULL);
+	json_str(out, "chain", spec->chain[0] != '\0' ? spec->chain : NULL);
 	json_open(out, "workspace", '[');
 	for (size_t i = 0; i < spec->n_grants; i++)
 		if (spec->grants[i].workspace)

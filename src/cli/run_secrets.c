@@ -231,6 +231,19 @@ take_files(struct run *run, int fd, struct err *err)
 	return r < 0 ? err_set(err, EIO, "cannot read what cloister-vault wrote") : 0;
 }
 
+/* The second one would stand for the first, which then is not given at all. */
+static int
+check_variable(char *const *placeholders, const char *variable, struct err *err)
+{
+	size_t len = strcspn(variable, "=");
+
+	for (; *placeholders != NULL; placeholders++)
+		if (strncmp(*placeholders, variable, len + 1) == 0)
+			return err_set(err, EEXIST, "two secrets are given as %.*s: give one of them another "
+			               "variable with -s SECRET=VARIABLE", (int)len, variable);
+	return 0;
+}
+
 static int
 take_placeholders(struct run *run, int fd, struct err *err)
 {
@@ -254,6 +267,9 @@ take_placeholders(struct run *run, int fd, struct err *err)
 				return r;
 			continue;
 		}
+		r = check_variable(run->placeholders, at, err);
+		if (r < 0)
+			return r;
 		run->placeholders[n] = strdup(at);
 		if (run->placeholders[n++] == NULL)
 			return err_set(err, ENOMEM, "out of memory");

@@ -63,6 +63,9 @@ static const struct cause {
 	{ "scope", false, true, "Webhooks come to this port of the cell, and no secret's scope has this "
 	  "one: see `ports`, `methods` and `paths` of the secret, or publish another port for what is "
 	  "not signed." },
+	{ "login", false, true, "A rule allows the connection, but nobody could be logged in: either the "
+	  "client did not give the placeholder of a secret that may go there, or the server did not "
+	  "take the real one. No rule changes that." },
 	{ "many", false, true, "More was refused in a short time than is told one by one. The events "
 	  "before this one show what it was like." },
 	{ "doh", false, false, "It asks a DNS-over-HTTPS service, which would hide the names that are "

@@ -106,6 +106,8 @@ struct policy_limits {
 struct policy_reader {
 	int (*secrets)(void *arg, const struct node *node, struct err *err);
 	void *arg;
+	/* Whether the file PATH may be read, which NODE names; NULL: all may. */
+	int (*file)(void *arg, const struct node *node, const char *path, struct err *err);
 };
 
 /* Load the file at PATH (relative to DIRFD) with what it extends and includes.  Every

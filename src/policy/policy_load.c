@@ -208,6 +208,12 @@ load_word(struct loading *l, const struct source *from, const struct node *node)
 	source.shown = word[0] == '/' ? last_part(word) : beside(l, from->shown, word);
 	if (source.name == NULL || source.shown == NULL)
 		return out_of_memory(l);
+	if (l->reader != NULL && l->reader->file != NULL) {
+		int r = l->reader->file(l->reader->arg, node, source.name, l->err);
+
+		if (r < 0)
+			return r;
+	}
 	return load_path(l, &source, node);
 }
 

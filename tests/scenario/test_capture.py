@@ -439,6 +439,22 @@ def test_not_what_an_agent_can_write(operator):
         assert not has_policy(operator, *options, "--no-policy")
 
 
+def test_nor_what_it_leads_to(operator):
+    """A file that nobody named extends one that an agent could write."""
+    project = operator.folder("project", {"cloister.yaml": "version: 1\nextends: ../shared/base.yaml\n"})
+    shared = operator.folder("shared", {"base.yaml": DENY_ALL})
+    assert has_policy(operator, cwd=project)
+    operator.run("-v", f"{shared}:/x", "--no-policy", "--", "true").ok()
+    operator.run("--", "true", cwd=project).sentence("cloister.yaml:2:", "base.yaml", "agent", "-p")
+    assert has_policy(operator, "-p", project / "cloister.yaml")
+
+
+def test_what_it_may_write_must_be_noted(operator):
+    """Else its successor would believe what it wrote."""
+    folder = operator.folder("work")
+    operator.run("-v", f"{folder}:/x", "--", "true", env={"CLOISTER_STATE_DIR": "/proc/nowhere"}).sentence("/proc/nowhere")
+
+
 def test_not_what_a_volume_lets_it_write(operator):
     project = operator.folder("project", {"cloister.yaml": DENY_ALL})
     operator.run("-v", f"{project}:/x:ro", "--", "true").ok()

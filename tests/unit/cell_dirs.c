@@ -300,3 +300,69 @@ TEST(cell_old_timelines_go)
 	cell_state_prune();
 	CHECK(count_entries(state, false) == CELL_TIMELINES_MAX + 2);
 }
+
+/* Whoever makes the entry first has the id, and it outlives every clearing. */
+TEST(cell_id_is_claimed_once)
+{
+	OWN(spec_done) struct cell_spec late = spec_called(""), kept = spec_called(""),
+	                                other = spec_called("");
+	OWN(closep) int state = -1, dir = -1;
+	struct cell_place place;
+	int fd;
+
+	use_own_folders();
+	CHECK_OK(cell_state_bury(late.id, NULL));
+	CHECK_ERR(cell_state_bury(late.id, NULL), EEXIST);
+	CHECK_ERR(cell_state_make(&late, &dir, NULL), EEXIST);
+	kept.keep = true;
+	CHECK_OK(cell_state_make(&kept, &fd, NULL));
+	CHECK_ERR(cell_state_bury(kept.id, NULL), EEXIST);
+	/* Its supervisor is killed. */
+	close(fd);
+	CHECK_OK(cell_place_take(&other, &place, NULL));
+	cell_clear_stale(&place, remember_cgroups, cleared);
+	cell_place_leave(&place, true);
+	state = cell_state_open(false, NULL);
+	CHECK(count_entries(state, false) == 2);
+	CHECK_ERR(cell_state_make(&late, &dir, NULL), EEXIST);
+	CHECK_ERR(cell_state_make(&kept, &dir, NULL), EEXIST);
+}
+
+TEST(cell_id_of_a_running_cell_is_refused)
+{
+	OWN(spec_done) struct cell_spec one = spec_called("one"), two = spec_called("");
+	struct cell_place a, b;
+
+	use_own_folders();
+	CHECK_OK(cell_place_take(&one, &a, NULL));
+	memcpy(two.id, one.id, sizeof(two.id));
+	two.claim = true;
+	CHECK_ERR(cell_place_take(&two, &b, NULL), EEXIST);
+	/* What was left by a supervisor that was killed has cgroups of that name. */
+	cell_place_leave(&a, false);
+	CHECK_ERR(cell_place_take(&two, &b, NULL), EEXIST);
+}
+
+TEST(cell_grants_in_own_folders)
+{
+	const struct { char *host; enum cell_access access; bool ok; } cases[] = {
+		{ (char[]){ "/own" }, CELL_READ, false },
+		{ (char[]){ "/own/abcd1234./changes/0" }, CELL_READ, false },
+		{ (char[]){ "/own/registry/trees/ab/cd" }, CELL_READ, true },
+		{ (char[]){ "/own/registry/trees/ab/cd" }, CELL_WRITE, false },
+		{ (char[]){ "/own/registry/trees" }, CELL_READ, false },
+		{ (char[]){ "/own/registry/db.sqlite" }, CELL_READ, false },
+		{ (char[]){ "/own/dispatches/x/out" }, CELL_OVERLAY, true },
+		{ (char[]){ "/own/dispatches/x/out" }, CELL_WRITE, false },
+		{ (char[]){ "/own/dispatchesx/x" }, CELL_READ, false },
+		{ (char[]){ "/owned/x" }, CELL_WRITE, true },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct cell_grant grant = { cases[i].host, (char[]){ "/x" }, cases[i].access, false, false };
+		struct cell_spec spec = { .grants = &grant, .n_grants = 1 };
+
+		CHECK((cell_grants_check(&spec, "/own", NULL) == 0) == cases[i].ok);
+		CHECK_OK(cell_grants_check(&spec, NULL, NULL));
+	}
+}

@@ -204,34 +204,6 @@ judge_changes(struct supervisor *sv)
 			               "kernel's tmpfs cannot hold them, Linux 6.6 can (this is said once)");
 }
 
-/* The agent's own INIT_SPAWN, with what it gets as input and output. */
-static int
-describe_agent(struct supervisor *sv, struct buf *ret_spawn, int ret_inside[3],
-               struct err *err)
-{
-	struct winsize size = {0};
-	int r;
-
-	r = sv->spec.detached ? supervisor_open_log(sv, ret_inside, err)
-	                      : stdio_open(&sv->stdio, sv->spec.tty, ret_inside, err);
-	if (r < 0)
-		return r;
-	if (sv->spec.tty)
-		(void)ioctl(STDIN_FILENO, TIOCGWINSZ, &size);
-	ipc_begin(ret_spawn, INIT_SPAWN);
-	buf_put_u32(ret_spawn, INIT_HANDLE_AGENT);
-	buf_put_u32(ret_spawn, sv->spec.tty ? INIT_TTY : 0);
-	buf_put_u32(ret_spawn, size.ws_row);
-	buf_put_u32(ret_spawn, size.ws_col);
-	buf_put_str(ret_spawn, sv->spec.cwd);
-	buf_put_strv(ret_spawn, sv->spec.argv);
-	buf_put_strv(ret_spawn, sv->spec.env);
-	if (buf_failed(ret_spawn))
-		return err_set(err, E2BIG, "the command and its environment are over %d KiB",
-		               IPC_MESSAGE_MAX / 1024);
-	return 0;
-}
-
 /* Where an open folder is; NULL if it is nowhere. */
 static char *
 path_of(int folder)
@@ -245,20 +217,6 @@ path_of(int folder)
 		return NULL;
 	path[n] = '\0';
 	return strdup(path);
-}
-
-/* A grant in cloister's own folders would be one of its cells' making. */
-static int
-check_grants(const struct supervisor *sv, const char *own, struct err *err)
-{
-	for (size_t i = 0; own != NULL && i < sv->spec.n_grants; i++) {
-		const char *host = sv->spec.grants[i].host;
-
-		if (tree_is_beneath(host, own))
-			return err_set(err, EPERM, "'%s' cannot be granted: cloister keeps its cells' "
-			               "records there", host);
-	}
-	return 0;
 }
 
 /* The walls, and the agent behind them. */
@@ -283,15 +241,18 @@ start_cell(struct supervisor *sv, struct err *err)
 	/* The list ends at the first that is not there. */
 	if (runtime == NULL)
 		return err_set(err, ENOENT, "the runtime folder was removed");
-	r = check_grants(sv, runtime, err);
+	r = cell_grants_check(&sv->spec, runtime, err);
 	if (r == 0)
-		r = check_grants(sv, state, err);
+		r = cell_grants_check(&sv->spec, state, err);
 	if (r == 0)
-		r = describe_agent(sv, &spawn, inside, err);
+		r = supervisor_describe_first(sv, &spawn, inside, err);
 	ground.n_spawn_fds = !tty ? 3 : inside[2] >= 0 ? 1 : 0;
 	/* A script that opens /dev/stdout opens the pipe again, as the agent. */
-	for (int i = 0; r == 0 && i < 3; i++)
+	for (int i = 0; r == 0 && i < 3; i++) {
 		boundary_namespace.give_to_agent(inside[i], sv->place.entry.slot, sv->spec.root);
+		boundary_namespace.give_to_agent(sv->setup.inside[i], sv->place.entry.slot,
+		                                 sv->spec.root);
+	}
 	if (r == 0)
 		r = boundary_namespace.start(&sv->spec, &ground, &sv->cell, err);
 	for (int i = 0; i < 3; i++)
@@ -316,6 +277,7 @@ init_exited(void *arg, uint32_t events)
 	loop_unwatch(sv->loop, &sv->channel);
 	loop_cancel_timer(sv->loop, &sv->grace);
 	supervisor_unpublish(sv);
+	supervisor_setup_over(sv);
 	supervisor_egress_finish(sv);
 	if (supervisor_egress_is_over(sv))
 		supervisor_tell_dead(sv);
@@ -332,7 +294,8 @@ caught(void *arg, const struct signalfd_siginfo *info)
 	else if (sv->dead || (sv->frozen && info->ssi_signo != SIGUSR1 && info->ssi_signo != SIGUSR2))
 		supervisor_kill(sv, KILLED_BY_OPERATOR);
 	else
-		supervisor_signal(sv, INIT_HANDLE_AGENT, (int)info->ssi_signo);
+		supervisor_signal(sv, sv->setup.runs ? INIT_HANDLE_SETUP : INIT_HANDLE_AGENT,
+		                  (int)info->ssi_signo);
 }
 
 static int
@@ -443,11 +406,11 @@ start(struct supervisor *sv, struct err *err)
 
 	clock_gettime(CLOCK_REALTIME, &ts);
 	sv->started_ns = (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
-	r = make_cgroup(sv, err);
-	if (r == 0 && (cell_spec_has_overlay(&sv->spec) || sv->spec.detached))
-		r = cell_state_make(&sv->spec, &sv->state, err);
-	else if (r == 0 && sv->spec.has_policy)
-		r = check_state_folder(err);
+	/* First: nothing of another cell with this id is touched. */
+	r = cell_spec_has_state(&sv->spec) ? cell_state_make(&sv->spec, &sv->state, err) :
+	    sv->spec.has_policy ? check_state_folder(err) : 0;
+	if (r == 0)
+		r = make_cgroup(sv, err);
 	if (r == 0)
 		r = make_change_folders(sv, err);
 	if (r == 0 && sv->spec.n_ports > 0)
@@ -508,10 +471,11 @@ give_up(struct supervisor *sv, const struct err *err)
 		kill(sv->cell.init, SIGKILL);
 		waitpid(sv->cell.init, NULL, 0);
 	}
+	supervisor_setup_over(sv);
 	stdio_close(&sv->stdio);
 	supervisor_complain(err->text);
-	sv->spec.quiet = true;
-	sv->spec.detached = false;
+	snprintf(sv->cause, sizeof(sv->cause), "%.255s", err->text);
+	sv->spec.quiet = sv->gave_up = true;
 	for (size_t i = 0; i < CELL_GRANTS_MAX; i++) {
 		closep(&sv->cell.uppers[i]);
 		sv->cell.uppers[i] = -1;
@@ -555,7 +519,8 @@ main(void)
 {
 	static struct supervisor sv = {
 		.libexec = -1, .state = -1, .changes = -1, .log = -1,
-		.counters = -1, .webhooks = -1,
+		.counters = -1, .webhooks = -1, .streams = { { .fd = -1 }, { .fd = -1 } },
+		.setup = { .inside = { -1, -1, -1 }, .null = -1, .steps = -1 },
 		.cell = { .pidfd = -1, .channel = -1, .userns = -1, .scratch = -1,
 		          .mntns = -1, .netns = -1 },
 		.egress = { .trust = { -1, -1, -1, -1 }, .key = -1, .policy = -1, .secrets = -1, .keeper = -1,

@@ -5,6 +5,7 @@
 #ifndef CLOISTER_SUPERVISOR_H
 #define CLOISTER_SUPERVISOR_H
 #include <stdbool.h>
+#include <time.h>
 
 #include "audit/log.h"
 #include "audit/operator.h"
@@ -93,6 +94,21 @@ struct timeline {
 	struct cell_refusals refusals;
 };
 
+/* With --setup: what runs before the agent. */
+struct setup {
+	size_t next;                    /* which of spec.setups it is */
+	bool runs, spawned;             /* the agent is still to come; this one was started */
+	struct buf agent;               /* the agent's INIT_SPAWN, and its descriptors */
+	int inside[3], null;
+	int steps;                      /* CELL_STEPS, or -1 */
+};
+
+struct stream {
+	int fd;
+	size_t size;
+	bool cut;
+};
+
 struct supervisor {
 	struct cell_spec spec;
 	struct cell_place place;
@@ -118,9 +134,13 @@ struct supervisor {
 	struct stdio stdio;
 	int log;                        /* a detached cell's, or -1 */
 	uint64_t log_size;
+	struct stream streams[2];       /* or these: stdout, stderr */
+	struct setup setup;
 
 	/* the end */
 	uint64_t started_ns;
+	bool begun;                     /* something was started: the first setup, or the agent */
+	bool gave_up;                   /* the cell could not be made */
 	bool agent_ran, agent_exited, dead, ending;
 	int agent_status;               /* as wait(2) gives it */
 	int spawn_error;
@@ -131,9 +151,20 @@ struct supervisor {
 };
 
 enum supervisor_reason { KILLED_NOT, KILLED_BY_OPERATOR, KILLED_BY_TIME, KILLED_BY_TTL,
-                         KILLED_BY_PEER, KILLED_BY_ALARM };
+                         KILLED_BY_PEER, KILLED_BY_ALARM, KILLED_BY_SETUP };
 
-/* supervisor_log.c: a detached cell's output goes to its log. */
+/* supervisor_agent.c: the setups and the agent.  The first of them, described, with what it
+ * gets as input and output. */
+int supervisor_describe_first(struct supervisor *sv, struct buf *ret_spawn, int ret_inside[3],
+                              struct err *err);
+/* What init says of a setup; -EBADMSG if there is none to say it of. */
+int supervisor_setup_spawned(struct supervisor *sv, uint32_t error);
+int supervisor_setup_exited(struct supervisor *sv, uint32_t wait_status);
+/* The cell is dead, or the agent's turn: nothing more is held for it. */
+void supervisor_setup_over(struct supervisor *sv);
+void supervisor_agent_started(const struct supervisor *sv);
+
+/* supervisor_log.c: a detached cell's output goes to its log, or its two streams. */
 int supervisor_open_log(struct supervisor *sv, int ret_inside[3], struct err *err);
 
 /* supervisor_control.c */
@@ -151,6 +182,8 @@ void supervisor_watch_net(struct supervisor *sv);
 void supervisor_tell_net(struct supervisor *sv);
 
 /* supervisor_init.c: the channel to init. */
+/* Something runs: `run -d` may go. */
+void supervisor_begun(struct supervisor *sv);
 int supervisor_send_spawn(struct supervisor *sv, uint32_t handle, struct buf *rest,
                           const int *fds, size_t n_fds, struct err *err);
 void supervisor_signal(struct supervisor *sv, uint32_t handle, int number);

@@ -57,6 +57,8 @@ agent_pid(const struct supervisor *sv)
 	OWN(freep) char *children = NULL;
 	char path[64];
 
+	if (!sv->agent_ran)
+		return 0;
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", sv->cell.init, sv->cell.init);
 	if (read_file_at(AT_FDCWD, path, 1 << 20, &children, NULL, NULL) < 0)
 		return 0;
@@ -148,7 +150,7 @@ freeze_or_thaw(struct client *client, struct ipc_message *message, bool freeze)
 		return -EBADMSG;
 	describe_peer(client, by);
 	ipc_begin(&answer, CONTROL_DONE);
-	if (!sv->agent_ran || sv->dead)
+	if (!sv->begun || sv->dead)
 		(void)err_set(&err, ESRCH, "the cell is ending");
 	else if (freeze)
 		(void)supervisor_freeze(sv, by, &err);
@@ -215,7 +217,7 @@ answer_exec(struct client *client, struct ipc_message *message)
 		return -EBADMSG;
 	client->state = CLIENT_EXEC;
 	client->handle = ++sv->next_handle;
-	if (!sv->agent_ran || sv->dead)
+	if (!sv->begun || sv->dead)
 		(void)err_set(&err, ESRCH, "the cell is ending");
 	else if (sv->frozen)
 		(void)err_set(&err, EBUSY, "the cell is frozen: `cloister thaw %s` first", sv->spec.id);
