@@ -451,13 +451,14 @@ clear_cgroups(void *arg, const char *id, const char *written)
 static int
 supervise(struct supervisor *sv, struct err *err)
 {
+	const struct cell_clearer clearer = { clear_cgroups, supervisor_timeline_lost, sv };
 	int r = start(sv, err);
 
 	/* All of this while the agent starts; nothing is heard of it until the
 	 * supervisor has locked itself down. */
 	if (r == 0) {
 		supervisor_timeline_begin(sv);
-		cell_clear_stale(&sv->place, clear_cgroups, sv);
+		cell_clear_stale(&sv->place, &clearer);
 		r = lock_down(sv, err);
 	}
 	return r < 0 ? r : loop_run(sv->loop, err);

@@ -5,7 +5,6 @@
 #ifndef CLOISTER_SUPERVISOR_H
 #define CLOISTER_SUPERVISOR_H
 #include <stdbool.h>
-#include <time.h>
 
 #include "audit/log.h"
 #include "audit/operator.h"
@@ -245,6 +244,9 @@ int supervisor_timeline_write(struct supervisor *sv);
 void supervisor_timeline_failed(struct supervisor *sv, int error);
 /* The last record, signed, and tied to the operator's timeline; once only. */
 void supervisor_timeline_end(struct supervisor *sv, int status);
+/* Timelines of others: that of one whose supervisor was killed is closed, and the oldest go. */
+void supervisor_timeline_lost(void *arg, int dir, const char *id);
+void supervisor_timeline_prune(struct supervisor *sv);
 /* What befell the cell itself, and who did it; NOTE may be "". */
 void supervisor_record(struct supervisor *sv, const char *did, const char *by, const char *note);
 void supervisor_record_members(struct supervisor *sv, const struct members *members);
@@ -252,6 +254,7 @@ void supervisor_record_members(struct supervisor *sv, const struct members *memb
 /* supervisor_records.c */
 void supervisor_record_boot(struct supervisor *sv);
 void supervisor_record_end(struct supervisor *sv, int status);
+void supervisor_record_setup(struct supervisor *sv, const char *path, int status);
 void supervisor_record_exec(struct supervisor *sv, const char *by, char *const *argv);
 
 /* supervisor_sync.c: around the writing of what a request waits for.  Nothing, unless the policy

@@ -207,6 +207,22 @@ is_spawn(const struct ipc_message *message)
 	       (flags == INIT_TTY ? message->n_fds <= 1 : message->n_fds == 3);
 }
 
+static void
+record_exec(struct client *client, struct buf body)
+{
+	OWN(strv_freep) char **argv = NULL;
+	uint32_t flags, rows, columns;
+	const char *cwd;
+	char by[48];
+
+	if (buf_get_u32(&body, &flags) < 0 || buf_get_u32(&body, &rows) < 0 ||
+	    buf_get_u32(&body, &columns) < 0 || buf_get_str(&body, &cwd) < 0 ||
+	    buf_dup_strv(&body, CELL_ARGS_MAX, &argv) < 0)
+		return;
+	describe_peer(client, by);
+	supervisor_record_exec(client->sv, by, argv);
+}
+
 static int
 answer_exec(struct client *client, struct ipc_message *message)
 {
@@ -228,6 +244,7 @@ answer_exec(struct client *client, struct ipc_message *message)
 		client_refuse(client, &err);
 		return -EPIPE;
 	}
+	record_exec(client, message->body);
 	return 0;
 }
 

@@ -170,6 +170,9 @@ put_grant(const struct supervisor *sv, struct buf *ret_grant)
 	put_limits(&m, &spec->limits);
 	put_ports(&m, spec);
 	put_policy(&m, sv);
+	put_words(&m, "setups", spec->setups, '\0');
+	members_str(&m, "principal", spec->principal);
+	members_str(&m, "chain", spec->chain);
 	members_str(&m, "cwd", spec->cwd);
 	members_str(&m, "name", spec->name);
 	members_str(&m, "rootfs", spec->rootfs);
@@ -214,6 +217,18 @@ supervisor_record_end(struct supervisor *sv, int status)
 	members_str(&m, "type", "cell.end");
 	members_u64(&m, "status", (uint64_t)status);
 	members_str(&m, "cause", sv->cause);
+	supervisor_record_members(sv, &m);
+}
+
+void
+supervisor_record_setup(struct supervisor *sv, const char *path, int status)
+{
+	OWN(members_free) struct members m;
+
+	members_init(&m, AUDIT_EVENT_MAX);
+	members_str(&m, "type", "setup.ran");
+	members_str(&m, "path", path);
+	members_u64(&m, "status", (uint64_t)status);
 	supervisor_record_members(sv, &m);
 }
 

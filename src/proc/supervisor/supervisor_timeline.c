@@ -311,6 +311,44 @@ supervisor_timeline_end(struct supervisor *sv, int status)
 	t->ended = true;
 	buf_free(&t->held);
 	audit_key_wipe(&t->key);
-	operator_close(&t->operator);
 	buf_free(&t->event);
+}
+
+/* ---- other cells' ---- */
+
+void
+supervisor_timeline_lost(void *arg, int dir, const char *id)
+{
+	struct supervisor *sv = arg;
+	char name[AUDIT_TIMELINE_MAX];
+	struct audit_log log;
+	int r;
+
+	if (sv->timeline.operator.dir < 0)
+		return;
+	/* Its key went with its supervisor: what there is of it is vouched for by the operator's
+	 * timeline. */
+	snprintf(name, sizeof(name), "cell/%s", id);
+	r = audit_log_open(&log, dir, CELL_EVENTS, name, NULL, SUPERVISOR_EVENTS_MAX, NULL);
+	(void)operator_cell_lost(&sv->timeline.operator, id, r < 0 ? NULL : &log.written, NULL);
+	if (r == 0)
+		audit_log_close(&log);
+}
+
+static int
+prunes(void *arg, const char *id)
+{
+	struct supervisor *sv = arg;
+	struct timeline *t = &sv->timeline;
+
+	if (t->operator.dir < 0 && operator_open(&t->operator, NULL) < 0)
+		return -EIO;
+	return operator_cell_pruned(&t->operator, id, "retention", NULL);
+}
+
+void
+supervisor_timeline_prune(struct supervisor *sv)
+{
+	cell_ended_prune((unsigned)(sv->started_ns >> 10), prunes, sv);
+	operator_close(&sv->timeline.operator);
 }
