@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Runs all kinds of tests and adds them up: run_tests.py [SUITE...]
 
-Three suites run at a time: most tests wait for something.  One line per suite; all that a
+Four suites run at a time: most tests wait for something.  One line per suite; all that a
 failing one said; at the end one line for all.
 CLOISTER_BUILD names the build folder, CLOISTER the executable in it.
 """
@@ -105,17 +105,19 @@ def pytest(folder, only=None, but=None):
 SECRETS = ("test_(secret|sign|tool_files|policy_secrets|egress_(echo|mtls|postgres|redis|s3|secrets|services|"
            "signed|ssh|tokens|webhooks))")
 EGRESS = "test_(egress|capture|policy|events|inspect)"
+REGISTRY = "test_(registry|dispatch|delegation|serve|mcp|agent_verbs|audit|timeline|clients|run_hooks)"
 # Those that take long first.
 SUITES = {
     "egress": pytest("tests/scenario", only=EGRESS, but=SECRETS),
     "secrets": pytest("tests/scenario", only=SECRETS),
-    "scenario": pytest("tests/scenario", but=f"{EGRESS}|{SECRETS}"),
+    "scenario": pytest("tests/scenario", but=f"{EGRESS}|{SECRETS}|{REGISTRY}"),
+    "registry": pytest("tests/scenario", only=REGISTRY),
     "escape": pytest("tests/escape"),
     "unit": unit,
     "seeds": seeds,
     "tools": pytest("tests/tools"),
 }
-LANES = 3
+LANES = 4
 
 
 def describe(passed, failed, skipped):

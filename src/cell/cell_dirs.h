@@ -6,8 +6,11 @@
  * dead, and no two running cells of root share a range of user ids.
  *
  * The state folder has one entry per cell that keeps something, `ID.NAME/`: the
- * changes of an overlay workspace, the log of a detached cell, and, once the
- * cell has ended, its record.  The supervisor holds a lock on the entry. */
+ * changes of an overlay workspace, the log of a detached cell, its timeline, and, once the
+ * cell has ended, its record.  The supervisor holds a lock on the entry.
+ *
+ * Whoever makes the entry of an id that was chosen (`run --id`) has it, and no cell of that id
+ * starts again while the entry is there. */
 #ifndef CLOISTER_CELL_DIRS_H
 #define CLOISTER_CELL_DIRS_H
 #include <stdbool.h>
@@ -22,9 +25,15 @@ struct err;
 #define CELL_ENTRY_MAX 96               /* a folder entry's name */
 #define CELL_CONTROL "control"          /* the socket in a runtime entry */
 #define CELL_LOG "log"                  /* in a state entry; the older half is log.1 */
+#define CELL_STDOUT "stdout"            /* in place of a log, with --streams */
+#define CELL_STDERR "stderr"
+#define CELL_STREAM_MAX (64u << 20)     /* of each; the rest is not kept */
+#define CELL_KEEP "keep"                /* an empty file: the entry stays until it is discarded */
+#define CELL_STEPS "steps.jsonl"        /* with --id: that setups ran, and the agent */
+#define CELL_LOST "lost"                /* an empty file: the supervisor was killed, and that is told */
 #define CELL_POLICY "policy"            /* in a state entry, beside events: see policy_put() */
 #define CELL_CHANGES "changes"          /* in a state entry: one folder per workspace */
-#define CELL_EVENTS "events.jsonl"      /* in a state entry; the older half is events.jsonl.1 */
+#define CELL_EVENTS "events.jsonl"      /* in a state entry: the timeline, see audit/log.h */
 
 /* The folders, made if they are missing (state: only with MAKE; else -ENOENT).
  * Refused if somebody else could write there. */
@@ -47,10 +56,14 @@ int cell_place_take(const struct cell_spec *spec, struct cell_place *ret_place,
                     struct err *err);
 /* Let the lock go; CLEARED: remove the entry. */
 void cell_place_leave(struct cell_place *place, bool cleared);
-/* Remove what supervisors that were killed left in both folders. */
-void cell_clear_stale(const struct cell_place *place,
-                      int (*clear_cgroups)(void *arg, const char *id, const char *paths),
-                      void *arg);
+/* Remove what supervisors that were killed left in both folders.  LOST is told of the timeline
+ * of one of them, in its state entry DIR. */
+struct cell_clearer {
+	int (*clear_cgroups)(void *arg, const char *id, const char *paths);
+	void (*lost)(void *arg, int dir, const char *id);
+	void *arg;
+};
+void cell_clear_stale(const struct cell_place *place, const struct cell_clearer *clearer);
 
 /* Every entry of a folder, in no order; the caller frees *ret_entries. */
 int cell_list(int folder, bool runtime, struct cell_entry **ret_entries,
@@ -60,15 +73,35 @@ int cell_list(int folder, bool runtime, struct cell_entry **ret_entries,
 int cell_find(int folder, bool runtime, const char *word, struct cell_entry *ret_entry,
               struct err *err);
 
-/* A state entry for the cell, locked; the caller closes the descriptor. */
+/* A connection to the supervisor of a running cell, see ipc/control_channel.h; -ENOENT if it has
+ * just ended. */
+int cell_connect(int runtime, const struct cell_entry *entry, struct err *err);
+
+/* A state entry for the cell, locked; the caller closes the descriptor.  -EEXIST: the id is
+ * somebody else's. */
 int cell_state_make(const struct cell_spec *spec, int *ret_dir, struct err *err);
+/* Take a chosen id, so that no cell of that id can start from here on: until it is discarded
+ * there is an entry with nothing in it but CELL_KEEP.  -EEXIST: a cell was first. */
+int cell_state_bury(const char *id, struct err *err);
 /* Whether a supervisor still holds the state entry open. */
 bool cell_state_is_live(int dir);
-/* Remove a state entry with all that is in it. */
+/* Remove a state entry with all that is in it, but for the timeline, which goes to the ended. */
 int cell_state_remove(int state, const char *entry, struct err *err);
-/* Of ended cells of which there is nothing but a timeline, keep the newest. */
-#define CELL_TIMELINES_MAX 50
-void cell_state_prune(void);
+
+/* Cells of which there is nothing but a timeline, perhaps with the policy, have their entries in
+ * this folder of the state folder: -ENOENT if there is none. */
+#define CELL_ENDED "ended"
+int cell_ended_open(int state);
+/* The entry goes there; unless it IS_BARE, what else is in it is removed. */
+int cell_state_retire(int state, const char *entry, bool is_bare, struct err *err);
+/* Remove the oldest, when there are so many more than are to be kept that it is worth it, and
+ * those that are too old.  PRUNES is told first, and can forbid it with a negative value; TURN is
+ * any number that differs from cell to cell. */
+#define CELL_TIMELINES_MAX 1000
+#define CELL_TIMELINES_SLACK 100
+#define CELL_TIMELINES_DAYS 90
+#define CELL_TIMELINES_LOOK 1024        /* one of so many cells looks for what is too old */
+void cell_ended_prune(unsigned turn, int (*prunes)(void *arg, const char *id), void *arg);
 
 /* Which folders of the host an agent could write, ever: what stands there is not the
  * operator's word.  Kept in the state folder, in a file of that name. */
@@ -80,6 +113,21 @@ bool cell_writable_covers(const char *path);
  * by a link or folder on the way, which can be another one a moment later. */
 bool cell_writable_leads(const char *path);
 
+/* A grant in OWN, a folder of cloister's, would be one of its cells' making; what the registry
+ * and dispatches have there for cells is not, as long as it cannot be changed.  NULL: no folder. */
+int cell_grants_check(const struct cell_spec *spec, const char *own, struct err *err);
+
+enum cell_end {
+	CELL_END_EXITED,                /* the agent did, or was killed in the cell */
+	CELL_END_NOT_STARTED,           /* the agent never ran */
+	CELL_END_SETUP,                 /* likewise, because a setup failed */
+	CELL_END_OPERATOR, CELL_END_TIME, CELL_END_TTL,
+	CELL_END_RULES,                 /* its init broke the rules */
+	CELL_END_ALARM,                 /* an exfiltration */
+	CELL_END_KILLED,                /* all of it died at once: out of memory, say */
+};
+enum cell_cut { CELL_CUT_STDOUT = 1, CELL_CUT_STDERR = 2 };
+
 /* How a cell ended. */
 struct cell_record {
 	struct cell_spec spec;
@@ -88,6 +136,8 @@ struct cell_record {
 	char cause[256];                /* "" or the limit that struck */
 	uint32_t n_changes;             /* how many folders under changes/ */
 	char incomplete[256];           /* "" or why not all changes could be kept */
+	enum cell_end end;
+	uint32_t cut;                   /* enum cell_cut bits: what of the streams is not complete */
 };
 int cell_record_write(int state_dir, const struct cell_record *record, struct err *err);
 int cell_record_read(int state_dir, struct cell_record *ret_record, struct err *err);

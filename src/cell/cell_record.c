@@ -14,28 +14,57 @@
 #include "base/tree.h"
 #include "cell/cell_dirs.h"
 
-#define RECORD_VERSION 3
+#define RECORD_VERSION 4
+
+/* The entry, new; STATE is locked from here on, because until the entry is locked or marked it
+ * looks like one that was left behind, and whoever clears those has to wait. */
+static int
+make_entry(int state, const char *id, const char *name, bool keep, struct err *err)
+{
+	OWN(closep) int dir = -1;
+	char entry[CELL_ENTRY_MAX];
+
+	snprintf(entry, sizeof(entry), "%s.%s", id, name);
+	(void)flock(state, LOCK_SH);
+	if (mkdirat(state, entry, 0700) < 0)
+		return errno != EEXIST ? err_errno(err, "cannot make the cell's state folder") :
+		       err_set(err, EEXIST, "there was a cell '%s' already: choose another id, or "
+		               "`cloister discard %s`", id, id);
+	dir = openat(state, entry, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (dir < 0)
+		return err_errno(err, "cannot open the cell's state folder");
+	if (keep && create_file_at(dir, CELL_KEEP, 0600, "", err) < 0)
+		return err_wrap(err, "the cell's state folder");
+	return TAKE_FD(dir);
+}
 
 int
 cell_state_make(const struct cell_spec *spec, int *ret_dir, struct err *err)
 {
 	OWN(closep) int state = cell_state_open(true, err);
 	OWN(closep) int dir = -1;
-	char name[CELL_ENTRY_MAX];
 
 	if (state < 0)
 		return state;
-	snprintf(name, sizeof(name), "%s.%s", spec->id, spec->name);
-	/* Until it is locked the entry looks like one that was left behind; whoever
-	 * clears those has to wait. */
-	(void)flock(state, LOCK_SH);
-	if (mkdirat(state, name, 0700) < 0)
-		return err_errno(err, "cannot make the cell's state folder");
-	dir = openat(state, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (dir < 0 || flock(dir, LOCK_EX | LOCK_NB) < 0)
+	dir = make_entry(state, spec->id, spec->name, spec->keep, err);
+	if (dir < 0)
+		return dir;
+	if (flock(dir, LOCK_EX | LOCK_NB) < 0)
 		return err_errno(err, "cannot lock the cell's state folder");
 	*ret_dir = TAKE_FD(dir);
 	return 0;
+}
+
+int
+cell_state_bury(const char *id, struct err *err)
+{
+	OWN(closep) int state = cell_state_open(true, err);
+	OWN(closep) int dir = -1;
+
+	if (state < 0)
+		return state;
+	dir = make_entry(state, id, "", true, err);
+	return dir < 0 ? dir : 0;
 }
 
 bool
@@ -58,6 +87,8 @@ cell_state_remove(int state, const char *entry, struct err *err)
 		return 0;
 	if (dir < 0)
 		return err_errno(err, "cannot open the cell's state folder");
+	if (faccessat(dir, CELL_EVENTS, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+		return cell_state_retire(state, entry, false, err);
 	/* The record goes last: until then the entry can be removed again. */
 	r = tree_empty(dir, err);
 	if (r < 0)
@@ -83,6 +114,8 @@ cell_record_write(int state_dir, const struct cell_record *record, struct err *e
 	buf_put_str(&b, record->cause);
 	buf_put_u32(&b, record->n_changes);
 	buf_put_str(&b, record->incomplete);
+	buf_put_u32(&b, record->end);
+	buf_put_u32(&b, record->cut);
 	if (buf_failed(&b))
 		return err_set(err, EFBIG, "the cell's record is too large");
 	fd = openat(state_dir, "record.new", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
@@ -99,7 +132,7 @@ cell_record_write(int state_dir, const struct cell_record *record, struct err *e
 static int
 get_record(struct buf *b, struct cell_record *record, struct err *err)
 {
-	uint32_t version;
+	uint32_t version, end;
 	const char *cause, *incomplete;
 	int r;
 
@@ -112,8 +145,10 @@ get_record(struct buf *b, struct cell_record *record, struct err *err)
 	    buf_get_u32(b, &record->status) < 0 || buf_get_str(b, &cause) < 0 ||
 	    buf_get_u32(b, &record->n_changes) < 0 ||
 	    record->n_changes > CELL_GRANTS_MAX || buf_get_str(b, &incomplete) < 0 ||
+	    buf_get_u32(b, &end) < 0 || end > CELL_END_KILLED || buf_get_u32(b, &record->cut) < 0 ||
 	    buf_left(b) != 0)
 		return err_set(err, EBADMSG, "it is malformed");
+	record->end = end;
 	snprintf(record->cause, sizeof(record->cause), "%s", cause);
 	snprintf(record->incomplete, sizeof(record->incomplete), "%s", incomplete);
 	return 0;
@@ -140,56 +175,6 @@ cell_record_read(int state_dir, struct cell_record *ret_record, struct err *err)
 	*ret_record = record;
 	record = (struct cell_record){0};
 	return 0;
-}
-
-struct timeline {
-	char entry[CELL_ENTRY_MAX];
-	uint64_t ended_ns;
-};
-
-/* Whether the entry has nothing else that somebody may want. */
-static bool
-is_only_timeline(int state, const struct cell_entry *entry, uint64_t *ret_ended_ns)
-{
-	OWN(closep) int dir = openat(state, entry->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC |
-	                             O_NOFOLLOW);
-	OWN(cell_record_free) struct cell_record record = {0};
-
-	if (dir < 0 || cell_state_is_live(dir) || cell_record_read(dir, &record, NULL) < 0)
-		return false;
-	*ret_ended_ns = record.ended_ns;
-	return record.n_changes == 0 && record.incomplete[0] == '\0' &&
-	       faccessat(dir, CELL_LOG, F_OK, 0) < 0;
-}
-
-static int
-newest_first(const void *a, const void *b)
-{
-	const struct timeline *x = a, *y = b;
-
-	return x->ended_ns > y->ended_ns ? -1 : x->ended_ns < y->ended_ns;
-}
-
-void
-cell_state_prune(void)
-{
-	OWN(closep) int state = cell_state_open(false, NULL);
-	OWN(freep) struct cell_entry *entries = NULL;
-	OWN(freep) struct timeline *found = NULL;
-	size_t n, count = 0;
-
-	if (state < 0 || cell_list(state, false, &entries, &n, NULL) < 0 || n <= CELL_TIMELINES_MAX)
-		return;
-	found = calloc(n, sizeof(*found));
-	for (size_t i = 0; found != NULL && i < n; i++)
-		if (is_only_timeline(state, &entries[i], &found[count].ended_ns)) {
-			memcpy(found[count].entry, entries[i].dir, sizeof(found[count].entry));
-			count++;
-		}
-	if (count > 0)
-		qsort(found, count, sizeof(*found), newest_first);
-	for (size_t i = CELL_TIMELINES_MAX; i < count; i++)
-		(void)cell_state_remove(state, found[i].entry, NULL);
 }
 
 void

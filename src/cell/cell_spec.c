@@ -9,8 +9,9 @@
 
 #include "base/err.h"
 #include "base/own.h"
+#include "base/utf8.h"
 
-#define CELL_SPEC_VERSION 3
+#define CELL_SPEC_VERSION 4
 #define EGRESS_ENV_MAX 32
 
 void
@@ -59,7 +60,9 @@ get_limits(struct buf *b, struct cell_limits *l)
 }
 
 enum { FLAG_ROOT = 1, FLAG_DETACHED = 2, FLAG_TTY = 4, FLAG_QUIET = 8, FLAG_POLICY = 16,
-       FLAG_AUTHORITIES = 32, FLAG_LEARN = 64, FLAG_SECRETS = 128, FLAGS = 255 };
+       FLAG_AUTHORITIES = 32, FLAG_LEARN = 64, FLAG_SECRETS = 128,
+       FLAG_CLAIM = 256, FLAG_KEEP = 512, FLAG_STREAMS = 1024, FLAG_INPUT = 2048, FLAG_STRICT = 4096,
+       FLAGS = 8191 };
 enum { GRANT_WORKSPACE = 1, GRANT_GIT_DIR = 2, GRANT_FLAGS = 3 };
 
 void
@@ -89,7 +92,10 @@ cell_spec_put(struct buf *b, const struct cell_spec *spec)
 	               (spec->tty ? FLAG_TTY : 0) | (spec->quiet ? FLAG_QUIET : 0) |
 	               (spec->has_policy ? FLAG_POLICY : 0) |
 	               (spec->has_authorities ? FLAG_AUTHORITIES : 0) |
-	               (spec->learn ? FLAG_LEARN : 0) | (spec->has_secrets ? FLAG_SECRETS : 0));
+	               (spec->learn ? FLAG_LEARN : 0) | (spec->has_secrets ? FLAG_SECRETS : 0) |
+	               (spec->claim ? FLAG_CLAIM : 0) | (spec->keep ? FLAG_KEEP : 0) |
+	               (spec->streams ? FLAG_STREAMS : 0) | (spec->input ? FLAG_INPUT : 0) |
+	               (spec->audit_strict ? FLAG_STRICT : 0));
 	buf_put_strv(b, spec->egress_env != NULL ? spec->egress_env : (char *[]){ NULL });
 	buf_put_u32(b, (uint32_t)spec->n_ports);
 	for (size_t i = 0; i < spec->n_ports; i++)
@@ -104,6 +110,10 @@ cell_spec_put(struct buf *b, const struct cell_spec *spec)
 		buf_put_str(b, spec->files[i].path);
 		buf_put_str(b, spec->files[i].text);
 	}
+	buf_put_strv(b, spec->setups != NULL ? spec->setups : (char *[]){ NULL });
+	buf_put_str(b, spec->principal != NULL ? spec->principal : "");
+	buf_put_str(b, spec->chain != NULL ? spec->chain : "");
+	buf_put_u64(b, spec->audit_max);
 }
 
 static int
@@ -131,6 +141,23 @@ get_secrets(struct buf *b, struct cell_spec *spec)
 	while (r == 0 && spec->n_files < n)
 		r = get_file(b, &spec->files[spec->n_files++]);
 	return r;
+}
+
+static int
+get_dispatch(struct buf *b, struct cell_spec *spec)
+{
+	int r = buf_dup_strv(b, CELL_SETUPS_MAX, &spec->setups);
+
+	if (r == 0)
+		r = buf_dup_str(b, &spec->principal);
+	if (r == 0)
+		r = buf_dup_str(b, &spec->chain);
+	if (r < 0)
+		return r;
+	for (char **path = spec->setups; *path != NULL; path++)
+		if ((*path)[0] != '/')
+			return -EBADMSG;
+	return cell_principal_ok(spec->principal) && cell_chain_ok(spec->chain) ? 0 : -EBADMSG;
 }
 
 static int
@@ -243,6 +270,10 @@ cell_spec_get(struct buf *b, struct cell_spec *ret_spec, struct err *err)
 		r = get_egress(b, &spec);
 	if (r == 0)
 		r = get_secrets(b, &spec);
+	if (r == 0)
+		r = get_dispatch(b, &spec);
+	if (r == 0 && (buf_get_u64(b, &spec.audit_max) < 0 || spec.audit_max < CELL_AUDIT_LEAST))
+		r = -EBADMSG;
 	if (r < 0)
 		return err_set(err, -r, "the description of the cell is malformed");
 	spec.profile = profile;
@@ -254,6 +285,11 @@ cell_spec_get(struct buf *b, struct cell_spec *ret_spec, struct err *err)
 	spec.has_authorities = (flags & FLAG_AUTHORITIES) != 0;
 	spec.learn = (flags & FLAG_LEARN) != 0;
 	spec.has_secrets = (flags & FLAG_SECRETS) != 0;
+	spec.claim = (flags & FLAG_CLAIM) != 0;
+	spec.keep = (flags & FLAG_KEEP) != 0;
+	spec.streams = (flags & FLAG_STREAMS) != 0;
+	spec.input = (flags & FLAG_INPUT) != 0;
+	spec.audit_strict = (flags & FLAG_STRICT) != 0;
 	*ret_spec = spec;
 	spec = (struct cell_spec){0};
 	return 0;
@@ -280,6 +316,9 @@ cell_spec_free(struct cell_spec *spec)
 	strv_free(spec->env);
 	strv_free(spec->egress_env);
 	strv_free(spec->placeholders);
+	strv_free(spec->setups);
+	free(spec->principal);
+	free(spec->chain);
 	cell_spec_free_files(spec);
 	free(spec->known_hosts);
 	for (size_t i = 0; i < spec->n_grants; i++) {
@@ -297,6 +336,47 @@ cell_spec_has_overlay(const struct cell_spec *spec)
 		if (spec->grants[i].access == CELL_OVERLAY)
 			return true;
 	return false;
+}
+
+bool
+cell_spec_has_state(const struct cell_spec *spec)
+{
+	return cell_spec_has_overlay(spec) || spec->detached || spec->claim || spec->keep;
+}
+
+bool
+cell_principal_ok(const char *text)
+{
+	size_t len = strlen(text), n;
+	uint32_t code;
+
+	if (len > CELL_PRINCIPAL_MAX)
+		return false;
+	for (size_t at = 0; at < len; at += n) {
+		n = utf8_next(text + at, len - at, &code);
+		if (n == 0 || utf8_is_control(code))
+			return false;
+	}
+	return true;
+}
+
+bool
+cell_chain_ok(const char *text)
+{
+	static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789";
+	static const char inner[] = "abcdefghijklmnopqrstuvwxyz0123456789._-";
+	size_t n;
+
+	if (strlen(text) > CELL_CHAIN_MAX)
+		return false;
+	for (int depth = 0; *text != '\0'; depth++) {
+		n = strspn(text, inner);
+		if (n == 0 || n > 63 || strchr(letters, text[0]) == NULL ||
+		    depth == CELL_CHAIN_DEPTH_MAX || (text[n] == '/' ? text[n + 1] == '\0' : text[n] != '\0'))
+			return false;
+		text += text[n] == '/' ? n + 1 : n;
+	}
+	return true;
 }
 
 bool
@@ -328,6 +408,14 @@ cell_make_id(char ret_id[CELL_ID_LEN + 1], struct err *err)
 	ret_id[0] = letters[random[0] % 24];
 	ret_id[CELL_ID_LEN] = '\0';
 	return 0;
+}
+
+bool
+cell_id_ok(const char *id)
+{
+	static const char ok[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+
+	return strlen(id) == CELL_ID_LEN && strspn(id, ok) == CELL_ID_LEN;
 }
 
 bool

@@ -22,6 +22,12 @@ struct err;
 #define CELL_PORTS_MAX 32
 #define CELL_FILES_MAX 16
 #define CELL_KNOWN_HOSTS_MAX (64 * 1024)
+#define CELL_AUDIT_MAX (256ULL << 20)   /* of a timeline, unless the policy says otherwise, */
+#define CELL_AUDIT_LEAST (1ULL << 20)   /* which is not less than this */
+#define CELL_SETUPS_MAX 32
+#define CELL_PRINCIPAL_MAX 256          /* bytes */
+#define CELL_CHAIN_MAX 1024             /* likewise */
+#define CELL_CHAIN_DEPTH_MAX 16
 
 /* Where the supervisor finds the memory files besides the description itself. */
 #define CELL_POLICY_FD 5                /* with has_policy; see policy_put() */
@@ -80,6 +86,13 @@ struct cell_spec {
 	struct cell_limits limits;
 	enum cell_profile profile;
 	bool root, detached, tty, quiet;
+	bool claim;                     /* the id was chosen: it is ours by its state entry, or refused */
+	bool keep;                      /* the state entry stays until it is discarded */
+	bool streams;                   /* detached: stdout and stderr are kept apart, not a log */
+	bool input;                     /* detached: standard input is carried to the agent */
+	char **setups;                  /* programs of the cell's, run before the agent; NULL: none */
+	char *principal;                /* on whose behalf; "" or NULL: nobody's in particular */
+	char *chain;                    /* who dispatched it, outermost first: "a/b"; "" or NULL */
 	/* Egress.  The policy itself and the operator's own certificate authorities are
 	 * memory files beside this one. */
 	bool has_policy;                /* without one there is no network */
@@ -97,6 +110,9 @@ struct cell_spec {
 	enum cell_exfiltration exfiltration;
 	uint32_t keeper;                /* the process that renews them, as this machine counts its
 	                                 * processes; 0: there is none */
+	/* The timeline. */
+	bool audit_strict;              /* no request leaves before its record is on the disk */
+	uint64_t audit_max;             /* bytes; then nothing leaves any more */
 	char *known_hosts;              /* for ssh, a file's text; "": there is no agent for it */
 };
 
@@ -112,9 +128,18 @@ void cell_spec_free_files(struct cell_spec *spec);
 /* Whether PATH is one that a file of the home folder may have: no "..", no empty part. */
 bool cell_file_ok(const char *path);
 bool cell_spec_has_overlay(const struct cell_spec *spec);
+/* Whether what it leaves has a place of its own from the start. */
+bool cell_spec_has_state(const struct cell_spec *spec);
+/* One line of UTF-8 that shows as what it is; "" is fine. */
+bool cell_principal_ok(const char *text);
+/* Names of agents with "/" between them: a-z, 0-9, ".", "_", "-", each beginning with a letter
+ * or digit; "" is fine. */
+bool cell_chain_ok(const char *text);
 
 /* A fresh random id. */
 int cell_make_id(char ret_id[CELL_ID_LEN + 1], struct err *err);
+/* An id that somebody chose: CELL_ID_LEN letters and digits. */
+bool cell_id_ok(const char *id);
 /* Names and ids: letters, digits, "-" and "_", beginning with a letter or digit. */
 bool cell_name_ok(const char *name);
 #endif

@@ -26,7 +26,8 @@ open_part(struct changes *changes, size_t grant, struct err *err)
 	for (size_t i = 0; i < changes->n_parts; i++)
 		main = main && !changes->parts[i].main;
 	part->grant = g;
-	part->main = main && !g->git_dir;
+	part->main = main && g->workspace && !g->git_dir;
+	part->volume = !g->workspace;
 	part->ws.git_dir = g->git_dir;
 	part->ws.real = open(g->host, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	changes->n_parts++;

@@ -13,6 +13,7 @@ struct changes_part {
 	struct workspace ws;
 	const struct cell_grant *grant; /* in the record */
 	bool main;                      /* the workspace: its paths are shown as they are */
+	bool volume;                    /* given with -v: applied only where it is named */
 };
 
 struct changes {

@@ -32,20 +32,26 @@ take_option(void *arg, const struct cli_option *option, const char *value, struc
 
 /* The rest of FD.  On a terminal the agent's bytes are made harmless. */
 static int
-print_rest(int fd, struct err *err)
+print_rest_to(FILE *out, int fd, struct err *err)
 {
 	char data[65536];
 	ssize_t n;
 
 	while ((n = read(fd, data, sizeof(data))) > 0) {
-		if (isatty(STDOUT_FILENO)) {
-			text_print_safe(stdout, data, (size_t)n, true);
-			fflush(stdout);
-		} else if (write_all(STDOUT_FILENO, data, (size_t)n, err) < 0) {
+		if (isatty(fileno(out))) {
+			text_print_safe(out, data, (size_t)n, true);
+			fflush(out);
+		} else if (write_all(fileno(out), data, (size_t)n, err) < 0) {
 			return -EPIPE;
 		}
 	}
 	return n < 0 ? err_errno(err, "cannot read the log") : 0;
+}
+
+static int
+print_rest(int fd, struct err *err)
+{
+	return print_rest_to(stdout, fd, err);
 }
 
 /* Wait for something to happen to the log; a second at most, because the lock
@@ -61,19 +67,53 @@ await_change(int notify)
 }
 
 static int
-follow(int dir, int fd, struct err *err)
+watch(int dir, struct err *err)
 {
 	OWN(closep) int notify = inotify_init1(IN_CLOEXEC);
-	OWN(closep) int current = TAKE_FD(fd);
-	struct stat now, latest;
 	char path[32];
-	bool live = true;
-	int r = 0;
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", dir);
 	if (notify < 0 || inotify_add_watch(notify, path, IN_MODIFY | IN_CREATE | IN_MOVE |
 	                                    IN_CLOSE_WRITE) < 0)
 		return err_errno(err, "cannot follow the log");
+	return TAKE_FD(notify);
+}
+
+/* With --streams: each to its own. */
+static int
+print_streams(int dir, bool goes_on, struct err *err)
+{
+	OWN(closep) int out = openat(dir, CELL_STDOUT, O_RDONLY | O_CLOEXEC);
+	OWN(closep) int errors = openat(dir, CELL_STDERR, O_RDONLY | O_CLOEXEC);
+	OWN(closep) int notify = -1;
+	bool live = true;
+	int r = 0;
+
+	if (out < 0 || errors < 0)
+		return err_set(err, ENOENT, "it has no log: only detached cells (run -d) keep one");
+	if (goes_on && (notify = watch(dir, err)) < 0)
+		return notify;
+	while (r == 0 && live) {
+		/* Asked before reading: what was written before the end is read. */
+		live = goes_on && cell_state_is_live(dir);
+		r = print_rest_to(stdout, out, err);
+		if (r == 0)
+			r = print_rest_to(stderr, errors, err);
+		if (r == 0 && live)
+			await_change(notify);
+	}
+	return r;
+}
+
+static int
+follow(int dir, int fd, struct err *err)
+{
+	OWN(closep) int notify = watch(dir, err);
+	OWN(closep) int current = TAKE_FD(fd);
+	struct stat now, latest;
+	bool live = true;
+	int r = notify < 0 ? notify : 0;
+
 	while (r == 0 && live) {
 		/* Asked before reading: what was written before the end is read. */
 		live = cell_state_is_live(dir);
@@ -111,8 +151,12 @@ cmd_logs(int argc, char **argv)
 		return cli_fail(&err);
 	dir = openat(state, entry.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	fd = dir < 0 ? -1 : openat(dir, CELL_LOG, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return cli_failf("cell %s has no log: only detached cells (run -d) keep one", entry.id);
+	if (fd < 0) {
+		r = print_streams(dir, goes_on, &err);
+		if (r < 0)
+			(void)err_wrap(&err, "cell %s", entry.id);
+		return r < 0 ? cli_fail(&err) : 0;
+	}
 	older = openat(dir, CELL_LOG ".1", O_RDONLY | O_CLOEXEC);
 	r = older < 0 ? 0 : print_rest(older, &err);
 	if (r == 0)

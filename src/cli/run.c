@@ -21,17 +21,25 @@
 enum { OPT_WORKSPACE, OPT_VOLUME, OPT_ENV, OPT_ROOTFS, OPT_ROOT, OPT_NAME, OPT_HOSTNAME,
        OPT_PROFILE, OPT_DETACH, OPT_TTY, OPT_NO_TTY, OPT_QUIET, OPT_MEMORY, OPT_CPUS, OPT_PIDS,
        OPT_TIME, OPT_DISK, OPT_IO, OPT_TTL, OPT_POLICY, OPT_ALLOW, OPT_NO_POLICY, OPT_CA, OPT_SECRET,
-       OPT_PUBLISH };
+       OPT_PUBLISH, OPT_ID, OPT_ENV_FILE, OPT_SETUP, OPT_INPUT, OPT_STREAMS, OPT_PRINCIPAL, OPT_CHAIN,
+       OPT_KEEP, OPT_WITHIN };
 
 const struct cli_option cli_run_options[] = {
 	{ "workspace", 'w', "DIR[:MODE]", "grant a working folder: overlay (default), rw or ro",
 	  OPT_WORKSPACE },
-	{ "volume", 'v', "HOST[:CELL][:ro]", "grant a file or folder", OPT_VOLUME },
+	{ "volume", 'v', "HOST[:CELL][:MODE]", "grant a file or folder: rw (default), ro or overlay",
+	  OPT_VOLUME },
 	{ "env", 'e', "NAME[=VALUE]", "set a variable, or pass the operator's own", OPT_ENV },
+	{ "env-file", 0, "FILE", "set variables: lines NAME=VALUE, or what `env -0` writes",
+	  OPT_ENV_FILE },
+	{ "setup", 0, "PATH", "run this program of the cell's before the command", OPT_SETUP },
+	{ "input", 0, "FILE", "standard input is this file, also with -d", OPT_INPUT },
 	{ "policy", 'p', "FILE", "what the cell may reach (cloister.yaml, if there is one)",
 	  OPT_POLICY },
 	{ "allow", 0, "RULE", "let the cell reach this too: HOST, or \"GET HOST/PATH/**\"",
 	  OPT_ALLOW },
+	{ "within", 0, "FILE", "only what this policy allows too (several: the outermost last)",
+	  OPT_WITHIN },
 	{ "no-policy", 0, NULL, "leave a cloister.yaml alone", OPT_NO_POLICY },
 	{ "ca", 0, "FILE", "trust these certificate authorities too", OPT_CA },
 	{ "secret", 's', "NAME[=VARIABLE][:FORMAT][@HOST]",
@@ -40,6 +48,12 @@ const struct cli_option cli_run_options[] = {
 	  OPT_PUBLISH },
 	{ "name", 0, "NAME", "call the cell so", OPT_NAME },
 	{ "detach", 'd', NULL, "run in the background and print the cell's id", OPT_DETACH },
+	{ "streams", 0, NULL, "with -d: keep standard output and error apart, not as a log",
+	  OPT_STREAMS },
+	{ "id", 0, "ID", "the cell's id: 8 letters and digits, used once", OPT_ID },
+	{ "keep", 0, NULL, "keep what is left of the cell until it is discarded", OPT_KEEP },
+	{ "principal", 0, "TEXT", "on whose behalf the cell acts", OPT_PRINCIPAL },
+	{ "chain", 0, "A/B/C", "which agents led to this one, the outermost first", OPT_CHAIN },
 	{ "memory", 0, "SIZE", "limit memory (4G)", OPT_MEMORY },
 	{ "cpus", 0, "N", "limit processors (all of them, 4 at most)", OPT_CPUS },
 	{ "pids", 0, "N", "limit processes and threads (1024)", OPT_PIDS },
@@ -158,6 +172,14 @@ take_option(void *arg, const struct cli_option *option, const char *value, struc
 	case OPT_WORKSPACE: return run_add_workspace(run, value, err);
 	case OPT_VOLUME:    return run_add_volume(run, value, err);
 	case OPT_ENV:       return run_add_env(run, value, err);
+	case OPT_ENV_FILE:  return run_add_env_file(run, value, err);
+	case OPT_ID:        return run_set_id(run, value, err);
+	case OPT_SETUP:     return run_add_setup(run, value, err);
+	case OPT_PRINCIPAL: return run_set_principal(run, value, err);
+	case OPT_CHAIN:     return run_set_chain(run, value, err);
+	case OPT_INPUT:     run->input_file = value; return 0;
+	case OPT_STREAMS:   run->spec.streams = true; return 0;
+	case OPT_KEEP:      run->spec.keep = true; return 0;
 	case OPT_ROOTFS:    return set_rootfs(run, value, err);
 	case OPT_NAME:      return set_name(run, value, err);
 	case OPT_PROFILE:   return set_profile(run, value, err);
@@ -168,6 +190,7 @@ take_option(void *arg, const struct cli_option *option, const char *value, struc
 		run->policy_file = value;
 		return 0;
 	case OPT_ALLOW:     return run_add_allow(run, value, err);
+	case OPT_WITHIN:    return run_add_within(run, value, err);
 	case OPT_NO_POLICY: run->no_policy = true; return 0;
 	case OPT_CA:        return run_add_ca(run, value, err);
 	case OPT_SECRET:    return run_add_secret(run, value, err);
@@ -201,7 +224,9 @@ choose_terminal(struct run *run, struct err *err)
 		return err_set(err, EINVAL, "a detached cell has no terminal: leave out -t or -d");
 	if (run->tty == RUN_TTY_YES && !is_foreground_terminal())
 		return err_set(err, ENOTTY, "-t wants standard input and output to be a terminal");
-	run->spec.tty = run->tty != RUN_TTY_NO && !run->spec.detached && is_foreground_terminal();
+	run->spec.input = run->input_file != NULL;
+	run->spec.tty = run->tty != RUN_TTY_NO && !run->spec.detached && !run->spec.input &&
+	                run->spec.setups == NULL && is_foreground_terminal();
 	return 0;
 }
 
@@ -211,6 +236,7 @@ run_describe(int argc, char **argv, struct run *run, struct err *err)
 	int rest, r;
 
 	cell_limits_default(&run->spec.limits);
+	run->spec.audit_max = CELL_AUDIT_MAX;
 	r = cell_make_id(run->spec.id, err);
 	if (r == 0 && (set_text(&run->spec.name, "") < 0 || set_text(&run->spec.rootfs, "") < 0 ||
 	               set_text(&run->spec.hostname, "cell") < 0 ||
@@ -228,7 +254,9 @@ run_describe(int argc, char **argv, struct run *run, struct err *err)
 	for (int i = rest; run->spec.argv != NULL && i < argc; i++)
 		if (set_text(&run->spec.argv[i - rest], argv[i]) < 0)
 			return err_set(err, ENOMEM, "out of memory");
-	r = choose_terminal(run, err);
+	r = run_finish_hooks(run, err);
+	if (r == 0)
+		r = choose_terminal(run, err);
 	if (r == 0)
 		r = run_finish_policy(run, err);
 	if (r == 0)
@@ -306,8 +334,10 @@ run_detached(const struct run *run, struct err *err)
 int
 run_start(const struct run *run, struct err *err)
 {
-	int r = pack(run, err);
+	int r = run->input_file == NULL ? 0 : run_take_input(run->input_file, err);
 
+	if (r == 0)
+		r = pack(run, err);
 	if (r < 0)
 		return r;
 	return run->spec.detached ? run_detached(run, err) :

@@ -7,6 +7,7 @@
 struct err;
 struct node;
 
+#define RUN_VARIABLES_MAX (CELL_ARGS_MAX / 2)     /* -e and --env-file */
 #define RUN_WORDS_MAX 256               /* --allow, --ca, -s: of each */
 
 struct run {
@@ -17,11 +18,15 @@ struct run {
 	size_t n_given;
 	bool learn;                     /* allow everything, and record it: `cloister learn` */
 	const char *policy_file;        /* -p, or NULL */
+	const char *input_file;         /* --input, or NULL */
 	bool no_policy;                 /* leave a cloister.yaml alone */
-	bool policy_found;              /* nobody named it */
+	bool policy_found;              /* nobody named it; */
+	const char *policy_folder;      /* it is in here, while it is read */
 	struct secret_wants wants;      /* what it says of secrets */
 	const char *allows[RUN_WORDS_MAX], *cas[RUN_WORDS_MAX], *secrets[RUN_WORDS_MAX];
 	size_t n_allows, n_cas, n_secrets;
+	struct run_layer *within;       /* --within, the nearest first: run_within.c */
+	size_t n_within;
 	char **placeholders;            /* NAME=VALUE, what -s gave; NULL: nothing */
 	/* Memory files, if spec.has_policy, spec.has_authorities and spec.has_secrets; and the
 	 * channel to spec.keeper. */
@@ -38,6 +43,17 @@ int run_start(const struct run *run, struct err *err);
 int run_add_workspace(struct run *run, const char *text, struct err *err);
 int run_add_volume(struct run *run, const char *text, struct err *err);
 
+/* run_hooks.c */
+int run_set_id(struct run *run, const char *value, struct err *err);
+int run_add_env_file(struct run *run, const char *file, struct err *err);
+int run_add_setup(struct run *run, const char *path, struct err *err);
+int run_set_principal(struct run *run, const char *text, struct err *err);
+int run_set_chain(struct run *run, const char *text, struct err *err);
+/* What does not go together. */
+int run_finish_hooks(const struct run *run, struct err *err);
+/* FILE becomes standard input. */
+int run_take_input(const char *file, struct err *err);
+
 /* run_policy.c */
 int run_add_word(const char *words[RUN_WORDS_MAX], size_t *n, const char *word,
                  const char *option, struct err *err);
@@ -48,6 +64,19 @@ int run_add_ca(struct run *run, const char *text, struct err *err);
 int run_add_port(struct run *run, const char *text, struct err *err);
 /* Loads the policy, if there is one; all grants are known. */
 int run_finish_policy(struct run *run, struct err *err);
+
+/* run_within.c */
+struct policy;
+struct vault_binding;
+int run_add_within(struct run *run, const char *file, struct err *err);
+void run_free_within(struct run *run);
+/* The rules of POLICY (NULL: there is none), the limits and what exfiltration leads to: no more
+ * than what --within says too. */
+int run_finish_within(struct run *run, struct policy *policy, struct err *err);
+/* Leaves out secrets that are not in all of --within, and says so. */
+int run_narrow_secrets(struct run *run, struct err *err);
+/* What they say of one that is left. */
+void run_bind_within(struct run *run, struct vault_binding *b);
 
 /* run_secrets.c */
 int run_add_secret(struct run *run, const char *text, struct err *err);

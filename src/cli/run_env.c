@@ -20,6 +20,7 @@ run_free(struct run *run)
 	free(run->given);
 	strv_free(run->placeholders);
 	secret_wants_free(&run->wants);
+	run_free_within(run);
 	cell_spec_free(&run->spec);
 }
 
@@ -40,7 +41,7 @@ run_add_env(struct run *run, const char *text, struct err *err)
 
 	if (!is_name(text, len))
 		return err_set(err, EINVAL, "-e '%s' does not begin with a variable's name", text);
-	if (run->n_given == CELL_ARGS_MAX / 2)
+	if (run->n_given == RUN_VARIABLES_MAX)
 		return err_set(err, E2BIG, "there are too many variables");
 	value = text[len] == '=' ? text + len + 1 : getenv(text);
 	if (value == NULL)

@@ -188,19 +188,24 @@ run_add_volume(struct run *run, const char *text, struct err *err)
 {
 	OWN(freep) char *host = strdup(text);
 	enum cell_access access = CELL_WRITE;
+	struct stat st;
 	char *colon;
 
 	if (host == NULL)
 		return err_set(err, ENOMEM, "out of memory");
 	if (cut_suffix(host, "ro"))
 		access = CELL_READ;
+	else if (cut_suffix(host, "overlay"))
+		access = CELL_OVERLAY;
 	else
 		(void)cut_suffix(host, "rw");
 	colon = strrchr(host, ':');
 	if (colon != NULL && colon[1] != '/')
-		return err_set(err, EINVAL, "-v '%s' is not HOST[:CELL][:ro] with an absolute path "
-		               "in the cell", text);
+		return err_set(err, EINVAL, "-v '%s' is not HOST[:CELL][:MODE] with an absolute path "
+		               "in the cell, and ro, rw or overlay", text);
 	if (colon != NULL)
 		*colon = '\0';
+	if (access == CELL_OVERLAY && stat(host, &st) == 0 && !S_ISDIR(st.st_mode))
+		return err_set(err, ENOTDIR, "-v '%s' cannot be an overlay: '%s' is no folder", text, host);
 	return add_grant(run, host, colon != NULL ? colon + 1 : NULL, access, NULL, err);
 }

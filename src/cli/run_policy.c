@@ -19,6 +19,7 @@
 #include "cli/cli.h"
 #include "cli/run.h"
 #include "policy/policy.h"
+#include "policy/policy_yaml.h"
 
 #define POLICY_NAME "cloister.yaml"
 #define AUTHORITIES_MAX (1 << 20)
@@ -123,6 +124,22 @@ check_found(int folder, const char *where, struct err *err)
 	return 0;
 }
 
+/* A policy_reader's: what a file that was found leads to is no more an agent's word than it is. */
+static int
+check_extended(void *arg, const struct node *node, const char *path, struct err *err)
+{
+	const struct run *run = arg;
+	OWN(freep) char *whole = path[0] == '/' ? strdup(path) :
+	                         str_format("%s/%s", run->policy_folder, path);
+
+	if (whole == NULL)
+		return err_set(err, ENOMEM, "out of memory");
+	if (cell_writable_leads(whole))
+		return node_err(err, node, "an agent can or could write '%s', or a link to it: look at it, and "
+		                "give this policy with -p; or --no-policy", path);
+	return 0;
+}
+
 /* In the workspace, or else in the current folder; 0 if there is none. */
 static int
 find_policy(struct run *run, struct policy **ret_policy, struct policy_limits *ret_limits,
@@ -130,7 +147,8 @@ find_policy(struct run *run, struct policy **ret_policy, struct policy_limits *r
 {
 	OWN(freep) char *where = NULL;
 	OWN(closep) int folder = -1;
-	const struct policy_reader reader = { .secrets = run_take_secrets, .arg = run };
+	const struct policy_reader reader = { .secrets = run_take_secrets, .arg = run,
+	                                     .file = check_extended };
 	struct stat st;
 	int r;
 
@@ -144,8 +162,10 @@ find_policy(struct run *run, struct policy **ret_policy, struct policy_limits *r
 		return 0;
 	r = check_found(folder, where, err);
 	run->policy_found = true;
+	run->policy_folder = where;
 	if (r == 0)
 		r = policy_load_file(folder, POLICY_NAME, &reader, ret_policy, ret_limits, err);
+	run->policy_folder = NULL;
 	if (r == 0 && !run->spec.quiet && isatty(STDERR_FILENO))
 		fprintf(stderr, "cloister: the policy is %s/" POLICY_NAME "\n", where);
 	return r;
@@ -202,6 +222,9 @@ load_policy(struct run *run, struct policy **ret_policy, struct err *err)
 	run->spec.exfiltration = limits.exfiltration == POLICY_EXFILTRATION_FREEZE ? CELL_FREEZE :
 	                         limits.exfiltration == POLICY_EXFILTRATION_KILL ? CELL_KILL :
 	                         CELL_REFUSE;
+	run->spec.audit_strict = limits.audit == POLICY_AUDIT_STRICT;
+	if (limits.audit_max != 0)
+		run->spec.audit_max = limits.audit_max;
 	return 0;
 }
 
@@ -277,8 +300,10 @@ run_finish_policy(struct run *run, struct err *err)
 
 	buf_init(&b, POLICY_ENCODED_MAX);
 	/* Before anything is looked for: what this cell may write counts too. */
-	(void)cell_writable_note(&run->spec, NULL);
-	r = load_policy(run, &policy, err);
+	r = cell_writable_note(&run->spec, err);
+	if (r == 0)
+		r = load_policy(run, &policy, err);
+	r = r == 0 ? run_finish_within(run, policy, err) : r;
 	if (r == 0 && policy == NULL && run->n_cas > 0)
 		r = err_set(err, EINVAL, "--ca is of no use without a policy: see -p and --allow");
 	if (r < 0 || policy == NULL)

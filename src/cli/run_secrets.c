@@ -111,6 +111,8 @@ pack_request(struct run *run, int fd, struct err *err)
 		r = add_wanted(&q, &run->wants.at[i], err);
 	if (r < 0)
 		return r;
+	for (size_t i = 0; i < q.n_bind; i++)
+		run_bind_within(run, &q.bind[i]);
 	vault_request_put(&b, &q);
 	if (buf_failed(&b))
 		return err_set(err, E2BIG, "the cell's secrets are too many");
@@ -268,6 +270,9 @@ run_finish_secrets(struct run *run, struct err *err)
 	int ends[2], r;
 	size_t len;
 
+	r = run_narrow_secrets(run, err);
+	if (r < 0)
+		return r;
 	if (run->n_secrets == 0 && run->wants.n == 0)
 		return 0;
 	if (!run->spec.has_policy)

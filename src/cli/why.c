@@ -63,6 +63,12 @@ static const struct cause {
 	{ "scope", false, true, "Webhooks come to this port of the cell, and no secret's scope has this "
 	  "one: see `ports`, `methods` and `paths` of the secret, or publish another port for what is "
 	  "not signed." },
+	{ "login", false, true, "A rule allows the connection, but nobody could be logged in: either the "
+	  "client did not give the placeholder of a secret that may go there, or the server did not "
+	  "take the real one. No rule changes that." },
+	{ "audit", false, true, "What happens is recorded, and there was no room for that: the disk was "
+	  "full, or the cell's timeline as large as its policy lets it become (`audit: {max: ...}`). "
+	  "Nothing leaves a cell then." },
 	{ "many", false, true, "More was refused in a short time than is told one by one. The events "
 	  "before this one show what it was like." },
 	{ "doh", false, false, "It asks a DNS-over-HTTPS service, which would hide the names that are "
@@ -119,7 +125,7 @@ print_cause(const struct timeline_event *e, const struct cause *cause)
 }
 
 static void
-print_suggestion(const struct timeline_event *e)
+print_suggestion(const struct timeline *t, const struct timeline_event *e)
 {
 	OWN(freep) char *text = NULL;
 	struct policy_seen seen;
@@ -140,6 +146,8 @@ print_suggestion(const struct timeline_event *e)
 		fputs("\nThis rule under `egress:` would allow it:\n\n", stdout);
 	}
 	text_print_safe(stdout, text, strlen(text), true);
+	if (why_is_layered(t))
+		fputs("\nThe cell's policy lies within others: each of them has to allow it.\n", stdout);
 }
 
 static void
@@ -160,7 +168,7 @@ explain(const struct timeline *t, const struct timeline_event *e)
 		why_print_near(t, e);
 	if (timeline_is_refusal(e) && (cause == NULL || cause->rule_helps) &&
 	    strstr(e->note, COURIER_NO_RULE_HELPS) == NULL)
-		print_suggestion(e);
+		print_suggestion(t, e);
 }
 
 static bool

@@ -41,5 +41,6 @@ enum init_spawn_flags { INIT_TTY = 1 };
 
 /* Handle 0 is the agent: when it exits, so does init, and the cell ends. */
 #define INIT_HANDLE_AGENT 0
+#define INIT_HANDLE_SETUP UINT32_MAX    /* what runs before it */
 #define INIT_PROCESSES_MAX 64           /* started by exec, at once */
 #endif

@@ -220,25 +220,43 @@ carry_out(struct stdio *s, struct relay *relay, int host, int *host_own, int *ow
 	return relay_start(relay, s->loop, *own, *host_own, err);
 }
 
-int
-stdio_open_sink(struct stdio *s, size_t (*sink)(void *arg, const unsigned char *data,
-                size_t len), void *arg, int ret_inside[3], struct err *err)
+static int
+sink_out(struct stdio *s, struct relay *relay, const struct stdio_sink *sink, int *own,
+         int *ret_inside, struct err *err)
 {
 	int ends[2];
 
 	if (make_pipe(ends, 0, err) < 0)
 		return -err->code;
-	s->out_fd = ends[0];
-	ret_inside[0] = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	ret_inside[1] = ends[1];
-	ret_inside[2] = fcntl(ends[1], F_DUPFD_CLOEXEC, 3);
-	if (ret_inside[0] < 0 || ret_inside[2] < 0)
-		return err_errno(err, "cannot open the cell's input and output");
-	s->out.sink = sink;
-	s->out.sink_arg = arg;
-	s->out.done = output_done;
-	s->out.arg = s;
-	return relay_start(&s->out, s->loop, s->out_fd, -1, err);
+	*own = ends[0];
+	*ret_inside = ends[1];
+	relay->sink = sink->take;
+	relay->sink_arg = sink->arg;
+	relay->done = output_done;
+	relay->arg = s;
+	return relay_start(relay, s->loop, *own, -1, err);
+}
+
+int
+stdio_open_sinks(struct stdio *s, const struct stdio_sink *out, const struct stdio_sink *errors,
+                 bool input, int ret_inside[3], struct err *err)
+{
+	int r = 0;
+
+	ret_inside[0] = ret_inside[1] = ret_inside[2] = -1;
+	if (input && !may_pass(STDIN_FILENO))
+		r = carry_in(s, &ret_inside[0], err);
+	else
+		ret_inside[0] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	if (r == 0)
+		r = sink_out(s, &s->out, out, &s->out_fd, &ret_inside[1], err);
+	if (r == 0 && errors != NULL)
+		r = sink_out(s, &s->errors, errors, &s->err_fd, &ret_inside[2], err);
+	else if (r == 0)
+		ret_inside[2] = fcntl(ret_inside[1], F_DUPFD_CLOEXEC, 3);
+	if (r == 0 && (ret_inside[0] < 0 || ret_inside[2] < 0))
+		r = err_errno(err, "cannot open the cell's input and output");
+	return r;
 }
 
 int

@@ -40,9 +40,15 @@ void stdio_init(struct stdio *s, struct loop *loop, void (*ended)(void *arg), vo
 /* What the process will have as 0, 1 and 2; the caller closes them.  With TTY
  * only standard error, and only where that is not the terminal; the rest is -1. */
 int stdio_open(struct stdio *s, bool tty, int ret_inside[3], struct err *err);
-/* Where all output of the process goes is SINK. */
-int stdio_open_sink(struct stdio *s, size_t (*sink)(void *arg, const unsigned char *data,
-                    size_t len), void *arg, int ret_inside[3], struct err *err);
+/* Where output goes instead; TAKE returns how many bytes it took. */
+struct stdio_sink {
+	size_t (*take)(void *arg, const unsigned char *data, size_t len);
+	void *arg;
+};
+/* All output of the process goes to OUT, or what is for standard error to ERRORS if that is not
+ * NULL; its input is ours with INPUT, and else nothing. */
+int stdio_open_sinks(struct stdio *s, const struct stdio_sink *out, const struct stdio_sink *errors,
+                     bool input, int ret_inside[3], struct err *err);
 /* MASTER, taken over, is the process's terminal: the operator's becomes raw. */
 int stdio_carry_terminal(struct stdio *s, int master, struct err *err);
 /* The operator's terminal has changed its size. */

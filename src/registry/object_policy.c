@@ -176,7 +176,8 @@ static int
 flatten(const char *path, const struct node *node, json_t **ret_document, struct err *err)
 {
 	OWN(flat_free) struct flat f = { .document = json_pack("{s:i,s:[]}", "version", 1, "egress") };
-	const struct policy_reader reader = { take_secrets, &f, take_rule, take_part };
+	const struct policy_reader reader = { .secrets = take_secrets, .arg = &f, .rule = take_rule,
+	                                      .part = take_part };
 	OWN(policy_freep) struct policy *p = NULL;
 	int r;
 

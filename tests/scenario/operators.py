@@ -267,16 +267,17 @@ class Operator:
         return [supervisor, *descendants_of(supervisor)]
 
     def names(self, folder):
-        """What is in FOLDER, but for the list of what agents could write, which stays."""
+        """What is in FOLDER, but for the list of what agents could write and the timelines of cells
+        that have ended, which stay."""
         try:
-            return sorted(name for name in os.listdir(folder) if name != "writable")
+            return sorted(name for name in os.listdir(folder) if name not in ("writable", "ended"))
         except FileNotFoundError:
             return []
 
     def running(self):
         """The runtime folder's entries: one for each cell that runs or that crashed."""
         return [name for name in self.names(self.runtime)
-                if name != "slots" and not name.startswith("told")]
+                if name not in ("slots", "serve.sock", "agents.sock") and not name.startswith("told")]
 
     # ---- the end -----------------------------------------------------------------
     def close(self):

@@ -439,6 +439,22 @@ def test_not_what_an_agent_can_write(operator):
         assert not has_policy(operator, *options, "--no-policy")
 
 
+def test_nor_what_it_leads_to(operator):
+    """A file that nobody named extends one that an agent could write."""
+    project = operator.folder("project", {"cloister.yaml": "version: 1\nextends: ../shared/base.yaml\n"})
+    shared = operator.folder("shared", {"base.yaml": DENY_ALL})
+    assert has_policy(operator, cwd=project)
+    operator.run("-v", f"{shared}:/x", "--no-policy", "--", "true").ok()
+    operator.run("--", "true", cwd=project).sentence("cloister.yaml:2:", "base.yaml", "agent", "-p")
+    assert has_policy(operator, "-p", project / "cloister.yaml")
+
+
+def test_what_it_may_write_must_be_noted(operator):
+    """Else its successor would believe what it wrote."""
+    folder = operator.folder("work")
+    operator.run("-v", f"{folder}:/x", "--", "true", env={"CLOISTER_STATE_DIR": "/proc/nowhere"}).sentence("/proc/nowhere")
+
+
 def test_not_what_a_volume_lets_it_write(operator):
     project = operator.folder("project", {"cloister.yaml": DENY_ALL})
     operator.run("-v", f"{project}:/x:ro", "--", "true").ok()
@@ -591,15 +607,10 @@ def test_nothing_is_left_when_the_cell_ends(operator, how):
 
 # ---- the timeline ----------------------------------------------------------------------------------------------
 
-def test_a_cell_that_asked_for_nothing_leaves_nothing(operator):
-    operator.run(*ALLOW, "--", "true").ok()
-    assert operator.names(operator.state) == []
-
-
 def test_the_timeline(online):
     online.curl("  - allow: www.example.test\n", "https://www.example.test/hello", "https://evil.test/x")
-    entry = next(online.operator.state.glob(f"{online.cell}.*"))
-    assert sorted(os.listdir(entry)) == ["events.jsonl", "policy", "record"]
+    entry = next((online.operator.state / "ended").glob(f"{online.cell}.*"))
+    assert sorted(os.listdir(entry)) == ["events.jsonl", "policy"]
     lines = (entry / "events.jsonl").read_text().splitlines()
     for n, event in enumerate(map(json.loads, lines), 1):
         assert event["n"] == n and event["cell"] == online.cell

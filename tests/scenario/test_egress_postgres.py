@@ -93,6 +93,8 @@ def test_a_wrong_password(db):
     assert "refused by cloister: the password is not the placeholder" in done.err
     event = db.refusal()
     assert event["why"] == "login" and event["user"] == "scram"
+    told = db.operator.cloister("why", event["cell"]).ok()
+    assert "logged in" in told and "egress:" not in told
 
 
 def test_a_server_that_refuses(db, passwords):

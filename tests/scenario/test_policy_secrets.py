@@ -133,6 +133,13 @@ def test_policy_commands_read_it(online):
     assert "allow" in online.operator.cloister("policy", "explain", where, f"{UP}/").ok()
 
 
+def test_two_in_one_variable(online):
+    """The first would be lost, without a word."""
+    for name in "KEY", "SECOND":
+        online.operator.cloister("secret", "add", name, "--host", "up.example.test", input=canary()).ok()
+    online.operator.run("-p", policy(online, "[KEY, SECOND=KEY]"), "--", "true").sentence("KEY", "-s")
+
+
 def test_a_secret_without_a_value(online):
     online.operator.run("-p", policy(online, "[KEY]"), "--", "true").sentence("there is no secret 'KEY'")
     online.operator.run("-p", policy(online, DEFINED), "--", "true").sentence("there is no secret 'KEY' in the vault")

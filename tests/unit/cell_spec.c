@@ -7,6 +7,7 @@
 
 static char *argv_of_sample[] = { (char[]){ "sh" }, (char[]){ "-c" },
                                   (char[]){ "echo \"\n\"" }, NULL };
+static char *setups_of_sample[] = { (char[]){ "/caps/a/setup.sh" }, (char[]){ "/b" }, NULL };
 static char *env_of_sample[] = { (char[]){ "A=1" }, NULL };
 static char path_of_sample[] = ".aws/credentials", text_of_sample[] = "text\n";
 static struct cell_grant grants_of_sample[] = {
@@ -28,6 +29,9 @@ sample(void)
 		.webhook_ports = 2, .placeholders = env_of_sample, .exfiltration = CELL_FREEZE, .keeper = 7,
 		.files = { { path_of_sample, text_of_sample } }, .n_files = 1,
 		.known_hosts = strdup("a.example ssh-ed25519 AAAA\n"),
+		.audit_strict = true, .audit_max = 5 << 20,
+		.claim = true, .streams = true, .setups = setups_of_sample,
+		.principal = strdup("J\303\274rgen <j@a.example>"), .chain = strdup("lead/helper-2"),
 	};
 
 	cell_limits_default(&spec.limits);
@@ -43,6 +47,8 @@ sample_free(struct cell_spec *spec)
 	free(spec->cwd);
 	free(spec->rootfs);
 	free(spec->known_hosts);
+	free(spec->principal);
+	free(spec->chain);
 }
 
 TEST(cell_spec_round_trip)
@@ -69,6 +75,11 @@ TEST(cell_spec_round_trip)
 	CHECK(out.exfiltration == CELL_FREEZE && out.keeper == 7 && out.n_files == 1);
 	CHECK_STR(out.files[0].path, ".aws/credentials");
 	CHECK_STR(out.files[0].text, "text\n");
+	CHECK(out.claim && !out.keep && out.streams && !out.input);
+	CHECK_STR(out.setups[1], "/b");
+	CHECK(out.setups[2] == NULL);
+	CHECK_STR(out.principal, "J\303\274rgen <j@a.example>");
+	CHECK_STR(out.chain, "lead/helper-2");
 	CHECK(out.limits.asked == CELL_LIMIT_IO && out.limits.pids == 1024);
 	buf_init(&again, CELL_SPEC_MAX);
 	cell_spec_put(&again, &out);
@@ -101,6 +112,67 @@ TEST(cell_spec_cut_anywhere_is_refused)
 		CHECK(cell_spec_get(&cut, &out, NULL) < 0);
 		CHECK(out.argv == NULL);
 	}
+}
+
+/* What the options check is checked again where it is read. */
+TEST(cell_spec_of_a_dispatch_is_strict)
+{
+	char *relative[] = { (char[]){ "setup.sh" }, NULL };
+	const struct { char *principal, *chain, **setups; } bad[] = {
+		{ (char[]){ "a\nb" }, NULL, NULL },
+		{ (char[]){ "\xff" }, NULL, NULL },
+		{ NULL, (char[]){ "a//b" }, NULL },
+		{ NULL, NULL, relative },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		OWN(sample_free) struct cell_spec in = sample();
+		struct cell_spec changed = in, out = {0};
+		OWN(buf_free) struct buf b;
+
+		if (bad[i].principal != NULL)
+			changed.principal = bad[i].principal;
+		if (bad[i].chain != NULL)
+			changed.chain = bad[i].chain;
+		if (bad[i].setups != NULL)
+			changed.setups = bad[i].setups;
+		buf_init(&b, CELL_SPEC_MAX);
+		cell_spec_put(&b, &changed);
+		CHECK_ERR(cell_spec_get(&b, &out, NULL), EBADMSG);
+	}
+}
+
+TEST(cell_chains_and_principals)
+{
+	static const struct { const char *chain; bool ok; } chains[] = {
+		{ "", true }, { "a", true }, { "a/b", true }, { "9.a_b-c/x", true },
+		{ "/", false }, { "/a", false }, { "a/", false }, { "a//b", false }, { ".a", false },
+		{ "A", false }, { "a b", false }, { "a/../b", false }, { "\xc3\xa9", false },
+		{ "a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a", true }, { "a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a", false },
+	};
+	static const struct { const char *text; bool ok; } principals[] = {
+		{ "", true }, { "J\303\274rgen <j@a.example>", true }, { "a\tb", false }, { "a\x1b[m", false },
+		{ "\xe2\x80\xae", false }, { "\xc3", false },
+	};
+	char long_one[CELL_PRINCIPAL_MAX + 2];
+
+	for (size_t i = 0; i < ARRAY_LEN(chains); i++)
+		CHECK(cell_chain_ok(chains[i].chain) == chains[i].ok);
+	for (size_t i = 0; i < ARRAY_LEN(principals); i++)
+		CHECK(cell_principal_ok(principals[i].text) == principals[i].ok);
+	memset(long_one, 'a', sizeof(long_one) - 1);
+	long_one[sizeof(long_one) - 1] = '\0';
+	CHECK(!cell_principal_ok(long_one));
+	CHECK(cell_principal_ok(long_one + 1));
+	CHECK(!cell_chain_ok(long_one) && !cell_chain_ok(long_one + CELL_PRINCIPAL_MAX + 1 - 64) &&
+	      cell_chain_ok(long_one + CELL_PRINCIPAL_MAX + 1 - 63));
+}
+
+TEST(cell_ids)
+{
+	CHECK(cell_id_ok("abcd1234") && cell_id_ok("ABCDEFGH") && cell_id_ok("00000000"));
+	CHECK(!cell_id_ok("") && !cell_id_ok("abcd123") && !cell_id_ok("abcd12345") &&
+	      !cell_id_ok("abcd-234") && !cell_id_ok("abcd.234") && !cell_id_ok("../../.."));
 }
 
 TEST(cell_limits_are_finite)

@@ -348,6 +348,9 @@ add_token(struct capturing *c, const struct secret *as, struct capture_set *set,
 		struct http_text real = t->known.real[field];
 		const struct guard value = { (char *)(uintptr_t)real.at, real.len, real.len };
 
+		/* Which of the two would be meant later, nobody could tell. */
+		if (t->fake[field] != NULL)
+			return err_set(err, EBADMSG, "it gives one part of a key twice");
 		t->known.expires = end_of(&set->members[i]);
 		r = placeholder_mint_token(&as->shapes[field], &value, t->known.expires, &t->fake[field],
 		                           err);

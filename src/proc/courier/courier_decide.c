@@ -74,10 +74,10 @@ courier_resolve_name(struct courier *c, uint32_t id, const char *name, bool is_h
 
 /* ---- requests ---- */
 
-int
-exchange_rule(const struct exchange *ex)
+struct policy_way
+exchange_way(const struct exchange *ex)
 {
-	return ex->learned ? 0 : ex->decision.rule;
+	return ex->learned ? (struct policy_way){0} : ex->decision.way;
 }
 
 /* While it is only watched, everything goes; but what is private stays so. */
@@ -146,6 +146,8 @@ exchange_decide(struct exchange *ex, const char *host, uint16_t port)
 		exchange_refuse_with(ex, ex->version == 20 ? 421 : 403, "mismatch", reason);
 		return;
 	}
+	if (exchange_is_halted(ex))
+		return;
 	if (CONTROL_ON("doh") && courier_is_doh(ex->host, head)) {
 		exchange_refuse(ex, "doh", NULL);
 		return;
@@ -225,6 +227,8 @@ exchange_route(struct exchange *ex, enum egress_looks looks, const char *sni)
 	enum policy_route route = policy_route(ex->policy->policy, ex->host, ex->port);
 
 	ex->recorded = false;
+	if (exchange_is_halted(ex))
+		return;
 	if (route == POLICY_ROUTE_TCP) {
 		route_raw(ex, EXCHANGE_TCP);
 		return;

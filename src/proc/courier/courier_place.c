@@ -161,10 +161,11 @@ exchange_judge(void *arg, const struct swap_seen *seen)
 		         "secret '%s' in %s cannot become the real one", secret->name, place_text(seen));
 		return SWAP_STOP;
 	}
-	snprintf(x->reason, sizeof(x->reason), in_scope
-	         ? "the placeholder of the secret '%s' is in %s, where it may not be"
-	         : "the placeholder of the secret '%s' is in %s, on its way to where it may not go",
-	         secret->name, place_text(seen));
+	snprintf(x->reason, sizeof(x->reason), "the placeholder of the secret '%s' is in %s, %s",
+	         secret->name, place_text(seen), in_scope ? "where it may not be" :
+	         policy_mentions_host(secret->scope, ex->host)
+	         ? "on its way to where it may not go: the host is in its scope, but not this scheme, "
+	           "port, method or path" : "on its way to where it may not go");
 	return SWAP_STOP;
 }
 

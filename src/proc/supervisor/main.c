@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "base/control.h"
+#include "base/data.h"
 #include "base/err.h"
 #include "base/io.h"
 #include "base/own.h"
@@ -204,34 +205,6 @@ judge_changes(struct supervisor *sv)
 			               "kernel's tmpfs cannot hold them, Linux 6.6 can (this is said once)");
 }
 
-/* The agent's own INIT_SPAWN, with what it gets as input and output. */
-static int
-describe_agent(struct supervisor *sv, struct buf *ret_spawn, int ret_inside[3],
-               struct err *err)
-{
-	struct winsize size = {0};
-	int r;
-
-	r = sv->spec.detached ? supervisor_open_log(sv, ret_inside, err)
-	                      : stdio_open(&sv->stdio, sv->spec.tty, ret_inside, err);
-	if (r < 0)
-		return r;
-	if (sv->spec.tty)
-		(void)ioctl(STDIN_FILENO, TIOCGWINSZ, &size);
-	ipc_begin(ret_spawn, INIT_SPAWN);
-	buf_put_u32(ret_spawn, INIT_HANDLE_AGENT);
-	buf_put_u32(ret_spawn, sv->spec.tty ? INIT_TTY : 0);
-	buf_put_u32(ret_spawn, size.ws_row);
-	buf_put_u32(ret_spawn, size.ws_col);
-	buf_put_str(ret_spawn, sv->spec.cwd);
-	buf_put_strv(ret_spawn, sv->spec.argv);
-	buf_put_strv(ret_spawn, sv->spec.env);
-	if (buf_failed(ret_spawn))
-		return err_set(err, E2BIG, "the command and its environment are over %d KiB",
-		               IPC_MESSAGE_MAX / 1024);
-	return 0;
-}
-
 /* Where an open folder is; NULL if it is nowhere. */
 static char *
 path_of(int folder)
@@ -247,18 +220,13 @@ path_of(int folder)
 	return strdup(path);
 }
 
-/* A grant in cloister's own folders would be one of its cells' making. */
-static int
-check_grants(const struct supervisor *sv, const char *own, struct err *err)
+/* Where the vault and the registry are; NULL if there is no such folder. */
+static char *
+find_data(void)
 {
-	for (size_t i = 0; own != NULL && i < sv->spec.n_grants; i++) {
-		const char *host = sv->spec.grants[i].host;
+	OWN(freep) char *path = data_path(".", NULL);
 
-		if (tree_is_beneath(host, own))
-			return err_set(err, EPERM, "'%s' cannot be granted: cloister keeps its cells' "
-			               "records there", host);
-	}
-	return 0;
+	return path == NULL ? NULL : realpath(path, NULL);
 }
 
 /* The walls, and the agent behind them. */
@@ -269,29 +237,35 @@ start_cell(struct supervisor *sv, struct err *err)
 	OWN(closep) int state_folder = cell_state_open(false, NULL);
 	OWN(freep) char *runtime = path_of(sv->place.runtime);
 	OWN(freep) char *state = path_of(state_folder);
+	OWN(freep) char *data = sv->spec.n_grants == 0 ? NULL : find_data();
 	bool tty = sv->spec.tty;
 	int inside[3] = { -1, -1, -1 };
 	struct boundary_ground ground = {
 		.slot = sv->place.entry.slot, .cgroup = sv->cgroup, .libexec = sv->libexec,
 		.changes = sv->changes, .pids_limited = sv->pids_limited,
-		.hidden = { runtime, state },
+		/* The list ends at the first that is not there. */
+		.hidden = { runtime, data != NULL ? data : state, data != NULL ? state : NULL },
 		.trust = sv->spec.has_policy ? &sv->egress.trust : NULL,
 		.spawn = &spawn, .spawn_fds = inside + (tty ? 2 : 0),
 	};
 	int r;
 
-	/* The list ends at the first that is not there. */
 	if (runtime == NULL)
 		return err_set(err, ENOENT, "the runtime folder was removed");
-	r = check_grants(sv, runtime, err);
+	r = cell_grants_check(&sv->spec, runtime, err);
 	if (r == 0)
-		r = check_grants(sv, state, err);
+		r = cell_grants_check(&sv->spec, state, err);
 	if (r == 0)
-		r = describe_agent(sv, &spawn, inside, err);
+		r = cell_grants_check(&sv->spec, data, err);
+	if (r == 0)
+		r = supervisor_describe_first(sv, &spawn, inside, err);
 	ground.n_spawn_fds = !tty ? 3 : inside[2] >= 0 ? 1 : 0;
 	/* A script that opens /dev/stdout opens the pipe again, as the agent. */
-	for (int i = 0; r == 0 && i < 3; i++)
+	for (int i = 0; r == 0 && i < 3; i++) {
 		boundary_namespace.give_to_agent(inside[i], sv->place.entry.slot, sv->spec.root);
+		boundary_namespace.give_to_agent(sv->setup.inside[i], sv->place.entry.slot,
+		                                 sv->spec.root);
+	}
 	if (r == 0)
 		r = boundary_namespace.start(&sv->spec, &ground, &sv->cell, err);
 	for (int i = 0; i < 3; i++)
@@ -316,6 +290,7 @@ init_exited(void *arg, uint32_t events)
 	loop_unwatch(sv->loop, &sv->channel);
 	loop_cancel_timer(sv->loop, &sv->grace);
 	supervisor_unpublish(sv);
+	supervisor_setup_over(sv);
 	supervisor_egress_finish(sv);
 	if (supervisor_egress_is_over(sv))
 		supervisor_tell_dead(sv);
@@ -332,7 +307,8 @@ caught(void *arg, const struct signalfd_siginfo *info)
 	else if (sv->dead || (sv->frozen && info->ssi_signo != SIGUSR1 && info->ssi_signo != SIGUSR2))
 		supervisor_kill(sv, KILLED_BY_OPERATOR);
 	else
-		supervisor_signal(sv, INIT_HANDLE_AGENT, (int)info->ssi_signo);
+		supervisor_signal(sv, sv->setup.runs ? INIT_HANDLE_SETUP : INIT_HANDLE_AGENT,
+		                  (int)info->ssi_signo);
 }
 
 static int
@@ -387,15 +363,15 @@ make_landlock(const struct supervisor *sv, int *ret_fd, struct err *err)
 {
 	char paths[CELL_GRANTS_MAX + 3][32];
 	const char *writable[CELL_GRANTS_MAX + 5] = { "/sys/fs/cgroup" };
-	/* Where the timeline will be, once there is something to tell. */
-	OWN(closep) int state = sv->spec.has_policy ? cell_state_open(false, NULL) : -1;
+	/* Where the timeline is, and where it goes when the cell has ended. */
+	OWN(closep) int state = cell_state_open(false, NULL);
 	size_t n = 0;
 
 	snprintf(paths[n++], sizeof(paths[0]), "/proc/self/fd/%d", sv->place.runtime);
-	if (sv->state >= 0)
-		snprintf(paths[n++], sizeof(paths[0]), "/proc/self/fd/%d/..", sv->state);
 	if (state >= 0)
 		snprintf(paths[n++], sizeof(paths[0]), "/proc/self/fd/%d", state);
+	if (sv->timeline.operator.dir >= 0)
+		snprintf(paths[n++], sizeof(paths[0]), "/proc/self/fd/%d", sv->timeline.operator.dir);
 	for (size_t i = 0; i < sv->spec.n_grants; i++)
 		if (sv->cell.uppers[i] >= 0)
 			snprintf(paths[n++], sizeof(paths[0]), "/proc/self/fd/%d", sv->cell.uppers[i]);
@@ -443,11 +419,11 @@ start(struct supervisor *sv, struct err *err)
 
 	clock_gettime(CLOCK_REALTIME, &ts);
 	sv->started_ns = (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
-	r = make_cgroup(sv, err);
-	if (r == 0 && (cell_spec_has_overlay(&sv->spec) || sv->spec.detached))
-		r = cell_state_make(&sv->spec, &sv->state, err);
-	else if (r == 0 && sv->spec.has_policy)
-		r = check_state_folder(err);
+	/* First: nothing of another cell with this id is touched. */
+	r = cell_spec_has_state(&sv->spec) ? cell_state_make(&sv->spec, &sv->state, err) :
+	    sv->spec.has_policy ? check_state_folder(err) : 0;
+	if (r == 0)
+		r = make_cgroup(sv, err);
 	if (r == 0)
 		r = make_change_folders(sv, err);
 	if (r == 0 && sv->spec.n_ports > 0)
@@ -488,12 +464,14 @@ clear_cgroups(void *arg, const char *id, const char *written)
 static int
 supervise(struct supervisor *sv, struct err *err)
 {
+	const struct cell_clearer clearer = { clear_cgroups, supervisor_timeline_lost, sv };
 	int r = start(sv, err);
 
 	/* All of this while the agent starts; nothing is heard of it until the
 	 * supervisor has locked itself down. */
 	if (r == 0) {
-		cell_clear_stale(&sv->place, clear_cgroups, sv);
+		supervisor_timeline_begin(sv);
+		cell_clear_stale(&sv->place, &clearer);
 		r = lock_down(sv, err);
 	}
 	return r < 0 ? r : loop_run(sv->loop, err);
@@ -507,10 +485,11 @@ give_up(struct supervisor *sv, const struct err *err)
 		kill(sv->cell.init, SIGKILL);
 		waitpid(sv->cell.init, NULL, 0);
 	}
+	supervisor_setup_over(sv);
 	stdio_close(&sv->stdio);
 	supervisor_complain(err->text);
-	sv->spec.quiet = true;
-	sv->spec.detached = false;
+	snprintf(sv->cause, sizeof(sv->cause), "%.255s", err->text);
+	sv->spec.quiet = sv->gave_up = true;
 	for (size_t i = 0; i < CELL_GRANTS_MAX; i++) {
 		closep(&sv->cell.uppers[i]);
 		sv->cell.uppers[i] = -1;
@@ -554,14 +533,15 @@ main(void)
 {
 	static struct supervisor sv = {
 		.libexec = -1, .state = -1, .changes = -1, .log = -1,
-		.counters = -1, .webhooks = -1,
+		.counters = -1, .webhooks = -1, .streams = { { .fd = -1 }, { .fd = -1 } },
+		.setup = { .inside = { -1, -1, -1 }, .null = -1, .steps = -1 },
 		.cell = { .pidfd = -1, .channel = -1, .userns = -1, .scratch = -1,
 		          .mntns = -1, .netns = -1 },
 		.egress = { .trust = { -1, -1, -1, -1 }, .key = -1, .policy = -1, .secrets = -1, .keeper = -1,
 		            .keeper_process = -1, .names = -1,
 		            .starter_channel.fd = -1, .gate.fd = -1, .courier.fd = -1,
 		            .webhooks.fd = -1 },
-		.events.fd = -1,
+		.timeline = { .log.fd = -1, .operator = { .dir = -1, .lock = -1 } },
 	};
 	struct err err = {0};
 	int r, status;

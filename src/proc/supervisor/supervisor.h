@@ -6,11 +6,15 @@
 #define CLOISTER_SUPERVISOR_H
 #include <stdbool.h>
 
+#include "audit/log.h"
+#include "audit/operator.h"
 #include "boundary/boundary.h"
 #include "boundary/cgroup.h"
 #include "cell/cell_dirs.h"
 #include "cell/cell_refusals.h"
 #include "cell/cell_spec.h"
+#include "canon/members.h"
+#include "ipc/courier_channel.h"
 #include "ipc/ipc.h"
 #include "loop/loop.h"
 #include "loop/stdio.h"
@@ -19,7 +23,7 @@
 #define SUPERVISOR_STARTED_FD 4         /* detached: '+' is written once the agent runs */
 #define SUPERVISOR_CLIENTS_MAX 64
 #define SUPERVISOR_LOG_MAX (8u << 20)   /* then the log is turned over; two are kept */
-#define SUPERVISOR_EVENTS_MAX (32u << 20)       /* likewise, of the timeline */
+#define SUPERVISOR_EVENTS_MAX (32u << 20)       /* of the timeline's newest file; all are kept */
 
 struct supervisor;
 
@@ -50,12 +54,58 @@ struct egress {
 	bool running, stopping, finishing, over;
 };
 
-struct events {
-	int fd;                         /* the timeline, or -1 */
-	uint64_t n, size;
-	bool has_policy, begun;         /* kept beside it; it was made */
+/* With `audit: strict`: who has the timeline on the disk. */
+struct sync {
+	pid_t pid;                      /* 0 if there is none */
+	struct loop_source channel;
+	struct loop_timer again;
+	bool busy;                      /* asked, and not answered yet: */
+	uint64_t asked;                 /* what was awaited then */
+	int files[3];                   /* that it is to see to, the newest last */
+	size_t n_files;
+	uint32_t file;                  /* the number of the newest: audit_log's LAST */
+};
+
+#define TIMELINE_LAST_WORDS (8 * 1024)  /* of the room on a full disk, for the supervisor's own */
+#define TIMELINE_SLACK (4u << 20)       /* beyond `max`: what was under way */
+
+/* Why nothing may leave, from the least to the most. */
+enum timeline_halt { HALT_NOT, HALT_ROOM, HALT_MAX, HALT_FAILED };
+
+struct timeline {
+	struct audit_log log;           /* .fd -1 while there is none */
+	struct audit_key key;
+	struct operator operator;       /* .dir -1 where there is none */
+	struct buf event;
+	uint64_t bytes;                 /* of all its files */
+	bool has_key, has_policy;       /* made; kept beside it */
 	bool failed;                    /* and that was said */
+	bool ended, kept;
+	struct loop_timer sign, again;
+
+	enum timeline_halt halt;
+	char halted[COURIER_HALT_MAX + 1];
+	bool untold;                    /* the courier does not know */
+	struct buf held;                /* a message of the courier's, for which there is no room */
+	bool holds;
+	uint64_t awaited, synced;       /* numbers of the courier's requests */
+	struct sync sync;
 	struct cell_refusals refusals;
+};
+
+/* With --setup: what runs before the agent. */
+struct setup {
+	size_t next;                    /* which of spec.setups it is */
+	bool runs, spawned;             /* the agent is still to come; this one was started */
+	struct buf agent;               /* the agent's INIT_SPAWN, and its descriptors */
+	int inside[3], null;
+	int steps;                      /* CELL_STEPS, or -1 */
+};
+
+struct stream {
+	int fd;
+	size_t size;
+	bool cut;
 };
 
 struct supervisor {
@@ -74,7 +124,7 @@ struct supervisor {
 	uint32_t next_handle;
 
 	struct egress egress;
-	struct events events;
+	struct timeline timeline;
 	int counters;                   /* of the cell's network, if it has no policy; or -1 */
 	pid_t publish;                  /* 0 if there is none */
 	int ports[2 * CELL_PORTS_MAX];  /* listening on the host, IPv4 and IPv6 of each */
@@ -83,9 +133,13 @@ struct supervisor {
 	struct stdio stdio;
 	int log;                        /* a detached cell's, or -1 */
 	uint64_t log_size;
+	struct stream streams[2];       /* or these: stdout, stderr */
+	struct setup setup;
 
 	/* the end */
 	uint64_t started_ns;
+	bool begun;                     /* something was started: the first setup, or the agent */
+	bool gave_up;                   /* the cell could not be made */
 	bool agent_ran, agent_exited, dead, ending;
 	int agent_status;               /* as wait(2) gives it */
 	int spawn_error;
@@ -96,9 +150,20 @@ struct supervisor {
 };
 
 enum supervisor_reason { KILLED_NOT, KILLED_BY_OPERATOR, KILLED_BY_TIME, KILLED_BY_TTL,
-                         KILLED_BY_PEER, KILLED_BY_ALARM };
+                         KILLED_BY_PEER, KILLED_BY_ALARM, KILLED_BY_SETUP };
 
-/* supervisor_log.c: a detached cell's output goes to its log. */
+/* supervisor_agent.c: the setups and the agent.  The first of them, described, with what it
+ * gets as input and output. */
+int supervisor_describe_first(struct supervisor *sv, struct buf *ret_spawn, int ret_inside[3],
+                              struct err *err);
+/* What init says of a setup; -EBADMSG if there is none to say it of. */
+int supervisor_setup_spawned(struct supervisor *sv, uint32_t error);
+int supervisor_setup_exited(struct supervisor *sv, uint32_t wait_status);
+/* The cell is dead, or the agent's turn: nothing more is held for it. */
+void supervisor_setup_over(struct supervisor *sv);
+void supervisor_agent_started(const struct supervisor *sv);
+
+/* supervisor_log.c: a detached cell's output goes to its log, or its two streams. */
 int supervisor_open_log(struct supervisor *sv, int ret_inside[3], struct err *err);
 
 /* supervisor_control.c */
@@ -116,6 +181,8 @@ void supervisor_watch_net(struct supervisor *sv);
 void supervisor_tell_net(struct supervisor *sv);
 
 /* supervisor_init.c: the channel to init. */
+/* Something runs: `run -d` may go. */
+void supervisor_begun(struct supervisor *sv);
 int supervisor_send_spawn(struct supervisor *sv, uint32_t handle, struct buf *rest,
                           const int *fds, size_t n_fds, struct err *err);
 void supervisor_signal(struct supervisor *sv, uint32_t handle, int number);
@@ -158,10 +225,44 @@ int supervisor_egress_close(struct supervisor *sv);
 /* supervisor_events.c: one message of the courier's; -EAGAIN if there is none. */
 int supervisor_hear_courier(struct supervisor *sv);
 void supervisor_courier_ready(void *arg, uint32_t events);
-/* What befell the cell itself, and who did it; NOTE may be "".  Nothing without a policy: then
- * there is no timeline. */
-void supervisor_record(struct supervisor *sv, const char *did, const char *by, const char *note);
+/* Again, what there was no room for. */
+void supervisor_hear_held(struct supervisor *sv);
 void supervisor_tell_refusals(const struct supervisor *sv, const char *cell);
+
+/* supervisor_timeline.c: every cell has one, if it can be had. */
+void supervisor_timeline_begin(struct supervisor *sv);
+/* 0 if it is open; else it is tried. */
+int supervisor_timeline_open(struct supervisor *sv);
+/* The courier starts: there is room for what it will tell, or it is told that there is none. */
+void supervisor_timeline_egress(struct supervisor *sv);
+/* Whether LEN bytes may be put; nothing leaves the cell any more once it gets close. */
+bool supervisor_timeline_has_room(struct supervisor *sv, size_t len);
+/* Members of an event, as members_put() gives them; and then write all that was put. */
+int supervisor_timeline_put(struct supervisor *sv, const char *members, size_t len);
+int supervisor_timeline_write(struct supervisor *sv);
+/* It does not reach the disk: nothing leaves the cell any more. */
+void supervisor_timeline_failed(struct supervisor *sv, int error);
+/* The last record, signed, and tied to the operator's timeline; once only. */
+void supervisor_timeline_end(struct supervisor *sv, int status);
+/* Timelines of others: that of one whose supervisor was killed is closed, and the oldest go. */
+void supervisor_timeline_lost(void *arg, int dir, const char *id);
+void supervisor_timeline_prune(struct supervisor *sv);
+/* What befell the cell itself, and who did it; NOTE may be "". */
+void supervisor_record(struct supervisor *sv, const char *did, const char *by, const char *note);
+void supervisor_record_members(struct supervisor *sv, const struct members *members);
+
+/* supervisor_records.c */
+void supervisor_record_boot(struct supervisor *sv);
+void supervisor_record_end(struct supervisor *sv, int status);
+void supervisor_record_setup(struct supervisor *sv, const char *path, int status);
+void supervisor_record_exec(struct supervisor *sv, const char *by, char *const *argv);
+
+/* supervisor_sync.c: around the writing of what a request waits for.  Nothing, unless the policy
+ * is strict. */
+int supervisor_sync_start(struct supervisor *sv, struct err *err);
+void supervisor_sync_before(struct supervisor *sv);
+void supervisor_sync_after(struct supervisor *sv);
+void supervisor_sync_end(struct supervisor *sv);
 
 /* supervisor_freeze.c; BY is for the record. */
 int supervisor_freeze(struct supervisor *sv, const char *by, struct err *err);

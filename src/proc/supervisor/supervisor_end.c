@@ -23,6 +23,7 @@
 #include "base/own.h"
 #include "base/text.h"
 #include "base/tree.h"
+#include "ipc/init_channel.h"
 #include "proc/supervisor/supervisor.h"
 
 void
@@ -82,7 +83,7 @@ supervisor_stop(struct supervisor *sv, uint64_t grace_ms, enum supervisor_reason
 	}
 	if (sv->killed_by == KILLED_NOT)
 		sv->killed_by = reason;
-	supervisor_signal(sv, 0, SIGTERM);
+	supervisor_signal(sv, sv->setup.runs ? INIT_HANDLE_SETUP : INIT_HANDLE_AGENT, SIGTERM);
 	sv->grace = (struct loop_timer){ .due = grace_over, .arg = sv };
 	loop_set_timer(sv->loop, &sv->grace, grace_ms);
 }
@@ -110,6 +111,8 @@ tell_cause(struct supervisor *sv)
 	struct cgroup_usage usage;
 	char text[NUM_TEXT_MAX];
 
+	if (sv->cause[0] != '\0')
+		return;
 	cgroup_read_usage(sv->cgroup, &usage);
 	if (sv->killed_by == KILLED_BY_TIME)
 		snprintf(sv->cause, sizeof(sv->cause), "it reached its time limit (--time %s)",
@@ -172,6 +175,7 @@ tell_spawn_error(struct supervisor *sv)
 		(void)err_set(&err, sv->spawn_error, "cannot run '%s': %s", name,
 		              strerrordesc_np(sv->spawn_error));
 	supervisor_complain(err.text);
+	snprintf(sv->cause, sizeof(sv->cause), "%.255s", err.text);
 	return sv->spawn_error == ENOENT ? 127 : 126;
 }
 
@@ -191,6 +195,10 @@ supervisor_status(struct supervisor *sv)
 		               strerrordesc_np(sv->stdio.write_error));
 	if (sv->spawn_error != 0)
 		return tell_spawn_error(sv);
+	if (sv->killed_by == KILLED_BY_SETUP) {
+		supervisor_complain(sv->cause);
+		return 125;
+	}
 	if (sv->cause[0] != '\0')
 		supervisor_say(sv, "cell %s: %s", called(sv), sv->cause);
 	if (sv->agent_exited && WIFEXITED(sv->agent_status))
@@ -340,11 +348,29 @@ collect_all(struct supervisor *sv, char incomplete[256])
 	return kept;
 }
 
+static enum cell_end
+how_ended(const struct supervisor *sv)
+{
+	static const enum cell_end ends[] = {
+		[KILLED_BY_OPERATOR] = CELL_END_OPERATOR, [KILLED_BY_TIME] = CELL_END_TIME,
+		[KILLED_BY_TTL] = CELL_END_TTL, [KILLED_BY_PEER] = CELL_END_RULES,
+		[KILLED_BY_ALARM] = CELL_END_ALARM, [KILLED_BY_SETUP] = CELL_END_SETUP,
+	};
+
+	if (sv->gave_up || sv->spawn_error != 0)
+		return CELL_END_NOT_STARTED;
+	if (sv->killed_by != KILLED_NOT)
+		return ends[sv->killed_by];
+	return sv->agent_exited ? CELL_END_EXITED : CELL_END_KILLED;
+}
+
 static void
 keep_state(struct supervisor *sv, int status)
 {
 	struct cell_record record = { .spec = sv->spec, .started_ns = sv->started_ns,
-	                              .status = (uint32_t)status };
+	                              .status = (uint32_t)status, .end = how_ended(sv),
+	                              .cut = (sv->streams[0].cut ? CELL_CUT_STDOUT : 0) |
+	                                     (sv->streams[1].cut ? CELL_CUT_STDERR : 0) };
 	/* Values given with -e may be secret, and are of no use any more. */
 	char *no_env[] = { NULL };
 	OWN(closep) int folder = -1;
@@ -357,18 +383,18 @@ keep_state(struct supervisor *sv, int status)
 	record.n_changes = (uint32_t)collect_all(sv, record.incomplete);
 	record.ended_ns = now_ns();
 	memcpy(record.cause, sv->cause, sizeof(record.cause));
-	if (record.n_changes == 0 && sv->events.fd < 0 &&
-	    (!sv->spec.detached || sv->spawn_error != 0)) {
+	supervisor_timeline_end(sv, status);
+	if (record.n_changes == 0 && !sv->spec.keep && (!sv->spec.detached || !sv->begun)) {
 		snprintf(entry, sizeof(entry), "%s.%s", sv->spec.id, sv->spec.name);
 		folder = cell_state_open(false, NULL);
-		if (folder >= 0)
+		if (folder >= 0 && sv->timeline.kept && !cell_spec_has_state(&sv->spec))
+			(void)cell_state_retire(folder, entry, true, NULL);
+		else if (folder >= 0)
 			(void)cell_state_remove(folder, entry, NULL);
 		return;
 	}
 	if (cell_record_write(sv->state, &record, &err) < 0)
 		supervisor_say(sv, "%s", err.text);
-	if (sv->events.fd >= 0)
-		cell_state_prune();
 	if (record.n_changes > 0 && sv->spawn_error == 0)
 		supervisor_say(sv, "the workspace's changes are kept: `cloister diff %s`, then "
 		               "`cloister apply %s` or `cloister discard %s`", called(sv), called(sv),
@@ -386,6 +412,7 @@ supervisor_clean_up(struct supervisor *sv, int status)
 	supervisor_tell_refusals(sv, called(sv));
 	supervisor_tell_net(sv);
 	keep_state(sv, status);
+	supervisor_timeline_prune(sv);
 	/* If something in it would not die, the entry stays, for a later run to clear. */
 	cell_place_leave(&sv->place, cgroup_destroy(sv->cgroup) == 0 && left == 0);
 	sv->cgroup = NULL;

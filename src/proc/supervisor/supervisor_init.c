@@ -44,6 +44,14 @@ tell_started(void)
 	closep(&null);
 }
 
+void
+supervisor_begun(struct supervisor *sv)
+{
+	if (!sv->begun && sv->spec.detached)
+		tell_started();
+	sv->begun = true;
+}
+
 static int
 take_spawned(struct supervisor *sv, struct ipc_message *message)
 {
@@ -56,16 +64,20 @@ take_spawned(struct supervisor *sv, struct ipc_message *message)
 	    buf_get_u32(&message->body, &pid) < 0 || buf_left(&message->body) != 0)
 		return -EBADMSG;
 	master = ipc_take_fd(message, 0);
+	if (handle == INIT_HANDLE_SETUP)
+		return supervisor_setup_spawned(sv, error);
 	if (handle != INIT_HANDLE_AGENT) {
 		supervisor_spawned(sv, handle, error, master);
 		return 0;
 	}
-	if (sv->agent_ran || sv->spawn_error != 0)
+	if (sv->agent_ran || sv->spawn_error != 0 || sv->setup.runs)
 		return -EBADMSG;
 	sv->spawn_error = (int)error;
 	sv->agent_ran = error == 0;
-	if (sv->agent_ran && sv->spec.detached)
-		tell_started();
+	if (sv->agent_ran) {
+		supervisor_begun(sv);
+		supervisor_agent_started(sv);
+	}
 	if (!sv->agent_ran || !sv->spec.tty)
 		return 0;
 	if (master < 0)
@@ -82,6 +94,8 @@ take_exited(struct supervisor *sv, struct ipc_message *message)
 	    buf_get_u32(&message->body, &status) < 0 || status > 0xffff ||
 	    buf_left(&message->body) != 0 || message->n_fds != 0)
 		return -EBADMSG;
+	if (handle == INIT_HANDLE_SETUP)
+		return supervisor_setup_exited(sv, status);
 	if (handle != INIT_HANDLE_AGENT) {
 		supervisor_exited(sv, handle, status);
 		return 0;

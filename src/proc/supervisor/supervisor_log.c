@@ -1,4 +1,4 @@
-/* supervisor_log.c - a detached cell's output goes to its log. */
+/* supervisor_log.c - a detached cell's output: its log, or its two streams. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -28,13 +28,46 @@ log_sink(void *arg, const unsigned char *data, size_t len)
 	return len;
 }
 
+/* What is kept is always the beginning, without a gap: once something could not be, nothing
+ * more is.  The agent goes on. */
+static size_t
+stream_sink(void *arg, const unsigned char *data, size_t len)
+{
+	struct stream *stream = arg;
+	size_t room = CELL_STREAM_MAX - stream->size, part = len < room ? len : room;
+
+	if (stream->cut)
+		return len;
+	stream->cut = write_all(stream->fd, data, part, NULL) < 0 || part < len;
+	stream->size += part;
+	return len;
+}
+
+static int
+make_file(const struct supervisor *sv, const char *name, struct err *err)
+{
+	int fd = openat(sv->state, name, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0600);
+
+	return fd < 0 ? err_errno(err, "cannot make the cell's '%s'", name) : fd;
+}
+
 int
 supervisor_open_log(struct supervisor *sv, int ret_inside[3], struct err *err)
 {
-	ret_inside[0] = ret_inside[1] = ret_inside[2] = -1;
-	sv->log = openat(sv->state, CELL_LOG, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC,
-	                 0600);
-	if (sv->log < 0)
-		return err_errno(err, "cannot make the cell's log");
-	return stdio_open_sink(&sv->stdio, log_sink, sv, ret_inside, err);
+	const struct stdio_sink log = { log_sink, sv };
+	const struct stdio_sink streams[] = { { stream_sink, &sv->streams[0] },
+	                                      { stream_sink, &sv->streams[1] } };
+
+	if (!sv->spec.streams) {
+		sv->log = make_file(sv, CELL_LOG, err);
+		return sv->log < 0 ? sv->log :
+		       stdio_open_sinks(&sv->stdio, &log, NULL, sv->spec.input, ret_inside, err);
+	}
+	sv->streams[0].fd = make_file(sv, CELL_STDOUT, err);
+	if (sv->streams[0].fd < 0)
+		return sv->streams[0].fd;
+	sv->streams[1].fd = make_file(sv, CELL_STDERR, err);
+	if (sv->streams[1].fd < 0)
+		return sv->streams[1].fd;
+	return stdio_open_sinks(&sv->stdio, &streams[0], &streams[1], sv->spec.input, ret_inside, err);
 }

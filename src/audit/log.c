@@ -1,0 +1,271 @@
+/* log.c - see log.h. */
+#include "audit/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "audit/log_parts.h"
+#include "base/err.h"
+#include "base/io.h"
+#include "base/own.h"
+#include "canon/canon_check.h"
+
+#define RESERVE_STEP (64 * 1024)        /* more at once, once a timeline has grown */
+
+void
+audit_log_name(char ret_name[AUDIT_NAME_MAX + 12], const char *name, uint32_t n)
+{
+	if (n == 0)
+		snprintf(ret_name, AUDIT_NAME_MAX + 12, "%s", name);
+	else
+		snprintf(ret_name, AUDIT_NAME_MAX + 12, "%s.%u", name, n);
+}
+
+static int
+open_newest(struct audit_log *log, struct err *err)
+{
+	log->fd = openat(log->dir, log->name, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC |
+	                 O_NONBLOCK, 0600);
+	if (log->fd < 0)
+		return err_errno(err, "cannot open the timeline '%s'", log->name);
+	return 0;
+}
+
+/* What comes next must fit whatever else fills the disk. */
+static void
+reserve(struct audit_log *log, uint64_t len)
+{
+	uint64_t want = log->size + len + AUDIT_RESERVE;
+
+	if (!log->keeps_room || log->reserved >= want) {
+		log->is_full = false;
+		return;
+	}
+	want += log->size == 0 ? 0 : RESERVE_STEP;
+	/* Where the file system cannot promise room there is nothing to be done about it. */
+	if (fallocate(log->fd, FALLOC_FL_KEEP_SIZE, (off_t)log->size, (off_t)(want - log->size)) == 0 ||
+	    (errno != ENOSPC && errno != EDQUOT)) {
+		log->reserved = want;
+		log->is_full = false;
+		return;
+	}
+	log->is_full = true;
+}
+
+int
+audit_log_open(struct audit_log *ret_log, int dir, const char *name, const char *timeline,
+               const struct audit_key *key, uint64_t size_max, struct err *err)
+{
+	struct audit_log log = { .dir = dir, .fd = -1, .key = key, .size_max = size_max };
+	int r;
+
+	snprintf(log.name, sizeof(log.name), "%s", name);
+	snprintf(log.timeline, sizeof(log.timeline), "%s", timeline);
+	r = audit_log_files(dir, log.name, &log.first, &log.last, err);
+	if (r == 0)
+		r = open_newest(&log, err);
+	if (r == 0)
+		r = audit_log_resume(&log, err);
+	if (r < 0) {
+		if (log.fd >= 0)
+			close(log.fd);
+		return r;
+	}
+	log.written = log.chain;
+	log.unsigned_written = log.unsigned_n;
+	log.reserved = log.size;
+	buf_init(&log.pending, AUDIT_BATCH_MAX);
+	*ret_log = log;
+	return 0;
+}
+
+void
+audit_log_close(struct audit_log *log)
+{
+	if (log->fd < 0)
+		return;
+	if (log->reserved > log->size)
+		(void)!ftruncate(log->fd, (off_t)log->size);
+	close(log->fd);
+	log->fd = -1;
+	buf_free(&log->pending);
+}
+
+/* ---- putting ---- */
+
+/* A file that others may one day be gone from before it begins with what they came to. */
+static void
+begin_file(struct audit_log *log, const char *time)
+{
+	if (log->key == NULL || log->size > 0 || log->pending.len > 0 || log->chain.tree.size == 0)
+		return;
+	audit_checkpoint_put(&log->pending, &log->chain, log->timeline, time, log->key);
+	log->unsigned_n = 0;
+}
+
+int
+audit_log_put(struct audit_log *log, const char *time, const char *event, size_t len)
+{
+	if (len > AUDIT_EVENT_MAX)
+		return -EMSGSIZE;
+	if (!canon_check_object(event, len))
+		return -EINVAL;
+	if (log->pending.len + 2 * AUDIT_LINE_MAX > AUDIT_BATCH_MAX)
+		return -ENOBUFS;
+	begin_file(log, time);
+	audit_record_put(&log->pending, &log->chain, log->timeline, time, event, len);
+	log->unsigned_n++;
+	return buf_failed(&log->pending) ? -ENOMEM : 0;
+}
+
+int
+audit_log_checkpoint(struct audit_log *log, const char *time)
+{
+	if (log->key == NULL || log->unsigned_n == 0)
+		return 0;
+	if (log->pending.len + AUDIT_LINE_MAX > AUDIT_BATCH_MAX)
+		return -ENOBUFS;
+	audit_checkpoint_put(&log->pending, &log->chain, log->timeline, time, log->key);
+	log->unsigned_n = 0;
+	return buf_failed(&log->pending) ? -ENOMEM : 0;
+}
+
+/* ---- writing ---- */
+
+static void
+turn_over(struct audit_log *log)
+{
+	char older[AUDIT_NAME_MAX + 12];
+
+	audit_log_name(older, log->name, log->last + 1);
+	/* It grows on where this fails: the next write tries again. */
+	if (renameat(log->dir, log->name, log->dir, older) < 0)
+		return;
+	if (log->reserved > log->size)
+		(void)!ftruncate(log->fd, (off_t)log->size);
+	close(log->fd);
+	log->last++;
+	log->first = log->first == 0 ? log->last : log->first;
+	log->size = log->reserved = 0;
+	/* If it cannot be now, the next write does it. */
+	(void)open_newest(log, NULL);
+}
+
+static int
+give_up(struct audit_log *log, int r)
+{
+	/* Half a line would be in the way of the next one. */
+	if (log->fd >= 0)
+		(void)!ftruncate(log->fd, (off_t)log->size);
+	log->reserved = log->size;
+	log->chain = log->written;
+	log->unsigned_n = log->unsigned_written;
+	buf_reset(&log->pending);
+	return r;
+}
+
+uint64_t
+audit_log_left(struct audit_log *log, size_t len)
+{
+	uint64_t used = log->size + log->pending.len;
+
+	if (log->fd < 0)
+		return 0;
+	reserve(log, log->pending.len + len);
+	return !log->is_full ? UINT64_MAX : log->reserved > used ? log->reserved - used : 0;
+}
+
+int
+audit_log_write(struct audit_log *log, bool sync, struct err *err)
+{
+	int r = 0;
+
+	if (buf_failed(&log->pending))
+		return give_up(log, err_set(err, ENOMEM, "cannot write the timeline: out of memory"));
+	if (log->fd < 0)
+		r = open_newest(log, err);
+	if (r == 0)
+		reserve(log, log->pending.len);
+	if (r == 0)
+		r = write_all(log->fd, log->pending.data, log->pending.len, err);
+	if (r == 0 && sync && fdatasync(log->fd) < 0)
+		r = err_errno(err, "cannot have it on the disk");
+	if (r < 0)
+		return give_up(log, r);
+	log->size += log->pending.len;
+	log->written = log->chain;
+	log->unsigned_written = log->unsigned_n;
+	buf_reset(&log->pending);
+	if (log->key != NULL && log->size >= log->size_max)
+		turn_over(log);
+	return 0;
+}
+
+/* ---- dropping ---- */
+
+/* The number of the first record in the file of number N. */
+static int
+first_record(struct audit_log *log, uint32_t file, uint64_t *ret_n, struct err *err)
+{
+	char name[AUDIT_NAME_MAX + 12];
+	OWN(freep) char *text = NULL;
+	OWN(closep) int fd = -1;
+	struct audit_record record;
+	const char *end = NULL;
+	ssize_t len = 0;
+	int r;
+
+	audit_log_name(name, log->name, file);
+	fd = openat(log->dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+	text = malloc(AUDIT_LINE_MAX + 1);
+	if (fd >= 0 && text != NULL)
+		len = pread(fd, text, AUDIT_LINE_MAX + 1, 0);
+	if (fd < 0 || text == NULL || len < 0)
+		return err_errno(err, "cannot read '%s'", name);
+	end = memchr(text, '\n', (size_t)len);
+	if (end == NULL)
+		return err_set(err, EBADMSG, "'%s' has no records", name);
+	r = audit_record_read(text, (size_t)(end - text), &record, err);
+	if (r == 0)
+		*ret_n = record.n;
+	return r;
+}
+
+int
+audit_log_drop(struct audit_log *log, const char *time, struct err *err)
+{
+	char name[AUDIT_NAME_MAX + 12], event[96];
+	uint64_t next = 0;
+	int r;
+
+	if (log->first == 0 || log->key == NULL)
+		return 0;
+	/* The newest file may not have any yet. */
+	if (log->first == log->last && log->size == 0)
+		next = log->written.tree.size + 1;
+	else
+		r = first_record(log, log->first == log->last ? 0 : log->first + 1, &next, err);
+	if (next == 0)
+		return r;
+	snprintf(event, sizeof(event), "{\"through\":%llu,\"type\":\"records.dropped\"}",
+	         (unsigned long long)next - 1);
+	r = audit_log_put(log, time, event, strlen(event));
+	if (r == 0)
+		r = audit_log_checkpoint(log, time);
+	if (r < 0)
+		return err_set(err, -r, "cannot note that records go");
+	r = audit_log_write(log, true, err);
+	if (r < 0)
+		return r;
+	audit_log_name(name, log->name, log->first);
+	if (unlinkat(log->dir, name, 0) < 0)
+		return err_errno(err, "cannot remove '%s'", name);
+	if (log->first == log->last)
+		log->first = 0;         /* LAST stays: numbers are not given twice */
+	else
+		log->first++;
+	return 1;
+}

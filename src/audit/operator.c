@@ -1,0 +1,299 @@
+/* operator.c - see operator.h. */
+#include "audit/operator.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "audit/log.h"
+#include "base/data.h"
+#include "base/err.h"
+#include "base/io.h"
+#include "base/own.h"
+#include "canon/hash.h"
+
+#define LOCK_STEP_MS 2
+
+/* Polled: a process that was stopped while it had the lock must not stop all others for good. */
+static int
+take_lock(struct operator *op, struct err *err)
+{
+	const struct timespec step = { .tv_nsec = LOCK_STEP_MS * 1000000L };
+
+	for (int waited = 0; flock(op->lock, LOCK_EX | LOCK_NB) < 0; waited += LOCK_STEP_MS) {
+		if (errno != EWOULDBLOCK && errno != EINTR)
+			return err_errno(err, "cannot lock the operator's timeline");
+		if (waited >= OPERATOR_LOCK_MS)
+			return err_set(err, ETIMEDOUT, "the operator's timeline has been locked for %d s: "
+			               "a process that holds '" OPERATOR_LOCK "' is stuck",
+			               OPERATOR_LOCK_MS / 1000);
+		nanosleep(&step, NULL);
+	}
+	return 0;
+}
+
+static void
+leave_lock(struct operator *op)
+{
+	flock(op->lock, LOCK_UN);
+}
+
+/* ---- adding ---- */
+
+static int
+put_members(struct audit_log *log, const char *time, struct audit_member *members, size_t n)
+{
+	OWN(buf_free) struct buf event;
+
+	buf_init(&event, 256);
+	audit_event_put(&event, members, n);
+	return buf_failed(&event) ? -ENOMEM :
+	       audit_log_put(log, time, (const char *)event.data, event.len);
+}
+
+/* What is to be said of the timeline itself: that it begins, or that half a line was cut off. */
+static int
+put_own(struct audit_log *log, const char *time)
+{
+	char key[2 * AUDIT_KEY + 1];
+	struct audit_member begun[] = { { .name = "key", .text = key },
+	                                { .name = "type", .text = "log.begun" } };
+	struct audit_member torn[] = {
+		{ .name = "bytes", .kind = AUDIT_NUMBER, .number = log->torn },
+		{ .name = "type", .text = "log.repaired" },
+	};
+	int r = 0;
+
+	hex_put(log->key->public, AUDIT_KEY, key);
+	if (log->chain.tree.size == 0)
+		r = put_members(log, time, begun, ARRAY_LEN(begun));
+	if (r == 0 && log->torn > 0)
+		r = put_members(log, time, torn, ARRAY_LEN(torn));
+	return r;
+}
+
+/* Only once it is on the disk: what is said to be there must be. */
+static int
+keep_head(struct operator *op, const struct audit_log *log, struct err *err)
+{
+	char hex[AUDIT_HEX + 1], text[160];
+	OWN(closep) int fd = openat(op->dir, OPERATOR_HEAD, O_WRONLY | O_CREAT | O_NOFOLLOW |
+	                            O_CLOEXEC, 0600);
+
+	hex_put(log->written.head, AUDIT_HASH, hex);
+	snprintf(text, sizeof(text), "{\"head\":\"%s\",\"log\":\"" AUDIT_OPERATOR "\",\"n\":%llu}\n", hex,
+	         (unsigned long long)log->written.tree.size);
+	/* It only ever grows, and is one block: nobody sees half of it. */
+	if (fd < 0 || pwrite(fd, text, strlen(text), 0) != (ssize_t)strlen(text))
+		return err_errno(err, "cannot keep where the operator's timeline ends");
+	return 0;
+}
+
+/* Under the lock.  EVENT: NULL to sign only. */
+static int
+append(struct operator *op, enum operator_when when, const char *event, size_t len,
+       struct err *err)
+{
+	char time[AUDIT_TIME_LEN + 1];
+	struct audit_log log;
+	bool sign;
+	int r = audit_log_open(&log, op->dir, OPERATOR_LOG, AUDIT_OPERATOR, &op->key,
+	                       OPERATOR_FILE_MAX, err);
+
+	if (r < 0)
+		return r;
+	audit_time_now(time);
+	r = put_own(&log, time);
+	if (r == 0 && event != NULL)
+		r = audit_log_put(&log, time, event, len);
+	sign = when == OPERATOR_NOW || log.unsigned_n >= OPERATOR_UNSIGNED_MAX;
+	if (r == 0 && sign)
+		r = audit_log_checkpoint(&log, time);
+	if (r < 0)
+		err_set(err, -r, "an event for the operator's timeline is %s",
+		        r == -EINVAL ? "not canonical" : r == -EMSGSIZE ? "too long" : "too much");
+	else if (log.pending.len > 0)
+		r = audit_log_write(&log, sign, err);
+	else
+		sign = false;                   /* it is */
+	if (r == 0 && sign)
+		r = keep_head(op, &log, err);
+	audit_log_close(&log);
+	return r;
+}
+
+/* ---- opening ---- */
+
+int
+operator_open_at(int dir, struct operator *ret_op, struct err *err)
+{
+	struct operator op = { .dir = dir };
+	int r;
+
+	op.lock = openat(dir, OPERATOR_LOCK, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	r = op.lock < 0 ? err_errno(err, "cannot open the lock of the operator's timeline") :
+	    audit_key_load(dir, OPERATOR_KEY, false, &op.key, err);
+	if (r == -ENOENT && op.lock >= 0) {
+		/* Two that come first at once must not have a key each. */
+		r = take_lock(&op, err);
+		if (r == 0) {
+			r = audit_key_load(dir, OPERATOR_KEY, true, &op.key, err);
+			if (r == 0)
+				r = append(&op, OPERATOR_NOW, NULL, 0, err);
+			leave_lock(&op);
+		}
+	}
+	if (r < 0) {
+		operator_close(&op);
+		return r;
+	}
+	*ret_op = op;
+	return 0;
+}
+
+int
+operator_open(struct operator *ret_op, struct err *err)
+{
+	int dir = data_folder("audit", true, err);
+
+	return dir < 0 ? dir : operator_open_at(dir, ret_op, err);
+}
+
+void
+operator_close(struct operator *op)
+{
+	if (op->dir < 0)
+		return;
+	close(op->dir);
+	if (op->lock >= 0)
+		close(op->lock);
+	audit_key_wipe(&op->key);
+	op->dir = op->lock = -1;
+}
+
+/* ---- what others call ---- */
+
+int
+operator_append(struct operator *op, enum operator_when when, const char *event, size_t len,
+                struct err *err)
+{
+	int r = take_lock(op, err);
+
+	if (r < 0)
+		return r;
+	r = append(op, when, event, len, err);
+	leave_lock(op);
+	return r == 0 ? 0 : err_wrap(err, "cannot write to the operator's timeline");
+}
+
+int
+operator_checkpoint(struct operator *op, struct err *err)
+{
+	return operator_append(op, OPERATOR_NOW, NULL, 0, err);
+}
+
+int
+operator_append_members(struct operator *op, enum operator_when when, const char *type,
+                        struct audit_member *members, size_t n, struct err *err)
+{
+	struct audit_member all[OPERATOR_MEMBERS_MAX] = { { .name = "type", .text = type } };
+	OWN(buf_free) struct buf event;
+
+	assert(n < OPERATOR_MEMBERS_MAX);
+	memcpy(all + 1, members, n * sizeof(*members));
+	buf_init(&event, AUDIT_EVENT_MAX);
+	audit_event_put(&event, all, n + 1);
+	if (buf_failed(&event))
+		return err_set(err, EMSGSIZE, "an event for the operator's timeline is too long");
+	return operator_append(op, when, (const char *)event.data, event.len, err);
+}
+
+int
+operator_note(const char *type, struct audit_member *members, size_t n, struct err *err)
+{
+	struct audit_member all[OPERATOR_MEMBERS_MAX] = {
+		{ .name = "uid", .kind = AUDIT_NUMBER, .number = getuid() },
+	};
+	OWN(operator_close) struct operator op = { .dir = -1 };
+	int r = operator_open(&op, err);
+
+	assert(n < OPERATOR_MEMBERS_MAX - 1);
+	if (r < 0)
+		return r;
+	memcpy(all + 1, members, n * sizeof(*members));
+	return operator_append_members(&op, OPERATOR_NOW, type, all, n + 1, err);
+}
+
+/* ---- cells ---- */
+
+int
+operator_cell_started(struct operator *op, const char *cell,
+                      const unsigned char key[AUDIT_KEY], const char *grant, struct err *err)
+{
+	char hex[AUDIT_HEX + 1];
+	struct audit_member members[] = {
+		{ .name = "cell", .text = cell },
+		{ .name = "key", .text = hex },
+		{ .name = "grant", .text = grant },
+	};
+
+	hex_put(key, AUDIT_KEY, hex);
+	return operator_append_members(op, OPERATOR_LATER, "cell.started", members,
+	                               ARRAY_LEN(members), err);
+}
+
+/* CHAIN: NULL for none; STATUS: negative for none. */
+static int
+append_end(struct operator *op, const char *type, const char *cell,
+           const struct audit_chain *chain, int64_t status, struct err *err)
+{
+	char head[AUDIT_HEX + 1], root_hex[AUDIT_HEX + 1];
+	unsigned char root[AUDIT_HASH];
+	struct audit_member members[5] = { { .name = "cell", .text = cell } };
+	size_t n = 1;
+
+	if (chain != NULL) {
+		audit_tree_root(&chain->tree, root);
+		hex_put(root, AUDIT_HASH, root_hex);
+		hex_put(chain->head, AUDIT_HASH, head);
+		members[n++] = (struct audit_member){ .name = "head", .text = head };
+		members[n++] = (struct audit_member){ .name = "root", .text = root_hex };
+		members[n++] = (struct audit_member){ .name = "size", .kind = AUDIT_NUMBER,
+		                                      .number = chain->tree.size };
+	}
+	if (status >= 0)
+		members[n++] = (struct audit_member){ .name = "status", .kind = AUDIT_NUMBER,
+		                                      .number = (uint64_t)status };
+	return operator_append_members(op, OPERATOR_LATER, type, members, n, err);
+}
+
+int
+operator_cell_ended(struct operator *op, const char *cell, const struct audit_chain *chain,
+                    uint32_t status, struct err *err)
+{
+	return append_end(op, "cell.ended", cell, chain, status, err);
+}
+
+int
+operator_cell_lost(struct operator *op, const char *cell, const struct audit_chain *chain,
+                   struct err *err)
+{
+	return append_end(op, "cell.lost", cell, chain, -1, err);
+}
+
+int
+operator_cell_pruned(struct operator *op, const char *cell, const char *why, struct err *err)
+{
+	struct audit_member members[] = {
+		{ .name = "cell", .text = cell },
+		{ .name = "why", .text = why },
+	};
+
+	return operator_append_members(op, OPERATOR_LATER, "cell.pruned", members,
+	                               ARRAY_LEN(members), err);
+}

@@ -1,0 +1,256 @@
+/* canon_check.c - see canon_check.h. */
+#include "canon/canon_check.h"
+
+#include <string.h>
+
+#include "base/num.h"
+#include "base/utf8.h"
+
+struct name {
+	const char *at;                 /* as it is written, between the quotes */
+	size_t len;
+	bool plain;                     /* in ASCII and nothing escaped: bytes are in order */
+};
+
+struct check {
+	const char *at, *end;
+	char open[CANON_CHECK_DEPTH_MAX];
+	struct name last[CANON_CHECK_DEPTH_MAX];      /* .at is NULL before the first */
+	size_t depth;
+};
+
+/* ---- strings ---- */
+
+/* What a canonical string escapes, and how; returns its length, 0 if this is not it. */
+static size_t
+read_escape(const char *at, const char *end, uint32_t *ret_code)
+{
+	static const char names[] = "\"\\bfnrt", codes[] = "\"\\\b\f\n\r\t";
+	const char *name;
+	int high, low;
+
+	if (end - at < 2 || at[1] == '\0')
+		return 0;
+	name = strchr(names, at[1]);
+	if (name != NULL) {
+		*ret_code = (unsigned char)codes[name - names];
+		return 2;
+	}
+	if (end - at < 6 || memcmp(at, "\\u00", 4) != 0)
+		return 0;
+	high = at[4] - '0';
+	low = at[5] >= 'A' && at[5] <= 'F' ? -1 : num_hex_digit(at[5]);
+	if ((high != 0 && high != 1) || low < 0)
+		return 0;
+	*ret_code = (uint32_t)(high << 4 | low);
+	/* These have names of their own. */
+	return *ret_code == 0 || strchr(codes, (int)*ret_code) != NULL ? 0 : 6;
+}
+
+static size_t
+read_char(const char *at, const char *end, uint32_t *ret_code)
+{
+	if (*at == '\\')
+		return read_escape(at, end, ret_code);
+	if ((unsigned char)*at < 0x20)
+		return 0;
+	return utf8_next(at, (size_t)(end - at), ret_code);
+}
+
+static bool
+is_plain(unsigned char c)
+{
+	return c >= 0x20 && c < 0x80 && c != '"' && c != '\\';
+}
+
+/* At its opening quote. */
+static bool
+take_string(struct check *c, struct name *ret_name)
+{
+	const char *at = c->at, *end = c->end;
+	uint32_t code;
+	size_t n;
+
+	if (at == end || *at != '"')
+		return false;
+	ret_name->at = ++at;
+	ret_name->plain = true;
+	for (;;) {
+		while (at < end && is_plain((unsigned char)*at))
+			at++;
+		c->at = at;
+		if (at == end)
+			return false;
+		if (*at == '"')
+			break;
+		ret_name->plain = false;
+		n = read_char(at, end, &code);
+		if (n == 0)
+			return false;
+		at += n;
+	}
+	ret_name->len = (size_t)(at - ret_name->at);
+	c->at = at + 1;
+	return true;
+}
+
+/* A character as the first of the units of UTF-16 it has, and the second. */
+static uint32_t
+units(uint32_t code)
+{
+	if (code < 0x10000)
+		return code << 16;
+	code -= 0x10000;
+	return (0xd800 + (code >> 10)) << 16 | (0xdc00 + (code & 0x3ff));
+}
+
+/* Whether A comes before B, by units of UTF-16. */
+static bool
+is_before(const struct name *a, const struct name *b)
+{
+	const char *p = a->at, *p_end = a->at + a->len, *q = b->at, *q_end = b->at + b->len;
+	uint32_t x, y;
+
+	if (a->plain && b->plain) {
+		size_t len = a->len < b->len ? a->len : b->len;
+		int order = memcmp(p, q, len);
+
+		return order < 0 || (order == 0 && a->len < b->len);
+	}
+	while (p < p_end && q < q_end) {
+		p += read_char(p, p_end, &x);
+		q += read_char(q, q_end, &y);
+		if (x != y)
+			return units(x) < units(y);
+	}
+	return p == p_end && q < q_end;
+}
+
+/* ---- the rest ---- */
+
+static bool
+take_number(struct check *c)
+{
+	const char *from;
+	uint64_t n = 0;
+	bool minus = *c->at == '-';
+
+	c->at += minus;
+	from = c->at;
+	while (c->at < c->end && *c->at >= '0' && *c->at <= '9' && c->at - from < 17)
+		n = n * 10 + (uint64_t)(*c->at++ - '0');
+	if (c->at == from || (*from == '0' && (c->at - from > 1 || minus)))
+		return false;
+	/* What could still belong to it would make it another number. */
+	if (c->at < c->end && (*c->at == '.' || *c->at == 'e' || *c->at == 'E'))
+		return false;
+	return n <= CANON_CHECK_NUMBER_MAX;
+}
+
+static bool
+take_word(struct check *c, const char *word)
+{
+	size_t len = strlen(word);
+
+	if ((size_t)(c->end - c->at) < len || memcmp(c->at, word, len) != 0)
+		return false;
+	c->at += len;
+	return true;
+}
+
+/* A member's name and colon, where one is due. */
+static bool
+take_name(struct check *c)
+{
+	struct name *last = &c->last[c->depth - 1], name;
+
+	if (!take_string(c, &name) || c->at == c->end || *c->at != ':')
+		return false;
+	c->at++;
+	if (last->at != NULL && !is_before(last, &name)) {
+		c->at = name.at;
+		return false;
+	}
+	*last = name;
+	return true;
+}
+
+static bool
+open_one(struct check *c)
+{
+	if (c->depth == CANON_CHECK_DEPTH_MAX)
+		return false;
+	c->open[c->depth] = *c->at++;
+	c->last[c->depth++].at = NULL;
+	return true;
+}
+
+/* A value, but of an object or array only its beginning. */
+static bool
+take_value(struct check *c)
+{
+	struct name unused;
+
+	if (c->depth > 0 && c->open[c->depth - 1] == '{' && !take_name(c))
+		return false;
+	if (c->at == c->end)
+		return false;
+	switch (*c->at) {
+	case '{': case '[':
+		return open_one(c);
+	case '"':
+		return take_string(c, &unused);
+	case 't':
+		return take_word(c, "true");
+	case 'f':
+		return take_word(c, "false");
+	case 'n':
+		return take_word(c, "null");
+	default:
+		return take_number(c);
+	}
+}
+
+/* Behind a value: what ends with it is closed; true if another value is due. */
+static bool
+close_some(struct check *c)
+{
+	while (c->depth > 0 && c->at < c->end &&
+	       *c->at == (c->open[c->depth - 1] == '{' ? '}' : ']')) {
+		c->at++;
+		c->depth--;
+	}
+	if (c->depth == 0 || c->at == c->end || *c->at != ',')
+		return false;
+	c->at++;
+	return true;
+}
+
+const char *
+canon_check_value(const char *at, const char *end, const char **ret_bad)
+{
+	struct check c = { .at = at, .end = end };
+	bool due = true;
+	size_t depth;
+
+	while (due) {
+		depth = c.depth;
+		if (!take_value(&c))
+			break;
+		/* What has just begun is closed only if it is empty: "[,1]" is nothing. */
+		due = c.depth > depth && c.at < c.end && *c.at != '}' && *c.at != ']' ? true :
+		      close_some(&c);
+		if (!due && c.depth == 0)
+			return c.at;
+	}
+	*ret_bad = c.at;
+	return NULL;
+}
+
+bool
+canon_check_object(const char *text, size_t len)
+{
+	const char *bad;
+
+	return len > 0 && text[0] == '{' && canon_check_value(text, text + len, &bad) == text + len;
+}

@@ -1,0 +1,132 @@
+/* run_hooks.c - `cloister run` for programs that start cells: chosen ids, values and input from
+ * files, setups, on whose behalf. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/io.h"
+#include "base/own.h"
+#include "cli/run.h"
+
+int
+run_set_id(struct run *run, const char *value, struct err *err)
+{
+	if (!cell_id_ok(value))
+		return err_set(err, EINVAL, "'%s' cannot be a cell's id: it wants %d letters and digits",
+		               value, CELL_ID_LEN);
+	memcpy(run->spec.id, value, CELL_ID_LEN + 1);
+	run->spec.claim = true;
+	return 0;
+}
+
+/* One entry of LEN bytes, the N-th.  Its value may be secret: it is in no message. */
+static int
+add_entry(struct run *run, const char *file, size_t n, const char *text, size_t len,
+          struct err *err)
+{
+	OWN(freep) char *entry = strndup(text, len);
+	int r = -EINVAL;
+
+	if (entry == NULL)
+		return err_set(err, ENOMEM, "out of memory");
+	if (strchr(entry, '=') != NULL)
+		r = run_add_env(run, entry, NULL);
+	if (r == -EINVAL)
+		return err_set(err, EINVAL, "--env-file '%s': entry %zu is not NAME=VALUE", file, n);
+	return r == 0 ? 0 : err_set(err, -r, "--env-file '%s' has too many variables", file);
+}
+
+/* With a NUL in it, entries end with one each, as `env -0` writes them, and a line's end is part of
+ * the value; else they are lines, and those that are empty or begin with '#' are none. */
+int
+run_add_env_file(struct run *run, const char *file, struct err *err)
+{
+	OWN(freep) char *text = NULL;
+	size_t len, part, n = 1;
+	bool nul;
+	int r;
+
+	r = read_file_at(AT_FDCWD, file, CELL_SPEC_MAX, &text, &len, err);
+	if (r < 0)
+		return err_wrap(err, "--env-file '%s'", file);
+	nul = memchr(text, '\0', len) != NULL;
+	for (const char *at = text; r == 0 && at < text + len; at += part + 1, n++) {
+		part = nul ? strlen(at) : strcspn(at, "\n");
+		if (nul || (part > 0 && at[0] != '#'))
+			r = add_entry(run, file, n, at, part, err);
+	}
+	return r;
+}
+
+int
+run_add_setup(struct run *run, const char *path, struct err *err)
+{
+	struct cell_spec *spec = &run->spec;
+	size_t n = spec->setups == NULL ? 0 : strv_len(spec->setups);
+
+	if (path[0] != '/' || strlen(path) >= 4096)
+		return err_set(err, EINVAL, "--setup '%s' is no absolute path in the cell", path);
+	if (n == CELL_SETUPS_MAX)
+		return err_set(err, E2BIG, "there are over %d setups", CELL_SETUPS_MAX);
+	if (spec->setups == NULL)
+		spec->setups = calloc(CELL_SETUPS_MAX + 1, sizeof(char *));
+	if (spec->setups == NULL || (spec->setups[n] = strdup(path)) == NULL)
+		return err_set(err, ENOMEM, "out of memory");
+	return 0;
+}
+
+int
+run_set_principal(struct run *run, const char *text, struct err *err)
+{
+	if (text[0] == '\0' || !cell_principal_ok(text))
+		return err_set(err, EINVAL, "--principal wants up to %d bytes of plain text",
+		               CELL_PRINCIPAL_MAX);
+	free(run->spec.principal);
+	run->spec.principal = strdup(text);
+	return run->spec.principal == NULL ? err_set(err, ENOMEM, "out of memory") : 0;
+}
+
+int
+run_set_chain(struct run *run, const char *text, struct err *err)
+{
+	if (text[0] == '\0' || !cell_chain_ok(text))
+		return err_set(err, EINVAL, "--chain '%s' is not A/B/C, with up to %d names of agents",
+		               text, CELL_CHAIN_DEPTH_MAX);
+	free(run->spec.chain);
+	run->spec.chain = strdup(text);
+	return run->spec.chain == NULL ? err_set(err, ENOMEM, "out of memory") : 0;
+}
+
+int
+run_finish_hooks(const struct run *run, struct err *err)
+{
+	const struct cell_spec *spec = &run->spec;
+
+	if (spec->claim && spec->name[0] != '\0')
+		return err_set(err, EINVAL, "--id and --name do not go together: leave one out");
+	if (spec->streams && !spec->detached)
+		return err_set(err, EINVAL, "--streams is for detached cells: add -d, or leave it out");
+	if (run->tty == RUN_TTY_YES && (spec->setups != NULL || run->input_file != NULL))
+		return err_set(err, EINVAL, "with --setup or --input there is no terminal: leave out -t");
+	return 0;
+}
+
+int
+run_take_input(const char *file, struct err *err)
+{
+	/* Whatever it is, opening it must not wait. */
+	OWN(closep) int fd = open(file, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return err_errno(err, "cannot read --input '%s'", file);
+	if (!S_ISREG(st.st_mode))
+		return err_set(err, EINVAL, "--input '%s' is no regular file", file);
+	if (dup2(fd, STDIN_FILENO) < 0)
+		return err_errno(err, "cannot read --input '%s'", file);
+	return 0;
+}

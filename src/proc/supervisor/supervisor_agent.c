@@ -1,0 +1,206 @@
+/* supervisor_agent.c - what is started in the cell at the operator's word: the setups, one after
+ * the other, and then the agent. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/io.h"
+#include "base/json.h"
+#include "base/own.h"
+#include "ipc/init_channel.h"
+#include "proc/supervisor/supervisor.h"
+
+static int
+describe(const struct supervisor *sv, uint32_t handle, char *const *argv, struct buf *ret_spawn,
+         struct err *err)
+{
+	const bool tty = sv->spec.tty && handle == INIT_HANDLE_AGENT;
+	struct winsize size = {0};
+
+	if (tty)
+		(void)ioctl(STDIN_FILENO, TIOCGWINSZ, &size);
+	ipc_begin(ret_spawn, INIT_SPAWN);
+	buf_put_u32(ret_spawn, handle);
+	buf_put_u32(ret_spawn, tty ? INIT_TTY : 0);
+	buf_put_u32(ret_spawn, size.ws_row);
+	buf_put_u32(ret_spawn, size.ws_col);
+	buf_put_str(ret_spawn, sv->spec.cwd);
+	buf_put_strv(ret_spawn, argv);
+	buf_put_strv(ret_spawn, sv->spec.env);
+	if (buf_failed(ret_spawn))
+		return err_set(err, E2BIG, "the command and its environment are over %d KiB",
+		               IPC_MESSAGE_MAX / 1024);
+	return 0;
+}
+
+static int
+describe_setup(const struct supervisor *sv, struct buf *ret_spawn, struct err *err)
+{
+	return describe(sv, INIT_HANDLE_SETUP, (char *[]){ sv->spec.setups[sv->setup.next], NULL },
+	                ret_spawn, err);
+}
+
+int
+supervisor_describe_first(struct supervisor *sv, struct buf *ret_spawn, int ret_inside[3],
+                          struct err *err)
+{
+	struct setup *setup = &sv->setup;
+	int r;
+
+	r = sv->spec.detached ? supervisor_open_log(sv, ret_inside, err)
+	                      : stdio_open(&sv->stdio, sv->spec.tty, ret_inside, err);
+	if (r == 0 && sv->spec.claim) {
+		setup->steps = openat(sv->state, CELL_STEPS, O_WRONLY | O_CREAT | O_EXCL | O_APPEND |
+		                      O_CLOEXEC, 0600);
+		if (setup->steps < 0)
+			r = err_errno(err, "cannot make the cell's list of steps");
+	}
+	if (r < 0 || sv->spec.setups[0] == NULL)
+		return r < 0 ? r : describe(sv, INIT_HANDLE_AGENT, sv->spec.argv, ret_spawn, err);
+	/* The agent's too, so that what it cannot have is known now. */
+	r = describe(sv, INIT_HANDLE_AGENT, sv->spec.argv, &setup->agent, err);
+	for (int i = 0; r == 0 && i < 3; i++) {
+		setup->inside[i] = fcntl(ret_inside[i], F_DUPFD_CLOEXEC, 3);
+		if (setup->inside[i] < 0)
+			r = err_errno(err, "cannot keep the agent's input and output");
+	}
+	if (r < 0)
+		return r;
+	/* Input is the agent's alone. */
+	closep(&ret_inside[0]);
+	ret_inside[0] = setup->null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	setup->null = fcntl(setup->null, F_DUPFD_CLOEXEC, 3);
+	if (ret_inside[0] < 0 || setup->null < 0)
+		return err_errno(err, "cannot open /dev/null");
+	setup->runs = true;
+	return describe_setup(sv, ret_spawn, err);
+}
+
+void
+supervisor_setup_over(struct supervisor *sv)
+{
+	struct setup *setup = &sv->setup;
+
+	for (int i = 0; i < 3; i++) {
+		closep(&setup->inside[i]);
+		setup->inside[i] = -1;
+	}
+	closep(&setup->null);
+	setup->null = -1;
+	buf_free(&setup->agent);
+	setup->agent = (struct buf){0};
+	setup->runs = false;
+}
+
+/* The cell ends; what it has printed is still carried. */
+static void
+fail(struct supervisor *sv, const char *why)
+{
+	if (sv->killed_by == KILLED_NOT) {
+		sv->killed_by = KILLED_BY_SETUP;
+		snprintf(sv->cause, sizeof(sv->cause), "setup %s failed %s",
+		         sv->spec.setups[sv->setup.next], why);
+	}
+	supervisor_setup_over(sv);
+	(void)syscall(SYS_pidfd_send_signal, sv->cell.pidfd, SIGKILL, NULL, 0);
+}
+
+/* A line of CELL_STEPS; PATH is NULL for the agent. */
+static void
+note_step(const struct supervisor *sv, const char *path, int status)
+{
+	OWN(freep) char *text = NULL;
+	size_t len;
+	FILE *out = sv->setup.steps < 0 ? NULL : open_memstream(&text, &len);
+	struct json w = { .out = out };
+	char time[AUDIT_TIME_LEN + 1];
+
+	if (out == NULL)
+		return;
+	audit_time_now(time);
+	json_open(&w, NULL, '{');
+	json_str(&w, "event", path != NULL ? "setup.ran" : "agent.started");
+	if (path != NULL) {
+		json_str(&w, "path", path);
+		json_u64(&w, "status", (uint64_t)status);
+	}
+	json_str(&w, "time", time);
+	json_close(&w, '}');
+	fputc('\n', out);
+	if (fclose(out) == 0)
+		(void)write_all(sv->setup.steps, text, len, NULL);
+}
+
+/* Once this one is gone; init is, if it cannot be sent. */
+static void
+start_next(struct supervisor *sv)
+{
+	struct setup *setup = &sv->setup;
+	int fds[3] = { setup->null, setup->inside[1], setup->inside[2] };
+	OWN(buf_free) struct buf spawn = {0};
+	struct err err = {0};
+
+	if (sv->spec.setups[setup->next] == NULL) {
+		(void)ipc_send(sv->cell.channel, &setup->agent, setup->inside, 3, NULL);
+		supervisor_setup_over(sv);
+		return;
+	}
+	if (describe_setup(sv, &spawn, &err) < 0)
+		fail(sv, err.text);
+	else
+		(void)ipc_send(sv->cell.channel, &spawn, fds, 3, NULL);
+}
+
+int
+supervisor_setup_spawned(struct supervisor *sv, uint32_t error)
+{
+	char why[160];
+
+	if (!sv->setup.runs || sv->setup.spawned)
+		return -EBADMSG;
+	sv->setup.spawned = error == 0;
+	if (error == 0) {
+		supervisor_begun(sv);
+		return 0;
+	}
+	snprintf(why, sizeof(why), "to start: %s", strerrordesc_np((int)error));
+	fail(sv, why);
+	return 0;
+}
+
+int
+supervisor_setup_exited(struct supervisor *sv, uint32_t wait_status)
+{
+	const int status = WIFEXITED((int)wait_status) ? WEXITSTATUS((int)wait_status) :
+	                   128 + WTERMSIG((int)wait_status);
+	const char *path;
+	char note[32];
+
+	if (!sv->setup.runs || !sv->setup.spawned)
+		return -EBADMSG;
+	path = sv->spec.setups[sv->setup.next];
+	note_step(sv, path, status);
+	supervisor_record_setup(sv, path, status);
+	if (status != 0) {
+		snprintf(note, sizeof(note), "with %d", status);
+		fail(sv, note);
+		return 0;
+	}
+	sv->setup.spawned = false;
+	sv->setup.next++;
+	start_next(sv);
+	return 0;
+}
+
+void
+supervisor_agent_started(const struct supervisor *sv)
+{
+	note_step(sv, NULL, 0);
+}
