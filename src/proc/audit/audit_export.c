@@ -63,7 +63,7 @@ count_type(struct counts *c, const char *type)
 		return;
 	}
 	if (i == c->n_types)
-		strcpy(c->type[c->n_types++], type);
+		snprintf(c->type[c->n_types++], sizeof(c->type[0]), "%s", type);
 	c->n[i]++;
 }
 
