@@ -227,7 +227,7 @@ int
 audit_log_drop(struct audit_log *log, const char *time, struct err *err)
 {
 	char name[AUDIT_NAME_MAX + 12], event[96];
-	uint64_t next;
+	uint64_t next = 0;
 	int r = 0;
 
 	if (log->first == 0 || log->key == NULL)
