@@ -58,21 +58,25 @@ LDFLAGS_ALL = -Wl,-z,relro,-z,now,-z,noexecstack,--gc-sections,--as-needed $(LDF
 # What starts with every command or cell, or runs inside the wall, is static: it is
 # there at once and needs nothing around it.  What speaks to the world is not, so that
 # the distribution's updates of its libraries reach it.
-DYNAMIC := gate courier inspect unit replay fuzz
+DYNAMIC := gate courier inspect registry dispatch serve mcp unit replay fuzz
 
-LIBS_cloister := -lyaml -lpcre2-8 -ljansson
+# What chains and signs timelines (src/audit).
+LIBS_chain    := -lhogweed -lnettle -lgmp
+LIBS_cloister := -lyaml -lpcre2-8 -ljansson $(LIBS_chain)
 # The linker would warn of name services that a static libcrypto could ask for, and newer ones
 # note that they may be collected, also where they did not warn.
 LIBS_mint     := -Wl,--no-warnings,--no-gc-sections \
                  $(shell pkg-config --static --libs libcrypto 2>/dev/null || echo -lcrypto)
-LIBS_vault    := -ljansson $(LIBS_mint)
+LIBS_vault    := -ljansson $(LIBS_chain) $(LIBS_mint)
 LIBS_gate     := -lssl -lcrypto -lnghttp2
 LIBS_courier  := -lssl -lcrypto -lnghttp2 -lcares -lz -lbrotlidec -lzstd
 LIBS_inspect  := -lcrypto -lpcre2-8 -ljansson -lz -lbrotlidec -lzstd
-# What chains and signs timelines (src/audit).
-LIBS_chain    := -lhogweed -lnettle -lgmp
+LIBS_audit    := $(LIBS_chain)
 LIBS_supervisor := $(LIBS_chain)
 LIBS_registry := -lsqlite3 -lyaml -lpcre2-8 -ljansson -lnettle -lm
+LIBS_dispatch := $(LIBS_registry)
+LIBS_serve    := -lssl -lcrypto $(LIBS_registry) $(LIBS_chain)
+LIBS_mcp      := -lssl -lcrypto -ljansson
 LIBS_unit     := -lyaml $(LIBS_courier) $(LIBS_inspect) $(LIBS_registry) $(LIBS_chain)
 LIBS_replay   := $(LIBS_unit)
 LIBS_fuzz     := $(LIBS_unit)
@@ -96,7 +100,7 @@ endif
 
 # ---- the build ------------------------------------------------------------------
 .PHONY: all lib unit run test install uninstall bench lint fuzz asan mutant \
-        escape soak growth npm clean deps deps-test deps-lint help tests FORCE
+        escape soak crash growth npm clean deps deps-test deps-lint help tests FORCE
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
 # All processors, unless the command line says otherwise.  What calls a second
@@ -117,7 +121,7 @@ all: $(B)/.layers $(LIB) $(BIN) $(EXEC)
 	@:
 lib: $(B)/.layers $(LIB)
 	@:
-tests: $(UNIT) $(REPLAY) $(B)/tests/resign
+tests: $(UNIT) $(REPLAY) $(B)/tests/resign $(B)/tests/audit_append
 	@:
 
 # What is compiled again when the compiler or its flags change, and what is put
@@ -203,11 +207,13 @@ $(addprefix $(B)/tests/,decide mint sign_loop swap): $(B)/tests/%: $(B)/obj/test
                                                       $(LIB) $(B)/.state-links
 	$(call link,unit)
 
-$(B)/tests/resign: $(call obj,tests/scenario/resign.c) $(LIB) $(B)/.state-links
+$(addprefix $(B)/tests/,resign audit_append): $(B)/tests/%: $(B)/obj/tests/scenario/%.o $(LIB) \
+                                              $(B)/.state-links
 	$(call link,unit)
 
 # Taken into the program as it is.
 $(call obj,src/cli/policy.c): share/policy.schema.json
+$(call obj,src/proc/serve/api_openapi.c): share/openapi.schemas.json
 
 .PRECIOUS: $(B)/obj/%.o $(B)/gen/%_gen
 -include $(wildcard $(B)/obj/src/*/*.d $(B)/obj/src/*/*/*.d $(B)/obj/tests/*/*.d $(B)/obj/tools/*.d $(B)/gen/*.d)
@@ -262,6 +268,10 @@ soak: deps-test
 	$(SUB) all
 	@CLOISTER_BUILD=$(B) CLOISTER=$(B)/cloister $(PYTHON) tests/soak/run.py $(ARGS)
 
+crash: deps-test
+	$(SUB) all
+	@CLOISTER_BUILD=$(B) CLOISTER=$(B)/cloister $(PYTHON) tests/soak/crash.py $(ARGS)
+
 growth: deps-test
 	$(SUB) all
 	@CLOISTER_BUILD=$(B) CLOISTER=$(B)/cloister $(PYTHON) tests/soak/growth.py $(ARGS)
@@ -309,6 +319,7 @@ FORCE:
 ## make escape      the table of escape probes, cloister beside its peers
 ## make bench       measure; a table, and build/bench.json
 ## make soak        thousands of cells, killed at random; nothing may be left
+## make crash       thousands of dispatches, whose drivers are killed at random
 ## make growth      100,000 requests out of a cell, and uploads of 4 GiB to S3; no memory or
 ##                  descriptor may be lost
 ## make npm         bring what some tests skip without: real agents and SDKs, from npm, 1.1 GB,
@@ -321,4 +332,4 @@ FORCE:
 ## make clean       remove build/
 ##
 ## CC=clang builds with clang; B=DIR builds in DIR; V=1 shows the commands;
-## ARGS=... goes to escape, bench, soak and growth (ARGS=--help).
+## ARGS=... goes to escape, bench, soak, crash and growth (ARGS=--help).

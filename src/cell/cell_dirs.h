@@ -73,6 +73,10 @@ int cell_list(int folder, bool runtime, struct cell_entry **ret_entries,
 int cell_find(int folder, bool runtime, const char *word, struct cell_entry *ret_entry,
               struct err *err);
 
+/* A connection to the supervisor of a running cell, see ipc/control_channel.h; -ENOENT if it has
+ * just ended. */
+int cell_connect(int runtime, const struct cell_entry *entry, struct err *err);
+
 /* A state entry for the cell, locked; the caller closes the descriptor.  -EEXIST: the id is
  * somebody else's. */
 int cell_state_make(const struct cell_spec *spec, int *ret_dir, struct err *err);

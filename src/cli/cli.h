@@ -9,7 +9,6 @@
 #include "cell/cell_dirs.h"
 #include "ipc/ipc.h"
 
-#define CLI_VERSION "0.1.0"
 #define CLI_FAILED 125                  /* cloister's own failures */
 
 /* One option; a table of them ends with a NULL name.  The tables feed parsing,
@@ -34,9 +33,21 @@ const struct cli_command *cli_find_command(const char *name);
 extern const struct cli_option cli_run_options[], cli_ps_options[], cli_logs_options[],
 	cli_exec_options[], cli_stop_options[], cli_kill_options[], cli_diff_options[],
 	cli_apply_options[], cli_discard_options[], cli_policy_options[], cli_doctor_options[],
-	cli_no_options[], cli_secret_options[];
+	cli_no_options[], cli_secret_options[], cli_serve_options[];
 
-extern const struct cli_option cli_events_options[], cli_learn_options[];
+extern const struct cli_option cli_events_options[], cli_learn_options[], cli_registry_options[],
+	cli_dispatch_options[], cli_dispatches_options[], cli_mcp_options[], cli_audit_options[];
+
+/* Of what is registered; `policy` has them besides its own. */
+enum { CLI_REGISTRY_FIRST = 100 };
+#define CLI_REGISTRY_OPTIONS \
+	{ "name", 'n', "NAME", "register: what it is called", CLI_REGISTRY_FIRST }, \
+	{ "all", 'a', NULL, "list: those that are retired, too", CLI_REGISTRY_FIRST }, \
+	{ "limit", 'l', "N", "list, history: at most so many", CLI_REGISTRY_FIRST }, \
+	{ "after", 0, "NAME|N", "list, history: go on behind this one", CLI_REGISTRY_FIRST }, \
+	{ "canonical", 0, NULL, "show: only the bytes that its hash is of", CLI_REGISTRY_FIRST }, \
+	{ "undo", 0, NULL, "retire: take that back", CLI_REGISTRY_FIRST }, \
+	{ "json", 0, NULL, "for programs", CLI_REGISTRY_FIRST }
 
 int cmd_run(int argc, char **argv);
 int cmd_ps(int argc, char **argv);
@@ -56,6 +67,12 @@ int cmd_discard(int argc, char **argv);
 int cmd_policy(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_secret(int argc, char **argv);
+int cmd_registry(int argc, char **argv);
+int cmd_dispatch(int argc, char **argv);
+int cmd_dispatches(int argc, char **argv);
+int cmd_serve(int argc, char **argv);
+int cmd_mcp(int argc, char **argv);
+int cmd_audit(int argc, char **argv);
 int cmd_version(int argc, char **argv);
 int cmd_help(int argc, char **argv);
 
@@ -76,20 +93,17 @@ int cli_failf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 int cli_place(const int *fds, const int *at, size_t n, struct err *err);
 /* Become the program HELPER of libexec; returns only if it cannot. */
 int cli_become(const char *helper, char *const *env, struct err *err);
+/* As cli_become, with words for it; the first is its name. */
+int cli_become_with(const char *helper, char *const *argv, char *const *env, struct err *err);
+/* Become HELPER with argv's options, checked, and words, as base/args.h has them. */
+int cli_hand_over(const char *helper, const struct cli_option *options, int argc, char **argv);
+/* "register", "list" ...: what cloister-registry does for `policy`. */
+#define CLI_REGISTRY_VERBS 6
+extern const char *const cli_registry_verbs[CLI_REGISTRY_VERBS + 1];    /* ends with NULL */
+bool cli_is_registry_verb(const char *word);
 
 /* A connection to a running cell's supervisor; -ENOENT if no such cell runs. */
 int cli_connect(const char *word, struct cell_entry *ret_entry, struct err *err);
-int cli_connect_entry(int runtime, const struct cell_entry *entry, struct err *err);
-/* Send a message that has only a type. */
-int cli_ask(int socket, uint32_t type, struct err *err);
-/* CONTROL_KILL's first answer: nothing of the cell runs any more. */
-int cli_await_dead(int socket, struct err *err);
-/* The end of a cell: its status and cause ("" if none). */
-int cli_await_end(int socket, uint32_t *ret_status, char cause[256], struct err *err);
-
-/* CONTROL_INFO: what follows the state in the answer is in *ret_message. */
-int cli_ask_info(int socket, struct ipc_message *ret_message, uint32_t *ret_state,
-                 struct err *err);
 /* Whether nothing of the running cell ID lives any more: then until it has been tidied up.  False:
  * it lives, or its supervisor does not say. */
 bool cli_await_tidy(const char *id);

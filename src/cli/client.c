@@ -4,37 +4,15 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/own.h"
+#include "cell/cell_control.h"
 #include "cli/cli.h"
 #include "ipc/control_channel.h"
 
 #define TIDY_WAITS 1000                 /* of 5 ms: what a supervisor may take to tidy up */
-
-int
-cli_connect_entry(int runtime, const struct cell_entry *entry, struct err *err)
-{
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	OWN(closep) int dir = openat(runtime, entry->dir, O_PATH | O_DIRECTORY | O_CLOEXEC |
-	                             O_NOFOLLOW);
-	OWN(closep) int fd = -1;
-
-	if (dir < 0)
-		return err_set(err, ENOENT, "cell %s has just ended", entry->id);
-	snprintf(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d/" CELL_CONTROL, dir);
-	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	if (fd < 0)
-		return err_errno(err, "cannot make a socket");
-	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0) {
-		if (errno == ECONNREFUSED || errno == ENOENT)
-			return err_set(err, ENOENT, "cell %s has just ended", entry->id);
-		return err_errno(err, "cannot reach cell %s", entry->id);
-	}
-	return TAKE_FD(fd);
-}
 
 static bool
 has_ended(const char *word)
@@ -56,61 +34,7 @@ cli_connect(const char *word, struct cell_entry *ret_entry, struct err *err)
 	r = cell_find(runtime, true, word, ret_entry, err);
 	if (r == -ENOENT && has_ended(word))
 		return err_set(err, ENOENT, "cell '%s' has ended", word);
-	return r < 0 ? r : cli_connect_entry(runtime, ret_entry, err);
-}
-
-int
-cli_ask(int socket, uint32_t type, struct err *err)
-{
-	OWN(buf_free) struct buf message;
-
-	ipc_begin(&message, type);
-	return ipc_send(socket, &message, NULL, 0, err);
-}
-
-int
-cli_await_dead(int socket, struct err *err)
-{
-	OWN(ipc_message_free) struct ipc_message message = {0};
-	int r = ipc_receive(socket, &message, err);
-
-	/* However the supervisor went, the cell went with it. */
-	if (r == -EPIPE || r == -ECONNRESET)
-		return 0;
-	if (r == 0 && message.type != CONTROL_DEAD)
-		r = err_set(err, EBADMSG, "the cell's supervisor is of another version");
-	return r;
-}
-
-int
-cli_await_end(int socket, uint32_t *ret_status, char cause[256], struct err *err)
-{
-	OWN(ipc_message_free) struct ipc_message message = {0};
-	const char *text;
-	int r = ipc_receive(socket, &message, err);
-
-	if (r == -EPIPE || r == -ECONNRESET)
-		return err_set(err, EPIPE, "the cell's supervisor was killed, and the cell with it");
-	if (r < 0)
-		return r;
-	if (message.type != CONTROL_ENDED || buf_get_u32(&message.body, ret_status) < 0 ||
-	    buf_get_str(&message.body, &text) < 0)
-		return err_set(err, EBADMSG, "the cell's supervisor is of another version");
-	snprintf(cause, 256, "%s", text);
-	return 0;
-}
-
-int
-cli_ask_info(int socket, struct ipc_message *ret_message, uint32_t *ret_state, struct err *err)
-{
-	int r = cli_ask(socket, CONTROL_INFO, err);
-
-	if (r == 0)
-		r = ipc_receive(socket, ret_message, err);
-	if (r == 0 && (ret_message->type != CONTROL_IS || buf_get_u32(&ret_message->body, ret_state) < 0 ||
-	               *ret_state > CONTROL_STATE_DEAD))
-		r = err_set(err, EBADMSG, "the cell's supervisor is of another version");
-	return r;
+	return r < 0 ? r : cell_connect(runtime, ret_entry, err);
 }
 
 /* Its supervisor answers nobody any more: it is at its very end. */
@@ -140,7 +64,7 @@ cli_await_tidy(const char *id)
 
 	if (fd >= 0)
 		(void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-	if (fd >= 0 && cli_ask_info(fd, &message, &state, NULL) == -EBADMSG)
+	if (fd >= 0 && cell_control_ask_info(fd, &message, &state, NULL) == -EBADMSG)
 		return false;
 	return state == CONTROL_STATE_DEAD && await_unlocked(id);
 }

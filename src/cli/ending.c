@@ -8,6 +8,7 @@
 
 #include "base/num.h"
 #include "base/own.h"
+#include "cell/cell_control.h"
 #include "cli/cli.h"
 #include "ipc/control_channel.h"
 
@@ -43,16 +44,6 @@ take_option(void *arg, const struct cli_option *option, const char *value, struc
 	return 0;
 }
 
-static int
-ask_stop(int fd, uint64_t grace_ms, struct err *err)
-{
-	OWN(buf_free) struct buf message;
-
-	ipc_begin(&message, CONTROL_STOP);
-	buf_put_u32(&message, (uint32_t)grace_ms);
-	return ipc_send(fd, &message, NULL, 0, err);
-}
-
 /* Ask each cell first, then wait for each: they end at the same time. */
 static int
 end_each(char **words, int n, const struct ending *how, bool kill)
@@ -70,16 +61,17 @@ end_each(char **words, int n, const struct ending *how, bool kill)
 		fds[i] = cli_connect(words[i], &entry, &err);
 		r = fds[i];
 		if (r >= 0)
-			r = kill ? cli_ask(fds[i], CONTROL_KILL, &err) : ask_stop(fds[i], how->grace_ms, &err);
+			r = kill ? cell_control_ask(fds[i], CONTROL_KILL, &err) :
+			           cell_control_ask_stop(fds[i], (uint32_t)how->grace_ms, &err);
 		if (r < 0)
 			failed = cli_fail(&err);
 	}
 	for (int i = 0; i < n; i++) {
 		/* However the supervisor went, the cell is gone. */
 		if (fds[i] >= 0) {
-			if (kill && cli_await_dead(fds[i], NULL) == 0)
-				(void)cli_ask(fds[i], CONTROL_WAIT, NULL);
-			(void)cli_await_end(fds[i], &status, cause, &err);
+			if (kill && cell_control_await_dead(fds[i], NULL) == 0)
+				(void)cell_control_ask(fds[i], CONTROL_WAIT, NULL);
+			(void)cell_control_await_end(fds[i], &status, cause, &err);
 			close(fds[i]);
 		}
 	}
@@ -119,13 +111,13 @@ kill_all(void)
 	if (fds == NULL)
 		return cli_failf("out of memory");
 	for (size_t i = 0; i < n; i++) {
-		fds[i] = cli_connect_entry(runtime, &entries[i], NULL);
+		fds[i] = cell_connect(runtime, &entries[i], NULL);
 		if (fds[i] >= 0)
-			(void)cli_ask(fds[i], CONTROL_KILL, NULL);
+			(void)cell_control_ask(fds[i], CONTROL_KILL, NULL);
 	}
 	for (size_t i = 0; i < n; i++)
 		if (fds[i] >= 0)
-			(void)cli_await_dead(fds[i], NULL);
+			(void)cell_control_await_dead(fds[i], NULL);
 	hang_up_later();
 	return 0;
 }
@@ -171,9 +163,9 @@ wait_one(const char *word, uint32_t *ret_status, struct err *err)
 
 	fd = cli_connect(word, &entry, err);
 	if (fd >= 0) {
-		r = cli_ask(fd, CONTROL_WAIT, err);
+		r = cell_control_ask(fd, CONTROL_WAIT, err);
 		if (r == 0)
-			r = cli_await_end(fd, ret_status, cause, err);
+			r = cell_control_await_end(fd, ret_status, cause, err);
 		/* It may have ended between the two; then its record tells. */
 		if (r == 0 || cli_open_record(entry.id, &entry, &dir, &record, NULL) < 0)
 			return r;

@@ -11,6 +11,7 @@
 
 #include "base/own.h"
 #include "boundary/boundary.h"
+#include "cell/cell_control.h"
 #include "cli/cli.h"
 #include "cli/run.h"
 #include "ipc/control_channel.h"
@@ -169,7 +170,7 @@ ask_spec(const char *word, struct cell_spec *ret_spec, struct err *err)
 
 	if (fd < 0)
 		return fd;
-	r = cli_ask_info(fd, &message, &state, err);
+	r = cell_control_ask_info(fd, &message, &state, err);
 	return r < 0 ? r : cell_spec_get(&message.body, ret_spec, err);
 }
 

@@ -1,34 +1,16 @@
 /* freeze.c - `cloister freeze` and `thaw`: cells stop where they are, and go on. */
-#include <errno.h>
-#include <string.h>
-
 #include "base/own.h"
+#include "cell/cell_control.h"
 #include "cli/cli.h"
 #include "ipc/control_channel.h"
 
 static int
 ask(const char *word, uint32_t type, struct err *err)
 {
-	OWN(ipc_message_free) struct ipc_message message = {0};
 	struct cell_entry entry;
 	OWN(closep) int fd = cli_connect(word, &entry, err);
-	const char *text;
-	uint32_t code;
-	int r;
 
-	if (fd < 0)
-		return fd;
-	r = cli_ask(fd, type, err);
-	if (r == 0)
-		r = ipc_receive(fd, &message, err);
-	if (r < 0)
-		return err_set(err, EPIPE, "cell '%s' has just ended", word);
-	if (message.type == CONTROL_DONE)
-		return 0;
-	if (message.type == CONTROL_REFUSED && buf_get_u32(&message.body, &code) == 0 && code != 0 &&
-	    buf_get_str(&message.body, &text) == 0)
-		return err_set(err, (int)code, "%s", text);
-	return err_set(err, EBADMSG, "the cell's supervisor is of another version");
+	return fd < 0 ? fd : cell_control_do(fd, type, err);
 }
 
 static int

@@ -33,19 +33,17 @@ cli_place(const int *fds, const int *at, size_t n, struct err *err)
 /* They stand in libexec/ beside cloister where it was built, and in ../libexec/cloister
  * where it is installed. */
 int
-cli_become(const char *helper, char *const *env, struct err *err)
+cli_become_with(const char *helper, char *const *argv, char *const *env, struct err *err)
 {
 	static const char *const places[] = { "libexec", "../libexec/cloister" };
-	char exe[PATH_MAX], path[PATH_MAX + 64], name[64];
+	char exe[PATH_MAX], path[PATH_MAX + 64];
 	ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
-	char *argv[] = { name, NULL };
 	const char *dir;
 
 	if (n < 0)
 		return err_errno(err, "cannot find cloister's own folder (is /proc mounted?)");
 	exe[n] = '\0';
 	dir = dirname(exe);
-	snprintf(name, sizeof(name), "%s", helper);
 	for (size_t i = 0; i < ARRAY_LEN(places); i++) {
 		snprintf(path, sizeof(path), "%s/%s/%s", dir, places[i], helper);
 		execve(path, argv, env);
@@ -53,4 +51,14 @@ cli_become(const char *helper, char *const *env, struct err *err)
 			break;
 	}
 	return err_errno(err, "cannot run '%s'", path);
+}
+
+int
+cli_become(const char *helper, char *const *env, struct err *err)
+{
+	char name[64];
+	char *const argv[] = { name, NULL };
+
+	snprintf(name, sizeof(name), "%s", helper);
+	return cli_become_with(helper, argv, env, err);
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "base/version.h"
 #include "cli/cli.h"
 #include "loop/stdio.h"
 
@@ -32,10 +33,26 @@ const struct cli_command cli_commands[] = {
 	  cli_apply_options, cmd_apply },
 	{ "discard", "[--all] [CELL...]", "drop what is kept of ended cells",
 	  cli_discard_options, cmd_discard },
-	{ "policy", "check|test|explain FILE ...", "tell whether and why a policy works",
+	{ "policy", "check|test|explain FILE ...", "tell whether and why a policy works; register it",
 	  cli_policy_options, cmd_policy },
+	{ "capability", "register|list|show|diff ...", "register what agents are given",
+	  cli_registry_options, cmd_registry },
+	{ "agent", "register|list|show|diff ...", "register what can be dispatched",
+	  cli_registry_options, cmd_registry },
+	{ "env", "register|list|show|diff ...", "register plain values for agents",
+	  cli_registry_options, cmd_registry },
 	{ "secret", "add|list|show|rotate|remove", "keep the credentials that cells never see",
 	  cli_secret_options, cmd_secret },
+	{ "dispatch", "[OPTION...] AGENT", "put a registered agent to work", cli_dispatch_options,
+	  cmd_dispatch },
+	{ "dispatches", "[VERB ID] ...", "what was dispatched, and what came of it",
+	  cli_dispatches_options, cmd_dispatches },
+	{ "serve", "[OPTION...]", "answer for this user's cells over HTTP", cli_serve_options,
+	  cmd_serve },
+	{ "mcp", "[OPTION...]", "let an orchestrating agent dispatch agents", cli_mcp_options,
+	  cmd_mcp },
+	{ "audit", "verify|show|export|prove|key", "tell whether what was recorded is as it was",
+	  cli_audit_options, cmd_audit },
 	{ "doctor", "[--json]", "tell what this machine can enforce", cli_doctor_options,
 	  cmd_doctor },
 	{ "help", "[COMMAND]", "tell how commands are used", cli_no_options, cmd_help },
@@ -71,7 +88,7 @@ cmd_version(int argc, char **argv)
 {
 	if (argc > 1)
 		return cli_failf("'%s' takes no words", argv[0]);
-	puts("cloister " CLI_VERSION);
+	puts("cloister " CLOISTER_VERSION);
 	return 0;
 }
 
@@ -80,7 +97,7 @@ help_all(void)
 {
 	puts("cloister runs AI agents in throwaway cells.\n\nusage: cloister COMMAND ...\n");
 	for (const struct cli_command *c = cli_commands; c->name != NULL; c++)
-		printf("  %-8s %-30s %s\n", c->name, c->args, c->help);
+		printf("  %-10s %-28s %s\n", c->name, c->args, c->help);
 	puts("\n`cloister help COMMAND` tells more; so do the man pages, cloister(1) first.");
 }
 

@@ -1,4 +1,5 @@
-/* policy.c - `cloister policy`: check, test, explain, presets, schema. */
+/* policy.c - `cloister policy`: check, test, explain, presets, schema; registering is
+ * cloister-registry's. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -15,13 +16,16 @@
 #include "policy/policy_preset.h"
 #include "vault/secret_wants.h"
 
-enum { OPT_JSON, OPT_CASES, OPT_HEADER, OPT_BODY };
+enum { OPT_CASES, OPT_HEADER, OPT_BODY, OPT_WITHIN, OPT_PRINCIPAL, OPT_CHAIN };
 
 const struct cli_option cli_policy_options[] = {
-	{ "json", 0, NULL, "for programs", OPT_JSON },
 	{ "cases", 0, "FILE", "test: the cases, if not in NAME.test.yaml", OPT_CASES },
 	{ "header", 'H', "NAME:VALUE", "explain: a header of the request", OPT_HEADER },
 	{ "body", 'b', "TEXT|@FILE", "explain: the body of the request", OPT_BODY },
+	{ "within", 0, "FILE", "only what this policy allows too (the outermost last)", OPT_WITHIN },
+	{ "principal", 0, "TEXT", "on whose behalf", OPT_PRINCIPAL },
+	{ "chain", 0, "A/B/C", "by which agents, the last one last", OPT_CHAIN },
+	CLI_REGISTRY_OPTIONS,
 	{0}
 };
 
@@ -30,15 +34,30 @@ take_option(void *arg, const struct cli_option *option, const char *value, struc
 {
 	struct policy_cli *cli = arg;
 
-	switch (option->id) {
-	case OPT_JSON:
+	if (strcmp(option->name, "json") == 0) {
 		cli->json = true;
-		break;
+		return 0;
+	}
+	switch (option->id) {
+	case CLI_REGISTRY_FIRST:
+		return err_set(err, EINVAL, "the option '--%s' is for policies that are registered, and "
+		               "stands behind `register`, `list` ...", option->name);
 	case OPT_CASES:
 		cli->cases = value;
 		break;
 	case OPT_BODY:
 		cli->body = value;
+		break;
+	case OPT_WITHIN:
+		if (cli->n_within == ARRAY_LEN(cli->within))
+			return err_set(err, E2BIG, "--within is given over %zu times", ARRAY_LEN(cli->within));
+		cli->within[cli->n_within++] = value;
+		break;
+	case OPT_PRINCIPAL:
+		cli->principal = value;
+		break;
+	case OPT_CHAIN:
+		cli->chain = value;
 		break;
 	default:
 		if (cli->n_headers == HTTP_FIELDS_MAX)
@@ -129,7 +148,9 @@ json_checked(struct json *out, const char *file, const struct policy *p,
 	json_str(out, "file", file);
 	json_bool(out, "ok", p != NULL);
 	if (p != NULL) {
-		json_u64(out, "rules", policy_n_rules(p));
+		json_u64(out, "rules", policy_n_own(p));
+		if (policy_outer(p) != NULL)
+			json_u64(out, "within", policy_n_rules(p) - policy_n_own(p));
 	} else {
 		json_open(out, "errors", '[');
 		for (size_t i = 0; i < faults->n; i++) {
@@ -142,6 +163,21 @@ json_checked(struct json *out, const char *file, const struct policy *p,
 	json_close(out, '}');
 }
 
+static void
+print_checked(const struct policy_cli *cli, const char *file, const struct policy *p)
+{
+	size_t n = policy_n_own(p), outer;
+
+	printf("%s: %zu rule%s", file, n, n == 1 ? "" : "s");
+	for (size_t i = 0; i < cli->n_within; i++) {
+		p = policy_outer(p);
+		outer = policy_n_own(p);
+		printf("%s %s (%zu rule%s)", i == 0 ? ", within" : " and", cli->within[i], outer,
+		       outer == 1 ? "" : "s");
+	}
+	printf("\n");
+}
+
 static int
 check_one(const struct policy_cli *cli, struct json *out, const char *file)
 {
@@ -152,13 +188,17 @@ check_one(const struct policy_cli *cli, struct json *out, const char *file)
 	struct policy_faults faults = { .list = list };
 	int r = policy_load_file_all(AT_FDCWD, file, &reader, &p, &faults, &err);
 
+	if (r == 0 && policy_cli_within(cli, p, &err) < 0) {
+		policy_free(TAKE(p));
+		r = -EINVAL;
+	}
 	/* What ends it at once is the only one. */
 	if (r < 0 && faults.n == 0)
 		list[faults.n++] = err;
 	if (cli->json)
 		json_checked(out, file, p, &faults);
 	else if (p != NULL)
-		printf("%s: %zu rule%s\n", file, policy_n_rules(p), policy_n_rules(p) == 1 ? "" : "s");
+		print_checked(cli, file, p);
 	else
 		print_faults(&faults);
 	return p != NULL ? 0 : POLICY_CLI_WRONG;
@@ -276,26 +316,31 @@ static const struct {
 int
 cmd_policy(int argc, char **argv)
 {
-	const char *names[ARRAY_LEN(verbs) + 1] = { NULL };
+	const char *names[ARRAY_LEN(verbs) + CLI_REGISTRY_VERBS + 1] = { NULL };
 	struct policy_cli cli = {0};
 	struct err err = {0};
 	const char *nearest;
 	int rest;
 
+	if (argc > 1 && cli_is_registry_verb(argv[1]))
+		return cmd_registry(argc, argv);
 	if (cli_parse(cli_policy_options, argc, argv, true, take_option, &cli, &rest, &err) < 0)
 		return cli_fail(&err);
 	argc -= rest;
 	argv += rest;
 	if (argc < 1)
-		return cli_failf("what about policies: check, test, explain, presets or schema?");
+		return cli_failf("what about policies: check, test, explain, presets, schema, register, list, "
+		                 "show, diff, history or retire?");
 	for (size_t i = 0; i < ARRAY_LEN(verbs); i++) {
 		names[i] = verbs[i].name;
 		if (strcmp(argv[0], verbs[i].name) == 0)
 			return verbs[i].run(&cli, argc - 1, argv + 1);
 	}
+	for (size_t i = 0; i < CLI_REGISTRY_VERBS; i++)
+		names[ARRAY_LEN(verbs) + i] = cli_registry_verbs[i];
 	nearest = text_nearest(argv[0], names);
 	if (nearest != NULL)
 		return cli_failf("there is no `policy %.64s`: did you mean '%s'?", argv[0], nearest);
-	return cli_failf("there is no `policy %.64s`: check, test, explain, presets or schema",
-	                 argv[0]);
+	return cli_failf("there is no `policy %.64s`: check, test, explain, presets, schema, register, "
+	                 "list, show, diff, history or retire", argv[0]);
 }

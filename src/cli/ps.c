@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/socket.h>
-#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -14,8 +12,8 @@
 #include "base/num.h"
 #include "base/own.h"
 #include "base/text.h"
+#include "cell/cell_control.h"
 #include "cli/cli.h"
-#include "ipc/control_channel.h"
 
 enum { OPT_ALL, OPT_JSON };
 
@@ -24,15 +22,6 @@ const struct cli_option cli_ps_options[] = {
 	{ "json", 0, NULL, "for programs", OPT_JSON },
 	{0}
 };
-
-/* A running cell, as its supervisor tells. */
-struct info {
-	struct cell_spec spec;
-	uint64_t started_ns, memory, pids;
-	uint32_t state, supervisor, init, agent;
-};
-
-static const char *const states[] = { "running", "frozen", "ending" };
 
 struct ps {
 	bool all, json;
@@ -53,69 +42,6 @@ take_option(void *arg, const struct cli_option *option, const char *value, struc
 	else
 		ps->json = true;
 	return 0;
-}
-
-static int
-ask_info(int runtime, const struct cell_entry *entry, struct info *ret_info)
-{
-	/* A supervisor that does not answer must not hang the list. */
-	const struct timeval patience = { .tv_sec = 2 };
-	OWN(ipc_message_free) struct ipc_message message = {0};
-	OWN(closep) int fd = cli_connect_entry(runtime, entry, NULL);
-	struct info info = {0};
-	struct buf *b = &message.body;
-
-	if (fd < 0)
-		return fd;
-	(void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-	if (cli_ask_info(fd, &message, &info.state, NULL) < 0 || cell_spec_get(b, &info.spec, NULL) < 0)
-		return -EBADMSG;
-	if (buf_get_u64(b, &info.started_ns) < 0 || buf_get_u32(b, &info.supervisor) < 0 ||
-	    buf_get_u32(b, &info.init) < 0 || buf_get_u32(b, &info.agent) < 0 ||
-	    buf_get_u64(b, &info.memory) < 0 || buf_get_u64(b, &info.pids) < 0) {
-		cell_spec_free(&info.spec);
-		return -EBADMSG;
-	}
-	*ret_info = info;
-	return 0;
-}
-
-static void
-json_number_or_null(struct json *out, const char *key, uint64_t value)
-{
-	if (value == 0)
-		json_none(out, key);
-	else
-		json_u64(out, key, value);
-}
-
-static void
-json_spec(struct json *out, const struct cell_spec *spec, const char *state)
-{
-	json_str(out, "cell", spec->id);
-	json_str(out, "name", spec->name[0] != '\0' ? spec->name : NULL);
-	json_str(out, "state", state);
-	json_open(out, "command", '[');
-	for (char **word = spec->argv; *word != NULL; word++)
-		json_str(out, NULL, *word);
-	json_close(out, ']');
-	json_bool(out, "detached", spec->detached);
-	json_str(out, "principal", spec->principal[0] != '\0' ? spec->principal : NULL);
-	json_str(out, "chain", spec->chain[0] != '\0' ? spec->chain : NULL);
-	json_open(out, "workspace", '[');
-	for (size_t i = 0; i < spec->n_grants; i++)
-		if (spec->grants[i].workspace)
-			json_str(out, NULL, spec->grants[i].host);
-	json_close(out, ']');
-	json_bool(out, "policy", spec->has_policy);
-	json_open(out, "ports", '[');
-	for (size_t i = 0; i < spec->n_ports; i++) {
-		json_open(out, NULL, '{');
-		json_u64(out, "cell", spec->ports[i].cell);
-		json_u64(out, "host", spec->ports[i].host);
-		json_close(out, '}');
-	}
-	json_close(out, ']');
 }
 
 /* TEXT in at most MAX characters, the last of them "..." if it was longer. */
@@ -161,23 +87,13 @@ print_command(const struct ps *ps, const struct cell_spec *spec, int n)
 }
 
 static void
-show_running(struct ps *ps, const struct info *info)
+show_running(struct ps *ps, const struct cell_info *info)
 {
-	struct json *out = &ps->out;
 	char age[NUM_TEXT_MAX], memory[NUM_TEXT_MAX] = "-", pids[NUM_TEXT_MAX] = "-";
 	int n;
 
 	if (ps->json) {
-		json_open(out, NULL, '{');
-		json_spec(out, &info->spec, states[info->state]);
-		json_u64(out, "supervisor", info->supervisor);
-		json_u64(out, "init", info->init);
-		json_number_or_null(out, "agent", info->agent);
-		json_u64(out, "started", info->started_ns / 1000000000);
-		json_u64(out, "user", geteuid());
-		json_number_or_null(out, "memory", info->memory);
-		json_number_or_null(out, "pids", info->pids);
-		json_close(out, '}');
+		cell_info_json(&ps->out, info);
 		return;
 	}
 	if (info->memory > 0)
@@ -186,7 +102,7 @@ show_running(struct ps *ps, const struct info *info)
 		snprintf(pids, sizeof(pids), "%llu", (unsigned long long)info->pids);
 	num_format_duration(age, (ps->now_ns - info->started_ns) / 1000000);
 	n = printf("%-9s %-12s %-11s %-7s %-7s %-5s ", info->spec.id,
-	       info->spec.name[0] != '\0' ? info->spec.name : "-", states[info->state],
+	       info->spec.name[0] != '\0' ? info->spec.name : "-", cell_info_state(info),
 	       age, memory, pids);
 	print_command(ps, &info->spec, n);
 }
@@ -194,19 +110,11 @@ show_running(struct ps *ps, const struct info *info)
 static void
 show_ended(struct ps *ps, const struct cell_record *record)
 {
-	struct json *out = &ps->out;
 	char age[NUM_TEXT_MAX], state[32];
 	int n;
 
 	if (ps->json) {
-		json_open(out, NULL, '{');
-		json_spec(out, &record->spec, "ended");
-		json_u64(out, "status", record->status);
-		json_str(out, "cause", record->cause[0] != '\0' ? record->cause : NULL);
-		json_u64(out, "started", record->started_ns / 1000000000);
-		json_u64(out, "ended", record->ended_ns / 1000000000);
-		json_bool(out, "changes", record->n_changes > 0);
-		json_close(out, '}');
+		cell_record_json(&ps->out, record);
 		return;
 	}
 	num_format_duration(age, (ps->now_ns - record->ended_ns) / 1000000);
@@ -220,7 +128,7 @@ show_ended(struct ps *ps, const struct cell_record *record)
 static int
 by_start(const void *a, const void *b)
 {
-	const struct info *x = a, *y = b;
+	const struct cell_info *x = a, *y = b;
 
 	return x->started_ns < y->started_ns ? -1 : x->started_ns > y->started_ns;
 }
@@ -230,7 +138,7 @@ list_running(struct ps *ps, struct err *err)
 {
 	OWN(closep) int runtime = cell_runtime_open(err);
 	OWN(freep) struct cell_entry *entries = NULL;
-	OWN(freep) struct info *infos = NULL;
+	OWN(freep) struct cell_info *infos = NULL;
 	size_t n, running = 0;
 
 	if (runtime < 0)
@@ -242,7 +150,7 @@ list_running(struct ps *ps, struct err *err)
 		return err_errno(err, "cannot list the cells");
 	/* One that ended meanwhile is no longer running. */
 	for (size_t i = 0; i < n; i++)
-		if (ask_info(runtime, &entries[i], &infos[running]) == 0)
+		if (cell_control_info(runtime, &entries[i], &infos[running], NULL) == 0)
 			running++;
 	qsort(infos, running, sizeof(*infos), by_start);
 	for (size_t i = 0; i < running; i++) {

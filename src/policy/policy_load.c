@@ -19,6 +19,7 @@ struct source {
 	const char *shown;              /* what places call it: nothing of the machine's folders */
 	const char *text;
 	size_t len;
+	const struct node *root;        /* in place of TEXT */
 	dev_t dev;
 	ino_t ino;
 	const struct source *from;      /* the one that names it */
@@ -232,6 +233,16 @@ load_words(struct loading *l, const struct source *from, const struct node *node
 /* ---- what a file says ---- */
 
 static int
+load_rule(struct loading *l, const struct source *source, const struct node *node)
+{
+	int r = policy_read_rule(l->p, node, source->shown, l->err);
+
+	if (r == 0 && l->reader != NULL && l->reader->rule != NULL)
+		r = l->reader->rule(l->reader->arg, node, l->err);
+	return r;
+}
+
+static int
 load_egress(struct loading *l, const struct source *source, const struct node *node)
 {
 	int r = 0;
@@ -244,7 +255,7 @@ load_egress(struct loading *l, const struct source *source, const struct node *n
 		const struct node *item = node->items[i], *include = node_get(item, "include");
 
 		if (include == NULL)
-			r = policy_read_rule(l->p, item, source->shown, l->err);
+			r = load_rule(l, source, item);
 		else if (item->n > 1)
 			r = node_err(l->err, item, "`include` stands alone: what it names cannot be narrowed");
 		else
@@ -412,13 +423,24 @@ check_top(struct loading *l, const struct node *root)
 }
 
 static int
-load_source(struct loading *l, const struct source *source)
+tell_parts(struct loading *l, const struct node *root)
 {
-	OWN(node_freep) struct node *root = NULL;
-	const struct node *part;
-	int r = node_parse(source->name, source->text, source->len, &root, l->err);
+	int r = 0;
 
-	r = r == 0 ? note_fault(l, check_top(l, root)) : r;
+	if (l->reader == NULL || l->reader->part == NULL)
+		return 0;
+	for (size_t i = 0; r == 0 && i < root->n; i++)
+		if (strcmp(root->items[i]->text, "egress") != 0 && strcmp(root->items[i]->text, "extends") != 0)
+			r = l->reader->part(l->reader->arg, root->items[i], root->values[i], l->err);
+	return r;
+}
+
+static int
+load_root(struct loading *l, const struct source *source, const struct node *root)
+{
+	const struct node *part;
+	int r = note_fault(l, check_top(l, root));
+
 	if (r == 0 && (part = node_get(root, "limits")) != NULL)
 		r = note_fault(l, load_limits(l, part));
 	if (r == 0 && (part = node_get(root, "exfiltration")) != NULL)
@@ -427,11 +449,24 @@ load_source(struct loading *l, const struct source *source)
 		r = note_fault(l, load_audit(l, part));
 	if (r == 0 && (part = node_get(root, "secrets")) != NULL)
 		r = note_fault(l, load_secrets(l, part));
+	r = r == 0 ? tell_parts(l, root) : r;
 	if (r == 0 && (part = node_get(root, "egress")) != NULL)
 		r = note_fault(l, load_egress(l, source, part));
 	if (r == 0 && (part = node_get(root, "extends")) != NULL)
 		r = note_fault(l, load_words(l, source, part));
 	return r;
+}
+
+static int
+load_source(struct loading *l, const struct source *source)
+{
+	OWN(node_freep) struct node *root = NULL;
+	int r;
+
+	if (source->root != NULL)
+		return load_root(l, source, source->root);
+	r = node_parse(source->name, source->text, source->len, &root, l->err);
+	return r < 0 ? r : load_root(l, source, root);
 }
 
 /* ---- from outside ---- */
@@ -446,7 +481,7 @@ load(struct loading *l, struct source *source, struct policy **ret_policy,
 	if (p == NULL)
 		return err_set(l->err, ENOMEM, "out of memory");
 	l->p = p;
-	r = source->text != NULL ? load_source(l, source) : load_path(l, source, NULL);
+	r = source->text != NULL || source->root != NULL ? load_source(l, source) : load_path(l, source, NULL);
 	r = note_fault(l, r);
 	for (size_t i = 0; r == 0 && i < p->n_rules; i++)
 		r = note_fault(l, policy_check_reach(p, i, source->name, source->shown, l->err));
@@ -490,6 +525,16 @@ policy_load_text(const char *name, const char *text, size_t len, struct policy *
 {
 	struct loading l = { .dirfd = -1, .err = err };
 	struct source source = { .name = name, .shown = name, .text = text, .len = len };
+
+	return load(&l, &source, ret_policy, ret_limits);
+}
+
+int
+policy_load_node(const struct node *root, const struct policy_reader *reader,
+                 struct policy **ret_policy, struct policy_limits *ret_limits, struct err *err)
+{
+	struct loading l = { .dirfd = -1, .reader = reader, .err = err };
+	struct source source = { .name = root->file, .shown = last_part(root->file), .root = root };
 
 	return load(&l, &source, ret_policy, ret_limits);
 }

@@ -43,18 +43,18 @@ read_value(struct policy_draft *d, const struct node *node, struct policy_value 
 {
 	bool truth;
 
-	if (node->kind != NODE_SCALAR)
-		return node_err(d->err, node, "a value is a word, a number, true, false or null");
 	*value = (struct policy_value){ .glob = "" };
-	if (node_is_null(node)) {
+	if (node_is_absent(node)) {
+		value->kind = POLICY_VALUE_ABSENT;
+	} else if (node->kind != NODE_SCALAR) {
+		return node_err(d->err, node, "a value is a word, a number, true, false or null");
+	} else if (node_is_null(node)) {
 		value->kind = POLICY_VALUE_NULL;
 	} else if (node_is_bool(node, &truth)) {
 		value->kind = POLICY_VALUE_BOOL;
 		value->truth = truth;
 	} else if (node_is_number(node, &value->number)) {
 		value->kind = POLICY_VALUE_NUMBER;
-	} else if (node->plain && strcmp(node->text, "absent") == 0) {
-		value->kind = POLICY_VALUE_ABSENT;
 	} else {
 		value->kind = POLICY_VALUE_GLOB;
 		return policy_read_text(d, node, "a value", &value->glob);

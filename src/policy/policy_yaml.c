@@ -123,6 +123,18 @@ node_is_number(const struct node *node, double *ret_number)
 	return true;
 }
 
+bool
+node_is_absent(const struct node *node)
+{
+	static const char *const words[] = { "absent", NULL };
+	bool truth = false;
+
+	if (node->kind != NODE_MAP)
+		return is_one_of(node, words);
+	return node->n == 1 && strcmp(node->items[0]->text, "absent") == 0 &&
+	       node_is_bool(node->values[0], &truth) && truth;
+}
+
 const struct node *
 node_get(const struct node *map, const char *key)
 {

@@ -45,6 +45,8 @@ void node_put_quoted(struct buf *b, const char *text, size_t len);
 bool node_is_null(const struct node *node);
 bool node_is_bool(const struct node *node, bool *ret_truth);
 bool node_is_number(const struct node *node, double *ret_number);
+/* The word `absent` without quotes, or where every word has quotes, {"absent": true}. */
+bool node_is_absent(const struct node *node);
 /* What KEY stands for in MAP, or NULL. */
 const struct node *node_get(const struct node *map, const char *key);
 #endif

@@ -15,8 +15,9 @@ struct db;                              /* opaque */
 
 #define DB_BUSY_MS 10000                /* how long somebody else's change is waited for */
 
-/* Open db.sqlite in FOLDER (borrowed; PATH is its name), made if it is missing, and bring it to the newest version:
- * MIGRATIONS (NULL at the end) are SQL; the database says how many were done. */
+/* Open db.sqlite in FOLDER (borrowed; PATH is its name), made if it is missing, and bring it to
+ * the newest version: MIGRATIONS (NULL at the end) are SQL; the database says how many were
+ * done. */
 int db_open(int folder, const char *path, const char *const *migrations, struct db **ret_db,
             struct err *err);
 void db_close(struct db *db);           /* NULL is fine */
@@ -25,7 +26,8 @@ struct db_query {
 	struct db *db;
 	sqlite3_stmt *statement;
 };
-/* TYPES has a letter for each "?": s a string (NULL is null), i an int64_t, b a const void * and a size_t. */
+/* TYPES has a letter for each "?": s a string (NULL is null), i an int64_t, b a const void *
+ * and a size_t. */
 int db_ask(struct db *db, struct db_query *ret_query, struct err *err, const char *sql,
            const char *types, ...);
 int db_next(struct db_query *q, struct err *err);       /* 1: a row, 0: no more */

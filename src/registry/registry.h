@@ -6,7 +6,7 @@
  *   DATA/registry/     (base/data.h; 0700)
  *     db.sqlite        names and versions; WAL, every commit is on the disk
  *     blobs/ab/cd..    contents of files by SHA-256; on the disk before a version names them
- *     trees/HEX/       a capability's files as a read-only folder; made when first wanted
+ *     trees/HEX/files/ a capability's files as a read-only folder; made when first wanted
  *     tmp/             what is being written
  *
  * Everything here blocks.  One handle belongs to one thread; processes share the folder. */
@@ -54,7 +54,8 @@ struct registry_version {
 	enum registry_kind kind;
 	char name[REGISTRY_NAME_MAX + 1];
 	char hash[HASH_NAME + 1];
-	uint64_t number;                /* of the name's versions, from 1; the order of `newest` */
+	uint64_t number;                /* of the name's versions, from 1, as they came */
+	bool newest;                    /* what the bare name means */
 	uint64_t size;                  /* of the content, in bytes */
 	char created[REGISTRY_TIME_MAX];
 	char retired[REGISTRY_TIME_MAX];        /* "" if it is not */
@@ -67,12 +68,12 @@ void registry_closep(struct registry **r);      /* for OWN() */
 /* Its database, for the tables of src/dispatch: db.h. */
 struct db *registry_db(struct registry *r);
 
-/* ---- versions: registry.c ---- */
+/* ---- versions: registry_put.c, registry_find.c ---- */
 
 /* Make OBJECT a version, the newest of its name.  What has the same content is the same
- * version: then *ret_created is false, and it is the newest again.  A capability's blobs must be there
- * (-ENOENT).  A version that was retired stays so: -EIDRM.  When this returns 0 it is on
- * the disk. */
+ * version: then *ret_created is false, and it is the newest again.  A capability's blobs must
+ * be there (-ENOENT).  A version that was retired stays so: -EIDRM.  When this returns 0 it is
+ * on the disk. */
 int registry_put(struct registry *r, const struct object *object,
                  struct registry_version *ret_version, bool *ret_created, struct err *err);
 
@@ -86,6 +87,10 @@ enum registry_scope {
 int registry_resolve(struct registry *r, enum registry_kind kind, const char *ref,
                      enum registry_scope scope, struct registry_version *ret_version,
                      json_t **ret_content, struct err *err);
+
+/* {"kind","name","hash","number","newest","size","created","retired"}: the last is null if it is
+ * not.  The caller owns it; NULL when out of memory. */
+json_t *registry_version_json(const struct registry_version *version);
 
 /* At most LIMIT (up to REGISTRY_PAGE_MAX) of them. */
 struct registry_page {

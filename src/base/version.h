@@ -1,0 +1,5 @@
+/* version.h - which cloister this is. */
+#ifndef CLOISTER_VERSION_H
+#define CLOISTER_VERSION_H
+#define CLOISTER_VERSION "0.1.0"
+#endif

@@ -1,0 +1,126 @@
+/* cell_control.c - see cell_control.h. */
+#include "cell/cell_control.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/own.h"
+#include "ipc/control_channel.h"
+
+int
+cell_control_ask(int socket, uint32_t type, struct err *err)
+{
+	OWN(buf_free) struct buf message;
+
+	ipc_begin(&message, type);
+	return ipc_send(socket, &message, NULL, 0, err);
+}
+
+int
+cell_control_await_dead(int socket, struct err *err)
+{
+	OWN(ipc_message_free) struct ipc_message message = {0};
+	int r = ipc_receive(socket, &message, err);
+
+	/* However the supervisor went, the cell went with it. */
+	if (r == -EPIPE || r == -ECONNRESET)
+		return 0;
+	if (r == 0 && message.type != CONTROL_DEAD)
+		r = err_set(err, EBADMSG, "the cell's supervisor is of another version");
+	return r;
+}
+
+int
+cell_control_await_end(int socket, uint32_t *ret_status, char cause[256], struct err *err)
+{
+	OWN(ipc_message_free) struct ipc_message message = {0};
+	const char *text;
+	int r = ipc_receive(socket, &message, err);
+
+	if (r == -EPIPE || r == -ECONNRESET)
+		return err_set(err, EPIPE, "the cell's supervisor was killed, and the cell with it");
+	if (r < 0)
+		return r;
+	if (message.type != CONTROL_ENDED || buf_get_u32(&message.body, ret_status) < 0 ||
+	    buf_get_str(&message.body, &text) < 0)
+		return err_set(err, EBADMSG, "the cell's supervisor is of another version");
+	snprintf(cause, 256, "%s", text);
+	return 0;
+}
+
+int
+cell_control_ask_info(int socket, struct ipc_message *ret_message, uint32_t *ret_state, struct err *err)
+{
+	int r = cell_control_ask(socket, CONTROL_INFO, err);
+
+	if (r == 0)
+		r = ipc_receive(socket, ret_message, err);
+	if (r == 0 && (ret_message->type != CONTROL_IS || buf_get_u32(&ret_message->body, ret_state) < 0 ||
+	               *ret_state > CONTROL_STATE_DEAD))
+		r = err_set(err, EBADMSG, "the cell's supervisor is of another version");
+	return r;
+}
+
+int
+cell_control_ask_stop(int socket, uint32_t grace_ms, struct err *err)
+{
+	OWN(buf_free) struct buf message;
+
+	ipc_begin(&message, CONTROL_STOP);
+	buf_put_u32(&message, grace_ms);
+	return ipc_send(socket, &message, NULL, 0, err);
+}
+
+int
+cell_control_do(int socket, uint32_t type, struct err *err)
+{
+	OWN(ipc_message_free) struct ipc_message message = {0};
+	const char *text;
+	uint32_t code;
+	int r = cell_control_ask(socket, type, err);
+
+	if (r == 0)
+		r = ipc_receive(socket, &message, err);
+	if (r < 0)
+		return err_set(err, EPIPE, "the cell has just ended");
+	if (message.type == CONTROL_DONE)
+		return 0;
+	if (message.type == CONTROL_REFUSED && buf_get_u32(&message.body, &code) == 0 && code != 0 &&
+	    buf_get_str(&message.body, &text) == 0)
+		return err_set(err, (int)code, "%s", text);
+	return err_set(err, EBADMSG, "the cell's supervisor is of another version");
+}
+
+int
+cell_control_info(int runtime, const struct cell_entry *entry, struct cell_info *ret_info,
+                  struct err *err)
+{
+	/* A supervisor that does not answer must not hang a list. */
+	const struct timeval patience = { .tv_sec = 2 };
+	OWN(ipc_message_free) struct ipc_message message = {0};
+	OWN(closep) int fd = cell_connect(runtime, entry, err);
+	struct cell_info info = {0};
+	struct buf *b = &message.body;
+	int r;
+
+	if (fd < 0)
+		return fd;
+	(void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+	r = cell_control_ask_info(fd, &message, &info.state, err);
+	r = r == 0 ? cell_spec_get(b, &info.spec, err) : r;
+	if (r < 0)
+		return r;
+	if (buf_get_u64(b, &info.started_ns) < 0 || buf_get_u32(b, &info.supervisor) < 0 ||
+	    buf_get_u32(b, &info.init) < 0 || buf_get_u32(b, &info.agent) < 0 ||
+	    buf_get_u64(b, &info.memory) < 0 || buf_get_u64(b, &info.pids) < 0) {
+		cell_spec_free(&info.spec);
+		return err_set(err, EBADMSG, "the cell's supervisor is of another version");
+	}
+	*ret_info = info;
+	return 0;
+}

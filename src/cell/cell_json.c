@@ -1,0 +1,83 @@
+/* cell_json.c - a cell as a JSON object, for `cloister ps --json` and the API. */
+#include <unistd.h>
+
+#include "base/json.h"
+#include "cell/cell_control.h"
+#include "ipc/control_channel.h"
+
+const char *
+cell_info_state(const struct cell_info *info)
+{
+	static const char *const states[] = {
+		[CONTROL_STATE_RUNS] = "running", [CONTROL_STATE_FROZEN] = "frozen",
+		[CONTROL_STATE_DEAD] = "ending",
+	};
+
+	return states[info->state];
+}
+
+static void
+json_number_or_null(struct json *out, const char *key, uint64_t value)
+{
+	if (value == 0)
+		json_none(out, key);
+	else
+		json_u64(out, key, value);
+}
+
+static void
+json_spec(struct json *out, const struct cell_spec *spec, const char *state)
+{
+	json_str(out, "cell", spec->id);
+	json_str(out, "name", spec->name[0] != '\0' ? spec->name : NULL);
+	json_str(out, "state", state);
+	json_open(out, "command", '[');
+	for (char **word = spec->argv; *word != NULL; word++)
+		json_str(out, NULL, *word);
+	json_close(out, ']');
+	json_bool(out, "detached", spec->detached);
+	json_str(out, "principal", spec->principal[0] != '\0' ? spec->principal : NULL);
+	json_str(out, "chain", spec->chain[0] != '\0' ? spec->chain : NULL);
+	json_open(out, "workspace", '[');
+	for (size_t i = 0; i < spec->n_grants; i++)
+		if (spec->grants[i].workspace)
+			json_str(out, NULL, spec->grants[i].host);
+	json_close(out, ']');
+	json_bool(out, "policy", spec->has_policy);
+	json_open(out, "ports", '[');
+	for (size_t i = 0; i < spec->n_ports; i++) {
+		json_open(out, NULL, '{');
+		json_u64(out, "cell", spec->ports[i].cell);
+		json_u64(out, "host", spec->ports[i].host);
+		json_close(out, '}');
+	}
+	json_close(out, ']');
+}
+
+void
+cell_info_json(struct json *w, const struct cell_info *info)
+{
+	json_open(w, NULL, '{');
+	json_spec(w, &info->spec, cell_info_state(info));
+	json_u64(w, "supervisor", info->supervisor);
+	json_u64(w, "init", info->init);
+	json_number_or_null(w, "agent", info->agent);
+	json_u64(w, "started", info->started_ns / 1000000000);
+	json_u64(w, "user", geteuid());
+	json_number_or_null(w, "memory", info->memory);
+	json_number_or_null(w, "pids", info->pids);
+	json_close(w, '}');
+}
+
+void
+cell_record_json(struct json *w, const struct cell_record *record)
+{
+	json_open(w, NULL, '{');
+	json_spec(w, &record->spec, "ended");
+	json_u64(w, "status", record->status);
+	json_str(w, "cause", record->cause[0] != '\0' ? record->cause : NULL);
+	json_u64(w, "started", record->started_ns / 1000000000);
+	json_u64(w, "ended", record->ended_ns / 1000000000);
+	json_bool(w, "changes", record->n_changes > 0);
+	json_close(w, '}');
+}

@@ -1,0 +1,102 @@
+/* dispatch_cancel.c - ends a dispatch that nobody wants any more. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/own.h"
+#include "canon/canon.h"
+#include "dispatch/dispatch_parts.h"
+#include "registry/db.h"
+#include "registry/registry.h"
+
+int
+dispatch_log_end(struct dispatch_log *log, const struct dispatch *d,
+                 const struct dispatch_ending *end, struct err *err)
+{
+	json_t *event = json_object();
+
+	json_object_set_new(event, "attempts", json_integer((json_int_t)d->attempts));
+	json_object_set_new(event, "state", json_string(dispatch_state_name(end->state)));
+	json_object_set_new(event, "exit_code", end->state == DISPATCH_FINISHED ?
+	                    json_integer(end->exit_code) : json_null());
+	json_object_set_new(event, "reason", end->reason[0] != '\0' ? json_string(end->reason) :
+	                    json_null());
+	json_object_set_new(event, "result", end->result != NULL ? json_deep_copy(end->result) :
+	                    json_null());
+	return dispatch_log_put(log, "dispatch.finished", event, true, err);
+}
+
+/* Nobody drives it: then the end is ours to write. */
+static int
+end_waiting(struct registry *reg, const char *id, struct err *err)
+{
+	OWN(closep) int lock = dispatch_lock(id, err);
+	OWN(dispatch_free) struct dispatch d = {0};
+	OWN(dispatch_log_close) struct dispatch_log log = { .fd = -1 };
+	struct dispatch_ending end = { .state = DISPATCH_CANCELLED, .exit_code = -1, .reason = "",
+	                               .ended_ms = dispatch_now_ms() };
+	int r = lock < 0 ? lock : dispatch_read(registry_db(reg), id, &d, err);
+
+	if (r < 0 || d.state != DISPATCH_QUEUED)
+		return r;
+	r = dispatch_log_open(id, &log, err);
+	if (r == 0 && log.end == NULL)
+		r = dispatch_log_end(&log, &d, &end, err);
+	return r < 0 ? r : dispatch_set_end(registry_db(reg), id, &end, err);
+}
+
+/* One more at a time: each that is asked to end is marked, and not found again. */
+int
+dispatch_cancel_children(struct registry *reg, const char *id, uint64_t grace_ms, struct err *err)
+{
+	char child[DISPATCH_ID_LEN + 1];
+	int r;
+
+	do {
+		OWN(db_finish) struct db_query q = {0};
+
+		r = db_ask(registry_db(reg), &q, err, "SELECT id FROM dispatches WHERE parent = ? AND "
+		           "state < 3 AND cancel = 0 LIMIT 1", "s", id);
+		r = r == 0 ? db_next(&q, err) : r;
+		if (r <= 0)
+			return r;
+		snprintf(child, sizeof(child), "%s", db_text(&q, 0));
+		db_finish(&q);
+		r = dispatch_cancel(reg, child, grace_ms, err);
+	} while (r == 0 || r == -EALREADY);
+	return r;
+}
+
+int
+dispatch_cancel(struct registry *reg, const char *id, uint64_t grace_ms, struct err *err)
+{
+	OWN(dispatch_free) struct dispatch d = {0}, now = {0};
+	int n, r = dispatch_get(reg, id, &d, err);
+
+	if (r < 0)
+		return r;
+	n = db_do(registry_db(reg), err, "UPDATE dispatches SET cancel = 1 WHERE id = ? AND state < 3",
+	          "s", d.id);
+	if (n < 0)
+		return n;
+	if (n == 0)
+		return err_set(err, EALREADY, "dispatch %s is over already: it is %s", d.id,
+		               dispatch_state_name(d.state));
+	dispatch_tell();
+	/* From now on there are no new ones. */
+	r = dispatch_cancel_children(reg, d.id, grace_ms, err);
+	if (r < 0)
+		return r;
+	/* A driver that begins it just now reads the mark once the cell is up; one that has begun it
+	 * has a cell. */
+	r = dispatch_read(registry_db(reg), d.id, &now, err);
+	if (r == 0 && now.state == DISPATCH_QUEUED) {
+		r = end_waiting(reg, d.id, err);
+		return r == -EBUSY ? 0 : r;
+	}
+	if (r == 0 && !dispatch_state_is_over(now.state))
+		(void)dispatch_cell_stop(now.cell, grace_ms, NULL);
+	return r;
+}

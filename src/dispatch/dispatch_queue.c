@@ -1,0 +1,171 @@
+/* dispatch_queue.c - who is next, and what becomes of the rows of those that are under way.
+ *
+ * Only the driver of a dispatch, who holds its lock, changes its state. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/own.h"
+#include "canon/canon.h"
+#include "cell/cell_dirs.h"
+#include "dispatch/dispatch_parts.h"
+#include "registry/db.h"
+
+/* From then on nobody can still be about to start a buried cell. */
+#define GRAVE_MS (24ull * 3600 * 1000)
+
+static int
+ask_number(struct db *db, int64_t *ret_n, struct err *err, const char *sql, int64_t a, int64_t b)
+{
+	OWN(db_finish) struct db_query q = {0};
+	int r = db_ask(db, &q, err, sql, "ii", a, b);
+
+	if (r == 0)
+		r = db_next(&q, err);
+	if (r > 0)
+		*ret_n = db_int(&q, 0);
+	return r < 0 ? r : 0;
+}
+
+/* Its place in the queue: how many run, or come before it.  One that waits for others that it has
+ * dispatched lends them its place, or all places could be taken by those that wait. */
+static int
+count_before(struct db *db, int64_t seq, int64_t now, int64_t *ret_n, struct err *err)
+{
+	int64_t running = 0, ahead = 0;
+	int r = ask_number(db, &running, err, "SELECT count(*) FROM dispatches d WHERE state IN (1, 2) "
+	                   "AND ? = ? AND NOT EXISTS (SELECT 1 FROM dispatches c WHERE c.parent = d.id "
+	                   "AND c.state < 3)", 0, 0);
+
+	if (r == 0)
+		r = ask_number(db, &ahead, err, "SELECT count(*) FROM dispatches WHERE state = 0 AND "
+		               "seq < ? AND not_before_ms <= ?", seq, now);
+	*ret_n = running + ahead;
+	return r;
+}
+
+static int
+begin(struct db *db, const char *id, const char *cell, unsigned limit, uint64_t *ret_wait_ms,
+      struct err *err)
+{
+	OWN(db_finish) struct db_query q = {0};
+	int64_t now = (int64_t)dispatch_now_ms(), seq, before_ms, n = 0;
+	char boot[DISPATCH_BOOT_MAX];
+	int r = db_ask(db, &q, err, "SELECT seq, not_before_ms, cancel FROM dispatches WHERE id = ? AND "
+	               "state = 0", "s", id);
+
+	if (r == 0)
+		r = db_next(&q, err);
+	if (r == 0)
+		r = err_set(err, EALREADY, "dispatch %s is not waiting", id);
+	if (r > 0 && db_int(&q, 2) != 0)
+		r = err_set(err, ECANCELED, "dispatch %s was cancelled", id);
+	if (r < 0)
+		return r;
+	seq = db_int(&q, 0);
+	before_ms = db_int(&q, 1);
+	db_finish(&q);
+	if (before_ms > now) {
+		*ret_wait_ms = (uint64_t)(before_ms - now);
+		return 0;
+	}
+	r = count_before(db, seq, now, &n, err);
+	if (r < 0 || n >= (int64_t)limit)
+		return r;
+	(void)dispatch_boot(boot);
+	r = db_do(db, err, "UPDATE dispatches SET state = 1, cell = ?, boot = ?, attempts = attempts + "
+	          "1, started_ms = CASE started_ms WHEN 0 THEN ? ELSE started_ms END WHERE id = ?",
+	          "ssis", cell, boot, now, id);
+	return r < 0 ? r : 1;
+}
+
+int
+dispatch_begin(struct db *db, const char *id, const char *cell, unsigned limit,
+               uint64_t *ret_wait_ms, struct err *err)
+{
+	int begun, r;
+
+	*ret_wait_ms = 0;
+	r = db_begin(db, err);
+	if (r < 0)
+		return r;
+	begun = begin(db, id, cell, limit, ret_wait_ms, err);
+	r = db_end(db, begun < 0 ? begun : 0, err);
+	return r < 0 ? r : begun;
+}
+
+static int
+change(int n, const char *id, struct err *err)
+{
+	return n == 1 ? 0 : n < 0 ? n : err_set(err, ESTALE, "dispatch %s is not what it was", id);
+}
+
+int
+dispatch_replace_cell(struct db *db, const char *id, const char *cell, const char *buried,
+                      struct err *err)
+{
+	int r = db_begin(db, err);
+
+	if (r < 0)
+		return r;
+	r = db_do(db, err, "INSERT OR IGNORE INTO graves (cell, buried_ms) VALUES (?, ?)", "si", buried,
+	          (int64_t)dispatch_now_ms());
+	if (r >= 0)
+		r = change(db_do(db, err, "UPDATE dispatches SET cell = ? WHERE id = ? AND state = 1 "
+		                 "AND cell = ?", "sss", cell, id, buried), id, err);
+	return db_end(db, r, err);
+}
+
+int
+dispatch_set_running(struct db *db, const char *id, struct err *err)
+{
+	return change(db_do(db, err, "UPDATE dispatches SET state = 2 WHERE id = ? AND state IN (1, 2)",
+	                    "s", id), id, err);
+}
+
+int
+dispatch_requeue(struct db *db, const char *id, uint64_t before_ms, struct err *err)
+{
+	return change(db_do(db, err, "UPDATE dispatches SET state = 0, not_before_ms = ? WHERE id = ? "
+	                    "AND state IN (1, 2)", "is", (int64_t)before_ms, id), id, err);
+}
+
+int
+dispatch_set_end(struct db *db, const char *id, const struct dispatch_ending *end, struct err *err)
+{
+	OWN(freep) char *text = NULL;
+	size_t len;
+	int r = end->result == NULL ? 0 :
+	        canon_dump(end->result, DISPATCH_RESULT_MAX, &text, &len, err);
+
+	if (r < 0)
+		return r;
+	return change(db_do(db, err, "UPDATE dispatches SET state = ?, exit_code = ?, reason = ?, "
+	                    "result = ?, ended_ms = ? WHERE id = ? AND state < 3", "iissis",
+	                    (int64_t)end->state, (int64_t)end->exit_code, end->reason, text,
+	                    (int64_t)end->ended_ms, id), id, err);
+}
+
+int
+dispatch_clear_graves(struct db *db, struct err *err)
+{
+	int64_t before = (int64_t)(dispatch_now_ms() - GRAVE_MS);
+	OWN(db_finish) struct db_query q = {0};
+	char cells[64][CELL_ID_LEN + 1];
+	size_t n = 0;
+	int r = db_ask(db, &q, err, "SELECT cell FROM graves WHERE buried_ms < ? LIMIT 64", "i", before);
+
+	while (r == 0 && n < ARRAY_LEN(cells) && (r = db_next(&q, err)) > 0) {
+		snprintf(cells[n++], sizeof(cells[0]), "%s", db_text(&q, 0));
+		r = 0;
+	}
+	db_finish(&q);
+	for (size_t i = 0; r >= 0 && i < n; i++) {
+		r = dispatch_cell_discard(cells[i], err);
+		if (r == 0)
+			r = db_do(db, err, "DELETE FROM graves WHERE cell = ?", "s", cells[i]);
+	}
+	return r < 0 ? r : 0;
+}

@@ -1,0 +1,385 @@
+/* dispatch_resolve.c - what a request means: versions, policy, limits, secrets. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/io.h"
+#include "base/own.h"
+#include "base/utf8.h"
+#include "canon/canon.h"
+#include "dispatch/dispatch_parts.h"
+#include "policy/policy.h"
+#include "registry/registry.h"
+
+const char *
+dispatch_text(const json_t *object, const char *name)
+{
+	const char *text = json_string_value(json_object_get(object, name));
+
+	return text != NULL ? text : "";
+}
+
+void
+dispatch_plan_free(struct dispatch_plan *plan)
+{
+	json_decref(plan->resolved);
+	free(plan->policy);
+	free(plan->outer);
+	*plan = (struct dispatch_plan){0};
+}
+
+/* ---- the request by itself ---- */
+
+static int
+check_principal(const char *text, struct err *err)
+{
+	size_t len = strlen(text), step;
+	uint32_t code;
+
+	if (len > DISPATCH_PRINCIPAL_MAX)
+		return err_set(err, EINVAL, "the principal is over %d bytes long", DISPATCH_PRINCIPAL_MAX);
+	for (size_t i = 0; i < len; i += step) {
+		step = utf8_next(text + i, len - i, &code);
+		if (step == 0 || utf8_is_control(code))
+			return err_set(err, EINVAL, "the principal is not plain UTF-8 text");
+	}
+	return 0;
+}
+
+static int
+check_key(const char *key, struct err *err)
+{
+	size_t len = strlen(key);
+
+	for (size_t i = 0; i < len; i++)
+		if (key[i] < '!' || key[i] > '~')
+			len = 0;
+	if (len == 0 || len > DISPATCH_KEY_MAX)
+		return err_set(err, EINVAL, "an idempotency key is 1 to %d printable ASCII characters "
+		               "without spaces", DISPATCH_KEY_MAX);
+	return 0;
+}
+
+int
+dispatch_check_request(const struct dispatch_request *request, struct err *err)
+{
+	int r = 0;
+
+	if (request->agent == NULL || request->agent[0] == '\0')
+		return err_set(err, EINVAL, "which agent?");
+	if (request->target != NULL && strcmp(request->target, "local") != 0)
+		return err_set(err, EINVAL, "there is no target '%.64s': there is local", request->target);
+	if (request->n_envs > DISPATCH_ENVS_MAX)
+		return err_set(err, E2BIG, "there are over %d envs", DISPATCH_ENVS_MAX);
+	if (request->retries > DISPATCH_RETRIES_MAX)
+		return err_set(err, EINVAL, "%d retries are the most", DISPATCH_RETRIES_MAX);
+	if (request->timeout_ms > DISPATCH_TIMEOUT_MAX)
+		return err_set(err, EINVAL, "a time-out is at most 30 days");
+	if (request->input_len > DISPATCH_INPUT_MAX)
+		return err_set(err, EFBIG, "the input is over %u MiB", DISPATCH_INPUT_MAX >> 20);
+	if (request->principal != NULL)
+		r = check_principal(request->principal, err);
+	if (r == 0 && request->key != NULL)
+		r = check_key(request->key, err);
+	return r;
+}
+
+/* ---- objects ---- */
+
+struct resolving {
+	struct registry *reg;
+	const struct dispatch_request *request;
+	json_t *agent;                  /* contents */
+	json_t *capabilities[DISPATCH_CAPABILITIES_MAX];
+	size_t n_capabilities;
+	json_t *policy;                 /* the agent's own, or NULL */
+	json_t *resolved;
+	struct err *err;
+};
+
+static void
+resolving_free(struct resolving *v)
+{
+	json_decref(v->agent);
+	for (size_t i = 0; i < v->n_capabilities; i++)
+		json_decref(v->capabilities[i]);
+	json_decref(v->policy);
+	json_decref(v->resolved);
+}
+
+static int
+out_of_memory(struct err *err)
+{
+	return err_set(err, ENOMEM, "out of memory");
+}
+
+static int
+put(struct resolving *v, const char *name, json_t *value)
+{
+	return json_object_set_new(v->resolved, name, value) < 0 ? out_of_memory(v->err) : 0;
+}
+
+/* The version that REF means, as {"hash","name"} in *ret_named. */
+static int
+look_up(struct resolving *v, enum registry_kind kind, const char *ref, json_t **ret_named,
+        json_t **ret_content)
+{
+	struct registry_version version;
+	int r = registry_resolve(v->reg, kind, ref, REGISTRY_LIVE, &version, ret_content, v->err);
+
+	if (r < 0)
+		return r;
+	*ret_named = json_pack("{s:s,s:s}", "hash", version.hash, "name", version.name);
+	return *ret_named != NULL ? 0 : out_of_memory(v->err);
+}
+
+static int
+find_agent(struct resolving *v)
+{
+	json_t *named = NULL;
+	int r = look_up(v, REGISTRY_AGENT, v->request->agent, &named, &v->agent);
+
+	if (r < 0)
+		return r;
+	r = put(v, "agent", named);
+	if (r == 0 && strcmp(dispatch_text(v->agent, "boundary"), "namespace") != 0)
+		r = err_set(v->err, ENOTSUP, "the agent '%s' wants the boundary '%s', and there is only "
+		            "namespace", dispatch_text(v->agent, "name"), dispatch_text(v->agent, "boundary"));
+	return r;
+}
+
+static bool
+is_listed(const json_t *list, const char *name)
+{
+	json_t *named;
+	size_t i;
+
+	json_array_foreach(list, i, named)
+		if (strcmp(dispatch_text(named, "name"), name) == 0)
+			return true;
+	return false;
+}
+
+static int
+find_capabilities(struct resolving *v)
+{
+	json_t *refs = json_object_get(v->agent, "capabilities"), *list = json_array(), *ref;
+	size_t i;
+	int r = put(v, "capabilities", list);
+
+	if (r == 0 && json_array_size(refs) > DISPATCH_CAPABILITIES_MAX)
+		r = err_set(v->err, E2BIG, "the agent '%s' has over %d capabilities",
+		            dispatch_text(v->agent, "name"), DISPATCH_CAPABILITIES_MAX);
+	json_array_foreach(refs, i, ref) {
+		json_t *named = NULL, *content = NULL;
+
+		if (r == 0)
+			r = look_up(v, REGISTRY_CAPABILITY, json_string_value(ref), &named, &content);
+		if (r < 0)
+			break;
+		v->capabilities[v->n_capabilities++] = content;
+		if (is_listed(list, dispatch_text(named, "name")))
+			r = err_set(v->err, EEXIST, "it has the capability '%s' twice",
+			            dispatch_text(named, "name"));
+		if (json_object_set(named, "setup", json_object_get(content, "setup")) < 0 ||
+		    json_object_set(named, "tools", json_object_get(content, "tools")) < 0 ||
+		    json_array_append_new(list, named) < 0)
+			r = out_of_memory(v->err);
+	}
+	return r < 0 ? err_wrap(v->err, "the agent '%s'", dispatch_text(v->agent, "name")) : 0;
+}
+
+/* Those of the agent first, then those that were asked for: later ones win. */
+static int
+find_envs(struct resolving *v)
+{
+	json_t *own = json_object_get(v->agent, "env"), *list = json_array(), *named = NULL;
+	size_t n = json_array_size(own);
+	int r = put(v, "envs", list);
+
+	if (r == 0 && n + v->request->n_envs > DISPATCH_ENVS_MAX)
+		r = err_set(v->err, E2BIG, "there are over %d envs", DISPATCH_ENVS_MAX);
+	for (size_t i = 0; r == 0 && i < n + v->request->n_envs; i++) {
+		const char *ref = i < n ? json_string_value(json_array_get(own, i)) :
+		                          v->request->envs[i - n];
+
+		r = look_up(v, REGISTRY_ENV, ref, &named, NULL);
+		if (r == 0 && json_array_append_new(list, named) < 0)
+			r = out_of_memory(v->err);
+	}
+	return r;
+}
+
+/* ---- secrets ---- */
+
+static bool
+has_secret(const json_t *list, const char *word)
+{
+	size_t len = strcspn(word, "=:@"), i;
+	json_t *other;
+
+	json_array_foreach(list, i, other) {
+		const char *text = json_string_value(other);
+
+		if (strcspn(text, "=:@") == len && strncmp(text, word, len) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* The agent says best what its variables are called. */
+static int
+find_secrets(struct resolving *v)
+{
+	json_t *list = json_array(), *word;
+	size_t i;
+	int r = put(v, "secrets", list);
+
+	for (size_t k = 0; r == 0 && k <= v->n_capabilities; k++) {
+		json_t *from = json_object_get(k == 0 ? v->agent : v->capabilities[k - 1], "secrets");
+
+		json_array_foreach(from, i, word)
+			if (!has_secret(list, json_string_value(word)) && json_array_append(list, word) < 0)
+				return out_of_memory(v->err);
+	}
+	if (r == 0 && json_array_size(list) > DISPATCH_SECRETS_MAX)
+		r = err_set(v->err, E2BIG, "there are over %d secrets", DISPATCH_SECRETS_MAX);
+	return r;
+}
+
+/* ---- policy and limits ---- */
+
+static int
+find_policy(struct resolving *v, struct dispatch_plan *plan)
+{
+	const char *ref = json_string_value(json_object_get(v->agent, "policy"));
+	json_t *rules[DISPATCH_CAPABILITIES_MAX];
+	OWN(json_decrefp) json_t *merged = NULL;
+	json_t *named = NULL;
+	unsigned char hash[HASH_LEN];
+	char name[HASH_NAME + 1];
+	int r = ref == NULL ? 0 : look_up(v, REGISTRY_POLICY, ref, &named, &v->policy);
+
+	for (size_t i = 0; i < v->n_capabilities; i++)
+		rules[i] = json_object_get(v->capabilities[i], "rules");
+	if (r == 0)
+		r = dispatch_policy_merge(json_object_get(v->policy, "document"), rules,
+		                          v->n_capabilities, &merged, v->err);
+	if (r == 0 && merged != NULL)
+		r = canon_dump(merged, POLICY_FILE_MAX, &plan->policy, &plan->policy_len, v->err);
+	if (r < 0 || merged == NULL) {
+		json_decref(named);
+		return r < 0 ? r : put(v, "policy", json_null());
+	}
+	hash_of(plan->policy, plan->policy_len, hash);
+	hash_name(hash, name);
+	return put(v, "policy", json_pack("{s:s,s:o*}", "hash", name, "from", named));
+}
+
+static int
+find_limits(struct resolving *v)
+{
+	const json_t *wanted[DISPATCH_CAPABILITIES_MAX];
+	const json_t *document = json_object_get(v->policy, "document");
+	json_t *limits = NULL;
+	int r;
+
+	for (size_t i = 0; i < v->n_capabilities; i++)
+		wanted[i] = json_object_get(v->capabilities[i], "limits");
+	r = dispatch_limits_merge(json_object_get(v->agent, "limits"),
+	                          json_object_get(document, "limits"), wanted, v->n_capabilities,
+	                          v->request->timeout_ms, &limits, v->err);
+	return r < 0 ? r : put(v, "limits", limits);
+}
+
+/* ---- all of it ---- */
+
+static int
+copy_agent(struct resolving *v)
+{
+	static const char *const names[] = { "boundary", "command", "delegate", "state", "workspace" };
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < ARRAY_LEN(names); i++) {
+		json_t *value = json_object_get(v->agent, names[i]);
+
+		r = put(v, names[i], value != NULL ? json_incref(value) : json_null());
+	}
+	return r;
+}
+
+static int
+find_rest(struct resolving *v)
+{
+	const struct dispatch_request *request = v->request;
+	char name[HASH_NAME + 1];
+	unsigned char hash[HASH_LEN];
+	int r = dispatch_build_hash(name, v->err);
+
+	if (r == 0)
+		r = put(v, "build", json_string(name));
+	if (r == 0 && request->input == NULL)
+		r = put(v, "input", json_null());
+	if (r == 0 && request->input != NULL) {
+		hash_of(request->input, request->input_len, hash);
+		hash_name(hash, name);
+		r = put(v, "input", json_pack("{s:s,s:I}", "hash", name, "size",
+		                              (json_int_t)request->input_len));
+	}
+	if (r == 0)
+		r = put(v, "principal", json_string(request->principal != NULL ? request->principal : ""));
+	return r < 0 ? r : put(v, "target", json_string("local"));
+}
+
+int
+dispatch_plan_make(struct registry *reg, const struct dispatch_request *request,
+                   struct dispatch_plan *ret_plan, struct err *err)
+{
+	OWN(resolving_free) struct resolving v = { .reg = reg, .request = request, .err = err,
+	                                           .resolved = json_object() };
+	OWN(dispatch_plan_free) struct dispatch_plan plan = {0};
+	int r = dispatch_check_request(request, err);
+
+	if (r == 0)
+		r = find_agent(&v);
+	if (r == 0)
+		r = find_capabilities(&v);
+	if (r == 0)
+		r = find_envs(&v);
+	if (r == 0)
+		r = find_secrets(&v);
+	if (r == 0)
+		r = find_policy(&v, &plan);
+	if (r == 0)
+		r = find_limits(&v);
+	if (r == 0)
+		r = copy_agent(&v);
+	if (r == 0)
+		r = find_rest(&v);
+	if (r == 0 && json_array_size(json_object_get(v.resolved, "secrets")) > 0 && plan.policy == NULL)
+		r = err_set(err, EINVAL, "the agent '%s' has secrets, and no rule that lets them go "
+		            "anywhere: give it a policy", dispatch_text(v.agent, "name"));
+	if (r < 0)
+		return r;
+	plan.resolved = TAKE(v.resolved);
+	*ret_plan = plan;
+	plan = (struct dispatch_plan){0};
+	return 0;
+}
+
+int
+dispatch_resolve(struct registry *reg, const struct dispatch_request *request,
+                 json_t **ret_resolved, struct err *err)
+{
+	OWN(dispatch_plan_free) struct dispatch_plan plan = {0};
+	OWN(dispatch_descent_free) struct dispatch_descent descent = {0};
+	int r = dispatch_plan_make(reg, request, &plan, err);
+
+	if (r == 0)
+		r = dispatch_descend(reg, request, &plan, &descent, err);
+	if (r == 0)
+		*ret_resolved = TAKE(plan.resolved);
+	return r;
+}

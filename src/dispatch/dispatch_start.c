@@ -1,0 +1,424 @@
+/* dispatch_start.c - an attempt becomes `cloister run -d`, with exactly what was resolved. */
+#include <errno.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/io.h"
+#include "base/own.h"
+#include "canon/canon.h"
+#include "dispatch/dispatch_parts.h"
+#include "policy/policy.h"
+#include "registry/registry.h"
+
+#define WORDS_MAX 8192
+#define FILE_MAX CELL_SPEC_MAX           /* more would not fit the cell's description */
+
+/* The words of the command line; NULL-terminated. */
+struct words {
+	char **at;
+	size_t n;
+	bool failed;
+};
+
+static void
+words_free(struct words *w)
+{
+	strv_free(w->at);
+}
+
+static void
+add(struct words *w, char *owned)
+{
+	if (w->at == NULL)
+		w->at = calloc(WORDS_MAX + 1, sizeof(*w->at));
+	if (w->at == NULL || owned == NULL || w->n == WORDS_MAX) {
+		w->failed = true;
+		free(owned);
+		return;
+	}
+	w->at[w->n++] = owned;
+}
+
+static void
+add_option(struct words *w, const char *option, const char *value)
+{
+	add(w, strdup(option));
+	if (value != NULL)
+		add(w, strdup(value));
+}
+
+/* ---- what is in the folder ---- */
+
+/* "'it'\''s'" */
+static void
+put_shell_word(struct buf *b, const char *word)
+{
+	buf_put(b, "'", 1);
+	for (; *word != '\0'; word++)
+		if (*word == '\'')
+			buf_put(b, "'\\''", 4);
+		else
+			buf_put(b, word, 1);
+	buf_put(b, "'", 1);
+}
+
+static void
+put_text(struct buf *b, const char *text)
+{
+	buf_put(b, text, strlen(text));
+}
+
+/* A program that looks for the commands that capabilities need; true if there are any. */
+static bool
+write_tool_check(struct buf *b, const json_t *capabilities)
+{
+	json_t *capability, *tool;
+	size_t i, k;
+	bool any = false;
+
+	put_text(b, "#!/bin/sh\nfailed=0\nneed() {\n\tcommand -v -- \"$1\" >/dev/null 2>&1 && return\n"
+	            "\techo \"the capability '$2' needs the command '$1', which is not in the cell\" >&2\n"
+	            "\tfailed=1\n}\n");
+	json_array_foreach(capabilities, i, capability)
+		json_array_foreach(json_object_get(capability, "tools"), k, tool) {
+			put_text(b, "need ");
+			put_shell_word(b, json_string_value(tool));
+			put_text(b, " ");
+			put_shell_word(b, dispatch_text(capability, "name"));
+			put_text(b, "\n");
+			any = true;
+		}
+	put_text(b, "exit $failed\n");
+	return any;
+}
+
+static int
+make_tool_check(int folder, const char *id, const json_t *capabilities, struct words *w,
+                struct err *err)
+{
+	OWN(freep) char *path = NULL;
+	OWN(buf_free) struct buf b;
+	int r;
+
+	buf_init(&b, FILE_MAX);
+	if (!write_tool_check(&b, capabilities))
+		return 0;
+	if (buf_failed(&b))
+		return err_set(err, E2BIG, "the capabilities need too many tools");
+	r = dispatch_write_file(folder, DISPATCH_TOOLS_FILE, b.data, b.len, false, err);
+	if (r == 0 && fchmodat(folder, DISPATCH_TOOLS_FILE, 0700, 0) < 0)
+		r = err_errno(err, "cannot write '%s'", DISPATCH_TOOLS_FILE);
+	path = r == 0 ? dispatch_path(id, DISPATCH_TOOLS_FILE, err) : NULL;
+	if (path == NULL)
+		return r < 0 ? r : -ENOENT;
+	add(w, strdup("-v"));
+	add(w, str_format("%s:" DISPATCH_TOOLS ":ro", path));
+	add_option(w, "--setup", DISPATCH_TOOLS);
+	return 0;
+}
+
+static void
+put_variable(struct buf *b, const char *name, const char *value)
+{
+	put_text(b, name);
+	buf_put(b, "=", 1);
+	buf_put(b, value, strlen(value) + 1);
+}
+
+/* What the operator gave, and then what the agent may count on. */
+static int
+make_env_file(struct registry *reg, int folder, const struct dispatch *d, const json_t *resolved,
+              struct err *err)
+{
+	OWN(buf_free) struct buf b;
+	char number[16];
+	json_t *named;
+	size_t i;
+	int r;
+
+	buf_init(&b, FILE_MAX);
+	json_array_foreach(json_object_get(resolved, "envs"), i, named) {
+		OWN(json_decrefp) json_t *content = NULL;
+		OWN(freep) char *ref = str_format("%s@%s", dispatch_text(named, "name"),
+		                                  dispatch_text(named, "hash"));
+		struct registry_version version;
+		const char *name;
+		json_t *value;
+
+		r = ref == NULL ? err_set(err, ENOMEM, "out of memory") :
+		    registry_resolve(reg, REGISTRY_ENV, ref, REGISTRY_ALL, &version, &content, err);
+		if (r < 0)
+			return r;
+		json_object_foreach(json_object_get(content, "values"), name, value)
+			put_variable(&b, name, json_string_value(value));
+	}
+	snprintf(number, sizeof(number), "%u", d->attempts);
+	put_variable(&b, "CLOISTER_DISPATCH", d->id);
+	put_variable(&b, "CLOISTER_ATTEMPT", number);
+	put_variable(&b, "CLOISTER_AGENT", d->agent);
+	put_variable(&b, "CLOISTER_CHAIN", d->chain);
+	put_variable(&b, "CLOISTER_PRINCIPAL", d->principal);
+	put_variable(&b, "CLOISTER_OUT", DISPATCH_OUT);
+	put_variable(&b, "CLOISTER_CAPABILITIES", DISPATCH_CAPABILITIES);
+	if (buf_failed(&b))
+		return err_set(err, E2BIG, "the values of the envs are over %d KiB", FILE_MAX / 1024);
+	return dispatch_write_file(folder, DISPATCH_ENV_FILE, b.data, b.len, false, err);
+}
+
+/* It was written when the dispatch was, but nobody waited for the disk then. */
+static int
+make_policy_file(struct registry *reg, int folder, const char *name, const char *hash,
+                 struct err *err)
+{
+	OWN(closep) int blob = -1;
+	OWN(freep) char *text = NULL;
+	struct stat st;
+	int r;
+
+	blob = registry_open_blob(reg, hash, err);
+	if (blob < 0 || fstat(blob, &st) < 0 || st.st_size > POLICY_FILE_MAX)
+		return err_set(err, EIO, "cannot read the policy in force");
+	text = malloc((size_t)st.st_size + 1);
+	if (text == NULL)
+		return err_set(err, ENOMEM, "out of memory");
+	r = read_exactly(blob, text, (size_t)st.st_size, err);
+	return r < 0 ? r : dispatch_write_file(folder, name, text, (size_t)st.st_size, false, err);
+}
+
+/* ---- the command line ---- */
+
+static int
+add_capabilities(struct registry *reg, const json_t *capabilities, struct words *w, struct err *err)
+{
+	json_t *named;
+	size_t i;
+
+	json_array_foreach(capabilities, i, named) {
+		OWN(json_decrefp) json_t *content = NULL;
+		OWN(freep) char *path = NULL;
+		OWN(freep) char *ref = str_format("%s@%s", dispatch_text(named, "name"),
+		                                  dispatch_text(named, "hash"));
+		struct registry_version version;
+		int r = ref == NULL ? err_set(err, ENOMEM, "out of memory") :
+		        registry_resolve(reg, REGISTRY_CAPABILITY, ref, REGISTRY_ALL, &version, &content, err);
+
+		if (r == 0)
+			r = registry_tree(reg, &version, content, &path, err);
+		if (r < 0)
+			return r;
+		add(w, strdup("-v"));
+		add(w, str_format("%s:" DISPATCH_CAPABILITIES "/%s:ro", path, version.name));
+		if (json_is_true(json_object_get(named, "setup"))) {
+			add(w, strdup("--setup"));
+			add(w, str_format(DISPATCH_CAPABILITIES "/%s/setup.sh", version.name));
+		}
+	}
+	return 0;
+}
+
+/* What the dispatches that led to this one are held to. */
+static int
+add_within(struct registry *reg, int folder, const struct dispatch *d, const json_t *resolved,
+           struct words *w, struct err *err)
+{
+	char name[DISPATCH_WITHIN_MAX];
+	json_t *named;
+	size_t i;
+
+	json_array_foreach(json_object_get(resolved, "within"), i, named) {
+		int r;
+
+		dispatch_within_name(i, dispatch_text(named, "agent"), name);
+		r = make_policy_file(reg, folder, name, dispatch_text(named, "hash"), err);
+		if (r < 0)
+			return r;
+		add(w, strdup("--within"));
+		add(w, dispatch_path(d->id, name, err));
+	}
+	return 0;
+}
+
+/* No longer than whoever asked for it may run. */
+static int
+add_time(const json_t *resolved, struct words *w, struct err *err)
+{
+	const json_t *deadline = json_object_get(resolved, "deadline_ms");
+	uint64_t most = dispatch_limits_time(json_object_get(resolved, "limits"));
+	uint64_t until = (uint64_t)json_integer_value(deadline), now = dispatch_now_ms();
+
+	if (!json_is_integer(deadline))
+		return 0;
+	if (until <= now)
+		return err_set(err, ETIME, "the time of the dispatch that asked for it is over");
+	add(w, strdup("--time"));
+	add(w, str_format("%llums", (unsigned long long)(until - now < most ? until - now : most)));
+	return 0;
+}
+
+static void
+add_grants(const json_t *resolved, struct words *w)
+{
+	bool timed = json_is_integer(json_object_get(resolved, "deadline_ms"));
+	const json_t *workspace = json_object_get(resolved, "workspace");
+	const char *name;
+	json_t *value;
+	size_t i;
+
+	if (json_is_object(workspace)) {
+		add(w, strdup("-w"));
+		add(w, str_format("%s:%s", dispatch_text(workspace, "path"),
+		                  dispatch_text(workspace, "mode")));
+	}
+	json_array_foreach(json_object_get(resolved, "secrets"), i, value)
+		add_option(w, "-s", json_string_value(value));
+	json_object_foreach(json_object_get(resolved, "limits"), name, value) {
+		if (timed && strcmp(name, "time") == 0)
+			continue;
+		add(w, str_format("--%s", name));
+		add(w, strdup(json_string_value(value)));
+	}
+}
+
+static int
+add_files(struct registry *reg, int folder, const struct dispatch *d, const json_t *resolved,
+          struct words *w, struct err *err)
+{
+	OWN(freep) char *out = dispatch_path(d->id, DISPATCH_OUT_FOLDER, err);
+	OWN(freep) char *env = dispatch_path(d->id, DISPATCH_ENV_FILE, err);
+	OWN(freep) char *policy = dispatch_path(d->id, DISPATCH_POLICY_FILE, err);
+	int r;
+
+	if (out == NULL || env == NULL || policy == NULL)
+		return -ENOENT;
+	if (mkdirat(folder, DISPATCH_OUT_FOLDER, 0700) < 0 && errno != EEXIST)
+		return err_errno(err, "cannot make '%s'", out);
+	r = make_env_file(reg, folder, d, resolved, err);
+	if (r == 0 && d->policy_hash[0] != '\0')
+		r = make_policy_file(reg, folder, DISPATCH_POLICY_FILE, d->policy_hash, err);
+	add(w, strdup("-v"));
+	add(w, str_format("%s:" DISPATCH_OUT ":overlay", out));
+	add_option(w, "--env-file", env);
+	if (d->policy_hash[0] != '\0')
+		add_option(w, "-p", policy);
+	else
+		add_option(w, "--no-policy", NULL);
+	return r;
+}
+
+static int
+describe(struct registry *reg, const struct dispatch *d, const json_t *resolved, struct words *w,
+         struct err *err)
+{
+	OWN(closep) int folder = dispatch_folder(d->id, true, err);
+	const json_t *capabilities = json_object_get(resolved, "capabilities");
+	json_t *word;
+	size_t i;
+	int r;
+
+	if (folder < 0)
+		return folder;
+	add_option(w, "cloister", "run");
+	add_option(w, "-d", "--keep");
+	add_option(w, "--streams", NULL);
+	add_option(w, "--id", d->cell);
+	add_option(w, "--chain", d->chain);
+	if (d->principal[0] != '\0')
+		add_option(w, "--principal", d->principal);
+	if (json_is_object(json_object_get(resolved, "input")))
+		add_option(w, "--input", "/proc/self/fd/0");
+	r = add_files(reg, folder, d, resolved, w, err);
+	if (r == 0)
+		r = add_within(reg, folder, d, resolved, w, err);
+	if (r == 0)
+		r = add_time(resolved, w, err);
+	if (r == 0)
+		r = add_capabilities(reg, capabilities, w, err);
+	/* Behind the setups: one of them may bring the tools. */
+	if (r == 0)
+		r = make_tool_check(folder, d->id, capabilities, w, err);
+	add_grants(resolved, w);
+	add(w, strdup("--"));
+	json_array_foreach(json_object_get(resolved, "command"), i, word)
+		add(w, strdup(json_string_value(word)));
+	if (r == 0 && w->failed)
+		r = err_set(err, ENOMEM, "the command line of the cell is too long");
+	return r;
+}
+
+/* ---- the process ---- */
+
+static int
+spawn(const struct words *w, int input, int said, struct err *err)
+{
+	char path[PATH_MAX];
+	posix_spawn_file_actions_t actions;
+	posix_spawnattr_t attr;
+	sigset_t none, all;
+	pid_t pid;
+	int pidfd, r = dispatch_find_cloister(path, err);
+
+	if (r < 0)
+		return r;
+	sigemptyset(&none);
+	sigfillset(&all);
+	posix_spawn_file_actions_init(&actions);
+	posix_spawnattr_init(&attr);
+	posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO);
+	posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+	posix_spawn_file_actions_adddup2(&actions, said, STDERR_FILENO);
+	posix_spawn_file_actions_addchdir_np(&actions, "/");
+	posix_spawnattr_setsigmask(&attr, &none);
+	posix_spawnattr_setsigdefault(&attr, &all);
+	/* What a terminal sends is not for it. */
+	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
+	                         POSIX_SPAWN_SETSID);
+	errno = posix_spawn(&pid, path, &actions, &attr, w->at, environ);
+	r = errno == 0 ? 0 : err_errno(err, "cannot start '%s'", path);
+	posix_spawn_file_actions_destroy(&actions);
+	posix_spawnattr_destroy(&attr);
+	if (r < 0)
+		return r;
+	pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	return pidfd < 0 ? err_errno(err, "cannot watch cloister run") : pidfd;
+}
+
+int
+dispatch_start(struct registry *reg, const struct dispatch *d, int *ret_said, struct err *err)
+{
+	OWN(json_decrefp) json_t *resolved = NULL;
+	OWN(words_free) struct words w = {0};
+	OWN(closep) int input = -1, said = -1;
+	const char *hash;
+	int pidfd, r = dispatch_get_resolved(reg, d->id, &resolved, err);
+
+	if (r == 0)
+		r = describe(reg, d, resolved, &w, err);
+	if (r < 0)
+		return r;
+	hash = dispatch_text(json_object_get(resolved, "input"), "hash");
+	if (hash[0] != '\0') {
+		input = registry_open_blob(reg, hash, err);
+		if (input < 0)
+			return err_wrap(err, "cannot read the input");
+	} else {
+		input = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	}
+	said = memfd_create("said", MFD_CLOEXEC);
+	if (input < 0 || said < 0)
+		return err_errno(err, "cannot start a cell");
+	pidfd = spawn(&w, input, said, err);
+	if (pidfd < 0)
+		return pidfd;
+	*ret_said = TAKE_FD(said);
+	return pidfd;
+}

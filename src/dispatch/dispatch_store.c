@@ -1,0 +1,316 @@
+/* dispatch_store.c - dispatches in the registry's database. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/own.h"
+#include "canon/canon.h"
+#include "dispatch/dispatch_parts.h"
+#include "registry/db.h"
+#include "registry/registry.h"
+
+static const char *const state_names[DISPATCH_STATES] = {
+	"queued", "starting", "running", "finished", "failed", "cancelled", "timed_out",
+};
+
+const char *
+dispatch_state_name(enum dispatch_state state)
+{
+	return state_names[state];
+}
+
+int
+dispatch_state_parse(const char *name, enum dispatch_state *ret_state)
+{
+	for (int i = 0; i < DISPATCH_STATES; i++)
+		if (strcmp(state_names[i], name) == 0) {
+			*ret_state = (enum dispatch_state)i;
+			return 0;
+		}
+	return -EINVAL;
+}
+
+bool
+dispatch_state_is_over(enum dispatch_state state)
+{
+	return state >= DISPATCH_FINISHED;
+}
+
+void
+dispatch_free(struct dispatch *d)
+{
+	char *const fields[] = { d->agent, d->agent_hash, d->principal, d->parent, d->chain, d->target,
+	                         d->policy_hash, d->build_hash, d->cell, d->reason };
+
+	for (size_t i = 0; i < ARRAY_LEN(fields); i++)
+		free(fields[i]);
+	*d = (struct dispatch){0};
+}
+
+/* ---- one row ---- */
+
+#define COLUMNS "seq, id, state, agent, agent_hash, principal, parent, chain, depth, target, " \
+	"policy_hash, build_hash, retries, attempts, timeout_ms, cell, cancel, created_ms, " \
+	"started_ms, ended_ms, exit_code, reason, boot"
+
+static int
+read_row(const struct db_query *q, struct dispatch *ret_d, struct err *err)
+{
+	struct dispatch d = {
+		.seq = db_int(q, 0), .state = (enum dispatch_state)db_int(q, 2),
+		.agent = strdup(db_text(q, 3)), .agent_hash = strdup(db_text(q, 4)),
+		.principal = strdup(db_text(q, 5)), .parent = strdup(db_text(q, 6)),
+		.chain = strdup(db_text(q, 7)), .depth = (unsigned)db_int(q, 8),
+		.target = strdup(db_text(q, 9)), .policy_hash = strdup(db_text(q, 10)),
+		.build_hash = strdup(db_text(q, 11)), .retries = (unsigned)db_int(q, 12),
+		.attempts = (unsigned)db_int(q, 13), .timeout_ms = (uint64_t)db_int(q, 14),
+		.cell = strdup(db_text(q, 15)), .cancel = db_int(q, 16) != 0,
+		.created_ms = (uint64_t)db_int(q, 17), .started_ms = (uint64_t)db_int(q, 18),
+		.ended_ms = (uint64_t)db_int(q, 19), .exit_code = (int)db_int(q, 20),
+		.reason = strdup(db_text(q, 21)),
+	};
+
+	snprintf(d.id, sizeof(d.id), "%s", db_text(q, 1));
+	snprintf(d.boot, sizeof(d.boot), "%s", db_text(q, 22));
+	if (d.agent == NULL || d.agent_hash == NULL || d.principal == NULL || d.parent == NULL ||
+	    d.chain == NULL || d.target == NULL || d.policy_hash == NULL || d.build_hash == NULL ||
+	    d.cell == NULL || d.reason == NULL) {
+		dispatch_free(&d);
+		return err_set(err, ENOMEM, "out of memory");
+	}
+	*ret_d = d;
+	return 0;
+}
+
+static void
+set_time(json_t *o, const char *name, uint64_t ms)
+{
+	char text[DISPATCH_TIME_MAX];
+
+	json_object_set_new(o, name, ms == 0 ? json_null() : json_string(dispatch_show_time(text, ms)));
+}
+
+static json_t *
+or_null(const char *text)
+{
+	return text[0] != '\0' ? json_string(text) : json_null();
+}
+
+json_t *
+dispatch_to_json(const struct dispatch *d)
+{
+	json_t *o = json_pack("{s:s,s:s,s:{s:s,s:s},s:s,s:i,s:s,s:i,s:i,s:b}",
+	                      "id", d->id, "state", dispatch_state_name(d->state),
+	                      "agent", "name", d->agent, "hash", d->agent_hash, "chain", d->chain,
+	                      "depth", (int)d->depth, "target", d->target, "retries", (int)d->retries,
+	                      "attempts", (int)d->attempts, "cancel", (int)d->cancel);
+
+	if (o == NULL)
+		return NULL;
+	json_object_set_new(o, "seq", json_integer(d->seq));
+	json_object_set_new(o, "principal", or_null(d->principal));
+	json_object_set_new(o, "parent", or_null(d->parent));
+	json_object_set_new(o, "policy", or_null(d->policy_hash));
+	json_object_set_new(o, "build", or_null(d->build_hash));
+	json_object_set_new(o, "cell", or_null(d->cell));
+	json_object_set_new(o, "reason", or_null(d->reason));
+	json_object_set_new(o, "timeout_ms", d->timeout_ms == 0 ? json_null() :
+	                    json_integer((json_int_t)d->timeout_ms));
+	json_object_set_new(o, "exit_code", d->state == DISPATCH_FINISHED ?
+	                    json_integer(d->exit_code) : json_null());
+	set_time(o, "created", d->created_ms);
+	set_time(o, "started", d->started_ms);
+	set_time(o, "ended", d->ended_ms);
+	return o;
+}
+
+int
+dispatch_read(struct db *db, const char *id, struct dispatch *ret_d, struct err *err)
+{
+	OWN(db_finish) struct db_query q = {0};
+	int r = db_ask(db, &q, err, "SELECT " COLUMNS " FROM dispatches WHERE id = ?", "s", id);
+
+	if (r == 0)
+		r = db_next(&q, err);
+	if (r == 0)
+		return err_set(err, ENOENT, "there is no dispatch '%.64s': see `cloister dispatches`", id);
+	return r < 0 ? r : read_row(&q, ret_d, err);
+}
+
+/* ---- for everybody ---- */
+
+/* Its end is in its events, but not yet in its row. */
+static int
+anticipate(struct dispatch *d, struct err *err)
+{
+	OWN(json_decrefp) json_t *end = dispatch_state_is_over(d->state) ? NULL : dispatch_peek_end(d->id);
+	const json_t *code = json_object_get(end, "exit_code");
+	char *reason;
+
+	if (end == NULL || dispatch_state_parse(dispatch_text(end, "state"), &d->state) < 0)
+		return 0;
+	reason = strdup(dispatch_text(end, "reason"));
+	if (reason == NULL)
+		return err_set(err, ENOMEM, "out of memory");
+	free(d->reason);
+	d->reason = reason;
+	d->exit_code = json_is_integer(code) ? (int)json_integer_value(code) : -1;
+	d->ended_ms = dispatch_now_ms();
+	return 0;
+}
+
+int
+dispatch_get(struct registry *reg, const char *id, struct dispatch *ret_d, struct err *err)
+{
+	OWN(dispatch_free) struct dispatch d = {0};
+	OWN(db_finish) struct db_query q = {0};
+	char end[DISPATCH_ID_LEN + 2];
+	size_t len = strlen(id);
+	int r, n = 0;
+
+	if (len == 0 || len > DISPATCH_ID_LEN)
+		return err_set(err, ENOENT, "there is no dispatch '%.64s': see `cloister dispatches`", id);
+	snprintf(end, sizeof(end), "%s~", id);          /* behind every letter of an id */
+	r = db_ask(registry_db(reg), &q, err, "SELECT " COLUMNS " FROM dispatches WHERE id >= ? AND "
+	           "id < ? LIMIT 2", "ss", id, end);
+	while (r == 0 && (r = db_next(&q, err)) > 0) {
+		n++;
+		dispatch_free(&d);
+		r = read_row(&q, &d, err);
+	}
+	if (r < 0)
+		return r;
+	if (n == 0)
+		return err_set(err, ENOENT, "there is no dispatch '%.64s': see `cloister dispatches`", id);
+	if (n > 1)
+		return err_set(err, ENOTUNIQ, "'%s' could be several dispatches: give more of the id", id);
+	r = anticipate(&d, err);
+	if (r < 0)
+		return r;
+	*ret_d = d;
+	d = (struct dispatch){0};
+	return 0;
+}
+
+/* COLUMN of ID, which is JSON; null where there is nothing. */
+static int
+get_json(struct registry *reg, const char *sql, const char *id, json_t **ret_value, struct err *err)
+{
+	OWN(dispatch_free) struct dispatch d = {0};
+	OWN(db_finish) struct db_query q = {0};
+	const char *text;
+	int r = dispatch_get(reg, id, &d, err);
+
+	if (r == 0)
+		r = db_ask(registry_db(reg), &q, err, sql, "s", d.id);
+	if (r == 0)
+		r = db_next(&q, err);
+	if (r < 0)
+		return r;
+	text = r == 0 ? "" : db_text(&q, 0);
+	if (text[0] == '\0') {
+		*ret_value = json_null();
+		return 0;
+	}
+	return canon_read(text, strlen(text), ret_value, err);
+}
+
+int
+dispatch_get_resolved(struct registry *reg, const char *id, json_t **ret_resolved, struct err *err)
+{
+	return get_json(reg, "SELECT resolved FROM dispatches WHERE id = ?", id, ret_resolved, err);
+}
+
+int
+dispatch_get_result(struct registry *reg, const char *id, json_t **ret_result, struct err *err)
+{
+	OWN(json_decrefp) json_t *end = NULL;
+	OWN(dispatch_free) struct dispatch d = {0};
+	int r = dispatch_get(reg, id, &d, err);
+
+	if (r == 0)
+		r = get_json(reg, "SELECT result FROM dispatches WHERE id = ?", d.id, ret_result, err);
+	if (r == 0 && json_is_null(*ret_result) && dispatch_state_is_over(d.state) &&
+	    (end = dispatch_peek_end(d.id)) != NULL)
+		*ret_result = json_incref(json_object_get(end, "result"));
+	return r;
+}
+
+int
+dispatch_list(struct registry *reg, const struct dispatch_filter *filter,
+              int (*each)(void *arg, const struct dispatch *d), void *arg, struct err *err)
+{
+	OWN(db_finish) struct db_query q = {0};
+	int64_t limit = filter->limit == 0 || filter->limit > DISPATCH_LIST_MAX ? DISPATCH_LIST_MAX :
+	                filter->limit;
+	int64_t before = filter->before > 0 ? filter->before : INT64_MAX;
+	int r;
+
+	/* One question for each, so that each has its index. */
+	if (filter->parent != NULL)
+		r = db_ask(registry_db(reg), &q, err, "SELECT " COLUMNS " FROM dispatches WHERE parent = ? "
+		           "AND seq < ? AND (? < 0 OR state = ?) ORDER BY seq DESC LIMIT ?", "siiii",
+		           filter->parent, before, (int64_t)filter->state, (int64_t)filter->state, limit);
+	else if (filter->state >= 0)
+		r = db_ask(registry_db(reg), &q, err, "SELECT " COLUMNS " FROM dispatches WHERE state = ? "
+		           "AND seq < ? ORDER BY seq DESC LIMIT ?", "iii", (int64_t)filter->state, before,
+		           limit);
+	else
+		r = db_ask(registry_db(reg), &q, err, "SELECT " COLUMNS " FROM dispatches WHERE seq < ? "
+		           "ORDER BY seq DESC LIMIT ?", "ii", before, limit);
+	while (r == 0 && (r = db_next(&q, err)) > 0) {
+		OWN(dispatch_free) struct dispatch d = {0};
+
+		r = read_row(&q, &d, err);
+		if (r == 0)
+			r = each(arg, &d);
+	}
+	return r;
+}
+
+int
+dispatch_count(struct registry *reg, uint64_t ret_counts[DISPATCH_STATES], struct err *err)
+{
+	OWN(db_finish) struct db_query q = {0};
+	int r = db_ask(registry_db(reg), &q, err, "SELECT state, count(*) FROM dispatches GROUP BY state",
+	               "");
+
+	memset(ret_counts, 0, DISPATCH_STATES * sizeof(*ret_counts));
+	while (r == 0 && (r = db_next(&q, err)) > 0) {
+		int64_t state = db_int(&q, 0);
+
+		if (state >= 0 && state < DISPATCH_STATES)
+			ret_counts[state] = (uint64_t)db_int(&q, 1);
+		r = 0;
+	}
+	return r;
+}
+
+int
+dispatch_list_open(struct db *db, char ***ret_ids, struct err *err)
+{
+	OWN(strv_freep) char **ids = NULL;
+	OWN(db_finish) struct db_query q = {0};
+	size_t n = 0;
+	int r = db_ask(db, &q, err, "SELECT id FROM dispatches WHERE state < 3 ORDER BY seq", "");
+
+	while (r == 0 && (r = db_next(&q, err)) > 0) {
+		char **more = reallocarray(ids, n + 2, sizeof(*ids));
+
+		if (more == NULL)
+			return err_set(err, ENOMEM, "out of memory");
+		ids = more;
+		ids[n] = strdup(db_text(&q, 0));
+		ids[++n] = NULL;
+		r = ids[n - 1] == NULL ? err_set(err, ENOMEM, "out of memory") : 0;
+	}
+	if (r < 0)
+		return r;
+	if (ids == NULL && (ids = calloc(1, sizeof(*ids))) == NULL)
+		return err_set(err, ENOMEM, "out of memory");
+	*ret_ids = TAKE(ids);
+	return 0;
+}

@@ -1,0 +1,293 @@
+/* dispatch_submit.c - takes a request in: once it has answered, nothing loses it. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/io.h"
+#include "base/own.h"
+#include "canon/canon.h"
+#include "dispatch/dispatch_parts.h"
+#include "policy/policy.h"
+#include "registry/db.h"
+#include "registry/registry.h"
+
+/* What is asked for, as it was said: the same key twice is to mean the same twice. */
+static int
+hash_request(const struct dispatch_request *request, char ret_hash[HASH_NAME + 1], struct err *err)
+{
+	OWN(json_decrefp) json_t *o = json_object(), *envs = json_array();
+	OWN(freep) char *text = NULL;
+	unsigned char hash[HASH_LEN];
+	size_t len;
+	int r;
+
+	for (size_t i = 0; i < request->n_envs; i++)
+		json_array_append_new(envs, json_string(request->envs[i]));
+	if (request->input != NULL) {
+		hash_of(request->input, request->input_len, hash);
+		hash_name(hash, ret_hash);
+		json_object_set_new(o, "input", json_string(ret_hash));
+	}
+	json_object_set_new(o, "agent", json_string(request->agent));
+	json_object_set(o, "env", envs);
+	json_object_set_new(o, "on_behalf_of",
+	                    json_string(request->principal != NULL ? request->principal : ""));
+	json_object_set_new(o, "retries", json_integer((json_int_t)request->retries));
+	json_object_set_new(o, "timeout_ms", json_integer((json_int_t)request->timeout_ms));
+	r = canon_dump(o, DISPATCH_JSON_MAX, &text, &len, err);
+	if (r < 0)
+		return r;
+	hash_of(text, len, hash);
+	hash_name(hash, ret_hash);
+	return 0;
+}
+
+/* 1: there is one with that key for that request; its id is *ret_id. */
+static int
+find_key(struct db *db, const struct dispatch_request *request, const char *hash,
+         char ret_id[DISPATCH_ID_LEN + 1], struct err *err)
+{
+	OWN(db_finish) struct db_query q = {0};
+	int r;
+
+	if (request->key == NULL)
+		return 0;
+	r = db_ask(db, &q, err, "SELECT id, request_hash FROM dispatches WHERE parent = ? AND key = ?",
+	           "ss", request->parent != NULL ? request->parent : "", request->key);
+	if (r == 0)
+		r = db_next(&q, err);
+	if (r <= 0)
+		return r;
+	if (strcmp(db_text(&q, 1), hash) != 0)
+		return err_set(err, EEXIST, "the idempotency key '%s' was used for another request, which "
+		               "became dispatch %s: choose another key", request->key, db_text(&q, 0));
+	snprintf(ret_id, DISPATCH_ID_LEN + 1, "%s", db_text(&q, 0));
+	return 1;
+}
+
+/* ---- delegation ---- */
+
+void
+dispatch_descent_free(struct dispatch_descent *descent)
+{
+	dispatch_free(&descent->parent);
+}
+
+static int
+count_children(struct db *db, const char *parent, unsigned *ret_n, struct err *err)
+{
+	OWN(db_finish) struct db_query q = {0};
+	int r = db_ask(db, &q, err, "SELECT count(*) FROM dispatches WHERE parent = ?", "s", parent);
+
+	if (r == 0)
+		r = db_next(&q, err);
+	if (r > 0)
+		*ret_n = (unsigned)db_int(&q, 0);
+	return r < 0 ? r : 0;
+}
+
+/* A dispatch_parent's; ARG is the registry. */
+static int
+read_policy(void *arg, const char *hash, char **ret_text, size_t *ret_len, struct err *err)
+{
+	OWN(closep) int blob = registry_open_blob(arg, hash, err);
+	OWN(freep) char *text = NULL;
+	struct stat st;
+	int r;
+
+	if (blob < 0)
+		return blob;
+	if (fstat(blob, &st) < 0 || st.st_size > POLICY_FILE_MAX)
+		return err_set(err, EIO, "cannot read the policy %s", hash);
+	text = malloc((size_t)st.st_size + 1);
+	if (text == NULL)
+		return err_set(err, ENOMEM, "out of memory");
+	r = read_exactly(blob, text, (size_t)st.st_size, err);
+	if (r < 0)
+		return r;
+	*ret_text = TAKE(text);
+	*ret_len = (size_t)st.st_size;
+	return 0;
+}
+
+int
+dispatch_descend(struct registry *reg, const struct dispatch_request *request,
+                 struct dispatch_plan *plan, struct dispatch_descent *ret, struct err *err)
+{
+	const char *name = dispatch_text(json_object_get(plan->resolved, "agent"), "name");
+	struct dispatch_parent parent = { .d = &ret->parent, .chain = ret->chain, .read = read_policy,
+	                                  .arg = reg, .now_ms = dispatch_now_ms() };
+	OWN(json_decrefp) json_t *resolved = NULL;
+	int r;
+
+	if (request->parent == NULL) {
+		snprintf(ret->chain, sizeof(ret->chain), "%s", name);
+		return 0;
+	}
+	r = dispatch_read(registry_db(reg), request->parent, &ret->parent, err);
+	if (r == 0)
+		r = dispatch_get_resolved(reg, request->parent, &resolved, err);
+	if (r == 0)
+		r = count_children(registry_db(reg), request->parent, &parent.n_children, err);
+	if (r < 0)
+		return r;
+	if (dispatch_state_is_over(ret->parent.state))
+		return err_set(err, EPERM, "the dispatch that asks for this is over");
+	if (request->principal != NULL && request->principal[0] != '\0' &&
+	    strcmp(request->principal, ret->parent.principal) != 0)
+		return err_set(err, EPERM, "an agent acts on behalf of whom it was dispatched for");
+	ret->depth = ret->parent.depth + 1;
+	if (ret->depth >= DISPATCH_DEPTH_MAX ||
+	    snprintf(ret->chain, sizeof(ret->chain), "%s/%s", ret->parent.chain, name) >=
+	    (int)sizeof(ret->chain))
+		return err_set(err, EPERM, "agents dispatch one another %d deep at most",
+		               DISPATCH_DEPTH_MAX);
+	json_object_set_new(plan->resolved, "principal", json_string(ret->parent.principal));
+	parent.resolved = resolved;
+	return dispatch_confine(&parent, request, plan, err);
+}
+
+/* ---- writing it down ---- */
+
+struct entry {
+	struct registry *reg;
+	const struct dispatch_request *request;
+	const struct dispatch_plan *plan;
+	const struct dispatch_descent *descent;
+	const char *id, *request_hash;
+	uint64_t now;
+};
+
+/* What the driver needs besides the row: the row is what counts, so it comes last. */
+static int
+write_folder(const struct entry *e, struct err *err)
+{
+	OWN(closep) int folder = dispatch_folder(e->id, true, err);
+	OWN(dispatch_log_close) struct dispatch_log log = { .fd = -1 };
+	char hash[HASH_NAME + 1];
+	int r = folder < 0 ? folder : 0;
+
+	if (r == 0 && e->request->input != NULL)
+		r = registry_put_blob(e->reg, e->request->input, e->request->input_len, hash, err);
+	if (r == 0 && e->plan->policy != NULL)
+		r = registry_put_blob(e->reg, e->plan->policy, e->plan->policy_len, hash, err);
+	if (r == 0 && e->plan->outer != NULL)
+		r = registry_put_blob(e->reg, e->plan->outer, e->plan->outer_len, hash, err);
+	if (r == 0 && e->plan->policy != NULL)
+		r = dispatch_write_file(folder, DISPATCH_POLICY_FILE, e->plan->policy, e->plan->policy_len,
+		                        false, err);
+	if (r == 0)
+		r = dispatch_log_make(folder, e->id, &log, err);
+	if (r == 0)
+		r = dispatch_log_put(&log, "dispatch.queued", NULL, false, err);
+	if (r == 0)
+		r = dispatch_log_put(&log, "dispatch.resolved", json_deep_copy(e->plan->resolved), false,
+		                     err);
+	return r;
+}
+
+static int
+write_row(const struct entry *e, struct err *err)
+{
+	json_t *resolved = e->plan->resolved, *agent = json_object_get(resolved, "agent");
+	OWN(freep) char *text = NULL;
+	size_t len;
+	int r = canon_dump(resolved, DISPATCH_JSON_MAX, &text, &len, err);
+
+	if (r < 0)
+		return r;
+	r = db_do(registry_db(e->reg), err,
+	          "INSERT INTO dispatches (id, state, agent, agent_hash, principal, parent, chain, depth, "
+	          "target, policy_hash, build_hash, key, request_hash, resolved, retries, timeout_ms, "
+	          "created_ms) VALUES (?, 0, ?, ?, ?, ?, ?, ?, 'local', ?, ?, ?, ?, ?, ?, ?, ?)",
+	          "ssssssisssssiii", e->id, dispatch_text(agent, "name"), dispatch_text(agent, "hash"),
+	          dispatch_text(resolved, "principal"),
+	          e->request->parent != NULL ? e->request->parent : "", e->descent->chain,
+	          (int64_t)e->descent->depth, dispatch_text(json_object_get(resolved, "policy"), "hash"),
+	          dispatch_text(resolved, "build"), e->request->key, e->request_hash, text,
+	          (int64_t)e->request->retries, (int64_t)e->request->timeout_ms, (int64_t)e->now);
+	return r < 0 ? r : 0;
+}
+
+/* What may have changed since it was asked: others were quicker, or nobody wants it any more. */
+static int
+check_parent(const struct entry *e, struct err *err)
+{
+	struct db *db = registry_db(e->reg);
+	OWN(dispatch_free) struct dispatch parent = {0};
+	OWN(json_decrefp) json_t *resolved = NULL;
+	unsigned n = 0;
+	int r;
+
+	if (e->request->parent == NULL)
+		return 0;
+	r = dispatch_read(db, e->request->parent, &parent, err);
+	r = r == 0 ? dispatch_get_resolved(e->reg, e->request->parent, &resolved, err) : r;
+	r = r == 0 ? count_children(db, e->request->parent, &n, err) : r;
+	if (r < 0)
+		return r;
+	if (parent.cancel || dispatch_state_is_over(parent.state))
+		return err_set(err, EPERM, "the dispatch that asks for this is over");
+	if ((json_int_t)n >= json_integer_value(json_object_get(json_object_get(resolved, "delegate"),
+	                                                        "fan_out")))
+		return err_set(err, EPERM, "the agent '%s' has dispatched %u others, and may not dispatch "
+		               "more", parent.agent, n);
+	return 0;
+}
+
+/* Two at once with one key: the database lets one of them be first. */
+static int
+insert(const struct entry *e, char ret_id[DISPATCH_ID_LEN + 1], bool *ret_created, struct err *err)
+{
+	struct db *db = registry_db(e->reg);
+	int found, r = db_begin(db, err);
+
+	if (r < 0)
+		return r;
+	found = find_key(db, e->request, e->request_hash, ret_id, err);
+	r = found != 0 ? (found < 0 ? found : 0) : check_parent(e, err);
+	r = r == 0 && found == 0 ? write_row(e, err) : r;
+	r = db_end(db, r, err);
+	if (r == 0 && found == 0)
+		snprintf(ret_id, DISPATCH_ID_LEN + 1, "%s", e->id);
+	*ret_created = found == 0;
+	return r;
+}
+
+int
+dispatch_submit(struct registry *reg, const struct dispatch_request *request,
+                char ret_id[DISPATCH_ID_LEN + 1], bool *ret_created, struct err *err)
+{
+	OWN(dispatch_plan_free) struct dispatch_plan plan = {0};
+	OWN(dispatch_descent_free) struct dispatch_descent descent = {0};
+	char hash[HASH_NAME + 1], id[DISPATCH_ID_LEN + 1];
+	struct entry entry = { .reg = reg, .request = request, .plan = &plan, .descent = &descent,
+	                       .id = id, .request_hash = hash, .now = dispatch_now_ms() };
+	int r = dispatch_check_request(request, err);
+
+	if (r == 0)
+		r = hash_request(request, hash, err);
+	if (r == 0)
+		r = find_key(registry_db(reg), request, hash, ret_id, err);
+	if (r != 0) {
+		*ret_created = false;
+		return r < 0 ? r : 0;
+	}
+	r = dispatch_plan_make(reg, request, &plan, err);
+	if (r == 0)
+		r = dispatch_descend(reg, request, &plan, &descent, err);
+	if (r == 0)
+		r = dispatch_make_id(id, err);
+	if (r < 0)
+		return r;
+	r = write_folder(&entry, err);
+	if (r == 0)
+		r = insert(&entry, ret_id, ret_created, err);
+	if (r < 0 || !*ret_created)
+		dispatch_remove_folder(id);
+	return r;
+}

@@ -1,0 +1,314 @@
+/* dispatcher.c - drives many dispatches in one loop, and looks for those that nobody drives. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/data.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/own.h"
+#include "cell/cell_dirs.h"
+#include "dispatch/dispatcher_parts.h"
+#include "registry/db.h"
+#include "registry/registry.h"
+
+/* Where a driver was killed nobody tells, so that this is how long its dispatches wait. */
+#define TICK_MS 2000
+#define ORPHAN_SECONDS 3600             /* a folder without a row is left alone that long */
+
+static struct drive *
+find(struct dispatcher *dispatcher, const char *id)
+{
+	struct drive *drive = dispatcher->drives;
+
+	while (drive != NULL && (drive->phase == DRIVE_OVER || strcmp(drive->d.id, id) != 0))
+		drive = drive->next;
+	return drive;
+}
+
+void
+dispatcher_soon(struct dispatcher *dispatcher)
+{
+	loop_at_round_end(dispatcher->loop, &dispatcher->round);
+}
+
+void
+dispatcher_tell(struct drive *drive)
+{
+	struct dispatcher *dispatcher = drive->dispatcher;
+
+	if (dispatcher->options.changed != NULL)
+		dispatcher->options.changed(dispatcher->options.arg, drive->d.id, drive->d.state);
+}
+
+static void
+drop_over(struct dispatcher *dispatcher)
+{
+	struct drive **at = &dispatcher->drives, *drive;
+
+	while ((drive = *at) != NULL) {
+		if (drive->phase != DRIVE_OVER) {
+			at = &drive->next;
+			continue;
+		}
+		*at = drive->next;
+		drive_drop(drive);
+		if (dispatcher->options.over != NULL)
+			dispatcher->options.over(dispatcher->options.arg);
+	}
+}
+
+/* Whoever ends makes room, so one round can be followed by another. */
+static void
+look_after(void *arg)
+{
+	struct dispatcher *dispatcher = arg;
+	bool room = !dispatcher->draining;
+
+	for (struct drive *drive = dispatcher->drives; drive != NULL; drive = drive->next) {
+		if (drive->phase == DRIVE_ENTERS)
+			drive_enter(drive);
+		if (drive->phase == DRIVE_WAITS && (room || drive->d.cancel))
+			room = drive_try(drive) && room;
+	}
+	drop_over(dispatcher);
+}
+
+/* ---- news ---- */
+
+static void
+take_news(struct dispatcher *dispatcher, const struct inotify_event *event)
+{
+	char name[CELL_ENTRY_MAX];
+
+	if (event->wd == dispatcher->watch_turn) {
+		/* Who waits may have been cancelled. */
+		dispatcher_soon(dispatcher);
+		return;
+	}
+	for (struct drive *drive = dispatcher->drives; drive != NULL; drive = drive->next) {
+		if (event->wd == dispatcher->watch_state && drive->phase == DRIVE_STARTS) {
+			snprintf(name, sizeof(name), "%s.", drive->d.cell);
+			if (event->len > 0 && strcmp(event->name, name) == 0)
+				drive_attach(drive);
+		} else if (drive->watch == event->wd) {
+			drive_tail(drive);
+		}
+	}
+}
+
+static void
+notify_ready(void *arg, uint32_t events)
+{
+	struct dispatcher *dispatcher = arg;
+	_Alignas(struct inotify_event) char data[16384];
+	const struct inotify_event *event;
+	ssize_t n;
+
+	(void)events;
+	while ((n = read(dispatcher->notify.fd, data, sizeof(data))) > 0)
+		for (ssize_t at = 0; at < n; at += (ssize_t)(sizeof(*event) + event->len)) {
+			event = (const struct inotify_event *)(data + at);
+			take_news(dispatcher, event);
+		}
+}
+
+static void
+tick_due(void *arg)
+{
+	struct dispatcher *dispatcher = arg;
+
+	if (dispatcher->adopting && !dispatcher->draining)
+		(void)dispatcher_recover(dispatcher, NULL, NULL);
+	dispatcher_soon(dispatcher);
+	loop_set_timer(dispatcher->loop, &dispatcher->tick, TICK_MS);
+}
+
+static int
+watch_folders(struct dispatcher *dispatcher, struct err *err)
+{
+	OWN(closep) int top = dispatch_top(err);
+	OWN(closep) int state = top < 0 ? -1 : cell_state_open(true, err);
+	char path[64];
+
+	if (top < 0 || state < 0)
+		return top < 0 ? top : state;
+	dispatcher->notify.fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+	if (dispatcher->notify.fd < 0)
+		return err_errno(err, "cannot watch the queue");
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", top);
+	dispatcher->watch_turn = inotify_add_watch(dispatcher->notify.fd, path, IN_CLOSE_WRITE);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", state);
+	dispatcher->watch_state = inotify_add_watch(dispatcher->notify.fd, path, IN_CREATE);
+	if (dispatcher->watch_turn < 0 || dispatcher->watch_state < 0)
+		return err_errno(err, "cannot watch the queue");
+	return loop_watch(dispatcher->loop, &dispatcher->notify, EPOLLIN, err);
+}
+
+/* ---- from outside ---- */
+
+int
+dispatcher_new(struct loop *loop, struct registry *reg, const struct dispatcher_options *options,
+               struct dispatcher **ret_dispatcher, struct err *err)
+{
+	OWN(dispatcher_freep) struct dispatcher *dispatcher = calloc(1, sizeof(*dispatcher));
+	int r;
+
+	if (dispatcher == NULL)
+		return err_set(err, ENOMEM, "out of memory");
+	dispatcher->loop = loop;
+	dispatcher->reg = reg;
+	dispatcher->options = *options;
+	if (options->concurrency == 0)
+		dispatcher->options.concurrency = DISPATCH_CONCURRENCY;
+	dispatcher->round = (struct loop_round){ .run = look_after, .arg = dispatcher };
+	dispatcher->tick = (struct loop_timer){ .due = tick_due, .arg = dispatcher };
+	dispatcher->notify = (struct loop_source){ .fd = -1, .ready = notify_ready, .arg = dispatcher };
+	r = watch_folders(dispatcher, err);
+	if (r < 0)
+		return r;
+	loop_set_timer(loop, &dispatcher->tick, TICK_MS);
+	*ret_dispatcher = TAKE(dispatcher);
+	return 0;
+}
+
+void
+dispatcher_free(struct dispatcher *dispatcher)
+{
+	struct drive *next;
+
+	if (dispatcher == NULL)
+		return;
+	for (struct drive *drive = dispatcher->drives; drive != NULL; drive = next) {
+		next = drive->next;
+		drive_drop(drive);
+	}
+	loop_cancel_round(dispatcher->loop, &dispatcher->round);
+	loop_cancel_timer(dispatcher->loop, &dispatcher->tick);
+	loop_unwatch(dispatcher->loop, &dispatcher->notify);
+	closep(&dispatcher->notify.fd);
+	free(dispatcher);
+}
+
+void
+dispatcher_freep(struct dispatcher **dispatcher)
+{
+	dispatcher_free(*dispatcher);
+}
+
+int
+dispatcher_take(struct dispatcher *dispatcher, const char *id, struct err *err)
+{
+	struct drive *drive, **at = &dispatcher->drives;
+	int lock, r;
+
+	if (find(dispatcher, id) != NULL)
+		return 0;
+	lock = dispatch_lock(id, err);
+	if (lock < 0)
+		return lock;
+	r = drive_new(dispatcher, id, lock, &drive, err);
+	if (r < 0) {
+		close(lock);
+		return r;
+	}
+	while (*at != NULL)
+		at = &(*at)->next;
+	*at = drive;
+	dispatcher_soon(dispatcher);
+	return 0;
+}
+
+size_t
+dispatcher_driven(const struct dispatcher *dispatcher)
+{
+	size_t n = 0;
+
+	for (const struct drive *drive = dispatcher->drives; drive != NULL; drive = drive->next)
+		n += drive->phase != DRIVE_OVER;
+	return n;
+}
+
+void
+dispatcher_drain(struct dispatcher *dispatcher)
+{
+	dispatcher->draining = true;
+}
+
+void
+dispatcher_set_adopting(struct dispatcher *dispatcher, bool adopting)
+{
+	dispatcher->adopting = adopting;
+}
+
+/* ---- after crashes ---- */
+
+static bool
+has_row(struct db *db, const char *id)
+{
+	OWN(dispatch_free) struct dispatch d = {0};
+
+	return dispatch_read(db, id, &d, NULL) != -ENOENT;
+}
+
+/* Of one that never was: its writer was killed before the row was there. */
+static void
+clear_folders(struct registry *reg)
+{
+	OWN(closep) int top = dispatch_top(NULL);
+	int fd = top < 0 ? -1 : openat(top, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	OWN(closedirp) DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *e;
+	struct stat st;
+
+	while (dir != NULL && (e = readdir(dir)) != NULL) {
+		if (!dispatch_id_ok(e->d_name) || fstatat(top, e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+		    st.st_ctim.tv_sec > time(NULL) - ORPHAN_SECONDS || has_row(registry_db(reg), e->d_name))
+			continue;
+		dispatch_remove_folder(e->d_name);
+	}
+}
+
+bool
+dispatch_has_orphans(struct registry *reg, const char *but)
+{
+	OWN(strv_freep) char **ids = NULL;
+	bool found = false;
+
+	if (dispatch_list_open(registry_db(reg), &ids, NULL) < 0)
+		return false;
+	for (char **id = ids; *id != NULL && !found; id++) {
+		OWN(closep) int lock = but != NULL && strcmp(*id, but) == 0 ? -1 : dispatch_lock(*id, NULL);
+
+		found = lock >= 0;
+	}
+	return found;
+}
+
+int
+dispatcher_recover(struct dispatcher *dispatcher, size_t *ret_n, struct err *err)
+{
+	OWN(strv_freep) char **ids = NULL;
+	size_t n = 0;
+	int r = dispatch_list_open(registry_db(dispatcher->reg), &ids, err);
+
+	if (r < 0)
+		return r;
+	for (char **id = ids; *id != NULL; id++)
+		if (find(dispatcher, *id) == NULL && dispatcher_take(dispatcher, *id, NULL) == 0)
+			n++;
+	if (ret_n != NULL) {
+		*ret_n = n;
+		clear_folders(dispatcher->reg);
+		(void)dispatch_clear_graves(registry_db(dispatcher->reg), NULL);
+	}
+	return 0;
+}

@@ -1,0 +1,231 @@
+/* dispatcher_end.c - how an attempt ended, whether there is another one, and the end of it all.
+ *
+ * The order makes sure that a crash anywhere loses nothing and does nothing twice: the results are
+ * on the disk before the cell's state goes, dispatch.finished is before the row says so. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/own.h"
+#include "base/utf8.h"
+#include "canon/canon.h"
+#include "cell/cell_dirs.h"
+#include "dispatch/dispatcher_parts.h"
+#include "registry/registry.h"
+
+#define BACKOFF_MS 1000                 /* before the second attempt; then twice as long each */
+#define BACKOFF_MAX_MS 60000
+#define CHILDREN_GRACE_MS 5000
+
+static uint64_t
+backoff(unsigned attempts)
+{
+	uint64_t ms = BACKOFF_MS;
+
+	for (unsigned i = 1; i < attempts && ms < BACKOFF_MAX_MS; i++)
+		ms *= 2;
+	return ms < BACKOFF_MAX_MS ? ms : BACKOFF_MAX_MS;
+}
+
+static bool
+keeps_state(struct drive *drive)
+{
+	OWN(json_decrefp) json_t *resolved = NULL;
+
+	return dispatch_get_resolved(drive->dispatcher->reg, drive->d.id, &resolved, NULL) == 0 &&
+	       strcmp(dispatch_text(resolved, "state"), "keep") == 0;
+}
+
+/* The row, and all who wait for a place. */
+static int
+write_end(struct drive *drive, const struct dispatch_ending *end, struct err *err)
+{
+	struct registry *reg = drive->dispatcher->reg;
+	int r;
+
+	/* What it wanted of others, nobody waits for any more. */
+	if (end->state != DISPATCH_FINISHED)
+		(void)dispatch_cancel_children(reg, drive->d.id, CHILDREN_GRACE_MS, NULL);
+	r = dispatch_set_end(registry_db(reg), drive->d.id, end, err);
+	if (r < 0)
+		return r;
+	drive->d.state = end->state;
+	drive->d.exit_code = end->exit_code;
+	drive->phase = DRIVE_OVER;
+	if (!keeps_state(drive))
+		dispatch_tidy(drive->d.id);
+	dispatch_tell();
+	dispatcher_tell(drive);
+	dispatcher_soon(drive->dispatcher);
+	return 0;
+}
+
+static int
+finish(struct drive *drive, const struct dispatch_ending *end, struct err *err)
+{
+	int r = 0;
+
+	if (drive->d.cell[0] != '\0' && !keeps_state(drive))
+		r = dispatch_cell_discard(drive->d.cell, err);
+	if (r == 0)
+		r = dispatch_log_end(&drive->log, &drive->d, end, err);
+	return r < 0 ? r : write_end(drive, end, err);
+}
+
+/* ---- one attempt ---- */
+
+/* Who wrote it may have been the agent: it is to be one line of text. */
+static void
+clean(char *text)
+{
+	size_t len = strlen(text), to = 0, step;
+	uint32_t code;
+
+	for (size_t at = 0; at < len; at += step) {
+		step = utf8_next(text + at, len - at, &code);
+		if (step > 0 && !utf8_is_control(code)) {
+			memmove(text + to, text + at, step);
+			to += step;
+			continue;
+		}
+		step = step > 0 ? step : 1;
+		text[to++] = '?';
+	}
+	text[to] = '\0';
+}
+
+static int
+try_again(struct drive *drive, const struct dispatch_ending *end, struct err *err)
+{
+	uint64_t ms = backoff(drive->d.attempts);
+	json_t *event = json_object();
+	int r = dispatch_cell_discard(drive->d.cell, err);
+
+	json_object_set_new(event, "attempt", json_integer((json_int_t)drive->d.attempts));
+	json_object_set_new(event, "again_ms", json_integer((json_int_t)ms));
+	json_object_set_new(event, "exit_code", end->state == DISPATCH_FINISHED ?
+	                    json_integer(end->exit_code) : json_null());
+	json_object_set_new(event, "reason", end->reason[0] != '\0' ? json_string(end->reason) :
+	                    json_null());
+	if (r == 0)
+		r = dispatch_log_put(&drive->log, "attempt.failed", event, false, err);
+	else
+		json_decref(event);
+	if (r == 0)
+		r = dispatch_requeue(registry_db(drive->dispatcher->reg), drive->d.id,
+		                     dispatch_now_ms() + ms, err);
+	if (r < 0)
+		return r;
+	dispatch_tell();
+	drive_tail_close(drive);
+	drive->phase = DRIVE_ENTERS;
+	drive->d.state = DISPATCH_QUEUED;
+	dispatcher_tell(drive);
+	dispatcher_soon(drive->dispatcher);
+	return 0;
+}
+
+static int
+end_attempt(struct drive *drive, struct dispatch_ending *end, struct err *err)
+{
+	OWN(dispatch_free) struct dispatch now = {0};
+	bool well = end->state == DISPATCH_FINISHED && end->exit_code == 0;
+	int r = dispatch_read(registry_db(drive->dispatcher->reg), drive->d.id, &now, err);
+
+	if (r < 0)
+		return r;
+	if (now.cancel && end->state != DISPATCH_FINISHED) {
+		end->state = DISPATCH_CANCELLED;
+		end->reason = "";
+	}
+	end->ended_ms = dispatch_now_ms();
+	if (!well && !now.cancel && drive->d.attempts <= drive->d.retries)
+		return try_again(drive, end, err);
+	return finish(drive, end, err);
+}
+
+int
+drive_fail(struct drive *drive, const char *reason, struct err *err)
+{
+	char text[DISPATCH_REASON_MAX];
+	struct dispatch_ending end = { .state = DISPATCH_FAILED, .exit_code = -1, .reason = text };
+
+	/* REASON may be in *ERR. */
+	snprintf(text, sizeof(text), "%s", reason);
+	clean(text);
+	return end_attempt(drive, &end, err);
+}
+
+int
+drive_cancel(struct drive *drive, struct err *err)
+{
+	struct dispatch_ending end = { .state = DISPATCH_CANCELLED, .exit_code = -1, .reason = "",
+	                               .ended_ms = dispatch_now_ms() };
+	int r = dispatch_log_end(&drive->log, &drive->d, &end, err);
+
+	return r < 0 ? r : write_end(drive, &end, err);
+}
+
+/* ---- what was harvested ---- */
+
+/* Of the check of tools, what it said is the reason. */
+static void
+explain(struct drive *drive, char reason[DISPATCH_REASON_MAX])
+{
+	static const char tools[] = "setup " DISPATCH_TOOLS " ";
+
+	if (strncmp(reason, tools, sizeof(tools) - 1) == 0)
+		drive_last_line(drive, DISPATCH_STDERR, reason);
+}
+
+static enum dispatch_state
+state_of(int end)
+{
+	switch (end) {
+	case CELL_END_EXITED: return DISPATCH_FINISHED;
+	case CELL_END_TIME:
+	case CELL_END_TTL:    return DISPATCH_TIMED_OUT;
+	default:              return DISPATCH_FAILED;
+	}
+}
+
+int
+drive_conclude(struct drive *drive, const json_t *result, struct err *err)
+{
+	OWN(json_decrefp) json_t *shown = json_object();
+	static const char *const members[] = { "stdout", "stderr", "files", "incomplete" };
+	int ending = (int)json_integer_value(json_object_get(result, "end"));
+	char reason[DISPATCH_REASON_MAX];
+	struct dispatch_ending end = { .state = state_of(ending), .exit_code = -1, .reason = reason,
+	                               .result = shown };
+
+	/* All of it is there now. */
+	drive->phase = DRIVE_HARVESTS;
+	drive_tail(drive);
+	for (size_t i = 0; i < ARRAY_LEN(members); i++)
+		json_object_set(shown, members[i], json_object_get(result, members[i]));
+	snprintf(reason, sizeof(reason), "%s", dispatch_text(result, "cause"));
+	explain(drive, reason);
+	if (end.state == DISPATCH_FINISHED)
+		end.exit_code = (int)json_integer_value(json_object_get(result, "status"));
+	else if (reason[0] == '\0')
+		snprintf(reason, sizeof(reason), "%s", drive->trouble[0] != '\0' ? drive->trouble :
+		         "its cell was killed");
+	clean(reason);
+	return end_attempt(drive, &end, err);
+}
+
+/* We, or somebody before us, were killed between the event and the row. */
+int
+drive_end_again(struct drive *drive, struct err *err)
+{
+	json_t *event = drive->log.end, *result = json_object_get(event, "result");
+	const json_t *code = json_object_get(event, "exit_code");
+	struct dispatch_ending end = { .state = DISPATCH_FAILED, .reason = dispatch_text(event, "reason"),
+		.exit_code = json_is_integer(code) ? (int)json_integer_value(code) : -1,
+		.result = json_is_object(result) ? result : NULL, .ended_ms = dispatch_now_ms() };
+
+	(void)dispatch_state_parse(dispatch_text(event, "state"), &end.state);
+	return write_end(drive, &end, err);
+}

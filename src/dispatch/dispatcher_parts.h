@@ -1,0 +1,91 @@
+/* dispatcher_parts.h - between the files that drive dispatches. */
+#ifndef CLOISTER_DISPATCHER_PARTS_H
+#define CLOISTER_DISPATCHER_PARTS_H
+#include "dispatch/dispatch_parts.h"
+#include "loop/loop.h"
+
+#define DRIVE_STREAMS 2
+
+enum drive_phase {
+	DRIVE_ENTERS,                   /* what it is at is looked at from the beginning */
+	DRIVE_WAITS,                    /* for a place, or for the time of the next attempt */
+	DRIVE_STARTS,                   /* `cloister run` is at work */
+	DRIVE_RUNS,                     /* its supervisor will tell of the end */
+	DRIVE_SETTLES,                  /* its supervisor is at its end, or has only just begun */
+	DRIVE_HARVESTS,                 /* a process of ours is at work */
+	DRIVE_OVER,                     /* to be dropped */
+};
+
+/* One dispatch that we drive. */
+struct drive {
+	struct dispatcher *dispatcher;
+	struct drive *next;
+	enum drive_phase phase;
+	int lock;
+	struct dispatch d;              /* the row, as we last knew it */
+	struct dispatch_log log;
+	struct loop_source child;       /* a pidfd: `cloister run`, or who harvests */
+	int said;                       /* what it says goes here */
+	struct loop_source control;     /* the connection to the supervisor */
+	struct loop_timer timer;
+	int entry, watch;               /* the cell's state entry; of inotify */
+	int streams[DRIVE_STREAMS];
+	uint64_t steps_read;            /* lines */
+	bool began;                     /* `cloister run` was ours, and is over */
+	unsigned failures, looks;       /* in a row */
+	char trouble[DISPATCH_REASON_MAX];      /* why the cell did not start, or was not harvested */
+};
+
+struct dispatcher {
+	struct loop *loop;
+	struct registry *reg;
+	struct dispatcher_options options;
+	struct drive *drives;           /* the oldest first */
+	struct loop_round round;
+	struct loop_timer tick;
+	struct loop_source notify;      /* inotify */
+	int watch_turn, watch_state;
+	bool adopting, draining;
+};
+
+/* ---- dispatcher.c ---- */
+
+/* Look after the drives soon, not from within what calls this. */
+void dispatcher_soon(struct dispatcher *dispatcher);
+void dispatcher_tell(struct drive *drive);
+
+/* ---- dispatcher_drive.c ---- */
+
+int drive_new(struct dispatcher *dispatcher, const char *id, int lock, struct drive **ret_drive,
+              struct err *err);
+void drive_drop(struct drive *drive);
+/* DRIVE_ENTERS: go on from wherever it is. */
+void drive_enter(struct drive *drive);
+/* DRIVE_WAITS: begin if there is a place; false if there is none, so that nobody behind it needs
+ * to ask. */
+bool drive_try(struct drive *drive);
+/* Its attempt has begun: start the cell. */
+void drive_launch(struct drive *drive);
+/* The state entry of its cell may have appeared. */
+void drive_attach(struct drive *drive);
+
+/* ---- dispatcher_tail.c ---- */
+
+/* Tell what the cell has printed and done since. */
+void drive_tail(struct drive *drive);
+void drive_tail_close(struct drive *drive);
+/* The last line of a stream, if there is one; else ret_line is untouched. */
+void drive_last_line(struct drive *drive, enum dispatch_stream stream,
+                     char ret_line[DISPATCH_REASON_MAX]);
+
+/* ---- dispatcher_end.c ---- */
+
+/* The attempt is over: RESULT is what was harvested. */
+int drive_conclude(struct drive *drive, const json_t *result, struct err *err);
+/* The attempt is over, and there is nothing to harvest. */
+int drive_fail(struct drive *drive, const char *reason, struct err *err);
+/* The dispatch is over without an attempt. */
+int drive_cancel(struct drive *drive, struct err *err);
+/* The end is written, but for the row. */
+int drive_end_again(struct drive *drive, struct err *err);
+#endif

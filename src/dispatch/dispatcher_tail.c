@@ -1,0 +1,131 @@
+/* dispatcher_tail.c - what a cell prints and does becomes events, as it happens. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/io.h"
+#include "base/own.h"
+#include "canon/canon.h"
+#include "cell/cell_dirs.h"
+#include "dispatch/dispatcher_parts.h"
+
+#define TAIL_BLOCK 65536
+#define STEPS_MAX (1u << 20)
+
+static int
+open_beneath(const struct drive *drive, const char *name)
+{
+	return openat(drive->entry, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+}
+
+/* Those that are not there yet come later. */
+static void
+open_streams(struct drive *drive)
+{
+	if (drive->streams[0] < 0)
+		drive->streams[0] = open_beneath(drive, CELL_STDOUT);
+	if (drive->streams[1] < 0)
+		drive->streams[1] = open_beneath(drive, CELL_STDERR);
+}
+
+static bool
+tail_stream(struct drive *drive, enum dispatch_stream stream)
+{
+	char data[TAIL_BLOCK];
+	uint64_t before = drive->log.output[stream], at = before;
+	ssize_t n;
+
+	while (!drive->log.cut[stream] && drive->streams[stream] >= 0 &&
+	       (n = pread(drive->streams[stream], data, sizeof(data),
+	                  (off_t)drive->log.output[stream])) > 0) {
+		if (dispatch_log_output(&drive->log, stream, data, (size_t)n,
+		                        drive->phase != DRIVE_HARVESTS, NULL) < 0 ||
+		    drive->log.output[stream] == at)
+			break;
+		at = drive->log.output[stream];
+	}
+	return at > before;
+}
+
+/* One line of CELL_STEPS: {"event":"setup.ran",...}. */
+static void
+tell_step(struct drive *drive, const char *text, size_t len)
+{
+	OWN(json_decrefp) json_t *line = NULL;
+	OWN(freep) char *name = NULL;
+
+	if (canon_read(text, len, &line, NULL) < 0)
+		return;
+	name = strdup(dispatch_text(line, "event"));
+	json_object_set_new(line, "step", json_integer((json_int_t)drive->steps_read));
+	if (name != NULL && dispatch_log_put(&drive->log, name, TAKE(line), false, NULL) == 0)
+		drive->log.steps = drive->steps_read;
+}
+
+static bool
+tail_steps(struct drive *drive)
+{
+	OWN(freep) char *text = NULL;
+	bool told = false;
+	char *end, *at;
+	size_t len;
+
+	if (read_file_at(drive->entry, CELL_STEPS, STEPS_MAX, &text, &len, NULL) < 0)
+		return false;
+	drive->steps_read = 0;
+	for (at = text; (end = memchr(at, '\n', len - (size_t)(at - text))) != NULL; at = end + 1) {
+		drive->steps_read++;
+		if (drive->steps_read <= drive->log.steps)
+			continue;
+		tell_step(drive, at, (size_t)(end - at));
+		told = true;
+	}
+	return told;
+}
+
+void
+drive_tail(struct drive *drive)
+{
+	bool told;
+
+	if (drive->entry < 0)
+		return;
+	open_streams(drive);
+	told = tail_steps(drive);
+	told = tail_stream(drive, DISPATCH_STDOUT) || told;
+	told = tail_stream(drive, DISPATCH_STDERR) || told;
+	if (told)
+		dispatcher_tell(drive);
+}
+
+void
+drive_tail_close(struct drive *drive)
+{
+	for (int i = 0; i < DRIVE_STREAMS; i++) {
+		closep(&drive->streams[i]);
+		drive->streams[i] = -1;
+	}
+	closep(&drive->entry);
+	drive->entry = -1;
+}
+
+void
+drive_last_line(struct drive *drive, enum dispatch_stream stream, char ret_line[DISPATCH_REASON_MAX])
+{
+	char text[DISPATCH_REASON_MAX], *line;
+	off_t end = drive->streams[stream] < 0 ? 0 : lseek(drive->streams[stream], 0, SEEK_END);
+	off_t at = end > (off_t)sizeof(text) - 1 ? end - (off_t)sizeof(text) + 1 : 0;
+	ssize_t n = end <= 0 ? 0 : pread(drive->streams[stream], text, sizeof(text) - 1, at);
+
+	while (n > 0 && text[n - 1] == '\n')
+		n--;
+	if (n <= 0)
+		return;
+	text[n] = '\0';
+	line = strrchr(text, '\n');
+	snprintf(ret_line, DISPATCH_REASON_MAX, "%s", line != NULL ? line + 1 : text);
+}

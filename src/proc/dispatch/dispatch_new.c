@@ -1,0 +1,280 @@
+/* dispatch_new.c - `cloister dispatch`: takes a request in, and drives it or has it driven. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/inotify.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/io.h"
+#include "base/own.h"
+#include "canon/canon.h"
+#include "loop/loop.h"
+#include "proc/dispatch/dispatch_proc.h"
+#include "registry/registry.h"
+
+/* ---- the request ---- */
+
+/* All of FILE, or of standard input for "-". */
+static int
+read_input(const char *file, char **ret_data, size_t *ret_len, struct err *err)
+{
+	OWN(closep) int fd = strcmp(file, "-") == 0 ? dup(STDIN_FILENO) :
+	                     open(file, O_RDONLY | O_CLOEXEC);
+	OWN(freep) char *data = NULL;
+	size_t len = 0, cap = 0;
+	ssize_t n = 1;
+
+	if (fd < 0)
+		return err_errno(err, "cannot read the input '%s'", file);
+	while (n != 0) {
+		if (len == cap) {
+			char *more = realloc(data, cap = cap * 2 + 65536);
+
+			if (more == NULL)
+				return err_set(err, ENOMEM, "out of memory");
+			data = more;
+		}
+		n = read(fd, data + len, cap - len);
+		if (n < 0 && errno != EINTR)
+			return err_errno(err, "cannot read the input '%s'", file);
+		len += n > 0 ? (size_t)n : 0;
+		if (len > DISPATCH_INPUT_MAX)
+			return err_set(err, EFBIG, "the input '%s' is over %u MiB", file,
+			               DISPATCH_INPUT_MAX >> 20);
+	}
+	*ret_data = TAKE(data);
+	*ret_len = len;
+	return 0;
+}
+
+static int
+show_plan(struct registry *reg, const struct dispatch_request *request, const struct said *said,
+          struct err *err)
+{
+	OWN(json_decrefp) json_t *resolved = NULL;
+	OWN(freep) char *text = NULL;
+	size_t len;
+	int r = dispatch_resolve(reg, request, &resolved, err);
+
+	if (r < 0)
+		return r;
+	if (!said->json) {
+		proc_print_resolved(stdout, resolved);
+		return 0;
+	}
+	r = canon_dump(resolved, 16u << 20, &text, &len, err);
+	if (r == 0)
+		puts(text);
+	return r;
+}
+
+/* ---- waiting ---- */
+
+struct waiting {
+	struct loop *loop;
+	struct registry *reg;
+	struct dispatcher *dispatcher;
+	const char *id;
+	struct follower follower;
+	struct loop_source notify;
+	bool asked_to_end;
+	int signal;                     /* a second one: leave it to others */
+};
+
+static void
+check_over(struct waiting *w)
+{
+	if (w->follower.over && dispatcher_driven(w->dispatcher) == 0)
+		loop_quit(w->loop);
+}
+
+static void
+notify_ready(void *arg, uint32_t events)
+{
+	struct waiting *w = arg;
+	char data[4096];
+
+	(void)events;
+	while (read(w->notify.fd, data, sizeof(data)) > 0)
+		;
+	(void)proc_follow(&w->follower, NULL);
+	check_over(w);
+}
+
+static void
+over(void *arg)
+{
+	struct waiting *w = arg;
+
+	(void)proc_follow(&w->follower, NULL);
+	check_over(w);
+}
+
+static void
+caught(void *arg, const struct signalfd_siginfo *info)
+{
+	struct waiting *w = arg;
+
+	if (w->asked_to_end) {
+		w->signal = (int)info->ssi_signo;
+		loop_quit(w->loop);
+		return;
+	}
+	w->asked_to_end = true;
+	if (!w->follower.json)
+		fprintf(stderr, "cloister: cancelling dispatch %s; once more to leave it to itself\n", w->id);
+	(void)dispatch_cancel(w->reg, w->id, 5000, NULL);
+}
+
+static int
+watch(struct waiting *w, struct err *err)
+{
+	OWN(freep) char *path = dispatch_events_path(w->id, err);
+	sigset_t set;
+	int r;
+
+	if (path == NULL)
+		return -ENOENT;
+	w->follower.fd = dispatch_open_events(w->reg, w->id, err);
+	if (w->follower.fd < 0)
+		return w->follower.fd;
+	w->notify.fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+	if (w->notify.fd < 0 || inotify_add_watch(w->notify.fd, path, IN_MODIFY) < 0)
+		return err_errno(err, "cannot watch '%s'", path);
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGHUP);
+	r = loop_catch(w->loop, &set, caught, w, err);
+	return r < 0 ? r : loop_watch(w->loop, &w->notify, EPOLLIN, err);
+}
+
+/* Of what events hold only the beginning of, the rest. */
+static int
+show_rest(struct waiting *w, enum dispatch_stream stream, struct err *err)
+{
+	OWN(closep) int fd = -1;
+
+	if (!w->follower.cut[stream] || w->follower.json)
+		return 0;
+	fd = dispatch_open_output(w->reg, w->id, stream, NULL, err);
+	if (fd < 0)
+		return fd;
+	if (lseek(fd, (off_t)w->follower.shown[stream], SEEK_SET) < 0)
+		return err_errno(err, "cannot read the output");
+	return proc_copy_out(fd, stream == DISPATCH_STDOUT ? stdout : stderr, err);
+}
+
+static int
+wait_for(struct waiting *w, bool drive, struct err *err)
+{
+	int r = watch(w, err);
+
+	if (r == 0 && drive)
+		r = dispatcher_take(w->dispatcher, w->id, err);
+	/* Somebody was quicker, or it is an earlier one's. */
+	if (r == -EBUSY || r == -EALREADY)
+		r = 0;
+	if (r == 0)
+		r = proc_follow(&w->follower, err);
+	if (r == 0 && (!w->follower.over || dispatcher_driven(w->dispatcher) > 0))
+		r = loop_run(w->loop, err);
+	if (r == 0 && w->signal != 0)
+		return 128 + w->signal;
+	for (int i = 0; r == 0 && i < 2; i++)
+		r = show_rest(w, (enum dispatch_stream)i, err);
+	return r < 0 ? r : w->follower.status;
+}
+
+static int
+drive_here(struct registry *reg, const char *id, const struct said *said, struct err *err)
+{
+	OWN(loop_freep) struct loop *loop = NULL;
+	OWN(dispatcher_freep) struct dispatcher *dispatcher = NULL;
+	struct waiting w = { .reg = reg, .id = id, .follower = { .fd = -1, .json = said->json },
+	                     .notify = { .fd = -1, .ready = notify_ready, .arg = &w } };
+	const struct dispatcher_options options = { .concurrency = proc_concurrency(), .over = over,
+	                                            .arg = &w };
+	int r = loop_new(&loop, err);
+
+	if (r == 0)
+		r = dispatcher_new(loop, reg, &options, &dispatcher, err);
+	if (r < 0)
+		return r;
+	w.loop = loop;
+	w.dispatcher = dispatcher;
+	r = wait_for(&w, true, err);
+	loop_unwatch(loop, &w.notify);
+	closep(&w.notify.fd);
+	proc_follower_free(&w.follower);
+	return r;
+}
+
+/* ---- the command ---- */
+
+static int
+submit(const struct said *said, char ret_id[DISPATCH_ID_LEN + 1], struct registry **ret_reg,
+       struct dispatch *ret_parent, bool *ret_orphans, struct err *err)
+{
+	OWN(freep) char *input = NULL;
+	struct dispatch_request request = {
+		.agent = said->words[0], .envs = said->envs, .n_envs = said->n_envs,
+		.principal = said->principal, .target = said->target, .timeout_ms = said->timeout_ms,
+		.retries = (unsigned)said->retries, .key = said->key,
+	};
+	bool created;
+	int r = said->input == NULL ? 0 : read_input(said->input, &input, &request.input_len, err);
+
+	request.input = input;
+	if (r == 0)
+		r = registry_open(true, ret_reg, err);
+	if (r == 0 && said->parent != NULL) {
+		r = dispatch_get(*ret_reg, said->parent, ret_parent, err);
+		request.parent = ret_parent->id;
+	}
+	if (r == 0 && said->dry_run)
+		return show_plan(*ret_reg, &request, said, err);
+	if (r == 0)
+		r = dispatch_submit(*ret_reg, &request, ret_id, &created, err);
+	*ret_orphans = r == 0 && dispatch_has_orphans(*ret_reg, ret_id);
+	return r;
+}
+
+int
+proc_dispatch(const struct said *said)
+{
+	OWN(registry_closep) struct registry *reg = NULL;
+	OWN(dispatch_free) struct dispatch parent = {0};
+	char id[DISPATCH_ID_LEN + 1] = "";
+	struct err err = {0};
+	bool orphans = false;
+	int r;
+
+	if (said->n_words != 1)
+		return proc_failf(said->n_words == 0 ? "which agent? cloister dispatch [OPTION...] AGENT" :
+		                  "one agent at a time: cloister dispatch [OPTION...] AGENT");
+	r = submit(said, id, &reg, &parent, &orphans, &err);
+	if (r < 0 || said->dry_run)
+		return r < 0 ? proc_fail(&err) : 0;
+	if (said->detach || orphans) {
+		/* A database must not be open on both sides of a fork. */
+		registry_close(TAKE(reg));
+		if (said->detach && said->json)
+			printf("{\"id\":\"%s\"}\n", id);
+		else if (said->detach)
+			puts(id);
+		r = proc_drive_behind(said->detach ? id : NULL, &err);
+		if (said->detach)
+			return r < 0 ? proc_fail(&err) : 0;
+		r = registry_open(false, &reg, &err);
+		if (r < 0)
+			return proc_fail(&err);
+	}
+	r = drive_here(reg, id, said, &err);
+	return r < 0 ? proc_fail(&err) : r;
+}

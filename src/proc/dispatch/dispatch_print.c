@@ -1,0 +1,324 @@
+/* dispatch_print.c - events for people and for programs. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/io.h"
+#include "base/num.h"
+#include "base/own.h"
+#include "base/text.h"
+#include "canon/canon.h"
+#include "proc/dispatch/dispatch_proc.h"
+
+#define LINE_MAX_BYTES (8u << 20)
+#define SHORT_HASH (7 + 12)             /* "sha256:" and some digits: enough to tell them apart */
+
+static const char *
+text(const json_t *o, const char *name)
+{
+	const char *value = json_string_value(json_object_get(o, name));
+
+	return value != NULL ? value : "";
+}
+
+static void
+print_named(FILE *out, const char *what, const json_t *named)
+{
+	fprintf(out, "  %-11s", what);
+	if (text(named, "name")[0] != '\0')
+		fprintf(out, "%s ", text(named, "name"));
+	fprintf(out, "%.*s\n", SHORT_HASH, text(named, "hash"));
+}
+
+static void
+print_words(FILE *out, const char *what, const json_t *list)
+{
+	json_t *word;
+	size_t i;
+
+	if (json_array_size(list) == 0)
+		return;
+	fprintf(out, "  %-11s", what);
+	json_array_foreach(list, i, word) {
+		fputs(i > 0 ? " " : "", out);
+		text_print_safe(out, json_string_value(word), json_string_length(word), false);
+	}
+	fputc('\n', out);
+}
+
+/* What those who led to it leave of it, rule by rule. */
+static void
+print_confined(FILE *out, const json_t *resolved)
+{
+	const json_t *confined = json_object_get(resolved, "confined");
+	const json_t *left_out = json_object_get(confined, "left_out");
+	json_t *rule, *pair;
+	size_t i, k;
+
+	if (!json_is_object(confined))
+		return;
+	fprintf(out, "  %-11sdispatch %s of %s\n", "within", text(confined, "parent"), text(confined, "agent"));
+	json_array_foreach(json_object_get(confined, "rules"), i, rule) {
+		fprintf(out, "    ");
+		text_print_safe(out, text(rule, "text"), strlen(text(rule, "text")), false);
+		fputc('\n', out);
+		json_array_foreach(json_object_get(rule, "within"), k, pair) {
+			const char *other = text(pair, "text");
+
+			fprintf(out, "      %-5s  ", text(pair, "verdict"));
+			text_print_safe(out, other, strlen(other), false);
+			fputs(other[0] != '\0' ? "\n" : json_integer_value(json_object_get(pair, "layer")) > 0 ?
+			      "what no rule matches there\n" : "by itself\n", out);
+		}
+	}
+	if (json_is_true(json_object_get(confined, "more_rules")))
+		fputs("    and more\n", out);
+	print_words(out, "left out", json_object_get(left_out, "secrets"));
+	if (json_is_object(json_object_get(left_out, "workspace")))
+		fprintf(out, "  %-11sthe workspace %s\n", "left out",
+		        text(json_object_get(left_out, "workspace"), "path"));
+	if (json_is_true(json_object_get(left_out, "policy")))
+		fprintf(out, "  %-11sits policy: that dispatch has no network\n", "left out");
+}
+
+void
+proc_print_resolved(FILE *out, const json_t *resolved)
+{
+	const json_t *policy = json_object_get(resolved, "policy");
+	json_t *limits = json_object_get(resolved, "limits"), *named;
+	const char *name;
+	size_t i;
+
+	print_named(out, "agent", json_object_get(resolved, "agent"));
+	json_array_foreach(json_object_get(resolved, "capabilities"), i, named)
+		print_named(out, "capability", named);
+	json_array_foreach(json_object_get(resolved, "envs"), i, named)
+		print_named(out, "env", named);
+	if (json_is_object(policy))
+		print_named(out, "policy", policy);
+	else
+		fprintf(out, "  %-11s%s\n", "policy", "none: no network");
+	print_words(out, "secrets", json_object_get(resolved, "secrets"));
+	print_words(out, "command", json_object_get(resolved, "command"));
+	if (json_object_size(limits) > 0) {
+		fprintf(out, "  %-11s", "limits");
+		i = 0;
+		json_object_foreach(limits, name, named)
+			fprintf(out, "%s%s %s", i++ > 0 ? ", " : "", name, json_string_value(named));
+		fputc('\n', out);
+	}
+	fprintf(out, "  %-11s%.*s\n", "build", SHORT_HASH, text(resolved, "build"));
+	print_confined(out, resolved);
+}
+
+/* ---- output ---- */
+
+/* What an agent printed must not drive the operator's terminal. */
+static void
+write_out(FILE *out, const char *data, size_t len)
+{
+	if (isatty(fileno(out)))
+		text_print_safe(out, data, len, true);
+	else
+		(void)fwrite(data, 1, len, out);
+	fflush(out);
+}
+
+static int
+digit(char c)
+{
+	static const char digits[] =
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+	const char *at = c == '\0' ? NULL : strchr(digits, c);
+
+	return at == NULL ? 0 : (int)(at - digits);
+}
+
+static void
+write_base64(FILE *out, const char *in)
+{
+	OWN(freep) char *data = malloc(strlen(in) + 1);
+	size_t n = 0;
+
+	for (; data != NULL && strlen(in) >= 4; in += 4) {
+		unsigned v = (unsigned)digit(in[0]) << 18 | (unsigned)digit(in[1]) << 12 |
+		             (unsigned)digit(in[2]) << 6 | (unsigned)digit(in[3]);
+
+		data[n++] = (char)(v >> 16);
+		if (in[2] != '=')
+			data[n++] = (char)(v >> 8);
+		if (in[3] != '=')
+			data[n++] = (char)v;
+	}
+	if (data != NULL)
+		write_out(out, data, n);
+}
+
+static void
+print_output(const json_t *event)
+{
+	FILE *out = strcmp(text(event, "stream"), "stderr") == 0 ? stderr : stdout;
+	const json_t *value = json_object_get(event, "text");
+
+	if (json_is_string(value))
+		write_out(out, json_string_value(value), json_string_length(value));
+	else
+		write_base64(out, text(event, "base64"));
+}
+
+/* ---- events ---- */
+
+static void
+print_end(const json_t *event)
+{
+	const json_t *code = json_object_get(event, "exit_code");
+	const json_t *files = json_object_get(json_object_get(event, "result"), "files");
+	long long n = json_integer_value(json_object_get(files, "count"));
+	char size[NUM_TEXT_MAX];
+
+	fprintf(stderr, "cloister: dispatch %s ", text(event, "dispatch"));
+	if (json_is_integer(code))
+		fprintf(stderr, "finished with exit status %lld", (long long)json_integer_value(code));
+	else
+		fputs(strcmp(text(event, "state"), "timed_out") == 0 ? "timed out" : text(event, "state"),
+		      stderr);
+	if (text(event, "reason")[0] != '\0') {
+		fputs(": ", stderr);
+		text_print_safe(stderr, text(event, "reason"), strlen(text(event, "reason")), false);
+	}
+	if (n > 0)
+		fprintf(stderr, "; %lld file%s of /out (%s): `cloister dispatches files %s`", n,
+		        n == 1 ? "" : "s", num_format_size(size, (uint64_t)json_integer_value(
+		                                           json_object_get(files, "size"))),
+		        text(event, "dispatch"));
+	fputc('\n', stderr);
+}
+
+static void
+print_for_people(const json_t *event)
+{
+	const char *type = text(event, "event");
+	char time[NUM_TEXT_MAX];
+
+	if (strcmp(type, "agent.output") == 0) {
+		print_output(event);
+	} else if (strcmp(type, "dispatch.resolved") == 0) {
+		fprintf(stderr, "cloister: dispatch %s\n", text(event, "dispatch"));
+		proc_print_resolved(stderr, event);
+	} else if (strcmp(type, "setup.ran") == 0 &&
+	           json_integer_value(json_object_get(event, "status")) != 0) {
+		fprintf(stderr, "cloister: setup %s failed with %lld\n", text(event, "path"),
+		        (long long)json_integer_value(json_object_get(event, "status")));
+	} else if (strcmp(type, "attempt.failed") == 0) {
+		fprintf(stderr, "cloister: attempt %lld failed%s",
+		        (long long)json_integer_value(json_object_get(event, "attempt")),
+		        text(event, "reason")[0] != '\0' ? ": " : "");
+		text_print_safe(stderr, text(event, "reason"), strlen(text(event, "reason")), false);
+		fprintf(stderr, "; again in %s\n", num_format_duration(time, (uint64_t)json_integer_value(
+		                                                json_object_get(event, "again_ms"))));
+	} else if (strcmp(type, "dispatch.finished") == 0) {
+		print_end(event);
+	}
+}
+
+void
+proc_print_event(const char *line, size_t len, bool json)
+{
+	OWN(json_decrefp) json_t *event = NULL;
+
+	if (json) {
+		(void)fwrite(line, 1, len, stdout);
+		fputc('\n', stdout);
+		fflush(stdout);
+		return;
+	}
+	if (canon_read(line, len, &event, NULL) == 0)
+		print_for_people(event);
+}
+
+/* ---- following ---- */
+
+void
+proc_follower_free(struct follower *f)
+{
+	closep(&f->fd);
+	free(f->text);
+}
+
+static void
+take_line(struct follower *f, const char *line, size_t len)
+{
+	OWN(json_decrefp) json_t *event = NULL;
+
+	if (canon_read(line, len, &event, NULL) < 0)
+		return;
+	if (strcmp(text(event, "event"), "dispatch.finished") == 0) {
+		enum dispatch_state state = DISPATCH_FAILED;
+
+		(void)dispatch_state_parse(text(event, "state"), &state);
+		f->over = true;
+		f->status = proc_status(state, (int)json_integer_value(json_object_get(event, "exit_code")));
+	} else if (strcmp(text(event, "event"), "agent.output") == 0) {
+		unsigned stream = strcmp(text(event, "stream"), "stderr") == 0;
+
+		f->shown[stream] = (uint64_t)json_integer_value(json_object_get(event, "offset")) +
+		                   (uint64_t)json_integer_value(json_object_get(event, "size"));
+		f->cut[stream] = json_is_true(json_object_get(event, "cut"));
+	} else if (strcmp(text(event, "event"), "cell.boot") == 0) {
+		f->cut[0] = f->cut[1] = false;
+	}
+	if (f->quiet)
+		return;
+	if (f->json)
+		proc_print_event(line, len, true);
+	else
+		print_for_people(event);
+}
+
+int
+proc_follow(struct follower *f, struct err *err)
+{
+	char *end;
+	ssize_t n;
+
+	for (;;) {
+		if (f->cap - f->len < 65536) {
+			char *more = f->cap > LINE_MAX_BYTES ? NULL : realloc(f->text, f->cap * 2 + 131072);
+
+			if (more == NULL)
+				return err_set(err, ENOMEM, "an event is too large");
+			f->text = more;
+			f->cap = f->cap * 2 + 131072;
+		}
+		n = read(f->fd, f->text + f->len, f->cap - f->len);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 ? err_errno(err, "cannot read the events") : 0;
+		f->len += (size_t)n;
+		while ((end = memchr(f->text, '\n', f->len)) != NULL) {
+			take_line(f, f->text, (size_t)(end - f->text));
+			f->len -= (size_t)(end - f->text) + 1;
+			memmove(f->text, end + 1, f->len);
+		}
+	}
+}
+
+int
+proc_copy_out(int fd, FILE *out, struct err *err)
+{
+	char data[65536];
+	ssize_t n;
+
+	while ((n = read(fd, data, sizeof(data))) != 0) {
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return err_errno(err, "cannot read it");
+		write_out(out, data, (size_t)n);
+	}
+	return 0;
+}

@@ -1,0 +1,79 @@
+/* dispatch_proc.h - the parts of cloister-dispatch. */
+#ifndef CLOISTER_DISPATCH_PROC_H
+#define CLOISTER_DISPATCH_PROC_H
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "dispatch/dispatch.h"
+
+#define PROC_FAILED 125                 /* cloister's own failures, as everywhere */
+#define PROC_TIMED_OUT 124
+#define PROC_CANCELLED 130
+
+struct err;
+struct registry;
+
+/* What the command line said. */
+struct said {
+	const char *envs[DISPATCH_ENVS_MAX];
+	size_t n_envs;
+	const char *input, *principal, *target, *key, *state, *to, *parent;
+	uint64_t retries, timeout_ms, limit, grace_ms;
+	bool detach, dry_run, json, follow, errors;
+	char **words;                   /* the rest */
+	size_t n_words;
+};
+
+int proc_fail(const struct err *err);
+int proc_failf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* A status for the shell: the agent's own if it finished. */
+int proc_status(enum dispatch_state state, int exit_code);
+
+/* ---- main.c ---- */
+
+unsigned proc_concurrency(void);
+/* In the background: drive ID (NULL: none), and all that nobody drives, until they are over.
+ * No registry may be open.  The pid, or negative. */
+int proc_drive_behind(const char *id, struct err *err);
+
+/* ---- dispatch_new.c ---- */
+
+int proc_dispatch(const struct said *said);
+
+/* ---- dispatch_look.c ---- */
+
+int proc_list(const struct said *said);
+int proc_show(const struct said *said);
+int proc_events(const struct said *said);
+int proc_output(const struct said *said);
+int proc_cancel(const struct said *said);
+
+/* ---- dispatch_files.c ---- */
+
+int proc_files(const struct said *said);
+
+/* ---- dispatch_print.c ---- */
+
+/* One event: as it stands, or for people. */
+void proc_print_event(const char *line, size_t len, bool json);
+/* What was resolved, for people: on standard error, or where they asked for nothing else. */
+void proc_print_resolved(FILE *out, const json_t *resolved);
+/* All of FD to OUT; what an agent wrote is made safe for a terminal. */
+int proc_copy_out(int fd, FILE *out, struct err *err);
+/* Reads the events of a dispatch as they come. */
+struct follower {
+	int fd;
+	char *text;                     /* a line that is not complete */
+	size_t len, cap;
+	bool json, quiet;
+	bool over;                      /* dispatch.finished was there, and says so: */
+	int status;
+	uint64_t shown[2];              /* bytes of each stream */
+	bool cut[2];
+};
+int proc_follow(struct follower *f, struct err *err);
+void proc_follower_free(struct follower *f);    /* for OWN() too */
+#endif

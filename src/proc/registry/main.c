@@ -1,0 +1,59 @@
+/* main.c - cloister-registry: the commands that read and change what is registered.
+ *
+ * `cloister` becomes it; what it is told is in base/args.h. */
+#include <errno.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/own.h"
+#include "base/text.h"
+#include "proc/registry/registry_proc.h"
+
+#define FAILED 125
+
+static const struct {
+	const char *name;
+	registry_command *run;
+} commands[] = {
+	{ "capability", cmd_objects },
+	{ "agent", cmd_objects },
+	{ "env", cmd_objects },
+	{ "policy", cmd_objects },
+};
+
+static int
+run(int argc, char **argv, struct err *err)
+{
+	struct args args;
+
+	if (!args_parse(argc, argv, &args))
+		return err_set(err, EINVAL, "cloister-registry is started by cloister only");
+	for (size_t i = 0; i < ARRAY_LEN(commands); i++)
+		if (strcmp(commands[i].name, args.command) == 0)
+			return commands[i].run(&args, err);
+	return err_set(err, EINVAL, "cloister-registry knows no command '%.64s'", args.command);
+}
+
+static int
+fail(const struct err *err)
+{
+	fputs("cloister: ", stderr);
+	text_print_safe(stderr, err->text, strlen(err->text), false);
+	fputc('\n', stderr);
+	return FAILED;
+}
+
+int
+main(int argc, char **argv)
+{
+	struct err err = {0};
+	int status = run(argc, argv, &err);
+
+	if (status < 0)
+		return fail(&err);
+	if (fflush(stdout) != 0 || ferror(stdout)) {
+		err_set(&err, EIO, "cannot write all of the output");
+		return fail(&err);
+	}
+	return status;
+}

@@ -1,0 +1,321 @@
+/* objects.c - `cloister capability|agent|env|policy`: register, list, show, diff, history and
+ * retire. */
+#include <errno.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/num.h"
+#include "base/own.h"
+#include "base/text.h"
+#include "proc/registry/registry_proc.h"
+#include "registry/object.h"
+
+struct asked {
+	const struct args *args;
+	enum registry_kind kind;
+	char **words;                   /* behind the verb */
+	size_t n_words;
+	bool json;
+	struct registry *r;             /* NULL: there is none yet */
+	struct err *err;
+};
+
+static int
+no_memory(struct asked *a)
+{
+	return err_set(a->err, ENOMEM, "out of memory");
+}
+
+/* ---- register ---- */
+
+static int
+tell_registered(struct asked *a, const struct registry_version *v, bool created)
+{
+	json_t *told;
+
+	if (!a->json) {
+		printf("%s %s@%s%s\n", registry_kinds[v->kind], v->name, v->hash,
+		       created ? "" : " was registered already");
+		return 0;
+	}
+	told = registry_version_json(v);
+	if (told == NULL || json_object_set_new(told, "new", json_boolean(created)) < 0)
+		return no_memory(a);
+	return objects_print_json(told, a->err);
+}
+
+static int
+register_one(struct asked *a, const char *path, const char *name)
+{
+	OWN(object_freep) struct object *o = NULL;
+	struct registry_version v;
+	bool created;
+	int r = a->kind == REGISTRY_CAPABILITY ? object_read_folder(a->r, path, name, &o, a->err) :
+	                                         object_read_file(a->kind, path, name, &o, a->err);
+
+	r = r == 0 ? registry_put(a->r, o, &v, &created, a->err) : r;
+	return r < 0 ? r : tell_registered(a, &v, created);
+}
+
+static int
+register_all(struct asked *a)
+{
+	const char *name = args_get(a->args, "name");
+	int r = 0;
+
+	if (name != NULL && a->n_words > 1)
+		return err_set(a->err, EINVAL, "--name is for one %s, not for several", registry_kinds[a->kind]);
+	for (size_t i = 0; r == 0 && i < a->n_words; i++)
+		r = register_one(a, a->words[i], name);
+	return r;
+}
+
+/* ---- list and history ---- */
+
+static int
+get_limit(struct asked *a, size_t *ret_limit)
+{
+	const char *text = args_get(a->args, "limit");
+	uint64_t limit = REGISTRY_PAGE_MAX;
+	int r = text == NULL ? 0 : num_parse_count(text, 1, REGISTRY_PAGE_MAX, &limit, a->err);
+
+	*ret_limit = (size_t)limit;
+	return r < 0 ? err_wrap(a->err, "--limit") : 0;
+}
+
+/* NEXT is what --after takes to go on; NULL: that was all. */
+static int
+tell_page(struct asked *a, const struct registry_page *page, bool history, const char *next)
+{
+	json_t *items, *told;
+
+	if (!a->json) {
+		objects_print_page(page, history);
+		if (next != NULL)
+			fprintf(stderr, "there are more: --after %s\n", next);
+		return 0;
+	}
+	items = json_array();
+	for (size_t i = 0; i < page->n; i++)
+		if (json_array_append_new(items, registry_version_json(&page->at[i])) < 0)
+			return no_memory(a);
+	told = json_pack("{s:o,s:s?}", "items", items, "next", next);
+	return told == NULL ? no_memory(a) : objects_print_json(told, a->err);
+}
+
+static int
+list(struct asked *a)
+{
+	OWN(registry_page_free) struct registry_page page = {0};
+	const char *after = args_get(a->args, "after");
+	size_t limit;
+	int r = get_limit(a, &limit);
+
+	if (r == 0 && a->r != NULL)
+		r = registry_list(a->r, a->kind, args_get(a->args, "all") != NULL ? REGISTRY_ALL : REGISTRY_LIVE,
+		                  after != NULL ? after : "", limit, &page, a->err);
+	return r < 0 ? r : tell_page(a, &page, false, page.more ? page.at[page.n - 1].name : NULL);
+}
+
+static int
+history(struct asked *a)
+{
+	OWN(registry_page_free) struct registry_page page = {0};
+	const char *after = args_get(a->args, "after");
+	char next[24];
+	uint64_t before = 0;
+	size_t limit;
+	int r = get_limit(a, &limit);
+
+	if (r == 0 && after != NULL && num_parse_count(after, 1, INT64_MAX, &before, a->err) < 0)
+		r = err_wrap(a->err, "--after is the number of a version here");
+	r = r == 0 ? registry_history(a->r, a->kind, a->words[0], before, limit, &page, a->err) : r;
+	if (r < 0)
+		return r;
+	if (page.more)
+		snprintf(next, sizeof(next), "%llu", (unsigned long long)page.at[page.n - 1].number);
+	return tell_page(a, &page, true, page.more ? next : NULL);
+}
+
+/* ---- show and diff ---- */
+
+static int
+show(struct asked *a)
+{
+	OWN(json_decrefp) json_t *content = NULL;
+	struct registry_version v;
+	json_t *told;
+	int r = registry_resolve(a->r, a->kind, a->words[0], REGISTRY_ALL, &v, &content, a->err);
+
+	if (r < 0)
+		return r;
+	if (args_get(a->args, "canonical") != NULL)
+		return objects_print_canonical(content, a->err);
+	if (!a->json) {
+		objects_print_one(&v, content);
+		return 0;
+	}
+	told = registry_version_json(&v);
+	if (told == NULL || json_object_set(told, "content", content) < 0)
+		return no_memory(a);
+	return objects_print_json(told, a->err);
+}
+
+/* The version that came before the newest one of the bare name REF. */
+static int
+resolve_previous(struct asked *a, const struct registry_version *newest, json_t **ret_content,
+                 struct registry_version *ret_version)
+{
+	OWN(registry_page_free) struct registry_page page = {0};
+	char ref[REGISTRY_REF_MAX + 1];
+	int r = registry_history(a->r, a->kind, newest->name, newest->number, 1, &page, a->err);
+
+	if (r == 0 && page.n == 0)
+		r = err_set(a->err, ENOENT, "the %s '%s' has one version only: there is nothing to compare it "
+		            "with", registry_kinds[a->kind], newest->name);
+	if (r < 0)
+		return r;
+	snprintf(ref, sizeof(ref), "%s@%s", newest->name, page.at[0].hash);
+	return registry_resolve(a->r, a->kind, ref, REGISTRY_ALL, ret_version, ret_content, a->err);
+}
+
+static int
+diff(struct asked *a)
+{
+	OWN(json_decrefp) json_t *from = NULL, *to = NULL, *differs = NULL;
+	struct registry_version old, new;
+	json_t *told;
+	int r = registry_resolve(a->r, a->kind, a->words[a->n_words - 1], REGISTRY_ALL, &new, &to, a->err);
+
+	if (r == 0)
+		r = a->n_words == 2 ?
+		    registry_resolve(a->r, a->kind, a->words[0], REGISTRY_ALL, &old, &from, a->err) :
+		    resolve_previous(a, &new, &from, &old);
+	r = r == 0 ? registry_diff(from, to, &differs, a->err) : r;
+	if (r < 0)
+		return r;
+	if (!a->json) {
+		printf("--- %s@%s\n+++ %s@%s\n", old.name, old.hash, new.name, new.hash);
+		return objects_print_diff(differs, a->err);
+	}
+	told = json_pack("{s:o,s:o,s:O}", "from", registry_version_json(&old), "to",
+	                 registry_version_json(&new), "diff", differs);
+	return told == NULL ? no_memory(a) : objects_print_json(told, a->err);
+}
+
+/* ---- retire ---- */
+
+static int
+retire(struct asked *a)
+{
+	bool back = args_get(a->args, "undo") != NULL;
+	size_t n = 0;
+	json_t *told;
+	int r = registry_retire(a->r, a->kind, a->words[0], back, &n, a->err);
+
+	if (r < 0)
+		return r;
+	if (!a->json) {
+		if (n == 0)
+			printf("nothing changed: it is %sretired already\n", back ? "not " : "");
+		else
+			printf("%zu version%s of %s %s\n", n, n == 1 ? "" : "s", a->words[0],
+			       back ? "can be used again" : "retired");
+		return 0;
+	}
+	told = json_pack("{s:s,s:s,s:b,s:I}", "kind", registry_kinds[a->kind], "ref", a->words[0],
+	                 "retired", (int)!back, "changed", (json_int_t)n);
+	return told == NULL ? no_memory(a) : objects_print_json(told, a->err);
+}
+
+/* ---- verbs ---- */
+
+static const struct verb {
+	const char *name, *takes;       /* what is said if the words are not so many */
+	size_t min, max;
+	const char *options[5];         /* besides --json */
+	int (*run)(struct asked *a);
+} verbs[] = {
+	{ "register", NULL, 1, SIZE_MAX, { "name" }, register_all },
+	{ "list", "no words", 0, 0, { "all", "limit", "after" }, list },
+	{ "show", "NAME or NAME@sha256:...", 1, 1, { "canonical" }, show },
+	{ "diff", "NAME, or two of NAME@sha256:...", 1, 2, { NULL }, diff },
+	{ "history", "NAME", 1, 1, { "limit", "after" }, history },
+	{ "retire", "NAME or NAME@sha256:...", 1, 1, { "undo" }, retire },
+};
+
+static int
+check_options(const struct verb *verb, struct asked *a)
+{
+	for (size_t i = 0; i < a->args->n_options; i++) {
+		const char *option = a->args->options[i] + 2;
+		size_t len = strcspn(option, "="), k = 0;
+		bool known = len == 4 && strncmp(option, "json", len) == 0;
+
+		for (; !known && k < ARRAY_LEN(verb->options) && verb->options[k] != NULL; k++)
+			known = strlen(verb->options[k]) == len && strncmp(option, verb->options[k], len) == 0;
+		if (!known)
+			return err_set(a->err, EINVAL, "`%s %s` takes no --%.*s", registry_kinds[a->kind],
+			               verb->name, (int)len, option);
+	}
+	return 0;
+}
+
+static int
+check_words(const struct verb *verb, struct asked *a)
+{
+	const char *takes = verb->takes;
+
+	if (takes == NULL)
+		takes = a->kind == REGISTRY_CAPABILITY ? "FOLDER, with a capability.yaml in it" : "FILE, of YAML";
+	if (a->n_words >= verb->min && a->n_words <= verb->max)
+		return 0;
+	return err_set(a->err, EINVAL, "`cloister %s %s` takes %s", registry_kinds[a->kind], verb->name,
+	               takes);
+}
+
+static int
+do_verb(const struct verb *verb, struct asked *a)
+{
+	OWN(registry_closep) struct registry *r = NULL;
+	bool makes = verb->run == register_all;
+	int n = check_options(verb, a);
+
+	n = n == 0 ? check_words(verb, a) : n;
+	if (n < 0)
+		return n;
+	a->json = args_get(a->args, "json") != NULL;
+	n = registry_open(makes, &r, a->err);
+	if (n == -ENOENT && !makes && verb->max > 0)
+		return err_set(a->err, ENOENT, "there is no %s '%.64s': nothing is registered yet",
+		               registry_kinds[a->kind], a->words[0]);
+	if (n < 0 && n != -ENOENT)
+		return n;
+	a->r = r;
+	return verb->run(a);
+}
+
+int
+cmd_objects(const struct args *args, struct err *err)
+{
+	struct asked a = { .args = args, .words = args->words + 1, .n_words = args->n_words - 1,
+		.err = err };
+	const char *names[ARRAY_LEN(verbs) + 1] = { NULL }, *nearest;
+
+	while (strcmp(registry_kinds[a.kind], args->command) != 0)
+		a.kind++;
+	if (args->n_words == 0)
+		return err_set(err, EINVAL, "what about %s: register, list, show, diff, history or retire?",
+		               registry_plurals[a.kind]);
+	for (size_t i = 0; i < ARRAY_LEN(verbs); i++) {
+		names[i] = verbs[i].name;
+		if (strcmp(args->words[0], verbs[i].name) == 0)
+			return do_verb(&verbs[i], &a);
+	}
+	nearest = text_nearest(args->words[0], names);
+	if (nearest != NULL)
+		return err_set(err, EINVAL, "there is no `%s %.64s`: did you mean '%s'?", args->command,
+		               args->words[0], nearest);
+	return err_set(err, EINVAL, "there is no `%s %.64s`: register, list, show, diff, history or retire",
+	               args->command, args->words[0]);
+}

@@ -1,0 +1,418 @@
+/* api.c - a request finds its route, is carried out in a thread, and is answered. */
+#include "proc/serve/api.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "base/num.h"
+#include "base/own.h"
+#include "canon/canon.h"
+#include "dispatch/dispatch_parts.h"
+#include "proc/serve/api_thread.h"
+#include "proc/serve/follow.h"
+#include "proc/serve/serve_options.h"
+#include "registry/registry.h"
+
+#define ALLOW_MAX 128
+
+/* ---- failures ---- */
+
+static const struct {
+	int error;
+	unsigned status;
+	const char *code;
+} failures[] = {
+	{ ENOENT, 404, "not_found" },    { EINVAL, 400, "invalid" },
+	{ EBADMSG, 400, "invalid" },     { EILSEQ, 400, "invalid" },
+	{ ERANGE, 400, "invalid" },
+	{ EEXIST, 409, "conflict" },     { EALREADY, 409, "over" },
+	{ EBUSY, 409, "busy" },          { ENOTUNIQ, 409, "ambiguous" },
+	{ EIDRM, 410, "retired" },       { EPERM, 403, "forbidden" },
+	{ EFBIG, 413, "too_large" },     { E2BIG, 413, "too_large" },
+	{ ENOSPC, 507, "no_space" },     { EDQUOT, 507, "no_space" },
+	{ EOPNOTSUPP, 501, "unsupported" }, { EAGAIN, 503, "unavailable" },
+};
+
+int
+api_fail(struct api_call *c)
+{
+	c->status = 500;
+	c->code = "internal";
+	for (size_t i = 0; i < ARRAY_LEN(failures); i++) {
+		if (failures[i].error == c->err.code) {
+			c->status = failures[i].status;
+			c->code = failures[i].code;
+		}
+	}
+	return -EIO;
+}
+
+int
+api_fail_as(struct api_call *c, unsigned status, const char *code)
+{
+	c->status = status;
+	c->code = code;
+	return -EIO;
+}
+
+int
+api_fail_with(struct api_call *c, unsigned status, const char *code, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(c->err.text, sizeof(c->err.text), fmt, ap);
+	va_end(ap);
+	c->err.code = EIO;
+	return api_fail_as(c, status, code);
+}
+
+/* ---- what a handler asks ---- */
+
+const char *
+api_query(const struct api_call *c, const char *name)
+{
+	size_t len = strlen(name), i = 0;
+
+	for (const char *at = c->route->query; at != NULL && *at != '\0'; i++) {
+		size_t n = strcspn(at, " ");
+
+		if (n == len && memcmp(at, name, n) == 0)
+			return c->query[i];
+		at += n + strspn(at + n, " ");
+	}
+	return NULL;
+}
+
+int
+api_query_number(struct api_call *c, const char *name, uint64_t min, uint64_t max,
+                 uint64_t otherwise, uint64_t *ret_n)
+{
+	const char *text = api_query(c, name);
+
+	*ret_n = otherwise;
+	if (text == NULL || num_parse_count(text, min, max, ret_n, &c->err) == 0)
+		return 0;
+	err_wrap(&c->err, "the parameter '%s'", name);
+	return api_fail(c);
+}
+
+int
+api_query_bool(struct api_call *c, const char *name, bool otherwise, bool *ret_value)
+{
+	const char *text = api_query(c, name);
+
+	*ret_value = text == NULL ? otherwise : strcmp(text, "true") == 0;
+	if (text == NULL || *ret_value || strcmp(text, "false") == 0)
+		return 0;
+	return api_fail_with(c, 400, "invalid", "the parameter '%s' is true or false", name);
+}
+
+int
+api_answer_text(struct api_call *c, char *text, size_t len, const char *type)
+{
+	if (text == NULL) {
+		err_set(&c->err, ENOMEM, "out of memory");
+		return api_fail(c);
+	}
+	c->text = text;
+	c->text_len = len;
+	c->type = type;
+	return 0;
+}
+
+/* ---- bodies ---- */
+
+static bool
+is_json(struct http_text type)
+{
+	static const char want[] = "application/json";
+	size_t n = sizeof(want) - 1;
+
+	return type.len >= n && strncasecmp(type.at, want, n) == 0 &&
+	       (type.len == n || type.at[n] == ';' || type.at[n] == ' ');
+}
+
+static int
+read_body(struct api_call *c)
+{
+	struct serve_body *body = &c->q->body;
+	void *map = MAP_FAILED;
+	const char *text = (char *)body->data.data;
+	int r;
+
+	if (body->len == 0)
+		return api_fail_with(c, 400, "invalid", "the body is missing: send a JSON object, %s of "
+		                     "/v1/openapi.json", c->route->body);
+	if (!is_json(http_head_get(&c->q->head, "content-type")))
+		return api_fail_with(c, 415, "not_json", "send JSON, and say so: 'Content-Type: application/json'");
+	if (body->fd >= 0) {
+		map = mmap(NULL, body->len, PROT_READ, MAP_PRIVATE, body->fd, 0);
+		text = map;
+		if (map == MAP_FAILED)
+			return api_fail_with(c, 503, "unavailable", "there is no memory for the body");
+	}
+	r = canon_read(text, body->len, &c->body, &c->err);
+	if (map != MAP_FAILED)
+		munmap(map, body->len);
+	if (r < 0) {
+		err_wrap(&c->err, "the body cannot be read as JSON");
+		return api_fail_as(c, r == -ENOMEM ? 503 : 400, r == -ENOMEM ? "unavailable" : "invalid");
+	}
+	return 0;
+}
+
+/* ---- carrying out ---- */
+
+static void
+call_free(struct api_call *c)
+{
+	route_params_free(&c->params);
+	route_query_free(c->query);
+	json_decref(c->body);
+	json_decref(c->answer);
+	free(c->text);
+	if (c->fd >= 0)
+		close(c->fd);
+	follow_source_free(c->source);
+	free(c);
+}
+
+void
+api_answer(struct api_call *c)
+{
+	unsigned status = c->status != 0 ? c->status : c->route->status;
+	char *text;
+
+	if (c->fd >= 0) {
+		serve_answer_fd(c->q, status, c->type, c->fd, c->fd_len);
+		c->fd = -1;
+	} else if (c->text != NULL) {
+		serve_answer(c->q, status, c->type, c->text, c->text_len);
+	} else if (c->answer != NULL) {
+		size_t len;
+
+		/* ASCII only: nothing in it can steer a terminal. */
+		text = json_dumps(c->answer, JSON_COMPACT | JSON_ENSURE_ASCII);
+		len = text != NULL ? strlen(text) : 0;
+		if (text != NULL)
+			text[len] = '\n';       /* in the place of the NUL */
+		serve_answer(c->q, text != NULL ? status : 500, "application/json", text,
+		             text != NULL ? len + 1 : 0);
+		free(text);
+	} else {
+		serve_answer(c->q, status, NULL, NULL, 0);
+	}
+	c->q = NULL;
+}
+
+static void
+done(struct serve_job *job)
+{
+	struct api_call *c = (struct api_call *)job;
+
+	if (c->code != NULL)
+		serve_refuse(c->q, c->status, c->code, c->pointer[0] != '\0' ? c->pointer : NULL,
+		             c->err.text);
+	else if (c->route->begin != NULL)
+		c->route->begin(c);
+	else
+		api_answer(c);
+	call_free(c);
+}
+
+static void
+work(struct serve_job *job, void **own)
+{
+	struct api_call *c = (struct api_call *)job;
+
+	c->own = own;
+	if (c->route->body != NULL && (c->route->body[0] != '?' || c->q->body.len > 0) &&
+	    read_body(c) < 0)
+		return;
+	if (c->route->work(c) < 0 && c->code == NULL)
+		api_fail(c);
+}
+
+/* ---- finding the route ---- */
+
+static bool
+has_method(const struct serve_request *q, const struct api_route *route)
+{
+	return http_text_is(q->head.method, route->method) ||
+	       (q->is_head && strcmp(route->method, "GET") == 0);
+}
+
+static void
+refuse_method(struct serve_request *q, const char *allow)
+{
+	serve_field(q, "allow", allow);
+	serve_refuse(q, 405, "method_not_allowed", NULL, "this path has other methods: see 'Allow'");
+}
+
+/* What a role may not do does not exist for it. */
+static const struct api_route *
+find_route(struct serve_request *q, struct route_params *ret_params)
+{
+	char allow[ALLOW_MAX] = "";
+	struct route_params params = {0};
+
+	for (const struct api_route *route = api_routes; route->method != NULL; route++) {
+		if ((route->roles & q->role) == 0 || !route_match(route->path, q->path, &params))
+			continue;
+		if (has_method(q, route)) {
+			*ret_params = params;
+			return route;
+		}
+		route_params_free(&params);
+		snprintf(allow + strlen(allow), sizeof(allow) - strlen(allow), "%s%s%s",
+		         allow[0] != '\0' ? ", " : "", route->method,
+		         strcmp(route->method, "GET") == 0 ? ", HEAD" : "");
+	}
+	if (allow[0] != '\0')
+		refuse_method(q, allow);
+	else
+		serve_refuse(q, 404, "not_found", NULL, "there is no such path: see /v1/openapi.json");
+	return NULL;
+}
+
+static void
+take_head(void *arg, struct serve_request *q)
+{
+	struct api *api = arg;
+	struct api_call *c = calloc(1, sizeof(*c));
+	struct err err = {0};
+
+	if (c == NULL) {
+		serve_refuse(q, 503, "unavailable", NULL, "there is no memory");
+		return;
+	}
+	c->job = (struct serve_job){ .work = work, .done = done };
+	c->api = api;
+	c->q = q;
+	c->fd = -1;
+	c->route = find_route(q, &c->params);
+	if (c->route == NULL) {
+		call_free(c);
+		return;
+	}
+	if (route_query(q->query, c->route->query, c->query, &err) < 0) {
+		serve_refuse(q, 400, "invalid", NULL, err.text);
+		call_free(c);
+		return;
+	}
+	q->body_max = c->route->body_max;
+	q->app = c;
+}
+
+static void
+take_request(void *arg, struct serve_request *q)
+{
+	struct api *api = arg;
+	struct api_call *c = q->app;
+
+	c->stats = *serve_stats(api->server);
+	serve_pool_add(api->pool, &c->job);
+}
+
+static void
+lose_request(void *arg, struct serve_request *q)
+{
+	(void)arg;
+	if (q->app != NULL)
+		call_free(q->app);
+}
+
+const struct serve_handler api_handler = { take_head, take_request, lose_request };
+
+/* ---- beginning and end ---- */
+
+bool
+api_is_idle(const struct api *api)
+{
+	return serve_pool_busy(api->pool) == 0 && dispatcher_driven(api->dispatcher) == 0;
+}
+
+void
+api_print_routes(void)
+{
+	for (const struct api_route *route = api_routes; route->method != NULL; route++)
+		printf("%-14s %-6s %s\n", route->roles == (SERVE_OPERATOR | SERVE_AGENT) ? "operator,agent" :
+		       route->roles == SERVE_AGENT ? "agent" : "operator", route->method, route->path);
+}
+
+/* What was under way when the last service ended is ours now. */
+static int
+take_over(struct api *api, uint64_t concurrency, struct err *err)
+{
+	const struct dispatcher_options options = { .concurrency = (unsigned)concurrency };
+	size_t n = 0;
+	int r = registry_open(true, &api->registry, err);
+
+	r = r == 0 ? dispatcher_new(api->loop, api->registry, &options, &api->dispatcher, err) : r;
+	r = r == 0 ? dispatcher_recover(api->dispatcher, &n, err) : r;
+	if (r < 0)
+		return r;
+	dispatcher_set_adopting(api->dispatcher, true);
+	if (n > 0)
+		fprintf(stderr, "cloister: %zu dispatch%s under way: going on with %s\n", n,
+		        n == 1 ? " is" : "es are", n == 1 ? "it" : "them");
+	return 0;
+}
+
+int
+api_start(struct loop *loop, int spool, const struct serve_options *options,
+          struct api **ret_api, struct err *err)
+{
+	OWN(api_freep) struct api *api = calloc(1, sizeof(*api));
+	struct timespec now;
+	int r;
+
+	if (api == NULL)
+		return err_errno(err, "cannot begin to serve");
+	clock_gettime(CLOCK_REALTIME, &now);
+	api->loop = loop;
+	api->started_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+	/* Before there are threads. */
+	json_object_seed(0);
+	(void)dispatch_build_hash(api->build, NULL);
+	r = take_over(api, options->concurrency, err);
+	r = r == 0 ? follow_new(loop, &api->follow, err) : r;
+	r = r == 0 ? serve_pool_new(loop, API_THREADS, api_thread_free, &api->pool, err) : r;
+	r = r == 0 ? serve_new(loop, &api_handler, api, spool, &api->server, err) : r;
+	if (r == 0)
+		*ret_api = TAKE(api);
+	return r;
+}
+
+void
+api_stop(struct api *api, void (*stopped)(void *arg), void *arg)
+{
+	api->stopping = true;
+	dispatcher_drain(api->dispatcher);
+	serve_stop(api->server, stopped, arg);
+}
+
+void
+api_free(struct api *api)
+{
+	if (api == NULL)
+		return;
+	serve_pool_free(api->pool);
+	serve_free(api->server);
+	follow_free(api->follow);
+	dispatcher_free(api->dispatcher);
+	registry_close(api->registry);
+	free(api);
+}
+
+void
+api_freep(struct api **api)
+{
+	api_free(*api);
+}

@@ -1,0 +1,174 @@
+/* api.h - the service's API: one table of routes, and how a request is carried out by one.
+ *
+ * What blocks runs in a thread of a pool, with a registry handle of its own; the loop's thread
+ * only reads and writes.  Who may use a route is in the table, and nowhere else. */
+#ifndef CLOISTER_API_H
+#define CLOISTER_API_H
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "serve/pool.h"
+#include "serve/route.h"
+#include "serve/serve.h"
+
+#define API_THREADS 8
+#define API_POINTER_MAX 256
+#define API_PAGE_MAX 1000
+#define API_PAGE 100                    /* rows, unless asked for more */
+#define API_ID_MAX 32
+#define API_OBJECT_MAX (4u << 20)       /* the JSON of an object; of a capability SERVE_BODY_MAX */
+#define API_DISPATCH_MAX (96u << 20)    /* an input of 64 MiB in base64, and the rest */
+
+struct api_call;
+struct dispatcher;
+struct follow;
+struct loop;
+struct registry;
+struct serve_options;
+
+struct api_route {
+	const char *method, *path;
+	unsigned roles;                 /* enum serve_role, one bit each */
+	const char *id;                 /* of the operation: "listCells" */
+	const char *summary;
+	const char *query;              /* names of parameters with blanks between; NULL: none */
+	const char *body;               /* schema of the body; NULL: there is none, "?X": there may be */
+	const char *answer;             /* schema of the answer, or a media type */
+	uint16_t status;                /* when it went well */
+	uint64_t body_max;
+	/* In a thread: 0, or what api_fail() returned. */
+	int (*work)(struct api_call *c);
+	/* In the loop, when WORK has returned 0: it answers.  NULL: what WORK left is the answer. */
+	void (*begin)(struct api_call *c);
+};
+extern const struct api_route api_routes[];     /* ends with a NULL method */
+
+struct api {
+	struct loop *loop;
+	struct serve_server *server;
+	struct serve_pool *pool;
+	struct follow *follow;
+	struct registry *registry;      /* the loop's */
+	struct dispatcher *dispatcher;
+	char build[80];                 /* the hash of this build's programs, or "" */
+	uint64_t started_ms;            /* realtime */
+	bool stopping;                  /* nothing new is begun */
+};
+
+struct api_call {
+	struct serve_job job;           /* first */
+	struct api *api;
+	struct serve_request *q;
+	const struct api_route *route;
+	struct route_params params;
+	char *query[ROUTE_QUERY_MAX];   /* in the route's order */
+	struct serve_stats stats;       /* when it came */
+	json_t *body;
+	void **own;                     /* in a thread: struct api_thread */
+	/* The answer: one of these, */
+	unsigned status;                /* 0: the route's */
+	json_t *answer;
+	char *text;                     /* of type TYPE */
+	size_t text_len;
+	int fd;                         /* FD_LEN bytes of it; -1: none */
+	uint64_t fd_len;
+	const char *type;
+	/* or why there is none. */
+	const char *code;
+	char pointer[API_POINTER_MAX];
+	struct err err;
+	/* For BEGIN. */
+	struct follow_source *source;
+	bool is_all_told;               /* of SOURCE nothing is left */
+	char id[API_ID_MAX];            /* of a dispatch */
+};
+
+void api_freep(struct api **api);
+int api_start(struct loop *loop, int spool, const struct serve_options *options,
+              struct api **ret_api, struct err *err);
+/* Nothing new is begun; DONE is called when all that was asked is answered. */
+void api_stop(struct api *api, void (*done)(void *arg), void *arg);
+/* Nothing is under way. */
+bool api_is_idle(const struct api *api);
+/* The table, for people and tests: roles, method, path. */
+void api_print_routes(void);
+void api_free(struct api *api);         /* NULL is fine */
+extern const struct serve_handler api_handler;
+
+/* ---- for WORK ---- */
+
+/* Fails with CALL->err as it is: the status is of its code. */
+int api_fail(struct api_call *c);
+/* The same with this status. */
+int api_fail_as(struct api_call *c, unsigned status, const char *code);
+int api_fail_with(struct api_call *c, unsigned status, const char *code, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+/* This thread's registry, opened if need be; NULL: failed. */
+struct registry *api_registry(struct api_call *c);
+/* The query's value NAME, or NULL. */
+const char *api_query(const struct api_call *c, const char *name);
+/* A number from the query, DEFAULT if it is missing. */
+int api_query_number(struct api_call *c, const char *name, uint64_t min, uint64_t max,
+                     uint64_t otherwise, uint64_t *ret_n);
+int api_query_bool(struct api_call *c, const char *name, bool otherwise, bool *ret_value);
+/* What WORK left is the answer. */
+void api_answer(struct api_call *c);
+/* In the operator's timeline: TYPE, who it was, and MEMBERS (name and text; NULL is left out).
+ * NOW: signed and on the disk. */
+int api_note(struct api_call *c, bool now, const char *type, const char *const (*members)[2],
+             size_t n);
+
+/* A JSON text that was written with base/json.h: taken over. */
+int api_answer_text(struct api_call *c, char *text, size_t len, const char *type);
+
+/* ---- bodies (api_body.c) ---- */
+
+enum api_type { API_TEXT, API_NUMBER, API_TEXTS };
+struct api_member {
+	const char *name;               /* NULL at the end of a table */
+	enum api_type type;
+	bool required;
+};
+/* Whether the body is an object with these members only, each of its type (or null). */
+int api_body_check(struct api_call *c, const struct api_member *members);
+const json_t *api_body_get(const struct api_call *c, const char *name);        /* or json_null() */
+/* MEMBER is what R, the failure, is about; returns R. */
+int api_body_wrong(struct api_call *c, const char *member, int r);
+
+/* ---- routes ---- */
+
+int api_register(struct api_call *c);
+int api_list(struct api_call *c);
+int api_show(struct api_call *c);
+int api_versions(struct api_call *c);
+int api_diff(struct api_call *c);
+int api_retire(struct api_call *c);
+int api_dispatch(struct api_call *c);
+void api_dispatch_begin(struct api_call *c);
+int api_dispatches_list(struct api_call *c);
+int api_dispatch_show(struct api_call *c);
+int api_dispatch_cancel(struct api_call *c);
+int api_dispatch_output(struct api_call *c);
+int api_dispatch_files(struct api_call *c);
+int api_dispatch_file(struct api_call *c);
+int api_dispatch_events(struct api_call *c);
+int api_operator_events(struct api_call *c);
+
+int api_version(struct api_call *c);
+int api_healthz(struct api_call *c);
+int api_metrics(struct api_call *c);
+int api_openapi(struct api_call *c);
+json_t *api_openapi_document(unsigned role);
+int api_cells_list(struct api_call *c);
+int api_cell_show(struct api_call *c);
+int api_cell_stop(struct api_call *c);
+int api_cell_kill(struct api_call *c);
+int api_cell_freeze(struct api_call *c);
+int api_cell_thaw(struct api_call *c);
+int api_cell_events(struct api_call *c);
+/* What the client says of how it wants C->source; ALWAYS: it is followed unless it says no. */
+int api_follow_prepare(struct api_call *c, bool always);
+void api_follow_begin(struct api_call *c);
+#endif

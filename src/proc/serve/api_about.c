@@ -1,0 +1,103 @@
+/* api_about.c - what the service tells of itself: version, health, metrics. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/own.h"
+#include "base/version.h"
+#include "cell/cell_dirs.h"
+#include "dispatch/dispatch.h"
+#include "proc/serve/api.h"
+
+int
+api_version(struct api_call *c)
+{
+	c->answer = json_pack("{s:s, s:s, s:[s]}", "version", CLOISTER_VERSION, "build", c->api->build,
+	                      "api", "v1");
+	return 0;
+}
+
+int
+api_healthz(struct api_call *c)
+{
+	OWN(closep) int runtime = cell_runtime_open(&c->err);
+
+	if (runtime < 0)
+		return api_fail_as(c, 503, "unavailable");
+	c->answer = json_pack("{s:s}", "status", c->api->stopping ? "stopping" : "ok");
+	return 0;
+}
+
+/* ---- metrics ---- */
+
+static void
+put_metric(FILE *out, const char *name, const char *type, const char *help, uint64_t value)
+{
+	fprintf(out, "# HELP cloister_%s %s\n# TYPE cloister_%s %s\ncloister_%s %llu\n", name, help, name,
+	        type, name, (unsigned long long)value);
+}
+
+static void
+put_answers(FILE *out, const struct serve_stats *stats)
+{
+	fputs("# HELP cloister_http_answers_total Answers by the first digit of their status.\n"
+	      "# TYPE cloister_http_answers_total counter\n", out);
+	for (int i = 2; i < 6; i++)
+		fprintf(out, "cloister_http_answers_total{status=\"%dxx\"} %llu\n", i,
+		        (unsigned long long)stats->statuses[i]);
+}
+
+static void
+put_cells(FILE *out)
+{
+	OWN(closep) int runtime = cell_runtime_open(NULL);
+	OWN(freep) struct cell_entry *entries = NULL;
+	size_t n = 0;
+
+	if (runtime >= 0 && cell_list(runtime, true, &entries, &n, NULL) == 0)
+		put_metric(out, "cells_running", "gauge", "Cells that run.", n);
+}
+
+static void
+put_dispatches(FILE *out, struct registry *r)
+{
+	uint64_t counts[DISPATCH_STATES];
+
+	if (r == NULL || dispatch_count(r, counts, NULL) < 0)
+		return;
+	fputs("# HELP cloister_dispatches Dispatches by their state.\n# TYPE cloister_dispatches gauge\n", out);
+	for (int i = 0; i < DISPATCH_STATES; i++)
+		fprintf(out, "cloister_dispatches{state=\"%s\"} %llu\n", dispatch_state_name(i),
+		        (unsigned long long)counts[i]);
+}
+
+int
+api_metrics(struct api_call *c)
+{
+	char *text = NULL;
+	size_t size = 0;
+	FILE *out = open_memstream(&text, &size);
+
+	if (out == NULL)
+		return api_answer_text(c, NULL, 0, NULL);
+	fprintf(out, "# HELP cloister_build_info Which cloister this is.\n"
+	        "# TYPE cloister_build_info gauge\n"
+	        "cloister_build_info{version=\"%s\",build=\"%s\"} 1\n", CLOISTER_VERSION, c->api->build);
+	put_metric(out, "start_time_seconds", "gauge", "When the service was started.",
+	           c->api->started_ms / 1000);
+	put_metric(out, "http_connections", "gauge", "Connections that are open.", c->stats.conns);
+	put_metric(out, "http_connections_total", "counter", "Connections so far.", c->stats.accepted);
+	put_metric(out, "http_streams", "gauge", "Event streams that are open.", c->stats.streams);
+	put_metric(out, "http_requests_total", "counter", "Requests so far.", c->stats.requests);
+	put_metric(out, "http_refused_total", "counter",
+	           "Requests that could not be read or had no right to come in.", c->stats.refused);
+	put_answers(out, &c->stats);
+	put_cells(out);
+	put_dispatches(out, api_registry(c));
+	c->code = NULL;
+	fclose(out);
+	return api_answer_text(c, text, size, "text/plain; version=0.0.4; charset=utf-8");
+}

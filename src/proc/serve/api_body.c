@@ -1,0 +1,96 @@
+/* api_body.c - a body against a table of its members: nothing unknown, nothing of another type. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/own.h"
+#include "base/text.h"
+#include "proc/serve/api.h"
+
+#define NAMES_MAX 16
+
+static const char *const types[] = {
+	[API_TEXT] = "a text", [API_NUMBER] = "a whole number", [API_TEXTS] = "a list of texts",
+};
+
+static int
+wrong(struct api_call *c, const char *member, const char *fmt, const char *what)
+{
+	snprintf(c->pointer, sizeof(c->pointer), "%s%.200s", member[0] != '\0' ? "/" : "", member);
+	return api_fail_with(c, 400, "invalid", fmt, member, what);
+}
+
+static bool
+is_of_type(const json_t *value, enum api_type type)
+{
+	const json_t *item;
+	size_t i;
+
+	switch (type) {
+	case API_TEXT:
+		return json_is_string(value);
+	case API_NUMBER:
+		return json_is_integer(value);
+	case API_TEXTS:
+		json_array_foreach (value, i, item)
+			if (!json_is_string(item))
+				return false;
+		return json_is_array(value);
+	}
+	return false;
+}
+
+static int
+refuse_unknown(struct api_call *c, const struct api_member *members, const char *key)
+{
+	const char *names[NAMES_MAX] = { NULL }, *nearest;
+
+	for (size_t i = 0; members[i].name != NULL && i + 1 < NAMES_MAX; i++)
+		names[i] = members[i].name;
+	nearest = text_nearest(key, names);
+	snprintf(c->pointer, sizeof(c->pointer), "/%.200s", key);
+	if (nearest != NULL)
+		return api_fail_with(c, 400, "invalid", "there is no member '%.64s': did you mean '%s'?", key,
+		                     nearest);
+	return api_fail_with(c, 400, "invalid", "there is no member '%.64s' here", key);
+}
+
+int
+api_body_check(struct api_call *c, const struct api_member *members)
+{
+	const char *key;
+	json_t *value;
+
+	if (!json_is_object(c->body))
+		return wrong(c, "", "the body is no object%s%s", "");
+	json_object_foreach (c->body, key, value) {
+		const struct api_member *m = members;
+
+		while (m->name != NULL && strcmp(m->name, key) != 0)
+			m++;
+		if (m->name == NULL)
+			return refuse_unknown(c, members, key);
+		if (!json_is_null(value) && !is_of_type(value, m->type))
+			return wrong(c, key, "'%s' must be %s", types[m->type]);
+	}
+	for (const struct api_member *m = members; m->name != NULL; m++)
+		if (m->required && json_is_null(api_body_get(c, m->name)))
+			return wrong(c, m->name, "'%s' is missing%s", "");
+	return 0;
+}
+
+const json_t *
+api_body_get(const struct api_call *c, const char *name)
+{
+	const json_t *value = json_object_get(c->body, name);
+
+	return value != NULL ? value : json_null();
+}
+
+int
+api_body_wrong(struct api_call *c, const char *member, int r)
+{
+	snprintf(c->pointer, sizeof(c->pointer), "/%s", member);
+	return r;
+}

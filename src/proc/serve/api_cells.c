@@ -1,0 +1,298 @@
+/* api_cells.c - cells that run: looked at, ended, frozen; through their supervisors. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "audit/operator.h"
+#include "base/data.h"
+#include "base/json.h"
+#include "base/num.h"
+#include "base/own.h"
+#include "cell/cell_control.h"
+#include "ipc/control_channel.h"
+#include "proc/serve/api.h"
+#include "proc/serve/follow.h"
+
+#define GRACE_MAX_MS (60 * 1000)
+#define SUPERVISOR_S 30                 /* for an answer that should come at once */
+
+/* The state entry of WORD, open; -ENOENT. */
+static int
+open_state(const char *word, struct cell_entry *ret_entry, struct err *err)
+{
+	OWN(closep) int state = cell_state_open(false, NULL);
+	int dir, r;
+
+	if (state < 0)
+		return err_set(err, ENOENT, "there is no cell '%s'", word);
+	r = cell_find(state, false, word, ret_entry, err);
+	if (r < 0)
+		return r;
+	dir = openat(state, ret_entry->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	return dir < 0 ? err_set(err, ENOENT, "there is no cell '%s'", word) : dir;
+}
+
+/* A connection to the supervisor of the cell that is asked for. */
+static int
+reach(struct api_call *c, unsigned patience_s)
+{
+	const struct timeval patience = { .tv_sec = patience_s };
+	OWN(closep) int runtime = cell_runtime_open(&c->err);
+	struct cell_entry entry;
+	int r = runtime, fd;
+
+	if (r >= 0)
+		r = cell_find(runtime, true, c->params.at[0], &entry, &c->err);
+	if (r == -ENOENT) {
+		OWN(closep) int ended = open_state(c->params.at[0], &entry, NULL);
+
+		if (ended >= 0)
+			return api_fail_with(c, 409, "over", "the cell '%s' has ended", entry.id);
+	}
+	fd = r < 0 ? r : cell_connect(runtime, &entry, &c->err);
+	if (fd < 0)
+		return api_fail(c);
+	snprintf(c->id, sizeof(c->id), "%s", entry.id);
+	(void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+	return fd;
+}
+
+/* ---- looking ---- */
+
+static void
+put_running(struct json *w, int runtime)
+{
+	OWN(freep) struct cell_entry *entries = NULL;
+	struct cell_info info;
+	size_t n = 0;
+
+	if (cell_list(runtime, true, &entries, &n, NULL) < 0)
+		return;
+	/* One that ended meanwhile is no longer running. */
+	for (size_t i = 0; i < n; i++) {
+		if (cell_control_info(runtime, &entries[i], &info, NULL) < 0)
+			continue;
+		cell_info_json(w, &info);
+		cell_spec_free(&info.spec);
+	}
+}
+
+static void
+put_ended(struct json *w)
+{
+	OWN(closep) int state = cell_state_open(false, NULL);
+	OWN(freep) struct cell_entry *entries = NULL;
+	size_t n = 0;
+
+	if (state < 0 || cell_list(state, false, &entries, &n, NULL) < 0)
+		return;
+	for (size_t i = 0; i < n; i++) {
+		OWN(closep) int dir = openat(state, entries[i].dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		OWN(cell_record_free) struct cell_record record = {0};
+
+		if (dir >= 0 && cell_record_read(dir, &record, NULL) == 0)
+			cell_record_json(w, &record);
+	}
+}
+
+int
+api_cells_list(struct api_call *c)
+{
+	OWN(closep) int runtime = cell_runtime_open(&c->err);
+	char *text = NULL;
+	size_t size = 0;
+	FILE *out;
+	struct json w;
+	bool all;
+
+	if (api_query_bool(c, "all", false, &all) < 0)
+		return -EINVAL;
+	if (runtime < 0)
+		return api_fail(c);
+	out = open_memstream(&text, &size);
+	if (out == NULL)
+		return api_answer_text(c, NULL, 0, NULL);
+	w = (struct json){ .out = out };
+	json_open(&w, NULL, '{');
+	json_open(&w, "cells", '[');
+	put_running(&w, runtime);
+	if (all)
+		put_ended(&w);
+	json_close(&w, ']');
+	json_close(&w, '}');
+	fputc('\n', out);
+	fclose(out);
+	return api_answer_text(c, text, size, "application/json");
+}
+
+static int
+put_cell(struct api_call *c, struct json *w)
+{
+	OWN(closep) int runtime = cell_runtime_open(&c->err);
+	OWN(closep) int dir = -1;
+	struct cell_entry entry;
+	struct cell_info info;
+	struct cell_record record;
+	int r = runtime;
+
+	if (r >= 0)
+		r = cell_find(runtime, true, c->params.at[0], &entry, &c->err);
+	if (r >= 0)
+		r = cell_control_info(runtime, &entry, &info, &c->err);
+	if (r >= 0) {
+		cell_info_json(w, &info);
+		cell_spec_free(&info.spec);
+		return 0;
+	}
+	if (r != -ENOENT)
+		return r;
+	dir = open_state(c->params.at[0], &entry, &c->err);
+	r = dir < 0 ? dir : cell_record_read(dir, &record, &c->err);
+	if (r < 0)
+		return err_set(&c->err, r == -ENOTUNIQ ? ENOTUNIQ : ENOENT, r == -ENOTUNIQ ?
+		               "'%s' means several cells" : "there is no cell '%s'", c->params.at[0]);
+	cell_record_json(w, &record);
+	cell_record_free(&record);
+	return 0;
+}
+
+int
+api_cell_show(struct api_call *c)
+{
+	char *text = NULL;
+	size_t size = 0;
+	FILE *out = open_memstream(&text, &size);
+	struct json w = { .out = out };
+	int r;
+
+	if (out == NULL)
+		return api_answer_text(c, NULL, 0, NULL);
+	r = put_cell(c, &w);
+	fputc('\n', out);
+	fclose(out);
+	if (r < 0) {
+		free(text);
+		return api_fail(c);
+	}
+	return api_answer_text(c, text, size, "application/json");
+}
+
+/* ---- ending and freezing ---- */
+
+static int
+answer_end(struct api_call *c, int fd)
+{
+	char cause[256] = "";
+	uint32_t status;
+
+	if (cell_control_await_end(fd, &status, cause, &c->err) < 0)
+		return api_fail_as(c, 409, "over");
+	c->answer = json_pack("{s:i, s:s?}", "status", (int)status, "cause",
+	                      cause[0] != '\0' ? cause : NULL);
+	return 0;
+}
+
+/* Recorded before it is done: whoever ends a cell may do so also when nothing can be recorded. */
+static void
+note(struct api_call *c, const char *type)
+{
+	if (api_note(c, true, type, (const char *const[][2]){ { "cell", c->id } }, 1) < 0)
+		c->code = NULL;
+}
+
+int
+api_cell_stop(struct api_call *c)
+{
+	const char *grace = api_query(c, "grace");
+	uint64_t grace_ms = 10 * 1000;
+	OWN(closep) int fd = -1;
+
+	if (grace != NULL && (num_parse_duration(grace, &grace_ms, &c->err) < 0 ||
+	                      grace_ms > GRACE_MAX_MS))
+		return api_fail_with(c, 400, "invalid", "the parameter 'grace' is a time of up to 60s, such as 10s");
+	fd = reach(c, SUPERVISOR_S + GRACE_MAX_MS / 1000);
+	if (fd < 0)
+		return fd;
+	note(c, "cell.stop");
+	if (cell_control_ask_stop(fd, (uint32_t)grace_ms, &c->err) < 0)
+		return api_fail(c);
+	return answer_end(c, fd);
+}
+
+int
+api_cell_kill(struct api_call *c)
+{
+	OWN(closep) int fd = reach(c, SUPERVISOR_S);
+
+	if (fd < 0)
+		return fd;
+	note(c, "cell.kill");
+	if (cell_control_ask(fd, CONTROL_KILL, &c->err) < 0 ||
+	    cell_control_await_dead(fd, &c->err) < 0)
+		return api_fail(c);
+	(void)cell_control_ask(fd, CONTROL_WAIT, NULL);
+	return answer_end(c, fd);
+}
+
+static int
+freeze_or_thaw(struct api_call *c, uint32_t type)
+{
+	OWN(closep) int fd = reach(c, SUPERVISOR_S);
+
+	if (fd < 0)
+		return fd;
+	note(c, type == CONTROL_FREEZE ? "cell.freeze" : "cell.thaw");
+	if (cell_control_do(fd, type, &c->err) < 0)
+		return api_fail(c);
+	return api_cell_show(c);
+}
+
+int
+api_cell_freeze(struct api_call *c)
+{
+	return freeze_or_thaw(c, CONTROL_FREEZE);
+}
+
+int
+api_cell_thaw(struct api_call *c)
+{
+	return freeze_or_thaw(c, CONTROL_THAW);
+}
+
+/* ---- events ---- */
+
+/* Without a state entry yet there is nothing to follow but that there will be. */
+int
+api_cell_events(struct api_call *c)
+{
+	struct cell_entry entry;
+	int dir = open_state(c->params.at[0], &entry, &c->err);
+
+	if (dir < 0)
+		return api_fail(c);
+	c->source = follow_source_new(dir, CELL_EVENTS);
+	if (c->source == NULL)
+		return api_fail_with(c, 503, "unavailable", "there is no memory");
+	c->source->is_live = cell_state_is_live;
+	return api_follow_prepare(c, false);
+}
+
+/* ---- what operators did ---- */
+
+int
+api_operator_events(struct api_call *c)
+{
+	int dir = data_folder("audit", true, &c->err);
+
+	if (dir < 0)
+		return api_fail(c);
+	c->source = follow_source_new(dir, OPERATOR_LOG);
+	if (c->source == NULL)
+		return api_fail_with(c, 503, "unavailable", "there is no memory");
+	return api_follow_prepare(c, false);
+}

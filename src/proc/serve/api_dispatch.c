@@ -1,0 +1,405 @@
+/* api_dispatch.c - dispatches over the API: asked for, looked at, cancelled.
+ *
+ * Who comes in as an agent sees and cancels only what agents asked for: those have a mark in
+ * their folder.  What an agent calls a key is kept apart from what operators call so. */
+#include <errno.h>
+#include <fcntl.h>
+#include <nettle/base64.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/data.h"
+#include "base/num.h"
+#include "base/own.h"
+#include "dispatch/dispatch.h"
+#include "proc/serve/api.h"
+#include "proc/serve/follow.h"
+
+#define MARK "by-agents"
+#define AGENT_KEYS "agent/"
+#define GRACE_MS 10000
+
+static const struct api_member members[] = {
+	{ "agent", API_TEXT, true },         { "env", API_TEXTS, false },
+	{ "input", API_TEXT, false },        { "input_base64", API_TEXT, false },
+	{ "on_behalf_of", API_TEXT, false }, { "target", API_TEXT, false },
+	{ "retries", API_NUMBER, false },    { "timeout", API_TEXT, false },
+	{ "idempotency_key", API_TEXT, false }, {0}
+};
+
+static int
+folder_of(const char *id)
+{
+	OWN(closep) int top = data_folder("dispatches", false, NULL);
+
+	return top < 0 ? top : openat(top, id, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+}
+
+/* ---- asking ---- */
+
+struct asked {
+	struct dispatch_request request;
+	const char *envs[DISPATCH_ENVS_MAX];
+	unsigned char *input;           /* decoded */
+	char *key;
+};
+
+static void
+asked_free(struct asked *a)
+{
+	free(a->input);
+	free(a->key);
+}
+
+static const char *
+text_of(const struct api_call *c, const char *name)
+{
+	return json_string_value(api_body_get(c, name));
+}
+
+static bool
+decode(const char *text, size_t len, struct asked *a)
+{
+	struct base64_decode_ctx ctx;
+
+	a->request.input_len = BASE64_DECODE_LENGTH(len);
+	a->input = malloc(a->request.input_len + 1);
+	base64_decode_init(&ctx);
+	return a->input != NULL && strpbrk(text, " \t\r\n\f\v") == NULL &&
+	       base64_decode_update(&ctx, &a->request.input_len, a->input, len, text) == 1 &&
+	       base64_decode_final(&ctx) == 1;
+}
+
+static int
+read_input(struct api_call *c, struct asked *a)
+{
+	const json_t *plain = api_body_get(c, "input"), *coded = api_body_get(c, "input_base64");
+
+	if (json_is_string(plain) && json_is_string(coded))
+		return api_body_wrong(c, "input", api_fail_with(c, 400, "invalid",
+			"'input' and 'input_base64' contradict each other"));
+	a->request.input = json_string_value(plain);
+	a->request.input_len = json_string_length(plain);
+	if (!json_is_string(coded))
+		return 0;
+	if (!decode(json_string_value(coded), json_string_length(coded), a))
+		return api_body_wrong(c, "input_base64", api_fail_with(c, 400, "invalid",
+			"'input_base64' is no base64"));
+	a->request.input = a->input;
+	return 0;
+}
+
+static int
+read_key(struct api_call *c, struct asked *a)
+{
+	struct http_text header = http_head_get(&c->q->head, "idempotency-key");
+	const char *said = text_of(c, "idempotency_key");
+	int n;
+
+	if (said == NULL && header.len == 0)
+		return 0;
+	if (said != NULL && header.len > 0 && !http_text_is(header, said))
+		return api_body_wrong(c, "idempotency_key", api_fail_with(c, 400, "invalid",
+			"'idempotency_key' and the header Idempotency-Key contradict each other"));
+	n = asprintf(&a->key, "%s%.*s", c->q->role == SERVE_AGENT ? AGENT_KEYS : "",
+	             said != NULL ? (int)strlen(said) : (int)header.len, said != NULL ? said : header.at);
+	if (n < 0) {
+		a->key = NULL;
+		return api_fail_with(c, 503, "unavailable", "there is no memory");
+	}
+	a->request.key = a->key;
+	return 0;
+}
+
+static int
+read_numbers(struct api_call *c, struct asked *a)
+{
+	const json_t *retries = api_body_get(c, "retries");
+	const char *timeout = text_of(c, "timeout");
+	json_int_t n = json_integer_value(retries);
+
+	if (n < 0 || n > DISPATCH_RETRIES_MAX)
+		return api_body_wrong(c, "retries", api_fail_with(c, 400, "invalid",
+			"'retries' is a number up to %d", DISPATCH_RETRIES_MAX));
+	a->request.retries = (unsigned)n;
+	if (timeout != NULL && num_parse_duration(timeout, &a->request.timeout_ms, &c->err) < 0) {
+		err_wrap(&c->err, "'timeout'");
+		return api_body_wrong(c, "timeout", api_fail_as(c, 400, "invalid"));
+	}
+	return 0;
+}
+
+static int
+read_asked(struct api_call *c, struct asked *a)
+{
+	const json_t *envs, *env;
+	size_t i;
+
+	if (api_body_check(c, members) < 0)
+		return -EINVAL;
+	envs = api_body_get(c, "env");
+	if (json_array_size(envs) > DISPATCH_ENVS_MAX)
+		return api_body_wrong(c, "env", api_fail_with(c, 400, "invalid", "at most %d of 'env' can be named",
+			DISPATCH_ENVS_MAX));
+	json_array_foreach (envs, i, env)
+		a->envs[i] = json_string_value(env);
+	a->request = (struct dispatch_request){
+		.agent = text_of(c, "agent"), .envs = a->envs, .n_envs = json_array_size(envs),
+		.principal = text_of(c, "on_behalf_of"), .target = text_of(c, "target"),
+	};
+	if (read_input(c, a) < 0 || read_key(c, a) < 0 || read_numbers(c, a) < 0)
+		return -EINVAL;
+	return 0;
+}
+
+static int
+mark(const char *id, struct err *err)
+{
+	OWN(closep) int folder = folder_of(id);
+	OWN(closep) int fd = folder < 0 ? -1 : openat(folder, MARK, O_WRONLY | O_CREAT | O_CLOEXEC |
+	                                              O_NOFOLLOW, 0600);
+
+	return fd < 0 ? err_errno(err, "cannot mark the dispatch as an agent's") : 0;
+}
+
+static int
+answer_one(struct api_call *c, const char *id)
+{
+	OWN(dispatch_free) struct dispatch d = {0};
+	struct registry *r = api_registry(c);
+	json_t *resolved = NULL, *result = NULL;
+
+	if (dispatch_get(r, id, &d, &c->err) < 0 ||
+	    dispatch_get_resolved(r, d.id, &resolved, &c->err) < 0)
+		return api_fail(c);
+	if (dispatch_get_result(r, d.id, &result, NULL) < 0)
+		result = json_null();
+	c->answer = dispatch_to_json(&d);
+	json_object_set_new(c->answer, "resolved", resolved);
+	json_object_set_new(c->answer, "result", result);
+	return 0;
+}
+
+int
+api_dispatch(struct api_call *c)
+{
+	OWN(asked_free) struct asked a = {0};
+	struct registry *r = api_registry(c);
+	bool created;
+
+	if (r == NULL || read_asked(c, &a) < 0)
+		return -EIO;
+	if (c->api->stopping)
+		return api_fail_with(c, 503, "stopping", "the service is about to stop: try again in a moment");
+	if (dispatch_submit(r, &a.request, c->id, &created, &c->err) < 0)
+		return api_fail(c);
+	if (c->q->role == SERVE_AGENT && mark(c->id, &c->err) < 0)
+		return api_fail(c);
+	if (created && api_note(c, false, "dispatch.asked", (const char *const[][2]){
+	                        { "dispatch", c->id }, { "agent", a.request.agent },
+	                        { "principal", a.request.principal } }, 3) < 0)
+		return -EIO;
+	c->status = created ? 202 : 200;
+	return answer_one(c, c->id);
+}
+
+/* The row is there; who drives it is this process's loop. */
+void
+api_dispatch_begin(struct api_call *c)
+{
+	(void)dispatcher_take(c->api->dispatcher, c->id, NULL);
+	api_answer(c);
+}
+
+/* ---- looking ---- */
+
+/* The dispatch that is asked for, if it is one that may be seen. */
+static int
+find(struct api_call *c, struct dispatch *ret_d)
+{
+	struct registry *r = api_registry(c);
+	OWN(closep) int folder = -1;
+
+	if (r == NULL)
+		return -EIO;
+	if (dispatch_get(r, c->params.at[0], ret_d, &c->err) < 0)
+		return api_fail(c);
+	if (c->q->role == SERVE_OPERATOR)
+		return 0;
+	folder = folder_of(ret_d->id);
+	if (folder >= 0 && faccessat(folder, MARK, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+		return 0;
+	return api_fail_with(c, 404, "not_found", "there is no dispatch '%.64s' of yours", c->params.at[0]);
+}
+
+int
+api_dispatch_show(struct api_call *c)
+{
+	OWN(dispatch_free) struct dispatch d = {0};
+
+	return find(c, &d) < 0 ? -EIO : answer_one(c, d.id);
+}
+
+struct listing {
+	json_t *items;
+	int64_t last;
+};
+
+static int
+add_item(void *arg, const struct dispatch *d)
+{
+	struct listing *l = arg;
+
+	l->last = d->seq;
+	return json_array_append_new(l->items, dispatch_to_json(d));
+}
+
+int
+api_dispatches_list(struct api_call *c)
+{
+	struct dispatch_filter filter = { .state = -1, .parent = api_query(c, "parent") };
+	struct listing l = { .items = json_array() };
+	const char *state = api_query(c, "state");
+	struct registry *r = api_registry(c);
+	enum dispatch_state wanted;
+	uint64_t limit, before;
+	char next[24];
+	bool more;
+
+	if (r == NULL || api_query_number(c, "limit", 1, API_PAGE_MAX, API_PAGE, &limit) < 0 ||
+	    api_query_number(c, "after", 1, INT64_MAX, 0, &before) < 0)
+		goto failed;
+	if (state != NULL && dispatch_state_parse(state, &wanted) < 0) {
+		api_fail_with(c, 400, "invalid", "there is no state '%.32s': queued, starting, running, finished, "
+		              "failed, cancelled or timed_out", state);
+		goto failed;
+	}
+	filter.state = state != NULL ? (int)wanted : -1;
+	filter.before = (int64_t)before;
+	filter.limit = (unsigned)limit;
+	if (dispatch_list(r, &filter, add_item, &l, &c->err) < 0) {
+		api_fail(c);
+		goto failed;
+	}
+	more = json_array_size(l.items) == limit;
+	snprintf(next, sizeof(next), "%lld", (long long)l.last);
+	c->answer = json_pack("{s:o, s:s?}", "items", l.items, "next", more ? next : NULL);
+	return 0;
+failed:
+	json_decref(l.items);
+	return -EIO;
+}
+
+int
+api_dispatch_cancel(struct api_call *c)
+{
+	static const struct api_member none[] = { {0} };
+	OWN(dispatch_free) struct dispatch d = {0};
+
+	if ((c->body != NULL && api_body_check(c, none) < 0) || find(c, &d) < 0)
+		return -EIO;
+	if (dispatch_cancel(api_registry(c), d.id, GRACE_MS, &c->err) < 0)
+		return api_fail(c);
+	if (api_note(c, false, "dispatch.cancelled", (const char *const[][2]){ { "dispatch", d.id } }, 1) < 0)
+		return -EIO;
+	return answer_one(c, d.id);
+}
+
+/* ---- results ---- */
+
+static int
+answer_fd(struct api_call *c, int fd)
+{
+	struct stat st;
+
+	if (fd < 0)
+		return api_fail(c);
+	c->fd = fd;
+	if (fstat(fd, &st) < 0) {
+		err_errno(&c->err, "cannot read the result");
+		return api_fail(c);
+	}
+	c->fd_len = (uint64_t)st.st_size;
+	c->type = "application/octet-stream";
+	return 0;
+}
+
+int
+api_dispatch_output(struct api_call *c)
+{
+	OWN(dispatch_free) struct dispatch d = {0};
+	const char *stream = api_query(c, "stream");
+	bool is_stderr = stream != NULL && strcmp(stream, "stderr") == 0, truncated = false;
+
+	if (stream != NULL && !is_stderr && strcmp(stream, "stdout") != 0)
+		return api_fail_with(c, 400, "invalid", "the parameter 'stream' is stdout or stderr");
+	if (find(c, &d) < 0)
+		return -EIO;
+	if (answer_fd(c, dispatch_open_output(api_registry(c), d.id, is_stderr ? DISPATCH_STDERR :
+	                                      DISPATCH_STDOUT, &truncated, &c->err)) < 0)
+		return -EIO;
+	if (truncated)
+		serve_field(c->q, "cloister-truncated", "true");
+	return 0;
+}
+
+int
+api_dispatch_files(struct api_call *c)
+{
+	OWN(dispatch_free) struct dispatch d = {0};
+
+	if (find(c, &d) < 0)
+		return -EIO;
+	return dispatch_get_files(api_registry(c), d.id, &c->answer, &c->err) < 0 ? api_fail(c) : 0;
+}
+
+int
+api_dispatch_file(struct api_call *c)
+{
+	OWN(dispatch_free) struct dispatch d = {0};
+
+	if (find(c, &d) < 0)
+		return -EIO;
+	return answer_fd(c, dispatch_open_file(api_registry(c), d.id, c->params.at[1], &c->err));
+}
+
+/* ---- events ---- */
+
+/* A browser that follows to the end comes again with the last number: then that is all. */
+static bool
+is_all_told(int folder, uint64_t after)
+{
+	struct follow_source *s = follow_source_new(dup(folder), "events.jsonl");
+	const char *line;
+	size_t len;
+	uint64_t n = 0;
+
+	while (s != NULL && follow_next_line(s, &line, &len) > 0)
+		n++;
+	follow_source_free(s);
+	return n <= after;
+}
+
+int
+api_dispatch_events(struct api_call *c)
+{
+	OWN(dispatch_free) struct dispatch d = {0};
+	int folder;
+
+	if (find(c, &d) < 0)
+		return -EIO;
+	folder = folder_of(d.id);
+	c->source = folder < 0 ? NULL : follow_source_new(folder, "events.jsonl");
+	if (c->source == NULL)
+		return api_fail_with(c, 503, "unavailable", "the events cannot be opened");
+	c->source->key = "event";
+	c->source->last = "dispatch.finished";
+	if (api_follow_prepare(c, true) < 0)
+		return -EIO;
+	c->is_all_told = dispatch_state_is_over(d.state) && c->source->after > 0 &&
+	                 is_all_told(folder, c->source->after);
+	return 0;
+}

@@ -1,0 +1,222 @@
+/* api_registry.c - capabilities, agents, envs and policies over the API: the same for each kind. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/num.h"
+#include "base/own.h"
+#include "proc/serve/api.h"
+#include "registry/object.h"
+
+/* "/v1/agents/..." is of agents. */
+static enum registry_kind
+kind_of(const struct api_call *c)
+{
+	const char *at = c->route->path + strlen("/v1/");
+	int kind = 0;
+
+	while (strncmp(at, registry_plurals[kind], strlen(registry_plurals[kind])) != 0)
+		kind++;
+	return kind;
+}
+
+static int
+no_memory(struct api_call *c)
+{
+	err_set(&c->err, ENOMEM, "out of memory");
+	return api_fail(c);
+}
+
+/* ---- registering ---- */
+
+int
+api_register(struct api_call *c)
+{
+	OWN(object_freep) struct object *o = NULL;
+	struct registry *r = api_registry(c);
+	struct registry_version v;
+	char note[64];
+	bool created;
+
+	if (r == NULL)
+		return -EIO;
+	if (object_read_json(r, kind_of(c), c->body, &o, c->pointer, &c->err) < 0 ||
+	    registry_put(r, o, &v, &created, &c->err) < 0)
+		return api_fail(c);
+	snprintf(note, sizeof(note), "%s.registered", registry_kinds[v.kind]);
+	if (created && api_note(c, true, note, (const char *const[][2]){ { "name", v.name },
+	                        { "hash", v.hash } }, 2) < 0)
+		return -EIO;
+	c->answer = registry_version_json(&v);
+	if (c->answer == NULL || json_object_set_new(c->answer, "new", json_boolean(created)) < 0)
+		return no_memory(c);
+	c->status = created ? 201 : 200;
+	return 0;
+}
+
+/* ---- looking ---- */
+
+/* An agent may know what others are for, not what they hold. */
+static json_t *
+shown_content(const struct api_call *c, json_t *content)
+{
+	if (c->q->role == SERVE_OPERATOR)
+		return json_incref(content);
+	return json_pack("{s:O?}", "description", json_object_get(content, "description"));
+}
+
+static json_t *
+shown_item(struct api_call *c, const struct registry_version *v)
+{
+	OWN(json_decrefp) json_t *content = NULL;
+	json_t *item = registry_version_json(v);
+	char ref[REGISTRY_REF_MAX + 1];
+
+	snprintf(ref, sizeof(ref), "%s@%s", v->name, v->hash);
+	if (item != NULL && registry_resolve(api_registry(c), v->kind, ref, REGISTRY_ALL,
+	                                     &(struct registry_version){0}, &content, NULL) == 0 &&
+	    json_is_string(json_object_get(content, "description")))
+		json_object_set(item, "description", json_object_get(content, "description"));
+	return item;
+}
+
+static int
+answer_page(struct api_call *c, const struct registry_page *page, const char *next)
+{
+	json_t *items = json_array();
+
+	for (size_t i = 0; i < page->n; i++)
+		if (json_array_append_new(items, shown_item(c, &page->at[i])) < 0)
+			return no_memory(c);
+	c->answer = json_pack("{s:o, s:s?}", "items", items, "next", next);
+	return c->answer == NULL ? no_memory(c) : 0;
+}
+
+int
+api_list(struct api_call *c)
+{
+	OWN(registry_page_free) struct registry_page page = {0};
+	struct registry *r = api_registry(c);
+	const char *after = api_query(c, "after");
+	uint64_t limit;
+	bool retired = false;
+
+	if (r == NULL || api_query_number(c, "limit", 1, API_PAGE_MAX, API_PAGE, &limit) < 0 ||
+	    api_query_bool(c, "retired", false, &retired) < 0)
+		return -EIO;
+	if (registry_list(r, kind_of(c), retired ? REGISTRY_ALL : REGISTRY_LIVE, after != NULL ? after : "",
+	                  limit, &page, &c->err) < 0)
+		return api_fail(c);
+	return answer_page(c, &page, page.more ? page.at[page.n - 1].name : NULL);
+}
+
+int
+api_versions(struct api_call *c)
+{
+	OWN(registry_page_free) struct registry_page page = {0};
+	struct registry *r = api_registry(c);
+	uint64_t limit, before;
+	char next[24];
+
+	if (r == NULL || api_query_number(c, "limit", 1, API_PAGE_MAX, API_PAGE, &limit) < 0 ||
+	    api_query_number(c, "after", 1, INT64_MAX, 0, &before) < 0)
+		return -EIO;
+	if (registry_history(r, kind_of(c), c->params.at[0], before, limit, &page, &c->err) < 0)
+		return api_fail(c);
+	if (page.more)
+		snprintf(next, sizeof(next), "%llu", (unsigned long long)page.at[page.n - 1].number);
+	return answer_page(c, &page, page.more ? next : NULL);
+}
+
+int
+api_show(struct api_call *c)
+{
+	OWN(json_decrefp) json_t *content = NULL;
+	struct registry *r = api_registry(c);
+	struct registry_version v;
+	enum registry_scope scope = c->q->role == SERVE_OPERATOR ? REGISTRY_ALL : REGISTRY_LIVE;
+
+	if (r == NULL)
+		return -EIO;
+	if (registry_resolve(r, kind_of(c), c->params.at[0], scope, &v, &content, &c->err) < 0)
+		return api_fail(c);
+	c->answer = registry_version_json(&v);
+	if (c->answer == NULL || json_object_set_new(c->answer, "content", shown_content(c, content)) < 0)
+		return no_memory(c);
+	return 0;
+}
+
+/* ---- comparing ---- */
+
+/* The version of NAME that HASH says, or without one the newest but SKIP. */
+static int
+resolve_one(struct api_call *c, const char *hash, uint64_t skip, struct registry_version *ret_v,
+            json_t **ret_content)
+{
+	OWN(registry_page_free) struct registry_page page = {0};
+	enum registry_kind kind = kind_of(c);
+	struct registry *r = api_registry(c);
+	const char *name = c->params.at[0];
+	OWN(freep) char *ref = NULL;
+
+	if (hash == NULL) {
+		if (registry_history(r, kind, name, 0, 1 + skip, &page, &c->err) < 0)
+			return api_fail(c);
+		if (page.n <= skip)
+			return api_fail_with(c, 404, "not_found", "the %s '%s' has one version only: there is nothing "
+			                     "to compare it with", registry_kinds[kind], name);
+		hash = page.at[skip].hash;
+	}
+	if (asprintf(&ref, "%s@%s", name, hash) < 0) {
+		ref = NULL;
+		return no_memory(c);
+	}
+	if (registry_resolve(r, kind, ref, REGISTRY_ALL, ret_v, ret_content, &c->err) < 0)
+		return api_fail(c);
+	return 0;
+}
+
+int
+api_diff(struct api_call *c)
+{
+	OWN(json_decrefp) json_t *from = NULL, *to = NULL, *diff = NULL;
+	struct registry_version old, new;
+
+	if (api_registry(c) == NULL || resolve_one(c, api_query(c, "to"), 0, &new, &to) < 0 ||
+	    resolve_one(c, api_query(c, "from"), 1, &old, &from) < 0)
+		return -EIO;
+	if (registry_diff(from, to, &diff, &c->err) < 0)
+		return api_fail(c);
+	c->answer = json_pack("{s:o, s:o, s:O}", "from", registry_version_json(&old), "to",
+	                      registry_version_json(&new), "diff", diff);
+	return c->answer == NULL ? no_memory(c) : 0;
+}
+
+/* ---- retiring ---- */
+
+int
+api_retire(struct api_call *c)
+{
+	struct registry *r = api_registry(c);
+	enum registry_kind kind = kind_of(c);
+	const char *hash = api_query(c, "hash");
+	OWN(freep) char *ref = NULL;
+	char note[64];
+	size_t n = 0;
+
+	if (r == NULL)
+		return -EIO;
+	if (asprintf(&ref, "%s%s%s", c->params.at[0], hash != NULL ? "@" : "", hash != NULL ? hash : "") < 0) {
+		ref = NULL;
+		return no_memory(c);
+	}
+	if (registry_retire(r, kind, ref, false, &n, &c->err) < 0)
+		return api_fail(c);
+	snprintf(note, sizeof(note), "%s.retired", registry_kinds[kind]);
+	if (n > 0 && api_note(c, true, note, (const char *const[][2]){ { "ref", ref } }, 1) < 0)
+		return -EIO;
+	c->answer = json_pack("{s:s, s:s, s:b, s:I}", "kind", registry_kinds[kind], "ref", ref,
+	                      "retired", 1, "changed", (json_int_t)n);
+	return c->answer == NULL ? no_memory(c) : 0;
+}

@@ -1,0 +1,82 @@
+/* api_routes.c - the table of what can be asked, and by whom.
+ *
+ * It feeds the routing, the OpenAPI document and `cloister serve --routes`.  What an agent may
+ * ask for is what does not widen anything: a new line with SERVE_AGENT in it is a decision. */
+#include "proc/serve/api.h"
+
+#define OPERATOR SERVE_OPERATOR
+#define BOTH (SERVE_OPERATOR | SERVE_AGENT)
+
+#define A_VERSION(name) "/v1/" name "/{name}"
+
+/* The same for each kind of what is registered: its plural, its name in ids, its schema. */
+#define REGISTERED(plural, One, Many, max, who) \
+	{ "POST", "/v1/" plural, OPERATOR, "register" One, "Register a version; one that is there already " \
+	  "stays as it is.", NULL, One, "Registered", 201, max, api_register, NULL }, \
+	{ "GET", "/v1/" plural, who, "list" Many, "Names, with their newest versions.", \
+	  "limit after retired", NULL, "VersionList", 200, 0, api_list, NULL }, \
+	{ "GET", A_VERSION(plural), who, "get" One, "One version: NAME, or NAME@sha256:HASH.", \
+	  NULL, NULL, One "Version", 200, 0, api_show, NULL }, \
+	{ "GET", A_VERSION(plural) "/versions", OPERATOR, "list" One "Versions", "All versions of a name, the " \
+	  "newest first.", "limit after", NULL, "VersionList", 200, 0, api_versions, NULL }, \
+	{ "GET", A_VERSION(plural) "/diff", OPERATOR, "diff" One, "What differs between two versions: `from` " \
+	  "(the last but one) and `to` (the newest).", "from to", NULL, "VersionDiff", 200, 0, api_diff, NULL }, \
+	{ "DELETE", A_VERSION(plural), OPERATOR, "retire" One, "Retire a name, or one version of it; what ran " \
+	  "with it stays on record.", "hash", NULL, "Retired", 200, 0, api_retire, NULL }
+
+const struct api_route api_routes[] = {
+	{ "GET", "/healthz", BOTH, "getHealth", "Whether the service works.",
+	  NULL, NULL, "Health", 200, 0, api_healthz, NULL },
+	{ "GET", "/metrics", OPERATOR, "getMetrics", "Numbers for Prometheus.",
+	  NULL, NULL, "text/plain", 200, 0, api_metrics, NULL },
+	{ "GET", "/v1/version", BOTH, "getVersion", "Which cloister this is.",
+	  NULL, NULL, "Version", 200, 0, api_version, NULL },
+	{ "GET", "/v1/openapi.json", BOTH, "getOpenapi", "This document, as far as it is for who asks.",
+	  NULL, NULL, "application/json", 200, 0, api_openapi, NULL },
+
+	{ "GET", "/v1/cells", OPERATOR, "listCells", "The running cells; with `all` ended ones too, "
+	  "of which something is kept.", "all", NULL, "CellList", 200, 0, api_cells_list, NULL },
+	{ "GET", "/v1/cells/{cell}", OPERATOR, "getCell", "One cell, by its id, its name or the "
+	  "beginning of its id.", NULL, NULL, "Cell", 200, 0, api_cell_show, NULL },
+	{ "GET", "/v1/cells/{cell}/events", OPERATOR, "getCellEvents", "What a cell did, as records; "
+	  "server-sent events if they are accepted.", "follow after limit", NULL, "text/event-stream", 200, 0,
+	  api_cell_events, api_follow_begin },
+	{ "POST", "/v1/cells/{cell}/stop", OPERATOR, "stopCell", "Ask a cell to end, and end it after "
+	  "`grace` (10s).", "grace", NULL, "CellEnd", 200, 0, api_cell_stop, NULL },
+	{ "POST", "/v1/cells/{cell}/kill", OPERATOR, "killCell", "End a cell, now.",
+	  NULL, NULL, "CellEnd", 200, 0, api_cell_kill, NULL },
+	{ "POST", "/v1/cells/{cell}/freeze", OPERATOR, "freezeCell", "Stop a cell where it is.",
+	  NULL, NULL, "Cell", 200, 0, api_cell_freeze, NULL },
+	{ "POST", "/v1/cells/{cell}/thaw", OPERATOR, "thawCell", "Let a frozen cell go on.",
+	  NULL, NULL, "Cell", 200, 0, api_cell_thaw, NULL },
+
+	REGISTERED("capabilities", "Capability", "Capabilities", SERVE_BODY_MAX, OPERATOR),
+	REGISTERED("agents", "Agent", "Agents", API_OBJECT_MAX, BOTH),
+	REGISTERED("envs", "Env", "Envs", API_OBJECT_MAX, OPERATOR),
+	REGISTERED("policies", "Policy", "Policies", API_OBJECT_MAX, OPERATOR),
+
+	{ "POST", "/v1/dispatches", BOTH, "dispatch", "Put an agent to work. It is kept on the disk before "
+	  "this is answered; the same idempotency key gives the same dispatch.", NULL, "DispatchRequest",
+	  "Dispatch", 202, API_DISPATCH_MAX, api_dispatch, api_dispatch_begin },
+	{ "GET", "/v1/dispatches", OPERATOR, "listDispatches", "The newest first.",
+	  "state parent limit after", NULL, "DispatchList", 200, 0, api_dispatches_list, NULL },
+	{ "GET", "/v1/dispatches/{id}", BOTH, "getDispatch", "How it stands, what it was resolved to and "
+	  "what came of it.", NULL, NULL, "Dispatch", 200, 0, api_dispatch_show, NULL },
+	{ "GET", "/v1/dispatches/{id}/events", BOTH, "getDispatchEvents", "What happens, to its end; "
+	  "server-sent events if they are accepted.", "follow after limit", NULL, "text/event-stream", 200, 0,
+	  api_dispatch_events, api_follow_begin },
+	{ "GET", "/v1/dispatches/{id}/output", BOTH, "getDispatchOutput", "What the agent wrote to its "
+	  "standard output, or standard error.", "stream", NULL, "application/octet-stream", 200, 0,
+	  api_dispatch_output, NULL },
+	{ "GET", "/v1/dispatches/{id}/files", BOTH, "listDispatchFiles", "What the agent left in /out.",
+	  NULL, NULL, "FileList", 200, 0, api_dispatch_files, NULL },
+	{ "GET", "/v1/dispatches/{id}/files/{path*}", BOTH, "getDispatchFile", "One of them.",
+	  NULL, NULL, "application/octet-stream", 200, 0, api_dispatch_file, NULL },
+	{ "POST", "/v1/dispatches/{id}/cancel", BOTH, "cancelDispatch", "End it. It is over when its state "
+	  "says so.", NULL, "?Nothing", "Dispatch", 200, 4096, api_dispatch_cancel, NULL },
+
+	{ "GET", "/v1/audit/operator", OPERATOR, "getOperatorTimeline", "What operators did: signed records, "
+	  "one a line.", "follow after limit", NULL, "text/event-stream", 200, 0, api_operator_events,
+	  api_follow_begin },
+	{0}
+};

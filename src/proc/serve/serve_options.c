@@ -1,0 +1,54 @@
+/* serve_options.c - see serve_options.h. */
+#include "proc/serve/serve_options.h"
+
+#include <errno.h>
+
+#include "base/args.h"
+#include "base/err.h"
+#include "base/num.h"
+
+#define CONCURRENCY_MAX 1024
+
+static int
+read_numbers(const struct args *args, struct serve_options *o, struct err *err)
+{
+	const char *n = args_get(args, "concurrency"), *idle = args_get(args, "idle-exit");
+
+	if (n != NULL && num_parse_count(n, 1, CONCURRENCY_MAX, &o->concurrency, err) < 0)
+		return err_wrap(err, "--concurrency '%s'", n);
+	if (idle != NULL && num_parse_duration(idle, &o->idle_exit_ms, err) < 0)
+		return err_wrap(err, "--idle-exit '%s'", idle);
+	return 0;
+}
+
+int
+serve_options_read(int argc, char **argv, struct serve_options *ret_options, struct err *err)
+{
+	struct serve_options o = {0};
+	struct args args;
+	int r;
+
+	if (!args_parse(argc, argv, &args))
+		return err_set(err, EINVAL, "cloister-serve is started by cloister only");
+	if (args.n_words > 0)
+		return err_set(err, EINVAL, "'serve' takes no words: '%s' is too much", args.words[0]);
+	o = (struct serve_options){
+		.socket = args_get(&args, "socket"), .agents_socket = args_get(&args, "agents-socket"),
+		.listen = args_get(&args, "listen"), .token_file = args_get(&args, "token-file"),
+		.agent_token_file = args_get(&args, "agent-token-file"),
+		.tls_cert = args_get(&args, "tls-cert"), .tls_key = args_get(&args, "tls-key"),
+		.no_tls = args_get(&args, "no-tls") != NULL, .routes = args_get(&args, "routes") != NULL,
+	};
+	r = read_numbers(&args, &o, err);
+	if (r < 0)
+		return r;
+	if (o.listen == NULL && (o.tls_cert != NULL || o.token_file != NULL || o.no_tls ||
+	                         o.agent_token_file != NULL))
+		return err_set(err, EINVAL, "tokens and TLS belong to TCP: say --listen 127.0.0.1:PORT too");
+	if ((o.tls_cert == NULL) != (o.tls_key == NULL))
+		return err_set(err, EINVAL, "--tls-cert and --tls-key belong together");
+	if (o.no_tls && o.tls_cert != NULL)
+		return err_set(err, EINVAL, "--no-tls and --tls-cert contradict each other");
+	*ret_options = o;
+	return 0;
+}

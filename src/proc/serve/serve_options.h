@@ -1,0 +1,20 @@
+/* serve_options.h - what `cloister serve` was asked for. */
+#ifndef CLOISTER_SERVE_OPTIONS_H
+#define CLOISTER_SERVE_OPTIONS_H
+#include <stdbool.h>
+#include <stdint.h>
+
+struct err;
+
+struct serve_options {
+	const char *socket, *agents_socket;     /* NULL: in the runtime folder */
+	const char *listen;                     /* NULL: no TCP */
+	const char *token_file, *agent_token_file;
+	const char *tls_cert, *tls_key;
+	bool no_tls, routes;
+	uint64_t concurrency;                   /* 0: as dispatch has it */
+	uint64_t idle_exit_ms;                  /* 0: never */
+};
+/* What they mean together is checked here, too.  The values are argv's. */
+int serve_options_read(int argc, char **argv, struct serve_options *ret_options, struct err *err);
+#endif

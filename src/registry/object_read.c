@@ -1,0 +1,520 @@
+/* object_read.c - the members of each kind of object: one reader for YAML and JSON. */
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/own.h"
+#include "canon/canon.h"
+#include "policy/policy_load.h"
+#include "registry/object_parts.h"
+
+#define TEXT_MAX 4096                   /* bytes of a description or a path */
+#define LIST_MAX 64                     /* capabilities, envs, tools, agents */
+#define COMMAND_MAX 256                 /* words */
+#define WORD_MAX (128 * 1024 - 1)       /* bytes of one, as execve() has it */
+#define VALUES_MAX 1024                 /* of an env */
+#define DEPTH_MAX 16                    /* of delegation */
+#define FAN_OUT_MAX 1000
+
+/* An object that is being read.  A member that was not said is given NULL. */
+struct reading {
+	enum registry_kind kind;
+	const struct node *root;
+	const char *name;               /* given from outside, or NULL */
+	json_t *files;                  /* of a capability */
+	json_t *grants;                 /* what object_read_grants() made of it */
+	struct err *err;
+};
+typedef int read_member(struct reading *o, const struct node *node, json_t **ret_value);
+
+static int
+no_memory(struct reading *o)
+{
+	return err_set(o->err, ENOMEM, "out of memory");
+}
+
+static int
+give(struct reading *o, json_t *value, json_t **ret_value)
+{
+	*ret_value = value;
+	return value == NULL ? no_memory(o) : 0;
+}
+
+/* ---- what members have in common ---- */
+
+static int
+read_words(struct reading *o, const struct node *node, const char *what, size_t n_max, size_t max,
+           json_t **ret_value)
+{
+	OWN(json_decrefp) json_t *list = json_array();
+	const char *text = NULL;
+	int r;
+
+	if (node != NULL && node->kind != NODE_LIST)
+		return node_err(o->err, node, "this is a list: [%s, ...]", what);
+	if (node != NULL && node->n > n_max)
+		return node_err(o->err, node, "there are more than %zu here", n_max);
+	for (size_t i = 0; node != NULL && i < node->n; i++) {
+		r = object_read_text(node->items[i], what, max, &text, o->err);
+		if (r < 0)
+			return r;
+		if (json_array_append_new(list, json_string(text)) < 0)
+			return no_memory(o);
+	}
+	return give(o, TAKE(list), ret_value);
+}
+
+/* The message of a check, at the place of NODE. */
+static int
+refuse_at(struct reading *o, const struct node *node, const struct err *why)
+{
+	return node_err(o->err, node, "%s", why->text);
+}
+
+static int
+check_ref(struct reading *o, const struct node *node)
+{
+	struct registry_ref ref;
+	struct err why = {0};
+
+	return registry_ref_parse(node->text, false, &ref, &why) < 0 ? refuse_at(o, node, &why) : 0;
+}
+
+/* References to other objects; which they are is decided at dispatch. */
+static int
+read_refs(struct reading *o, const struct node *node, const char *what, json_t **ret_value)
+{
+	int r = read_words(o, node, what, LIST_MAX, REGISTRY_REF_MAX, ret_value);
+
+	for (size_t i = 0; r == 0 && node != NULL && i < node->n; i++) {
+		size_t n = strcspn(node->items[i]->text, "@");
+
+		r = check_ref(o, node->items[i]);
+		for (size_t k = 0; r == 0 && k < i; k++)
+			if (strcspn(node->items[k]->text, "@") == n &&
+			    strncmp(node->items[i]->text, node->items[k]->text, n) == 0)
+				r = node_err(o->err, node->items[i], "'%.*s' is in the list twice", (int)n,
+				             node->items[i]->text);
+	}
+	if (r < 0)
+		json_decref(TAKE(*ret_value));
+	return r;
+}
+
+static int
+read_count(struct reading *o, const struct node *node, const char *what, unsigned max,
+           unsigned unsaid, json_t **ret_value)
+{
+	double number = unsaid;
+
+	if (node != NULL && (!node_is_number(node, &number) || number < 1 || number > max ||
+	                     number != (double)(unsigned)number))
+		return node_err(o->err, node, "%s is a number from 1 to %u", what, max);
+	return give(o, json_integer((json_int_t)number), ret_value);
+}
+
+static int
+read_one_of(struct reading *o, const struct node *node, const char *what, const char *const *names,
+            json_t **ret_value)
+{
+	const char *text = names[0];
+	int r = node == NULL ? 0 : object_read_text(node, what, TEXT_MAX, &text, o->err);
+
+	for (size_t i = 0; r == 0 && names[i] != NULL; i++)
+		if (strcmp(text, names[i]) == 0)
+			return give(o, json_string(text), ret_value);
+	if (r < 0)
+		return r;
+	if (names[1] == NULL)
+		return node_err(o->err, node, "%s is '%s'", what, names[0]);
+	return node_err(o->err, node, "%s is '%s'%s'%s'%s%s%s", what, names[0],
+	                names[2] != NULL ? ", " : " or ", names[1], names[2] != NULL ? " or '" : "",
+	                names[2] != NULL ? names[2] : "", names[2] != NULL ? "'" : "");
+}
+
+/* ---- members of several kinds ---- */
+
+static int
+read_name(struct reading *o, const struct node *node, json_t **ret_value)
+{
+	const char *name = o->name;
+	int r;
+
+	if (node == NULL && name == NULL)
+		return node_err(o->err, o->root, "a%s %s has a `name`", o->kind == REGISTRY_AGENT ||
+		                o->kind == REGISTRY_ENV ? "n" : "", registry_kinds[o->kind]);
+	if (name == NULL) {
+		r = object_read_text(node, "a name", TEXT_MAX, &name, o->err);
+		if (r < 0)
+			return r;
+	}
+	if (!registry_name_ok(name))
+		return node_err(o->err, node != NULL ? node : o->root, "'%.80s' cannot be a name: small "
+		                "letters, digits and '._-', at most %d, a letter or digit first", name,
+		                REGISTRY_NAME_MAX);
+	return give(o, json_string(name), ret_value);
+}
+
+static int
+read_kind(struct reading *o, const struct node *node, json_t **ret_value)
+{
+	const char *const names[] = { registry_kinds[o->kind], NULL };
+
+	return read_one_of(o, node, "the kind of what is registered here", names, ret_value);
+}
+
+static int
+read_version(struct reading *o, const struct node *node, json_t **ret_value)
+{
+	if (node != NULL && (node->kind != NODE_SCALAR || strcmp(node->text, "1") != 0))
+		return node_err(o->err, node, "this is version 1 of what can be registered: write 1");
+	return give(o, json_integer(1), ret_value);
+}
+
+static int
+read_description(struct reading *o, const struct node *node, json_t **ret_value)
+{
+	const char *text = "";
+	int r = node == NULL ? 0 : object_read_text(node, "a description", TEXT_MAX, &text, o->err);
+
+	return r < 0 ? r : give(o, json_string(text), ret_value);
+}
+
+/* Rules, secrets and limits were read together, as a policy's are. */
+static int
+read_granted(struct reading *o, const char *key, bool list, json_t **ret_value)
+{
+	json_t *value = json_object_get(o->grants, key);
+
+	if (value != NULL)
+		return give(o, json_incref(value), ret_value);
+	return give(o, list ? json_array() : json_object(), ret_value);
+}
+
+static int
+read_rules(struct reading *o, const struct node *node, json_t **ret_value)
+{
+	(void)node;
+	return read_granted(o, "egress", true, ret_value);
+}
+
+static int
+read_secrets(struct reading *o, const struct node *node, json_t **ret_value)
+{
+	(void)node;
+	return read_granted(o, "secrets", true, ret_value);
+}
+
+static int
+read_limits(struct reading *o, const struct node *node, json_t **ret_value)
+{
+	(void)node;
+	return read_granted(o, "limits", false, ret_value);
+}
+
+/* ---- capabilities ---- */
+
+static int
+read_files(struct reading *o, const struct node *node, json_t **ret_value)
+{
+	(void)node;
+	return give(o, json_incref(o->files), ret_value);
+}
+
+static int
+read_setup(struct reading *o, const struct node *node, json_t **ret_value)
+{
+	bool setup = false;
+
+	(void)node;
+	for (size_t i = 0; i < json_array_size(o->files); i++) {
+		json_t *path = json_object_get(json_array_get(o->files, i), "path");
+
+		setup = setup || strcmp(json_string_value(path), OBJECT_SETUP) == 0;
+	}
+	return give(o, json_boolean(setup), ret_value);
+}
+
+static int
+read_tools(struct reading *o, const struct node *node, json_t **ret_value)
+{
+	int r = read_words(o, node, "the name of a tool", LIST_MAX, 128, ret_value);
+
+	for (size_t i = 0; r == 0 && node != NULL && i < node->n; i++)
+		if (*node->items[i]->text == '\0')
+			r = node_err(o->err, node->items[i], "the name of a tool is missing here");
+	if (r < 0)
+		json_decref(TAKE(*ret_value));
+	return r;
+}
+
+/* ---- agents ---- */
+
+static int
+read_command(struct reading *o, const struct node *node, json_t **ret_value)
+{
+	if (node == NULL || (node->kind == NODE_LIST && node->n == 0))
+		return node_err(o->err, node != NULL ? node : o->root, "an agent has a `command`: "
+		                "[python3, /capabilities/x/main.py]");
+	if (node->kind == NODE_LIST && node->items[0]->kind == NODE_SCALAR &&
+	    *node->items[0]->text == '\0')
+		return node_err(o->err, node->items[0], "the name of a program is missing here");
+	return read_words(o, node, "a word of the command", COMMAND_MAX, WORD_MAX, ret_value);
+}
+
+static int
+read_boundary(struct reading *o, const struct node *node, json_t **ret_value)
+{
+	static const char *const names[] = { "namespace", NULL };
+
+	return read_one_of(o, node, "the boundary", names, ret_value);
+}
+
+static int
+read_state(struct reading *o, const struct node *node, json_t **ret_value)
+{
+	static const char *const names[] = { "none", "keep", NULL };
+
+	return read_one_of(o, node, "`state`", names, ret_value);
+}
+
+static int
+read_capabilities(struct reading *o, const struct node *node, json_t **ret_value)
+{
+	return read_refs(o, node, "the name of a capability", ret_value);
+}
+
+static int
+read_envs(struct reading *o, const struct node *node, json_t **ret_value)
+{
+	return read_refs(o, node, "the name of an env", ret_value);
+}
+
+static int
+read_policy_ref(struct reading *o, const struct node *node, json_t **ret_value)
+{
+	const char *text = NULL;
+	int r;
+
+	if (node == NULL || node_is_null(node))
+		return give(o, json_null(), ret_value);
+	r = object_read_text(node, "the name of a policy", REGISTRY_REF_MAX, &text, o->err);
+	r = r == 0 ? check_ref(o, node) : r;
+	return r < 0 ? r : give(o, json_string(text), ret_value);
+}
+
+static int
+check_keys(struct reading *o, const struct node *node, const char *const *names, const char *where)
+{
+	size_t k;
+
+	for (size_t i = 0; i < node->n; i++) {
+		for (k = 0; names[k] != NULL && strcmp(names[k], node->items[i]->text) != 0; k++)
+			;
+		if (names[k] == NULL)
+			return policy_read_unknown(node->items[i], names, where, o->err);
+	}
+	return 0;
+}
+
+static int
+read_delegate(struct reading *o, const struct node *node, json_t **ret_value)
+{
+	static const char *const names[] = { "agents", "depth", "fan_out", NULL };
+	OWN(json_decrefp) json_t *agents = NULL, *depth = NULL, *fan_out = NULL;
+	int r;
+
+	if (node == NULL || node_is_null(node))
+		return give(o, json_null(), ret_value);
+	if (node->kind != NODE_MAP)
+		return node_err(o->err, node, "`delegate` is a map: {agents: [reviewer], depth: 1, fan_out: 8}");
+	r = check_keys(o, node, names, "in `delegate`");
+	r = r == 0 ? read_refs(o, node_get(node, "agents"), "the name of an agent", &agents) : r;
+	r = r == 0 ? read_count(o, node_get(node, "depth"), "`depth`", DEPTH_MAX, 1, &depth) : r;
+	r = r == 0 ? read_count(o, node_get(node, "fan_out"), "`fan_out`", FAN_OUT_MAX, 8, &fan_out) : r;
+	if (r == 0 && json_array_size(agents) == 0)
+		r = node_err(o->err, node, "`delegate` says to which `agents`");
+	return r < 0 ? r : give(o, json_pack("{s:O,s:O,s:O}", "agents", agents, "depth", depth, "fan_out",
+	                                     fan_out), ret_value);
+}
+
+/* Absolute, and meaning one place only. */
+static bool
+is_clear_path(const char *path)
+{
+	size_t n;
+
+	if (*path != '/' || strcmp(path, "/") == 0)
+		return false;
+	for (; *path != '\0'; path += n) {
+		n = strcspn(++path, "/");
+		if (n == 0 || (n == 1 && path[0] == '.') || (n == 2 && path[0] == '.' && path[1] == '.'))
+			return false;
+	}
+	return true;
+}
+
+static int
+read_workspace(struct reading *o, const struct node *node, json_t **ret_value)
+{
+	static const char *const names[] = { "mode", "path", NULL };
+	static const char *const modes[] = { "overlay", "ro", "rw", NULL };
+	OWN(json_decrefp) json_t *mode = NULL;
+	const struct node *place;
+	const char *path = NULL;
+	int r;
+
+	if (node == NULL || node_is_null(node))
+		return give(o, json_null(), ret_value);
+	if (node->kind != NODE_MAP)
+		return node_err(o->err, node, "`workspace` is a map: {path: /srv/project, mode: overlay}");
+	r = check_keys(o, node, names, "in `workspace`");
+	if (r < 0)
+		return r;
+	place = node_get(node, "path");
+	if (place == NULL)
+		return node_err(o->err, node, "`workspace` has a `path`");
+	r = object_read_text(place, "a path", TEXT_MAX - 1, &path, o->err);
+	if (r == 0 && !is_clear_path(path))
+		r = node_err(o->err, place, "a path begins with '/', and has no '.', '..' or '//' in it");
+	r = r == 0 ? read_one_of(o, node_get(node, "mode"), "`mode`", modes, &mode) : r;
+	return r < 0 ? r : give(o, json_pack("{s:O,s:s}", "mode", mode, "path", path), ret_value);
+}
+
+/* ---- envs and policies ---- */
+
+static bool
+is_variable(const char *name)
+{
+	static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789";
+	size_t n = strspn(name, letters);
+
+	return n > 0 && n <= 256 && name[n] == '\0' && (name[0] < '0' || name[0] > '9');
+}
+
+static int
+read_values(struct reading *o, const struct node *node, json_t **ret_value)
+{
+	OWN(json_decrefp) json_t *values = json_object();
+	const char *text = NULL;
+	int r;
+
+	if (node == NULL || node->kind != NODE_MAP)
+		return node_err(o->err, node != NULL ? node : o->root, "an env has `values`, a map: "
+		                "{LANG: C.UTF-8}");
+	if (node->n > VALUES_MAX)
+		return node_err(o->err, node, "an env has at most %d values", VALUES_MAX);
+	for (size_t i = 0; i < node->n; i++) {
+		if (!is_variable(node->items[i]->text))
+			return node_err(o->err, node->items[i], "'%.64s' cannot be the name of a variable: "
+			                "letters, digits and '_', no digit first", node->items[i]->text);
+		r = object_read_text(node->values[i], "a value", WORD_MAX - 257, &text, o->err);
+		if (r < 0)
+			return r;
+		if (json_object_set_new(values, node->items[i]->text, json_string(text)) < 0)
+			return no_memory(o);
+	}
+	return give(o, TAKE(values), ret_value);
+}
+
+static int
+read_document(struct reading *o, const struct node *node, json_t **ret_value)
+{
+	if (node == NULL)
+		return node_err(o->err, o->root, "a policy has a `document`: the policy itself");
+	return object_read_policy(NULL, node, ret_value, o->err);
+}
+
+/* ---- kinds ---- */
+
+#define MEMBERS_MAX 16
+
+/* What a kind has.  SAID: may be written; the rest is found out. */
+static const struct member {
+	const char *name;
+	read_member *read;
+	bool said;
+} members[REGISTRY_KINDS][MEMBERS_MAX] = {
+	[REGISTRY_CAPABILITY] = {
+		{ "kind", read_kind, true }, { "version", read_version, true },
+		{ "name", read_name, true }, { "description", read_description, true },
+		{ "rules", read_rules, true }, { "secrets", read_secrets, true },
+		{ "limits", read_limits, true }, { "tools", read_tools, true },
+		{ "files", read_files, false }, { "setup", read_setup, false },
+	},
+	[REGISTRY_AGENT] = {
+		{ "kind", read_kind, true }, { "version", read_version, true },
+		{ "name", read_name, true }, { "description", read_description, true },
+		{ "command", read_command, true }, { "capabilities", read_capabilities, true },
+		{ "env", read_envs, true }, { "policy", read_policy_ref, true },
+		{ "secrets", read_secrets, true }, { "limits", read_limits, true },
+		{ "boundary", read_boundary, true }, { "workspace", read_workspace, true },
+		{ "state", read_state, true }, { "delegate", read_delegate, true },
+	},
+	[REGISTRY_ENV] = {
+		{ "kind", read_kind, true }, { "version", read_version, true },
+		{ "name", read_name, true }, { "values", read_values, true },
+	},
+	[REGISTRY_POLICY] = {
+		{ "kind", read_kind, true }, { "version", read_version, true },
+		{ "name", read_name, true }, { "document", read_document, true },
+	},
+};
+
+static int
+check_members(struct reading *o)
+{
+	static const char *const where[REGISTRY_KINDS] = { "in a capability", "in an agent", "in an env",
+		"in a registered policy" };
+	const char *names[MEMBERS_MAX + 1];
+	size_t n = 0;
+
+	if (o->root->kind != NODE_MAP)
+		return node_err(o->err, o->root, "this is a map that begins with `name`");
+	for (const struct member *m = members[o->kind]; m->name != NULL; m++)
+		if (m->said)
+			names[n++] = m->name;
+	names[n] = NULL;
+	return check_keys(o, o->root, names, where[o->kind]);
+}
+
+static int
+read_grants(struct reading *o)
+{
+	if (o->kind != REGISTRY_CAPABILITY && o->kind != REGISTRY_AGENT)
+		return 0;
+	return object_read_grants(o->root, node_get(o->root, "rules"), node_get(o->root, "secrets"),
+	                          node_get(o->root, "limits"), &o->grants, o->err);
+}
+
+static int
+read_members(struct reading *o, json_t *content)
+{
+	int r = 0;
+
+	for (const struct member *m = members[o->kind]; r == 0 && m->name != NULL; m++) {
+		json_t *value = NULL;
+
+		r = m->read(o, node_get(o->root, m->name), &value);
+		if (r == 0 && json_object_set_new(content, m->name, value) < 0)
+			r = no_memory(o);
+	}
+	return r;
+}
+
+int
+object_read_node(enum registry_kind kind, const struct node *node, const char *name, json_t *files,
+                 struct object **ret_object, struct err *err)
+{
+	struct reading o = { .kind = kind, .root = node, .name = name, .files = files, .err = err };
+	OWN(json_decrefp) json_t *content = json_object();
+	int r = content == NULL ? no_memory(&o) : check_members(&o);
+
+	r = r == 0 ? read_grants(&o) : r;
+	r = r == 0 ? read_members(&o, content) : r;
+	json_decref(o.grants);
+	return r < 0 ? r : object_new(kind, TAKE(content), ret_object, err);
+}

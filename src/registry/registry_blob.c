@@ -1,0 +1,233 @@
+/* registry_blob.c - contents of files, kept by their hash. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/io.h"
+#include "base/own.h"
+#include "registry/registry_parts.h"
+
+/* Where a blob is: "ab/cdef..." in blobs/; the folder in it is "ab". */
+#define BLOB_PATH_MAX (HASH_HEX + 2)
+
+static void
+blob_path(const unsigned char hash[HASH_LEN], char ret_path[BLOB_PATH_MAX])
+{
+	char hex[HASH_HEX + 1];
+
+	hex_put(hash, HASH_LEN, hex);
+	snprintf(ret_path, BLOB_PATH_MAX, "%.2s/%s", hex, hex + 2);
+}
+
+/* Copy from FD, or DATA if that is not NULL, and hash what is written. */
+static int
+copy(int to, int fd, const void *data, uint64_t max, unsigned char ret_hash[HASH_LEN],
+     uint64_t *ret_size, struct err *err)
+{
+	unsigned char block[64 * 1024];
+	uint64_t size = 0;
+	struct hash h;
+	ssize_t n;
+	int r = 0;
+
+	if (data != NULL) {
+		hash_of(data, max, ret_hash);
+		*ret_size = max;
+		return write_all(to, data, max, err);
+	}
+	hash_begin(&h);
+	while (r == 0 && (n = read(fd, block, sizeof(block))) != 0) {
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return err_errno(err, "cannot read");
+		size += (uint64_t)n;
+		if (size > max)
+			return err_set(err, EFBIG, "this is over %llu bytes", (unsigned long long)max);
+		hash_add(&h, block, (size_t)n);
+		r = write_all(to, block, (size_t)n, err);
+	}
+	hash_end(&h, ret_hash);
+	*ret_size = size;
+	return r;
+}
+
+/* ---- staging ---- */
+
+/* So few are written to the disk one by one; more of them with all that the file system has. */
+#define STAGE_FEW 16
+
+static bool
+is_there(struct registry *r, const unsigned char hash[HASH_LEN], uint64_t size)
+{
+	char path[BLOB_PATH_MAX];
+	struct stat st;
+
+	blob_path(hash, path);
+	return fstatat(r->blobs, path, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) &&
+	       (uint64_t)st.st_size == size;
+}
+
+static int
+grow(struct registry *r, struct err *err)
+{
+	size_t cap = r->n_staged == 0 ? STAGE_FEW : r->n_staged * 2;
+	struct registry_staged *more;
+
+	if (r->n_staged >= REGISTRY_STAGED_MAX)
+		return err_set(err, E2BIG, "too many files at once");
+	if (r->n_staged != 0 && (r->n_staged < STAGE_FEW || (r->n_staged & (r->n_staged - 1)) != 0))
+		return 0;
+	more = realloc(r->staged, cap * sizeof(*more));
+	if (more == NULL)
+		return err_set(err, ENOMEM, "out of memory");
+	r->staged = more;
+	return 0;
+}
+
+static int
+write_staged(struct registry *r, int to, int fd, const void *data, uint64_t max,
+             struct registry_staged *staged, uint64_t *ret_size, bool *ret_there, struct err *err)
+{
+	int n = copy(to, fd, data, max, staged->hash, ret_size, err);
+
+	if (n < 0)
+		return n;
+	*ret_there = is_there(r, staged->hash, *ret_size);
+	if (!*ret_there && r->n_staged < STAGE_FEW && fsync(to) < 0)
+		return err_errno(err, "cannot write a blob to the disk");
+	return 0;
+}
+
+int
+registry_stage_blob(struct registry *r, int fd, const void *data, uint64_t max,
+                    char ret_hash[HASH_NAME + 1], uint64_t *ret_size, struct err *err)
+{
+	struct registry_staged staged;
+	OWN(closep) int to = -1;
+	bool there = false;
+	int n = grow(r, err);
+
+	n = n == 0 ? registry_tmp_name(staged.tmp, err) : n;
+	if (n < 0)
+		return n;
+	to = openat(r->tmp, staged.tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0400);
+	if (to < 0)
+		return err_errno(err, "cannot write to '%s/tmp'", r->path);
+	n = write_staged(r, to, fd, data, max, &staged, ret_size, &there, err);
+	if (n < 0 || there)
+		unlinkat(r->tmp, staged.tmp, 0);
+	if (n < 0)
+		return n;
+	/* Who else put the same may not have come so far. */
+	r->unsynced[staged.hash[0]] = true;
+	if (!there)
+		r->staged[r->n_staged++] = staged;
+	hash_name(staged.hash, ret_hash);
+	return 0;
+}
+
+void
+registry_drop_staged(struct registry *r)
+{
+	while (r->n_staged > 0)
+		unlinkat(r->tmp, r->staged[--r->n_staged].tmp, 0);
+}
+
+/* ---- settling ---- */
+
+static int
+sync_folder(struct registry *r, const char *name, struct err *err)
+{
+	OWN(closep) int fd = openat(r->blobs, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd < 0 || fsync(fd) < 0)
+		return err_errno(err, "cannot write '%s/blobs/%s' to the disk", r->path, name);
+	return 0;
+}
+
+static int
+sync_folders(struct registry *r, struct err *err)
+{
+	char name[3];
+	int n = sync_folder(r, ".", err);
+
+	for (unsigned i = 0; n == 0 && i < 256; i++) {
+		if (!r->unsynced[i])
+			continue;
+		snprintf(name, sizeof(name), "%02x", i);
+		n = sync_folder(r, name, err);
+		r->unsynced[i] = n < 0;
+	}
+	return n;
+}
+
+static int
+settle_one(struct registry *r, const struct registry_staged *staged, struct err *err)
+{
+	char path[BLOB_PATH_MAX], folder[3];
+
+	blob_path(staged->hash, path);
+	snprintf(folder, sizeof(folder), "%.2s", path);
+	if (mkdirat(r->blobs, folder, 0700) < 0 && errno != EEXIST)
+		return err_errno(err, "cannot make a folder for blobs");
+	/* Another may do the same at the same time: it is the same content. */
+	return renameat(r->tmp, staged->tmp, r->blobs, path) < 0 ?
+	       err_errno(err, "cannot keep a blob") : 0;
+}
+
+int
+registry_settle_staged(struct registry *r, struct err *err)
+{
+	int n = 0;
+
+	/* Under its name stands only what is on the disk. */
+	if (r->n_staged > STAGE_FEW && syncfs(r->tmp) < 0)
+		n = err_errno(err, "cannot write blobs to the disk");
+	for (size_t i = 0; n == 0 && i < r->n_staged; i++)
+		n = settle_one(r, &r->staged[i], err);
+	if (n < 0)
+		registry_drop_staged(r);
+	r->n_staged = 0;
+	return n < 0 ? n : sync_folders(r, err);
+}
+
+/* ---- one ---- */
+
+int
+registry_put_blob_fd(struct registry *r, int fd, uint64_t max, char ret_hash[HASH_NAME + 1],
+                     uint64_t *ret_size, struct err *err)
+{
+	int n = registry_stage_blob(r, fd, NULL, max, ret_hash, ret_size, err);
+
+	return n < 0 ? n : registry_settle_staged(r, err);
+}
+
+int
+registry_put_blob(struct registry *r, const void *data, size_t len, char ret_hash[HASH_NAME + 1],
+                  struct err *err)
+{
+	uint64_t size;
+	int n = registry_stage_blob(r, -1, len == 0 ? "" : data, len, ret_hash, &size, err);
+
+	return n < 0 ? n : registry_settle_staged(r, err);
+}
+
+int
+registry_open_blob(struct registry *r, const char *name, struct err *err)
+{
+	unsigned char hash[HASH_LEN];
+	char path[BLOB_PATH_MAX];
+	int fd;
+
+	if (!hash_parse_name(name, hash))
+		return err_set(err, EINVAL, "'%.80s' is not the hash of a blob", name);
+	blob_path(hash, path);
+	fd = openat(r->blobs, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	return fd < 0 ? err_errno(err, "cannot open the blob %s", name) : fd;
+}

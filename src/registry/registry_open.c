@@ -1,0 +1,117 @@
+/* registry_open.c - the registry's folders. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/data.h"
+#include "base/err.h"
+#include "base/own.h"
+#include "base/tree.h"
+#include "registry/registry_parts.h"
+
+#define TMP_AGE_MAX (24 * 3600)         /* seconds; nobody writes for longer */
+
+int
+registry_tmp_name(char ret_name[REGISTRY_TMP_MAX], struct err *err)
+{
+	unsigned char random[16];
+
+	if (getrandom(random, sizeof(random), 0) != sizeof(random))
+		return err_errno(err, "cannot get random bytes");
+	hex_put(random, sizeof(random), ret_name);
+	return 0;
+}
+
+void
+registry_clear_tmp(struct registry *r)
+{
+	int copy = openat(r->tmp, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	OWN(closedirp) DIR *dir = copy < 0 ? NULL : fdopendir(copy);
+	time_t now = time(NULL);
+	struct dirent *d;
+	struct stat st;
+
+	while (dir != NULL && (d = readdir(dir)) != NULL) {
+		OWN(closep) int fd = -1;
+
+		if (tree_is_dots(d->d_name) || fstatat(r->tmp, d->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+		    st.st_mtime > now - TMP_AGE_MAX)
+			continue;
+		fd = S_ISDIR(st.st_mode) ? tree_open_dir_anyway(r->tmp, d->d_name) : -1;
+		if (fd >= 0)
+			tree_empty(fd, NULL);
+		unlinkat(r->tmp, d->d_name, fd >= 0 ? AT_REMOVEDIR : 0);
+	}
+}
+
+static int
+open_part(struct registry *r, const char *name, int *ret_fd, struct err *err)
+{
+	if (mkdirat(r->folder, name, 0700) < 0 && errno != EEXIST)
+		return err_errno(err, "cannot make '%s/%s'", r->path, name);
+	*ret_fd = openat(r->folder, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	return *ret_fd < 0 ? err_errno(err, "cannot open '%s/%s'", r->path, name) : 0;
+}
+
+int
+registry_open(bool make, struct registry **ret_registry, struct err *err)
+{
+	OWN(registry_closep) struct registry *r = calloc(1, sizeof(*r));
+	int n;
+
+	if (r == NULL)
+		return err_set(err, ENOMEM, "out of memory");
+	r->folder = r->blobs = r->trees = r->tmp = -1;
+	r->path = data_path("registry", err);
+	if (r->path == NULL)
+		return -ENOENT;
+	r->folder = data_folder("registry", make, err);
+	if (r->folder < 0)
+		return r->folder;
+	n = open_part(r, "blobs", &r->blobs, err);
+	n = n == 0 ? open_part(r, "trees", &r->trees, err) : n;
+	n = n == 0 ? open_part(r, "tmp", &r->tmp, err) : n;
+	n = n == 0 ? db_open(r->folder, r->path, registry_migrations, &r->db, err) : n;
+	if (n == 0 && make && fsync(r->folder) < 0)
+		n = err_errno(err, "cannot write '%s' to the disk", r->path);
+	if (n < 0)
+		return n;
+	if (make)
+		registry_clear_tmp(r);
+	*ret_registry = TAKE(r);
+	return 0;
+}
+
+void
+registry_close(struct registry *r)
+{
+	if (r == NULL)
+		return;
+	registry_drop_staged(r);
+	free(r->staged);
+	db_close(r->db);
+	closep(&r->folder);
+	closep(&r->blobs);
+	closep(&r->trees);
+	closep(&r->tmp);
+	free(r->path);
+	free(r);
+}
+
+void
+registry_closep(struct registry **r)
+{
+	registry_close(*r);
+}
+
+struct db *
+registry_db(struct registry *r)
+{
+	return r->db;
+}

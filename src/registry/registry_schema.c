@@ -1,0 +1,71 @@
+/* registry_schema.c - the tables of the registry, and how older ones become these.
+ *
+ * What stands here was done on somebody's disk: never change an entry, only add one. */
+#include "registry/registry_parts.h"
+
+const char *const registry_migrations[] = {
+	/* 1: names and versions.  TURN is the order in which versions were last registered: the
+	 * newest of a name is the highest that is not retired. */
+	"CREATE TABLE names ("
+	"	id INTEGER PRIMARY KEY,"
+	"	kind TEXT NOT NULL,"
+	"	name TEXT NOT NULL,"
+	"	UNIQUE (kind, name)"
+	") STRICT;"
+	"CREATE TABLE versions ("
+	"	id INTEGER PRIMARY KEY,"
+	"	name INTEGER NOT NULL REFERENCES names (id),"
+	"	number INTEGER NOT NULL,"
+	"	turn INTEGER NOT NULL,"
+	"	hash TEXT NOT NULL,"
+	"	size INTEGER NOT NULL,"
+	"	created TEXT NOT NULL,"
+	"	retired TEXT,"
+	"	content TEXT NOT NULL,"
+	"	UNIQUE (name, number),"
+	"	UNIQUE (name, hash)"
+	") STRICT;"
+	"CREATE UNIQUE INDEX versions_by_turn ON versions (name, turn);"
+	"CREATE INDEX versions_live ON versions (name, turn) WHERE retired IS NULL;",
+
+	/* 2: dispatches; STATE is enum dispatch_state, below 3 while it is not over.  PARENT is "" for
+	 * an operator's own.  Cells that may never start any more are buried. */
+	"CREATE TABLE dispatches ("
+	"	seq INTEGER PRIMARY KEY AUTOINCREMENT,"
+	"	id TEXT NOT NULL UNIQUE,"
+	"	state INTEGER NOT NULL,"
+	"	agent TEXT NOT NULL,"
+	"	agent_hash TEXT NOT NULL,"
+	"	principal TEXT NOT NULL,"
+	"	parent TEXT NOT NULL,"
+	"	chain TEXT NOT NULL,"
+	"	depth INTEGER NOT NULL,"
+	"	target TEXT NOT NULL,"
+	"	policy_hash TEXT NOT NULL,"
+	"	build_hash TEXT NOT NULL,"
+	"	key TEXT,"
+	"	request_hash TEXT NOT NULL,"
+	"	resolved TEXT NOT NULL,"
+	"	retries INTEGER NOT NULL,"
+	"	attempts INTEGER NOT NULL DEFAULT 0,"
+	"	timeout_ms INTEGER NOT NULL,"
+	"	cell TEXT NOT NULL DEFAULT '',"
+	"	boot TEXT NOT NULL DEFAULT '',"
+	"	cancel INTEGER NOT NULL DEFAULT 0,"
+	"	not_before_ms INTEGER NOT NULL DEFAULT 0,"
+	"	created_ms INTEGER NOT NULL,"
+	"	started_ms INTEGER NOT NULL DEFAULT 0,"
+	"	ended_ms INTEGER NOT NULL DEFAULT 0,"
+	"	exit_code INTEGER NOT NULL DEFAULT -1,"
+	"	reason TEXT NOT NULL DEFAULT '',"
+	"	result TEXT"
+	") STRICT;"
+	"CREATE UNIQUE INDEX dispatches_by_key ON dispatches (parent, key) WHERE key IS NOT NULL;"
+	"CREATE INDEX dispatches_by_state ON dispatches (state, seq);"
+	"CREATE INDEX dispatches_by_parent ON dispatches (parent, seq);"
+	"CREATE TABLE graves ("
+	"	cell TEXT PRIMARY KEY,"
+	"	buried_ms INTEGER NOT NULL"
+	") STRICT;",
+	NULL
+};

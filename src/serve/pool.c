@@ -1,0 +1,178 @@
+/* pool.c - see pool.h. */
+#include "serve/pool.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "loop/loop.h"
+
+struct job_list {
+	struct serve_job *first, **end;
+};
+
+struct serve_pool {
+	struct loop *loop;
+	struct loop_source source;      /* an eventfd: something is done */
+	void (*free_own)(void *own);
+	pthread_t threads[SERVE_THREADS_MAX];
+	unsigned n_threads;
+	size_t busy;                    /* the loop's */
+	pthread_mutex_t lock;           /* of what follows */
+	pthread_cond_t more;
+	struct job_list waiting, done;
+	bool ends;
+};
+
+static void
+list_init(struct job_list *list)
+{
+	list->first = NULL;
+	list->end = &list->first;
+}
+
+static void
+list_add(struct job_list *list, struct serve_job *job)
+{
+	job->next = NULL;
+	*list->end = job;
+	list->end = &job->next;
+}
+
+static struct serve_job *
+list_take(struct job_list *list)
+{
+	struct serve_job *job = list->first;
+
+	if (job != NULL) {
+		list->first = job->next;
+		if (list->first == NULL)
+			list->end = &list->first;
+	}
+	return job;
+}
+
+static void *
+work(void *arg)
+{
+	struct serve_pool *pool = arg;
+	const uint64_t one = 1;
+	void *own = NULL;
+
+	pthread_mutex_lock(&pool->lock);
+	while (!pool->ends) {
+		struct serve_job *job = list_take(&pool->waiting);
+
+		if (job == NULL) {
+			pthread_cond_wait(&pool->more, &pool->lock);
+			continue;
+		}
+		pthread_mutex_unlock(&pool->lock);
+		job->work(job, &own);
+		pthread_mutex_lock(&pool->lock);
+		list_add(&pool->done, job);
+		(void)!write(pool->source.fd, &one, sizeof(one));
+	}
+	pthread_mutex_unlock(&pool->lock);
+	if (own != NULL && pool->free_own != NULL)
+		pool->free_own(own);
+	return NULL;
+}
+
+static void
+tell(void *arg, uint32_t events)
+{
+	struct serve_pool *pool = arg;
+	struct serve_job *job, *next;
+	uint64_t n;
+
+	(void)events;
+	(void)!read(pool->source.fd, &n, sizeof(n));
+	pthread_mutex_lock(&pool->lock);
+	job = pool->done.first;
+	list_init(&pool->done);
+	pthread_mutex_unlock(&pool->lock);
+	for (; job != NULL; job = next) {
+		next = job->next;
+		pool->busy--;
+		job->done(job);
+	}
+}
+
+int
+serve_pool_new(struct loop *loop, unsigned n_threads, void (*free_own)(void *own),
+               struct serve_pool **ret_pool, struct err *err)
+{
+	struct serve_pool *pool = calloc(1, sizeof(*pool));
+	int r;
+
+	assert(n_threads > 0 && n_threads <= SERVE_THREADS_MAX);
+	if (pool == NULL)
+		return err_errno(err, "cannot start threads");
+	pool->loop = loop;
+	pool->free_own = free_own;
+	pool->source = (struct loop_source){ .fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
+	                                     .ready = tell, .arg = pool };
+	list_init(&pool->waiting);
+	list_init(&pool->done);
+	pthread_mutex_init(&pool->lock, NULL);
+	pthread_cond_init(&pool->more, NULL);
+	r = pool->source.fd < 0 ? err_errno(err, "cannot start threads") :
+	    loop_watch(loop, &pool->source, EPOLLIN, err);
+	while (r == 0 && pool->n_threads < n_threads) {
+		int e = pthread_create(&pool->threads[pool->n_threads], NULL, work, pool);
+
+		if (e != 0)
+			r = err_set(err, e, "cannot start threads");
+		else
+			pool->n_threads++;
+	}
+	if (r < 0)
+		serve_pool_free(pool);
+	else
+		*ret_pool = pool;
+	return r;
+}
+
+void
+serve_pool_add(struct serve_pool *pool, struct serve_job *job)
+{
+	pool->busy++;
+	pthread_mutex_lock(&pool->lock);
+	list_add(&pool->waiting, job);
+	pthread_cond_signal(&pool->more);
+	pthread_mutex_unlock(&pool->lock);
+}
+
+size_t
+serve_pool_busy(const struct serve_pool *pool)
+{
+	return pool->busy;
+}
+
+void
+serve_pool_free(struct serve_pool *pool)
+{
+	if (pool == NULL)
+		return;
+	pthread_mutex_lock(&pool->lock);
+	pool->ends = true;
+	pthread_cond_broadcast(&pool->more);
+	pthread_mutex_unlock(&pool->lock);
+	for (unsigned i = 0; i < pool->n_threads; i++)
+		pthread_join(pool->threads[i], NULL);
+	if (pool->source.fd >= 0) {
+		loop_unwatch(pool->loop, &pool->source);
+		close(pool->source.fd);
+	}
+	pthread_mutex_destroy(&pool->lock);
+	pthread_cond_destroy(&pool->more);
+	free(pool);
+}

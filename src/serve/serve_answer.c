@@ -1,0 +1,297 @@
+/* serve_answer.c - answers: their heads, their bodies as fast as the client takes them. */
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/json.h"
+#include "base/own.h"
+#include "serve/serve_parts.h"
+
+#define PIECE_MAX (32 * 1024)
+#define SEND_MAX (256 * 1024)
+#define DATE_MAX 40
+
+void
+serve_request_free(struct serve_request *q)
+{
+	if (q->is_offered)
+		q->server->handler->lost(q->server->arg, q);
+	serve_body_free(&q->body);
+	buf_free(&q->head_data);
+	buf_free(&q->extra);
+	free(q->path);
+	free(q);
+}
+
+/* Who writes is not the one who sees the connection go: that is for the round's end. */
+static void
+give(struct serve_conn *c, const void *data, size_t len)
+{
+	c->written += len;
+	if (conn_write(&c->conn, data, len) < 0) {
+		c->failed = true;
+		loop_at_round_end(c->way->server->loop, &c->again);
+	}
+}
+
+void
+serve_field(struct serve_request *q, const char *name, const char *value)
+{
+	buf_put(&q->extra, name, strlen(name) + 1);
+	buf_put(&q->extra, value, strlen(value) + 1);
+}
+
+static struct http_text
+text_of(const char *s)
+{
+	return (struct http_text){ s, strlen(s) };
+}
+
+static void
+add_field(struct http_head *head, const char *name, const char *value)
+{
+	if (head->n_fields < HTTP_FIELDS_MAX)
+		head->fields[head->n_fields++] = (struct http_field){ text_of(name), text_of(value) };
+}
+
+static void
+put_date(char text[DATE_MAX])
+{
+	time_t now = time(NULL);
+	struct tm tm;
+
+	strftime(text, DATE_MAX, "%a, %d %b %Y %H:%M:%S GMT", gmtime_r(&now, &tm));
+}
+
+static void
+give_head(struct serve_request *q, unsigned status, const char *type, uint64_t length)
+{
+	struct serve_conn *c = q->conn;
+	struct http_head head = { .status = (uint16_t)status, .length = length };
+	bool is_old = c->reader.version == 10;
+	char date[DATE_MAX];
+	OWN(buf_free) struct buf b;
+
+	assert(!buf_failed(&q->extra));
+	put_date(date);
+	add_field(&head, "date", date);
+	if (type != NULL)
+		add_field(&head, "content-type", type);
+	add_field(&head, "cache-control", "no-store");
+	for (const char *at = (char *)q->extra.data, *end = at + q->extra.len; at < end;) {
+		const char *value = at + strlen(at) + 1;
+
+		add_field(&head, at, value);
+		at = value + strlen(value) + 1;
+	}
+	if (length == HTTP_LENGTH_UNKNOWN && is_old)
+		c->keep_alive = false;
+	/* What is left of its body is not going to be read. */
+	if (c->step == STEP_HEAD || c->step == STEP_BODY || c->way->server->stopping)
+		c->keep_alive = false;
+	q->chunked = length == HTTP_LENGTH_UNKNOWN && !is_old;
+	buf_init(&b, 32 * 1024);
+	h1_write_head(&b, &head, (struct h1_style){ .keep_alive = c->keep_alive,
+		.plain_body = is_old, .no_body = q->is_head, .to_http10 = is_old });
+	c->way->server->stats.statuses[status / 100 % 6]++;
+	give(c, b.data, b.len);
+}
+
+/* ---- whole answers ---- */
+
+static size_t
+next_piece(struct serve_conn *c, char piece[PIECE_MAX])
+{
+	size_t len = c->out.len - c->out_at;
+	ssize_t n;
+
+	if (c->out_fd < 0) {
+		len = len > PIECE_MAX ? PIECE_MAX : len;
+		if (len > 0)
+			memcpy(piece, c->out.data + c->out_at, len);
+		c->out_at += len;
+		return len;
+	}
+	if (c->out_left == 0)
+		return 0;
+	do
+		n = read(c->out_fd, piece, c->out_left < PIECE_MAX ? (size_t)c->out_left : PIECE_MAX);
+	while (n < 0 && errno == EINTR);
+	/* It became shorter: the client must not take what it has for all of it. */
+	if (n <= 0) {
+		c->failed = true;
+		loop_at_round_end(c->way->server->loop, &c->again);
+		return 0;
+	}
+	c->out_left -= (uint64_t)n;
+	return (size_t)n;
+}
+
+bool
+serve_conn_pump(struct serve_conn *c)
+{
+	char piece[PIECE_MAX];
+	size_t n;
+
+	while (!c->failed && !conn_is_full(&c->conn)) {
+		n = next_piece(c, piece);
+		if (n == 0)
+			break;
+		give(c, piece, n);
+	}
+	if (c->failed || conn_is_full(&c->conn) ||
+	    (!c->keep_alive && c->conn.out.len - c->conn.out_at + c->conn.held.len > 0))
+		return false;
+	closep(&c->out_fd);
+	c->out_fd = -1;
+	buf_free(&c->out);
+	c->out_at = 0;
+	return true;
+}
+
+static void
+give_answer(struct serve_request *q, unsigned status, const char *type, uint64_t length)
+{
+	struct serve_conn *c = q->conn;
+
+	conn_cork(&c->conn);
+	give_head(q, status, type, length);
+	c->request = NULL;
+	serve_request_free(q);
+	c->step = STEP_ANSWERS;
+	serve_conn_late(c, SERVE_WRITE_S);
+	(void)serve_conn_pump(c);
+	conn_uncork(&c->conn);
+	if (serve_conn_pump(c))
+		serve_conn_answered(c);
+}
+
+void
+serve_answer(struct serve_request *q, unsigned status, const char *type, const void *body,
+             size_t len)
+{
+	struct serve_conn *c = q->conn;
+
+	if (c == NULL) {
+		serve_request_free(q);
+		return;
+	}
+	buf_init(&c->out, len);
+	if (!q->is_head)
+		buf_put(&c->out, body, len);
+	if (buf_failed(&c->out)) {
+		c->request = NULL;
+		serve_request_free(q);
+		serve_conn_drop(c, true);
+		return;
+	}
+	give_answer(q, status, type, len);
+}
+
+void
+serve_answer_fd(struct serve_request *q, unsigned status, const char *type, int fd, uint64_t len)
+{
+	struct serve_conn *c = q->conn;
+
+	if (c == NULL || q->is_head) {
+		close(fd);
+		fd = -1;
+	}
+	if (c == NULL) {
+		serve_request_free(q);
+		return;
+	}
+	c->out_fd = fd;
+	c->out_left = len;
+	give_answer(q, status, type, len);
+}
+
+void
+serve_refuse(struct serve_request *q, unsigned status, const char *code, const char *pointer,
+             const char *message)
+{
+	OWN(freep) char *text = NULL;
+	size_t size = 0;
+	FILE *out = open_memstream(&text, &size);
+	struct json w = { .out = out };
+
+	if (out != NULL) {
+		json_open(&w, NULL, '{');
+		json_open(&w, "error", '{');
+		json_str(&w, "code", code);
+		json_str(&w, "message", message);
+		if (pointer != NULL)
+			json_str(&w, "pointer", pointer);
+		json_close(&w, '}');
+		json_close(&w, '}');
+		fputc('\n', out);
+		fclose(out);
+	}
+	serve_answer(q, status, "application/json", text, text != NULL ? size : 0);
+}
+
+/* ---- streams ---- */
+
+void
+serve_stream(struct serve_request *q, unsigned status, const char *type)
+{
+	struct serve_conn *c = q->conn;
+
+	q->is_stream = true;
+	if (c == NULL)
+		return;
+	assert(c->step == STEP_ASKED && q->writable != NULL && q->gone != NULL);
+	give_head(q, status, type, HTTP_LENGTH_UNKNOWN);
+	c->step = STEP_STREAMS;
+	c->way->server->stats.streams++;
+	serve_conn_late(c, SERVE_WRITE_S);
+}
+
+bool
+serve_send(struct serve_request *q, const void *data, size_t len)
+{
+	struct serve_conn *c = q->conn;
+	char size[H1_CHUNK_MAX];
+
+	if (c == NULL || len == 0)
+		return c != NULL;
+	if (q->is_head)
+		return true;
+	assert(len <= SEND_MAX);
+	conn_cork(&c->conn);
+	if (q->chunked)
+		give(c, size, h1_chunk_begin(size, len));
+	give(c, data, len);
+	if (q->chunked)
+		give(c, "\r\n", 2);
+	conn_uncork(&c->conn);
+	return !c->failed && !conn_is_full(&c->conn);
+}
+
+void
+serve_end(struct serve_request *q, bool cut)
+{
+	struct serve_conn *c = q->conn;
+	bool chunked = q->chunked && !q->is_head;
+
+	if (c != NULL) {
+		c->request = NULL;
+		c->step = STEP_ANSWERS;
+		c->way->server->stats.streams--;
+	}
+	serve_request_free(q);
+	if (c == NULL)
+		return;
+	if (cut) {
+		serve_conn_drop(c, true);
+		return;
+	}
+	if (chunked)
+		give(c, "0\r\n\r\n", 5);
+	if (serve_conn_pump(c))
+		serve_conn_answered(c);
+}

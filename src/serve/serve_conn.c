@@ -1,0 +1,494 @@
+/* serve_conn.c - one connection: reads requests one after the other, strictly, and hands them on. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/own.h"
+#include "serve/serve_parts.h"
+
+#define IN_MAX (64 * 1024)              /* read at once */
+#define LINGER_BYTES (4u << 20)         /* of a refused body, before the connection is cut */
+
+static char in[IN_MAX];
+
+static void feed(struct serve_conn *c, const char *data, size_t len);
+
+/* ---- the end ---- */
+
+static void
+bury(void *arg)
+{
+	struct serve_server *s = arg;
+	struct serve_conn *c;
+
+	while ((c = s->dead) != NULL) {
+		s->dead = c->next;
+		h1_reader_free(&c->reader);
+		buf_free(&c->ahead);
+		buf_free(&c->out);
+		closep(&c->out_fd);
+		free(c);
+	}
+	if (s->stopping && s->conns == NULL && s->stopped != NULL) {
+		void (*stopped)(void *) = s->stopped;
+
+		s->stopped = NULL;
+		stopped(s->stopped_arg);
+	}
+}
+
+/* Who answers later finds that nobody waits. */
+static void
+lose_request(struct serve_conn *c)
+{
+	struct serve_request *q = c->request;
+
+	if (q == NULL)
+		return;
+	c->request = NULL;
+	q->conn = NULL;
+	q->is_gone = true;
+	if (c->step == STEP_STREAMS) {
+		c->way->server->stats.streams--;
+		q->gone(q);
+	} else if (c->step != STEP_ASKED) {
+		serve_request_free(q);
+	}
+}
+
+void
+serve_conn_drop(struct serve_conn *c, bool abrupt)
+{
+	struct serve_server *s = c->way->server;
+
+	if (c->step == STEP_DEAD)
+		return;
+	lose_request(c);
+	c->step = STEP_DEAD;
+	loop_cancel_timer(s->loop, &c->late);
+	loop_cancel_round(s->loop, &c->again);
+	conn_close(&c->conn, abrupt);
+	*c->at = c->next;
+	if (c->next != NULL)
+		c->next->at = c->at;
+	c->next = s->dead;
+	s->dead = c;
+	c->way->n_conns--;
+	s->stats.conns--;
+	if (s->conns == NULL)
+		s->idle_since_ms = loop_now_ms();
+	loop_at_round_end(s->loop, &s->bury);
+	serve_doors_watch(s);
+}
+
+void
+serve_conn_late(struct serve_conn *c, unsigned seconds)
+{
+	loop_set_timer(c->way->server->loop, &c->late, (uint64_t)seconds * 1000);
+}
+
+/* Closed at once, a connection would take back what the client has not read yet. */
+static void
+linger(struct serve_conn *c)
+{
+	c->step = STEP_LINGERS;
+	c->written = 0;
+	conn_shut(&c->conn);
+	if (c->ended) {
+		serve_conn_drop(c, false);
+		return;
+	}
+	serve_conn_late(c, SERVE_LINGER_S);
+	conn_resume_reading(&c->conn);
+}
+
+static void
+refuse(struct serve_conn *c, unsigned status, const char *code, const char *message)
+{
+	c->keep_alive = false;
+	serve_refuse(c->request, status, code, NULL, message);
+}
+
+/* ---- time ---- */
+
+static struct serve_request *
+new_request(struct serve_conn *c)
+{
+	struct serve_request *q = calloc(1, sizeof(*q));
+
+	if (q == NULL)
+		return NULL;
+	*q = (struct serve_request){ .door = &c->way->door, .role = c->way->door.role, .uid = c->uid,
+	                             .conn = c, .server = c->way->server, .body = { .fd = -1 },
+	                             .query = "" };
+	buf_init(&q->body.data, SERVE_BODY_KEPT);
+	buf_init(&q->head_data, 2 * HTTP_HEAD_MAX);
+	buf_init(&q->extra, 16 * 1024);
+	c->request = q;
+	return q;
+}
+
+/* What cannot even be read is answered all the same. */
+static void
+refuse_unread(struct serve_conn *c, unsigned status, const char *code, const char *message)
+{
+	if (c->request == NULL && new_request(c) == NULL) {
+		serve_conn_drop(c, true);
+		return;
+	}
+	c->way->server->stats.refused++;
+	refuse(c, status, code, message);
+}
+
+static bool
+is_taken(struct serve_conn *c)
+{
+	uint64_t kept = c->conn.out.len - c->conn.out_at + c->conn.held.len;
+	uint64_t taken = c->written > kept ? c->written - kept : 0;
+	bool more = taken != c->taken || kept == 0;
+
+	c->taken = taken;
+	return more;
+}
+
+static void
+late(void *arg)
+{
+	struct serve_conn *c = arg;
+
+	switch (c->step) {
+	case STEP_HEAD:
+	case STEP_BODY:
+		refuse_unread(c, 408, "timeout", "the request did not come to its end in time");
+		return;
+	case STEP_ANSWERS:
+	case STEP_STREAMS:
+		if (is_taken(c)) {
+			serve_conn_late(c, SERVE_WRITE_S);
+			return;
+		}
+		serve_conn_drop(c, true);
+		return;
+	default:
+		serve_conn_drop(c, c->step == STEP_LINGERS);
+	}
+}
+
+/* ---- a request ---- */
+
+static bool
+keep_head(struct serve_conn *c, struct serve_request *q)
+{
+	struct http_head *head = &c->reader.head;
+	struct err err = {0};
+	const char *mark;
+
+	head->scheme = q->door->tls != NULL ? HTTP_TLS : HTTP_PLAIN;
+	if (head->host.len == 0)
+		head->host = (struct http_text){ "localhost", 9 };
+	if (head->port == 0)
+		head->port = q->door->is_tcp ? q->door->port : 80;
+	http_head_drop(head, "expect");
+	if (http_head_check(head, &err) < 0 || head->upgrade.len > 0 || head->path.at[0] != '/') {
+		refuse_unread(c, 400, "bad_request",
+		              err.text[0] != '\0' ? err.text : "this is no request of this server's");
+		return false;
+	}
+	http_head_encode(&q->head_data, head);
+	if (buf_failed(&q->head_data) || http_head_decode(&q->head_data, &q->head, &err) < 0) {
+		refuse_unread(c, 431, "head_too_large", "the head of the request is too long");
+		return false;
+	}
+	mark = memchr(q->head.path.at, '?', q->head.path.len);
+	q->path = strndup(q->head.path.at, q->head.path.len);
+	if (q->path == NULL) {
+		serve_conn_drop(c, true);
+		return false;
+	}
+	if (mark != NULL) {
+		q->path[mark - q->head.path.at] = '\0';
+		q->query = q->path + (mark - q->head.path.at) + 1;
+	}
+	q->is_head = http_text_is(q->head.method, "HEAD");
+	return true;
+}
+
+/* Answered before its body was read, a connection cannot go on: so who sends none is asked
+ * only when there is nothing left to read. */
+static void
+take_head(struct serve_conn *c)
+{
+	static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
+	struct serve_server *s = c->way->server;
+	struct serve_request *q;
+
+	c->keep_alive = c->reader.keep_alive && !s->stopping;
+	c->step = STEP_BODY;
+	q = new_request(c);
+	if (q == NULL) {
+		serve_conn_drop(c, true);
+		return;
+	}
+	if (!keep_head(c, q) || q->head.length == 0 || !serve_door_check(q))
+		return;
+	s->handler->head(s->arg, q);
+	if (c->step != STEP_BODY)
+		return;
+	q->is_offered = true;
+	if (q->head.length != HTTP_LENGTH_UNKNOWN && q->head.length > q->body_max) {
+		refuse(c, 413, "too_large", q->body_max == 0 ? "this takes no body" :
+		       "the body is longer than it may be");
+		return;
+	}
+	if (c->reader.expects_continue)
+		conn_write(&c->conn, go_on, sizeof(go_on) - 1);
+	c->body_since_ms = loop_now_ms();
+	serve_conn_late(c, SERVE_BODY_S);
+}
+
+static void
+take_body(struct serve_conn *c, struct http_text piece)
+{
+	int r = serve_body_add(c->request, c->way->server->spool, piece.at, piece.len);
+
+	if (r == -EFBIG)
+		refuse(c, 413, "too_large", c->request->body_max == 0 ? "this takes no body" :
+		       "the body is longer than it may be");
+	else if (r < 0)
+		refuse(c, 507, "no_space", "there is no room to keep the body: see the disk of the data folder");
+	else if (loop_now_ms() - c->body_since_ms > SERVE_BODY_ALL_S * 1000ull)
+		refuse(c, 408, "timeout", "the request did not come to its end in time");
+	else
+		serve_conn_late(c, SERVE_BODY_S);
+}
+
+static void
+take_request(struct serve_conn *c)
+{
+	struct serve_server *s = c->way->server;
+
+	loop_cancel_timer(s->loop, &c->late);
+	c->step = STEP_ASKED;
+	s->stats.requests++;
+	if (c->request->head.length == 0) {
+		if (!serve_door_check(c->request))
+			return;
+		s->handler->head(s->arg, c->request);
+	}
+	if (c->step != STEP_ASKED)
+		return;
+	c->request->is_offered = false;
+	s->handler->request(s->arg, c->request);
+}
+
+/* What the reader has not used is kept for when the answer has been given. */
+static void
+keep_ahead(struct serve_conn *c, const char *data, size_t len)
+{
+	buf_put(&c->ahead, data, len);
+	if (buf_failed(&c->ahead))
+		serve_conn_drop(c, true);
+	else if (c->ahead.len >= SERVE_AHEAD_MAX)
+		conn_pause_reading(&c->conn);
+}
+
+static void
+feed(struct serve_conn *c, const char *data, size_t len)
+{
+	struct http_text piece;
+	struct err err = {0};
+	size_t used, at = 0;
+
+	if (c->step == STEP_IDLE && len > 0) {
+		c->step = STEP_HEAD;
+		serve_conn_late(c, SERVE_HEAD_S);
+	}
+	while (c->step == STEP_HEAD || c->step == STEP_BODY) {
+		enum h1_event event = h1_read(&c->reader, data + at, len - at, &used, &piece, &err);
+
+		at += used;
+		if (event == H1_MORE)
+			return;
+		if (event == H1_BAD)
+			refuse_unread(c, c->reader.status, "bad_request", err.text);
+		else if (event == H1_HEAD)
+			take_head(c);
+		else if (event == H1_BODY)
+			take_body(c, piece);
+		else if (event == H1_END)
+			take_request(c);
+	}
+	if (c->step != STEP_DEAD && c->step != STEP_LINGERS && c->keep_alive && at < len)
+		keep_ahead(c, data + at, len - at);
+}
+
+static void
+go_on(void *arg)
+{
+	struct serve_conn *c = arg;
+	struct buf ahead = c->ahead;
+
+	if (c->failed) {
+		serve_conn_drop(c, true);
+		return;
+	}
+	if (c->step != STEP_IDLE)
+		return;
+	buf_init(&c->ahead, SERVE_AHEAD_MAX + IN_MAX);
+	if (ahead.len > 0)
+		feed(c, (char *)ahead.data, ahead.len);
+	buf_free(&ahead);
+	/* Of what is not complete now nothing more will come. */
+	if (c->ended && (c->step == STEP_IDLE || c->step == STEP_HEAD || c->step == STEP_BODY))
+		serve_conn_drop(c, false);
+	else if (c->step != STEP_DEAD && c->ahead.len < SERVE_AHEAD_MAX && !c->ended)
+		conn_resume_reading(&c->conn);
+}
+
+void
+serve_conn_answered(struct serve_conn *c)
+{
+	struct serve_server *s = c->way->server;
+
+	c->request = NULL;
+	if (!c->keep_alive || s->stopping) {
+		linger(c);
+		return;
+	}
+	c->step = STEP_IDLE;
+	c->written = c->taken = 0;
+	h1_reader_rest(&c->reader);
+	serve_conn_late(c, SERVE_IDLE_S);
+	loop_at_round_end(s->loop, &c->again);
+}
+
+/* ---- what the connection tells ---- */
+
+static void
+take_end(struct serve_conn *c)
+{
+	c->ended = true;
+	conn_pause_reading(&c->conn);
+	/* Who waits for the rest of an answer may have said all it will say; who follows a
+	 * stream has no reason to. */
+	if (c->step != STEP_ASKED && c->step != STEP_ANSWERS &&
+	    !(c->step == STEP_IDLE && c->ahead.len > 0))
+		serve_conn_drop(c, false);
+}
+
+static void
+readable(void *arg)
+{
+	struct serve_conn *c = arg;
+
+	while (c->step != STEP_DEAD && c->conn.reading) {
+		ssize_t n = conn_read(&c->conn, in, sizeof(in));
+
+		if (n == -EAGAIN)
+			return;
+		if (n < 0) {
+			serve_conn_drop(c, true);
+		} else if (n == 0) {
+			take_end(c);
+		} else if (c->step == STEP_LINGERS) {
+			c->written += (uint64_t)n;
+			if (c->written > LINGER_BYTES)
+				serve_conn_drop(c, true);
+		} else if (c->step == STEP_IDLE || c->step == STEP_HEAD || c->step == STEP_BODY) {
+			if (c->ahead.len > 0)
+				keep_ahead(c, in, (size_t)n);
+			else
+				feed(c, in, (size_t)n);
+		} else if (c->keep_alive) {
+			keep_ahead(c, in, (size_t)n);
+		}
+	}
+}
+
+static void
+writable(void *arg)
+{
+	struct serve_conn *c = arg;
+
+	if (c->step == STEP_ANSWERS) {
+		if (serve_conn_pump(c))
+			serve_conn_answered(c);
+	} else if (c->step == STEP_STREAMS) {
+		serve_conn_late(c, SERVE_WRITE_S);
+		c->request->writable(c->request);
+	}
+}
+
+static void
+broken(void *arg, const struct err *error)
+{
+	(void)error;
+	serve_conn_drop(arg, true);
+}
+
+static void
+ready(void *arg)
+{
+	(void)arg;
+}
+
+void
+serve_conn_take(struct serve_doorway *way, int fd)
+{
+	static const struct conn_handler handler = { ready, readable, writable, broken };
+	struct serve_server *s = way->server;
+	struct serve_conn *c = calloc(1, sizeof(*c));
+	struct ucred peer = { .uid = (uid_t)-1 };
+	socklen_t len = sizeof(peer);
+	SSL *ssl = NULL;
+
+	if (c != NULL && way->door.tls != NULL) {
+		ssl = SSL_new(way->door.tls);
+		if (ssl != NULL)
+			SSL_set_accept_state(ssl);
+	}
+	if (c == NULL || (way->door.tls != NULL && ssl == NULL)) {
+		close(fd);
+		free(c);
+		return;
+	}
+	if (!way->door.is_tcp)
+		(void)getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len);
+	c->way = way;
+	c->uid = peer.uid;
+	c->out_fd = -1;
+	c->late = (struct loop_timer){ .due = late, .arg = c };
+	c->again = (struct loop_round){ .run = go_on, .arg = c };
+	h1_reader_init(&c->reader, H1_REQUESTS);
+	buf_init(&c->ahead, SERVE_AHEAD_MAX + IN_MAX);
+	buf_init(&c->out, 0);
+	c->next = s->conns;
+	c->at = &s->conns;
+	if (s->conns != NULL)
+		s->conns->at = &c->next;
+	s->conns = c;
+	way->n_conns++;
+	s->stats.conns++;
+	s->stats.accepted++;
+	s->idle_since_ms = 0;
+	serve_conn_late(c, SERVE_HEAD_S);
+	conn_init(&c->conn, s->loop, fd, ssl, &handler, c);
+}
+
+int
+serve_new(struct loop *loop, const struct serve_handler *handler, void *arg, int spool,
+          struct serve_server **ret_server, struct err *err)
+{
+	struct serve_server *s = calloc(1, sizeof(*s));
+
+	if (s == NULL)
+		return err_errno(err, "cannot begin to serve");
+	*s = (struct serve_server){ .loop = loop, .handler = handler, .arg = arg, .spool = spool,
+	                            .idle_since_ms = loop_now_ms(),
+	                            .bury = { .run = bury, .arg = s } };
+	*ret_server = s;
+	return 0;
+}
