@@ -37,7 +37,7 @@ obj = $(patsubst %.c,$(B)/obj/%.o,$1)
 LIB  := $(B)/libcloister.a
 # What processes are made of, but for their main(): for the tests.
 PARTS_SRC := $(filter-out %/main.c,$(wildcard src/proc/gate/*.c src/proc/courier/*.c)) \
-             src/proc/supervisor/supervisor_events.c
+             $(addprefix src/proc/supervisor/supervisor_,events.c timeline.c records.c sync.c)
 PARTS := $(B)/libparts.a
 BIN  := $(if $(CLI_SRC),$(B)/cloister)
 EXEC := $(PROCS:%=$(B)/libexec/cloister-%)
@@ -72,6 +72,7 @@ LIBS_gate     := -lssl -lcrypto -lnghttp2
 LIBS_courier  := -lssl -lcrypto -lnghttp2 -lcares -lz -lbrotlidec -lzstd
 LIBS_inspect  := -lcrypto -lpcre2-8 -ljansson -lz -lbrotlidec -lzstd
 LIBS_audit    := $(LIBS_chain)
+LIBS_supervisor := $(LIBS_chain)
 LIBS_registry := -lsqlite3 -lyaml -lpcre2-8 -ljansson -lnettle -lm
 LIBS_dispatch := $(LIBS_registry)
 LIBS_serve    := -lssl -lcrypto $(LIBS_registry) $(LIBS_chain)
