@@ -18,6 +18,7 @@ enum filter_profile {
 	FILTER_COURIER,         /* decides and dials */
 	FILTER_INSPECT,         /* looks into request bodies */
 	FILTER_PUBLISH,         /* carries connections from the host into the cell */
+	FILTER_MCP,             /* reads what orchestrating agents send */
 	FILTER_PROFILES
 };
 

@@ -531,6 +531,20 @@ static const struct filter_row filter_publish[] = {
 	{ "memfd_create", .verdict = ALLOW },
 };
 
+static const struct filter_case filter_mcp_getsockopt[] = {
+	{ ALLOW, { IS(1, SOL_SOCKET), IS(2, SO_ERROR, SO_PEERCRED) } },
+	{ KILL,  { END } },
+};
+/* Its input, its output, the connections that come and those that it is given: it takes some, and
+ * makes none. */
+static const struct filter_row filter_mcp[] = {
+	{ "accept4 getsockname getpeername", .verdict = ALLOW },
+	{ "getsockopt", .cases = filter_mcp_getsockopt },
+	{ "setsockopt", .cases = filter_gate_setsockopt },
+	/* A peer's user, held against ours. */
+	{ "getuid geteuid getgid getegid", .verdict = ALLOW },
+};
+
 #ifdef CLOISTER_SANITIZED
 /* The sanitizers' run-time, a dynamic program's start, and the search for leaks. */
 static const struct filter_row filter_sanitizer[] = {
@@ -572,6 +586,7 @@ static const struct filter_profile_spec {
 	[FILTER_COURIER] = { "courier", EGRESS(courier) },
 	[FILTER_INSPECT] = { "inspect", EGRESS(inspect) },
 	[FILTER_PUBLISH] = { "publish", EGRESS(publish) },
+	[FILTER_MCP] = { "mcp", EGRESS(mcp) },
 };
 
 /* What CLOISTER_OFF calls a group; see control.h. */

@@ -1,0 +1,236 @@
+/* main.c - cloister-mcp: an MCP server for orchestrating agents.
+ *
+ * `cloister mcp` becomes it: see base/args.h, and the options in cli/mcp.c.
+ * Of its two halves this one, the keeper, reads nothing that an agent sent: it starts the worker
+ * with an empty environment, and connects it to the service when it asks. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/args.h"
+#include "base/own.h"
+#include "base/text.h"
+#include "base/utf8.h"
+#include "cell/cell_dirs.h"
+#include "ipc/ipc.h"
+#include "ipc/mcp_channel.h"
+#include "proc/mcp/mcp_proc.h"
+
+#define FAILED 125
+#define WORKER "cloister-mcp-worker"
+#define ASIDE 16
+
+struct options {
+	const char *http, *token_file, *principal;
+};
+
+static int
+fail(const struct err *err)
+{
+	fputs("cloister: ", stderr);
+	text_print_safe(stderr, err->text, strlen(err->text), false);
+	fputc('\n', stderr);
+	return FAILED;
+}
+
+static int
+read_options(int argc, char **argv, struct options *o, struct err *err)
+{
+	struct args args;
+
+	if (!args_parse(argc, argv, &args))
+		return err_set(err, EINVAL, "cloister-mcp is started by `cloister mcp` only");
+	if (args.n_words > 0)
+		return err_set(err, EINVAL, "`cloister mcp` takes options only");
+	o->http = args_get(&args, "http");
+	o->token_file = args_get(&args, "token-file");
+	o->principal = args_get(&args, "as");
+	if (o->principal == NULL)
+		o->principal = "";
+	if ((o->http == NULL) != (o->token_file == NULL))
+		return err_set(err, EINVAL, "--http and --token-file go together: without a token every "
+		               "program of this machine could dispatch agents");
+	return 0;
+}
+
+static int
+check_principal(const char *text, struct err *err)
+{
+	size_t len = strlen(text), n;
+	uint32_t code;
+
+	if (len > MCP_PRINCIPAL_MAX)
+		return err_set(err, EINVAL, "the principal is over %d bytes", MCP_PRINCIPAL_MAX);
+	for (; len > 0; text += n, len -= n) {
+		n = utf8_next(text, len, &code);
+		if (n == 0 || utf8_is_control(code))
+			return err_set(err, EINVAL, "the principal has a character that is not to be printed");
+	}
+	return 0;
+}
+
+/* ---- the worker ---- */
+
+static _Noreturn void
+become_worker(int channel, int listener, pid_t parent)
+{
+	char *const argv[] = { (char *)(uintptr_t)WORKER, NULL };
+	char *env[2] = { NULL };
+	int exe = open("/proc/self/exe", O_PATH | O_CLOEXEC);
+
+#ifdef CLOISTER_MUTANT
+	if (getenv("CLOISTER_OFF") != NULL && asprintf(&env[0], "CLOISTER_OFF=%s",
+	                                               getenv("CLOISTER_OFF")) < 0)
+		_exit(127);
+#endif
+	exe = fcntl(exe, F_DUPFD_CLOEXEC, ASIDE);
+	channel = fcntl(channel, F_DUPFD_CLOEXEC, ASIDE);
+	listener = listener < 0 ? -1 : fcntl(listener, F_DUPFD_CLOEXEC, ASIDE);
+	if (dup2(channel, MCP_CHANNEL_FD) < 0 || (listener >= 0 && dup2(listener, MCP_LISTENER_FD) < 0))
+		_exit(127);
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent)
+		_exit(127);
+	(void)fexecve(exe, argv, env);
+	_exit(127);
+}
+
+struct door {
+	int listener;                   /* -1: standard input and output instead */
+	uint16_t port;
+	struct serve_token token;
+};
+
+static int
+open_door(const struct options *o, struct door *door, struct err *err)
+{
+	int r;
+
+	door->listener = -1;
+	if (o->http == NULL)
+		return 0;
+	r = serve_token_load(o->token_file, "mcp", SERVE_AGENT, &door->token, err);
+	if (r < 0)
+		return r;
+	door->listener = serve_listen_tcp(o->http, &door->port, err);
+	return door->listener < 0 ? door->listener : 0;
+}
+
+static int
+send_beginning(int channel, const struct options *o, const struct door *door, struct err *err)
+{
+	const char *for_service = getenv("CLOISTER_TOKEN");
+	char hash[2 * sizeof(door->token.hash) + 1] = "";
+	OWN(buf_free) struct buf b;
+
+	for (size_t i = 0; door->listener >= 0 && i < sizeof(door->token.hash); i++)
+		snprintf(hash + 2 * i, 3, "%02x", door->token.hash[i]);
+	ipc_begin(&b, MCP_BEGIN);
+	buf_put_str(&b, o->principal);
+	/* Of a dispatch: what is dispatched with it is its child. */
+	buf_put_str(&b, for_service != NULL ? for_service : "");
+	buf_put_u32(&b, door->port);
+	buf_put_str(&b, hash);
+	return ipc_send(channel, &b, NULL, 0, err);
+}
+
+static int
+start_worker(const struct options *o, const struct door *door, int *ret_channel, pid_t *ret_pid,
+             struct err *err)
+{
+	OWN(closep) int ours = -1, theirs = -1;
+	pid_t parent = getpid();
+	int pair[2], r;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return err_errno(err, "cannot make a channel");
+	ours = pair[0];
+	theirs = pair[1];
+	*ret_pid = fork();
+	if (*ret_pid == 0)
+		become_worker(theirs, door->listener, parent);
+	if (*ret_pid < 0)
+		return err_errno(err, "cannot start the worker");
+	r = send_beginning(ours, o, door, err);
+	if (r < 0)
+		return r;
+	if (door->listener >= 0)
+		fprintf(stderr, "cloister: MCP at http://127.0.0.1:%u/mcp, with the token in '%s'\n",
+		        door->port, o->token_file);
+	*ret_channel = TAKE_FD(ours);
+	return 0;
+}
+
+/* ---- keeping ---- */
+
+static int
+answer(int channel, int runtime, struct err *err)
+{
+	OWN(ipc_message_free) struct ipc_message message = {0};
+	OWN(closep) int fd = -1;
+	OWN(buf_free) struct buf b = {0};
+	struct err why = {0};
+	int r = ipc_receive(channel, &message, err);
+
+	if (r < 0)
+		return r;
+	/* The one thing that it may ask. */
+	if (message.type != MCP_CONNECT || buf_left(&message.body) != 0 || message.n_fds != 0)
+		return err_set(err, EBADMSG, "cloister-mcp's worker asked for what it may not have");
+	fd = keeper_connect(runtime, &why);
+	ipc_begin(&b, fd >= 0 ? MCP_CONNECTED : MCP_REFUSED);
+	if (fd < 0)
+		buf_put_str(&b, why.text);
+	return ipc_send(channel, &b, &fd, fd >= 0, err);
+}
+
+static int
+keep(int channel, int runtime, pid_t worker)
+{
+	struct err err = {0};
+	int status = 0, r;
+
+	do
+		r = answer(channel, runtime, &err);
+	while (r == 0);
+	if (r == -EBADMSG)
+		(void)kill(worker, SIGKILL);
+	if (waitpid(worker, &status, 0) == worker && WIFEXITED(status))
+		return WEXITSTATUS(status);
+	if (r != -EBADMSG)
+		err_set(&err, EPIPE, "cloister-mcp's worker was killed by signal %d", WTERMSIG(status));
+	return fail(&err);
+}
+
+int
+main(int argc, char **argv)
+{
+	OWN(closep) int runtime = -1, channel = -1, fd = -1;
+	struct options o = {0};
+	struct door door = {0};
+	struct err err = {0};
+	pid_t worker;
+	int r;
+
+	if (argc == 1 && strcmp(argv[0], WORKER) == 0)
+		return worker_main();
+	r = read_options(argc, argv, &o, &err);
+	r = r == 0 ? check_principal(o.principal, &err) : r;
+	r = r == 0 ? open_door(&o, &door, &err) : r;
+	if (r == 0) {
+		runtime = cell_runtime_open(&err);
+		/* So that a service that cannot be had is told here and now. */
+		fd = runtime < 0 ? runtime : keeper_connect(runtime, &err);
+		r = fd < 0 ? fd : start_worker(&o, &door, &channel, &worker, &err);
+	}
+	if (r < 0)
+		return fail(&err);
+	close(TAKE_FD(fd));
+	return keep(channel, runtime, worker);
+}

@@ -1,0 +1,249 @@
+/* mcp_http.c - MCP over HTTP at /mcp: who may come in is the door's business (serve.h), what is
+ * asked mcp's; here the one is made of the other. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/own.h"
+#include "ipc/mcp_channel.h"
+#include "proc/mcp/mcp_proc.h"
+
+#define FIELD_MAX 512
+
+/* What the fields of a request say; those that are missing are NULL. */
+struct asked {
+	char session[FIELD_MAX], version[FIELD_MAX], method[FIELD_MAX], name[FIELD_MAX],
+		last[FIELD_MAX];
+	bool has_session, has_last;
+	struct mcp_fields fields;
+};
+
+static bool
+read_field(const struct serve_request *q, const char *name, char out[FIELD_MAX])
+{
+	struct http_text value = http_head_get(&q->head, name);
+
+	/* What is too long is not what anybody here has said. */
+	snprintf(out, FIELD_MAX, "%.*s", (int)(value.len < FIELD_MAX ? value.len : FIELD_MAX - 1),
+	         value.len > 0 ? value.at : "");
+	return value.len > 0;
+}
+
+static void
+read_fields(const struct serve_request *q, struct asked *a)
+{
+	a->has_session = read_field(q, "mcp-session-id", a->session);
+	a->has_last = read_field(q, "last-event-id", a->last);
+	a->fields.version = read_field(q, "mcp-protocol-version", a->version) ? a->version : NULL;
+	a->fields.method = read_field(q, "mcp-method", a->method) ? a->method : NULL;
+	a->fields.name = read_field(q, "mcp-name", a->name) ? a->name : NULL;
+}
+
+static void
+answer(struct serve_request *q, unsigned status, json_t *message)
+{
+	OWN(freep) char *text = jsonrpc_write(message);
+
+	json_decref(message);
+	if (text == NULL)
+		serve_refuse(q, 503, "memory", NULL, "out of memory");
+	else
+		serve_answer(q, status, "application/json", text, strlen(text));
+}
+
+/* ---- POST ---- */
+
+static bool
+has_word(struct http_text list, const char *word)
+{
+	return list.at != NULL && memmem(list.at, list.len, word, strlen(word)) != NULL;
+}
+
+static bool
+check_types(struct serve_request *q)
+{
+	static const char json[] = "application/json";
+	struct http_text accept = http_head_get(&q->head, "accept");
+	struct http_text type = http_head_get(&q->head, "content-type");
+
+	if (type.len < sizeof(json) - 1 || strncasecmp(type.at, json, sizeof(json) - 1) != 0) {
+		serve_refuse(q, 415, "type", NULL, "a message is application/json");
+		return false;
+	}
+	if (!has_word(accept, "*/*") &&
+	    (!has_word(accept, json) || !has_word(accept, "text/event-stream"))) {
+		serve_refuse(q, 406, "accept", NULL, "'Accept' has to name application/json and "
+		             "text/event-stream: the answer may be either");
+		return false;
+	}
+	return true;
+}
+
+static void
+reply(struct serve_request *q, struct session *s, const struct jsonrpc *m, const struct asked *a)
+{
+	struct stream *stream = stream_new(q, s);
+	struct mcp_reply r;
+
+	if (stream == NULL ||
+	    mcp_receive(&mcp_config, s != NULL ? &s->peer : &stream->own, &a->fields, m, &r) < 0) {
+		serve_refuse(q, 503, "memory", NULL, "out of memory");
+		if (stream != NULL) {
+			stream->q = NULL;
+			stream_free(stream);
+		}
+		return;
+	}
+	if (r.call != NULL) {
+		stream_begin(stream, r.call);
+		return;
+	}
+	stream->q = NULL;
+	stream_free(stream);
+	if (r.cancel != NULL)
+		job_cancel(r.cancel->app);
+	if (r.begins)
+		serve_field(q, "mcp-session-id", s->id);
+	if (r.message != NULL)
+		answer(q, r.status, r.message);
+	else
+		serve_answer(q, r.status, NULL, NULL, 0);
+}
+
+/* Of the older revisions: the session that it says it belongs to. */
+static struct session *
+find_session(struct serve_request *q, const struct asked *a)
+{
+	struct session *s = a->has_session ? session_find(a->session) : NULL;
+
+	if (!a->has_session)
+		serve_refuse(q, 400, "session", NULL, "'Mcp-Session-Id' is missing: say `initialize` first");
+	else if (s == NULL)
+		serve_refuse(q, 404, "session", NULL, "there is no such session: say `initialize` again");
+	return s;
+}
+
+static void
+post(struct serve_request *q, const struct asked *a)
+{
+	OWN(jsonrpc_free) struct jsonrpc m = {0};
+	struct session *s = NULL;
+	json_t *error = NULL;
+
+	if (jsonrpc_read((char *)q->body.data.data, q->body.data.len, &m, &error) < 0) {
+		answer(q, 400, error);
+		return;
+	}
+	if (mcp_is_modern(&a->fields, &m)) {
+		if (m.kind == JSONRPC_RESPONSE)
+			serve_refuse(q, 400, "response", NULL, "nothing was asked that this could answer");
+		else
+			reply(q, NULL, &m, a);
+		return;
+	}
+	if (m.kind == JSONRPC_REQUEST && strcmp(m.method, "initialize") == 0 && !a->has_session) {
+		s = session_new();
+		if (s == NULL) {
+			serve_refuse(q, 503, "memory", NULL, "out of memory");
+			return;
+		}
+		reply(q, s, &m, a);
+		/* It did not come to one. */
+		if (s->peer.version == NULL)
+			session_end(s);
+		return;
+	}
+	/* A version that nobody speaks is told before a session that is not there. */
+	s = mcp_speaks(a->fields.version) ? find_session(q, a) : NULL;
+	if (s != NULL || !mcp_speaks(a->fields.version))
+		reply(q, s, &m, a);
+}
+
+/* ---- GET, DELETE ---- */
+
+static void
+get(struct serve_request *q, const struct asked *a)
+{
+	struct session *s;
+
+	/* There is nothing that we would say unasked. */
+	if (!a->has_last || !a->has_session) {
+		serve_field(q, "allow", a->has_session ? "POST, DELETE" : "POST");
+		serve_refuse(q, 405, "method", NULL, "there is nothing to listen to: send a message by POST");
+		return;
+	}
+	s = find_session(q, a);
+	if (s != NULL && !stream_resume(s, q, a->last))
+		serve_refuse(q, 404, "event", NULL, "that event is no longer known");
+}
+
+static void
+delete(struct serve_request *q, const struct asked *a)
+{
+	struct session *s;
+
+	if (!a->has_session) {
+		serve_field(q, "allow", "POST");
+		serve_refuse(q, 405, "method", NULL, "there is no session to end");
+		return;
+	}
+	s = find_session(q, a);
+	if (s == NULL)
+		return;
+	session_end(s);
+	serve_answer(q, 204, NULL, NULL, 0);
+}
+
+/* ---- requests ---- */
+
+static void
+take_head(void *arg, struct serve_request *q)
+{
+	(void)arg;
+	if (strcmp(q->path, "/mcp") != 0)
+		serve_refuse(q, 404, "not_found", NULL, "there is only /mcp here");
+	else if (http_text_is(q->head.method, "POST") && check_types(q))
+		q->body_max = SERVE_BODY_KEPT;
+}
+
+static void
+take_request(void *arg, struct serve_request *q)
+{
+	struct asked a = {0};
+
+	(void)arg;
+	read_fields(q, &a);
+	if (http_text_is(q->head.method, "POST"))
+		post(q, &a);
+	else if (http_text_is(q->head.method, "GET") && !q->is_head)
+		get(q, &a);
+	else if (http_text_is(q->head.method, "DELETE"))
+		delete(q, &a);
+	else {
+		serve_field(q, "allow", "POST, GET, DELETE");
+		serve_refuse(q, 405, "method", NULL, "a message is sent by POST");
+	}
+}
+
+/* Nothing was kept of it. */
+static void
+lose_request(void *arg, struct serve_request *q)
+{
+	(void)arg;
+	(void)q;
+}
+
+static const struct serve_handler handler = { .head = take_head, .request = take_request,
+                                              .lost = lose_request };
+
+int
+http_begin(uint16_t port, const struct serve_token *token, struct err *err)
+{
+	const struct serve_door door = { .fd = MCP_LISTENER_FD, .role = SERVE_AGENT, .is_tcp = true,
+		.port = port, .takes_local_origin = true, .tokens = token, .n_tokens = 1 };
+	struct serve_server *server;
+	int r = serve_new(mcp_loop, &handler, NULL, -1, &server, err);
+
+	return r < 0 ? r : serve_open_door(server, &door, err);
+}

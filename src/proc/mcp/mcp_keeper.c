@@ -1,0 +1,104 @@
+/* mcp_keeper.c - reaches the service on its run-time socket, and starts it if none runs. */
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/own.h"
+#include "loop/loop.h"
+#include "proc/mcp/mcp_proc.h"
+
+#define START_MS 10000                  /* for the service to come up */
+#define LOOK_MS 10                      /* whether it has */
+
+static int
+try_connect(int runtime)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	OWN(closep) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	snprintf(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d/agents.sock", runtime);
+	if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0)
+		return -errno;
+	return fcntl(fd, F_SETFL, O_NONBLOCK) < 0 ? -errno : TAKE_FD(fd);
+}
+
+/* Where we were built `cloister` stands above libexec/, where it is installed in bin/. */
+static int
+find_cloister(char path[PATH_MAX + 32], struct err *err)
+{
+	static const char *const places[] = { "../cloister", "../../bin/cloister" };
+	char exe[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+	const char *dir;
+
+	if (n < 0)
+		return err_errno(err, "cannot find cloister's own folder (is /proc mounted?)");
+	exe[n] = '\0';
+	dir = dirname(exe);
+	for (size_t i = 0; i < ARRAY_LEN(places); i++) {
+		snprintf(path, PATH_MAX + 32, "%s/%s", dir, places[i]);
+		if (access(path, X_OK) == 0)
+			return 0;
+	}
+	return err_errno(err, "cannot find '%s'", path);
+}
+
+/* It belongs to nobody: it is there for others too, and goes when nobody needs it. */
+static void
+become_service(const char *path)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	(void)setsid();
+	if (fork() != 0)
+		_exit(0);
+	if (dup2(null, STDIN_FILENO) < 0 || dup2(null, STDOUT_FILENO) < 0 ||
+	    dup2(null, STDERR_FILENO) < 0)
+		_exit(127);
+	execl(path, "cloister", "serve", "--idle-exit", "60s", (char *)NULL);
+	_exit(127);
+}
+
+static int
+start_service(struct err *err)
+{
+	char path[PATH_MAX + 32];
+	int r = find_cloister(path, err), status;
+	pid_t pid;
+
+	if (r < 0)
+		return r;
+	pid = fork();
+	if (pid == 0)
+		become_service(path);
+	if (pid < 0 || waitpid(pid, &status, 0) < 0)
+		return err_errno(err, "cannot start `cloister serve`");
+	return 0;
+}
+
+int
+keeper_connect(int runtime, struct err *err)
+{
+	const struct timespec pause = { .tv_nsec = LOOK_MS * 1000 * 1000 };
+	int fd = try_connect(runtime), r;
+	uint64_t until;
+
+	if (fd >= 0 || (fd != -ENOENT && fd != -ECONNREFUSED))
+		return fd >= 0 ? fd : err_set(err, -fd, "cannot reach the service at agents.sock: %s",
+		                              strerror(-fd));
+	r = start_service(err);
+	if (r < 0)
+		return r;
+	for (until = loop_now_ms() + START_MS; fd < 0 && loop_now_ms() < until; fd = try_connect(runtime))
+		(void)nanosleep(&pause, NULL);
+	return fd >= 0 ? fd : err_set(err, ETIMEDOUT, "no service runs, and none could be started: see "
+	                              "what `cloister serve` says");
+}

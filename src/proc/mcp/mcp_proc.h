@@ -1,0 +1,121 @@
+/* mcp_proc.h - what the files of cloister-mcp share. */
+#ifndef CLOISTER_MCP_PROC_H
+#define CLOISTER_MCP_PROC_H
+#include <stdbool.h>
+
+#include "loop/loop.h"
+#include "mcp/mcp.h"
+#include "serve/serve.h"
+
+#define MCP_JOBS_MAX 256                /* calls that run, of all peers together */
+
+/* ---- mcp_keeper.c: the half that is trusted ---- */
+
+/* A new connection to the service, which is started if none runs. */
+int keeper_connect(int runtime, struct err *err);
+
+/* ---- mcp_worker.c: the half that reads what agents send ---- */
+
+extern struct loop *mcp_loop;
+extern struct mcp_config mcp_config;
+
+/* Does not return but with what to exit with. */
+int worker_main(void);
+
+/* ---- mcp_job.c: a call and the service ---- */
+
+struct job;
+struct job_handler {
+	/* MESSAGE, which is taken over, is for the client.  LAST: it is the result, or NULL where
+	 * nobody wants one, and the job is gone with this. */
+	void (*say)(struct job *job, json_t *message, bool last);
+};
+struct job {
+	struct mcp_call *call;          /* owned */
+	const struct job_handler *handler;
+	void *arg;                      /* the transport's */
+	/* private */
+	struct job *next, **at;         /* of all, */
+	struct job *next_waiting;       /* of those that wait for a connection */
+	struct link *link;
+	bool is_waiting;
+	struct loop_round round;
+};
+
+/* TOKEN goes with every request, unless it is "". */
+void job_start(const char *token);
+/* CALL, which becomes the job's; say() is not called before this returns.  NULL: no more can run,
+ * or memory is out; CALL is gone. */
+struct job *job_new(struct mcp_call *call, const struct job_handler *handler, void *arg);
+/* The client no longer wants it. */
+void job_cancel(struct job *job);
+/* Nobody is there any more; what it started goes on. */
+void job_drop(struct job *job);
+size_t job_count(bool waits_too);
+
+/* ---- mcp_stdio.c ---- */
+
+int stdio_begin(struct err *err);
+
+/* ---- mcp_http.c ---- */
+
+int http_begin(uint16_t port, const struct serve_token *token, struct err *err);
+
+/* ---- mcp_session.c: HTTP sessions of the older revisions ---- */
+
+#define SESSION_ID_LEN 32               /* hex digits */
+#define SESSIONS_MAX 64
+#define SESSION_STREAMS_MAX 16          /* of which what was said is kept, to be said again */
+#define SESSION_IDLE_S 3600
+
+struct stream;
+struct session {
+	struct session *next;
+	char id[SESSION_ID_LEN + 1];
+	struct mcp_peer peer;
+	struct stream *streams;         /* the newest first */
+	unsigned n_streams;             /* so far: numbers of new ones */
+	uint64_t used_ms;
+};
+
+/* The one that was used the longest ago makes room; NULL: out of memory. */
+struct session *session_new(void);
+struct session *session_find(const char *id);
+/* Its calls are dropped, its streams ended; what was dispatched goes on. */
+void session_end(struct session *s);
+
+/* ---- mcp_stream.c: the answer to one request over HTTP ---- */
+
+#define STREAM_KEPT_MAX (4u << 20)      /* bytes, of one */
+#define STREAM_ALIVE_S 15               /* between two signs of life */
+
+struct stream_event {
+	struct stream_event *next;
+	unsigned n;
+	size_t len;
+	char text[];
+};
+struct stream {
+	struct stream *next;            /* of the session's */
+	struct session *session;        /* NULL: of a revision without them */
+	struct mcp_peer own;            /* the peer, then */
+	struct serve_request *q;        /* NULL while nobody listens */
+	struct job *job;                /* NULL once it is over */
+	unsigned number, n_events;
+	bool streams;                   /* else one JSON object is all of the answer */
+	struct stream_event *events, **end;     /* kept or still to be sent, */
+	struct stream_event *at;        /* from here on, */
+	size_t sent;                    /* of that one */
+	size_t kept;
+	struct loop_timer alive;
+};
+
+/* For the answer to Q; S may be NULL.  NULL: out of memory. */
+struct stream *stream_new(struct serve_request *q, struct session *s);
+/* Says what CALL, which is taken over, comes to. */
+void stream_begin(struct stream *stream, struct mcp_call *call);
+/* Goes on behind the event LAST of S; false: it is not known, and Q is unanswered. */
+bool stream_resume(struct session *s, struct serve_request *q, const char *last);
+/* Nobody will hear more of it. */
+void stream_free(struct stream *stream);
+#endif

@@ -1,0 +1,93 @@
+/* mcp_session.c - HTTP sessions of the older revisions: `initialize` begins one, DELETE or an hour
+ * of silence ends it. */
+#include <openssl/crypto.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "proc/mcp/mcp_proc.h"
+
+static struct session *sessions;        /* those last used are in front */
+static size_t n_sessions;
+static struct loop_timer idle;
+
+static void
+end_idle(void *arg)
+{
+	uint64_t now = loop_now_ms();
+	struct session *s, *next;
+
+	(void)arg;
+	for (s = sessions; s != NULL; s = next) {
+		next = s->next;
+		if (now - s->used_ms > SESSION_IDLE_S * 1000 && s->peer.n_calls == 0)
+			session_end(s);
+	}
+	if (sessions != NULL)
+		loop_set_timer(mcp_loop, &idle, SESSION_IDLE_S * 1000 / 4);
+}
+
+static void
+end_oldest(void)
+{
+	struct session *s = sessions, *oldest = sessions;
+
+	for (; s != NULL; s = s->next)
+		if (s->used_ms <= oldest->used_ms)
+			oldest = s;
+	session_end(oldest);
+}
+
+struct session *
+session_new(void)
+{
+	struct session *s = calloc(1, sizeof(*s));
+	unsigned char random[SESSION_ID_LEN / 2];
+
+	if (s == NULL || getrandom(random, sizeof(random), 0) != sizeof(random)) {
+		free(s);
+		return NULL;
+	}
+	if (n_sessions == SESSIONS_MAX)
+		end_oldest();
+	for (size_t i = 0; i < sizeof(random); i++)
+		snprintf(s->id + 2 * i, 3, "%02x", random[i]);
+	s->used_ms = loop_now_ms();
+	s->next = sessions;
+	sessions = s;
+	n_sessions++;
+	if (idle.at_ms == 0) {
+		idle.due = end_idle;
+		loop_set_timer(mcp_loop, &idle, SESSION_IDLE_S * 1000 / 4);
+	}
+	return s;
+}
+
+struct session *
+session_find(const char *id)
+{
+	if (strlen(id) != SESSION_ID_LEN)
+		return NULL;
+	for (struct session *s = sessions; s != NULL; s = s->next)
+		if (CRYPTO_memcmp(s->id, id, SESSION_ID_LEN) == 0) {
+			s->used_ms = loop_now_ms();
+			return s;
+		}
+	return NULL;
+}
+
+void
+session_end(struct session *s)
+{
+	struct session **at = &sessions;
+
+	while (s->streams != NULL)
+		stream_free(s->streams);
+	while (*at != s)
+		at = &(*at)->next;
+	*at = s->next;
+	n_sessions--;
+	mcp_peer_leave(&s->peer);
+	free(s);
+}

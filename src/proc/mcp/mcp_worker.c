@@ -1,0 +1,95 @@
+/* mcp_worker.c - the half of cloister-mcp that reads what orchestrating agents send.
+ *
+ * It has nothing but its standard input and output or a listening socket, and a channel over which
+ * it is given connections to the service's run-time socket.  It gives up all else before the first
+ * byte is read. */
+#include <errno.h>
+#include <openssl/crypto.h>
+#include <openssl/sha.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "base/num.h"
+#include "base/own.h"
+#include "base/version.h"
+#include "boundary/namespace/lockdown.h"
+#include "ipc/ipc.h"
+#include "ipc/mcp_channel.h"
+#include "proc/mcp/mcp_proc.h"
+
+struct loop *mcp_loop;
+struct mcp_config mcp_config = { .version = CLOISTER_VERSION };
+
+struct beginning {
+	struct ipc_message message;     /* what the strings point into */
+	const char *token, *hash;
+	uint32_t port;
+};
+
+static int
+hear_beginning(struct beginning *b, struct err *err)
+{
+	int r = ipc_receive(MCP_CHANNEL_FD, &b->message, err);
+
+	if (r < 0)
+		return r;
+	if (b->message.type != MCP_BEGIN ||
+	    buf_get_str(&b->message.body, &mcp_config.principal) < 0 ||
+	    buf_get_str(&b->message.body, &b->token) < 0 ||
+	    buf_get_u32(&b->message.body, &b->port) < 0 ||
+	    buf_get_str(&b->message.body, &b->hash) < 0)
+		return err_set(err, EBADMSG, "cloister-mcp's halves are of two versions");
+	return 0;
+}
+
+static int
+begin_http(const struct beginning *b, struct err *err)
+{
+	static struct serve_token token = { .name = "mcp", .role = SERVE_AGENT };
+
+	for (size_t i = 0; i < sizeof(token.hash) && b->hash[2 * i] != '\0'; i++)
+		token.hash[i] = (unsigned char)(num_hex_digit(b->hash[2 * i]) << 4 |
+		                                num_hex_digit(b->hash[2 * i + 1]));
+	return http_begin((uint16_t)b->port, &token, err);
+}
+
+/* What libraries would open at their first use. */
+static void
+prepare(void)
+{
+	unsigned char hash[SHA256_DIGEST_LENGTH];
+
+	json_object_seed(0);
+	(void)OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG, NULL);
+	(void)SHA256((const unsigned char *)"", 0, hash);
+}
+
+int
+worker_main(void)
+{
+	const struct lockdown what_is_left = { .filter = FILTER_MCP };
+	struct beginning b = {0};
+	struct err err = {0};
+	int r;
+
+	signal(SIGPIPE, SIG_IGN);
+	prepare();
+	r = hear_beginning(&b, &err);
+	if (r == 0)
+		r = lockdown_enter(&what_is_left, *b.hash != '\0' ? MCP_LISTENER_FD + 1 : MCP_LISTENER_FD,
+		                   &err);
+	if (r == 0)
+		r = loop_new(&mcp_loop, &err);
+	if (r == 0) {
+		job_start(b.token);
+		r = *b.hash != '\0' ? begin_http(&b, &err) : stdio_begin(&err);
+	}
+	if (r == 0)
+		r = loop_run(mcp_loop, &err);
+	fprintf(stderr, "cloister: %s\n", err.text);
+	return 125;
+}
