@@ -45,7 +45,7 @@ const struct cli_command cli_commands[] = {
 	  cli_secret_options, cmd_secret },
 	{ "dispatch", "[OPTION...] AGENT", "put a registered agent to work", cli_dispatch_options,
 	  cmd_dispatch },
-	{ "dispatches", "[show|events|output|files|cancel] ...", "what was dispatched, and what came of it",
+	{ "dispatches", "[VERB ID] ...", "what was dispatched, and what came of it",
 	  cli_dispatches_options, cmd_dispatches },
 	{ "serve", "[OPTION...]", "answer for this user's cells over HTTP", cli_serve_options,
 	  cmd_serve },
