@@ -37,7 +37,7 @@ obj = $(patsubst %.c,$(B)/obj/%.o,$1)
 LIB  := $(B)/libcloister.a
 # What processes are made of, but for their main(): for the tests.
 PARTS_SRC := $(filter-out %/main.c,$(wildcard src/proc/gate/*.c src/proc/courier/*.c)) \
-             src/proc/supervisor/supervisor_events.c
+             $(addprefix src/proc/supervisor/supervisor_,events.c timeline.c records.c sync.c)
 PARTS := $(B)/libparts.a
 BIN  := $(if $(CLI_SRC),$(B)/cloister)
 EXEC := $(PROCS:%=$(B)/libexec/cloister-%)
@@ -72,6 +72,7 @@ LIBS_gate     := -lssl -lcrypto -lnghttp2
 LIBS_courier  := -lssl -lcrypto -lnghttp2 -lcares -lz -lbrotlidec -lzstd
 LIBS_inspect  := -lcrypto -lpcre2-8 -ljansson -lz -lbrotlidec -lzstd
 LIBS_audit    := $(LIBS_chain)
+LIBS_supervisor := $(LIBS_chain)
 LIBS_registry := -lsqlite3 -lyaml -lpcre2-8 -ljansson -lnettle -lm
 LIBS_dispatch := $(LIBS_registry)
 LIBS_serve    := -lssl -lcrypto $(LIBS_registry) $(LIBS_chain)
@@ -99,7 +100,7 @@ endif
 
 # ---- the build ------------------------------------------------------------------
 .PHONY: all lib unit run test install uninstall bench lint fuzz asan mutant \
-        escape soak growth npm clean deps deps-test deps-lint help tests FORCE
+        escape soak crash growth npm clean deps deps-test deps-lint help tests FORCE
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
 # All processors, unless the command line says otherwise.  What calls a second
@@ -267,6 +268,10 @@ soak: deps-test
 	$(SUB) all
 	@CLOISTER_BUILD=$(B) CLOISTER=$(B)/cloister $(PYTHON) tests/soak/run.py $(ARGS)
 
+crash: deps-test
+	$(SUB) all
+	@CLOISTER_BUILD=$(B) CLOISTER=$(B)/cloister $(PYTHON) tests/soak/crash.py $(ARGS)
+
 growth: deps-test
 	$(SUB) all
 	@CLOISTER_BUILD=$(B) CLOISTER=$(B)/cloister $(PYTHON) tests/soak/growth.py $(ARGS)
@@ -317,6 +322,7 @@ FORCE:
 ## make escape      the table of escape probes, cloister beside its peers
 ## make bench       measure; a table, and build/bench.json
 ## make soak        thousands of cells, killed at random; nothing may be left
+## make crash       thousands of dispatches, whose drivers are killed at random
 ## make growth      100,000 requests out of a cell, and uploads of 4 GiB to S3; no memory or
 ##                  descriptor may be lost
 ## make npm         bring what some tests skip without: real agents and SDKs, from npm, 1.1 GB,
@@ -329,4 +335,4 @@ FORCE:
 ## make clean       remove build/
 ##
 ## CC=clang builds with clang; B=DIR builds in DIR; V=1 shows the commands;
-## ARGS=... goes to escape, bench, soak and growth (ARGS=--help).
+## ARGS=... goes to escape, bench, soak, crash and growth (ARGS=--help).

@@ -167,6 +167,17 @@ give_up(struct audit_log *log, int r)
 	return r;
 }
 
+uint64_t
+audit_log_left(struct audit_log *log, size_t len)
+{
+	uint64_t used = log->size + log->pending.len;
+
+	if (log->fd < 0)
+		return 0;
+	reserve(log, log->pending.len + len);
+	return !log->is_full ? UINT64_MAX : log->reserved > used ? log->reserved - used : 0;
+}
+
 int
 audit_log_write(struct audit_log *log, bool sync, struct err *err)
 {

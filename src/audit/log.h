@@ -26,7 +26,7 @@ struct err;
 #define AUDIT_UNSIGNED_MS 10000         /* and how long one may be without a signature */
 /* Room on the disk that is taken beforehand (with .keeps_room), so that the last word can still
  * be written when there is no other left. */
-#define AUDIT_RESERVE (16 * 1024)
+#define AUDIT_RESERVE (64 * 1024)
 
 struct audit_log {
 	int dir, fd;                    /* DIR is borrowed */
@@ -58,6 +58,10 @@ void audit_log_close(struct audit_log *log);
 int audit_log_put(struct audit_log *log, const char *time, const char *event, size_t len);
 /* Put a checkpoint, if there is a key and anything that is not signed. */
 int audit_log_checkpoint(struct audit_log *log, const char *time);
+
+/* How many bytes can be put and written although the disk is full, LEN more being wanted;
+ * UINT64_MAX: it is not full, as far as is known. */
+uint64_t audit_log_left(struct audit_log *log, size_t len);
 
 /* Write what is put, all or nothing: when it fails the file is as it was, the records are
  * forgotten and their numbers will be given again.  SYNC: and have it on the disk. */

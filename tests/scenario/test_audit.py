@@ -334,6 +334,39 @@ def test_a_timeline_that_is_gone_is_missed(world):
     world.cloister("audit", "verify", "bcdefghi")
 
 
+def test_cells_of_one_id_are_told_apart(world):
+    """An id that was chosen can be chosen again; what is over is kept among the ended."""
+    cells = []
+    for i in range(3):
+        timeline = small("abcdefgh", n=4 + i)
+        world.start(timeline)
+        world.end(timeline, status=i)
+        folder = world.state / "ended" if i < 2 else world.state
+        folder.mkdir(mode=0o700, exist_ok=True)
+        path = folder / ("abcdefgh.2" if i == 1 else "abcdefgh.")
+        path.mkdir(mode=0o700)
+        (path / "events.jsonl").write_bytes(timeline.bytes())
+        cells.append((timeline, path))
+    world.finish()
+
+    def findings():
+        said = json.loads(world.cloister("audit", "verify", "--json").out)
+        return [t["finding"] and t["finding"]["what"] for t in said["timelines"][1:]]
+
+    assert findings() == [None] * 3
+    statements = world.cloister("audit", "export", "--all", "--format", "dsse").ok().splitlines()
+    heads = {json.loads(base64.b64decode(json.loads(line)["payload"]))["subject"][0]["digest"]["sha256"]
+             for line in statements}
+    assert heads == {timeline.head.hex() for timeline, _ in cells}
+    # One of them is gone, then that is noted.
+    (cells[0][1] / "events.jsonl").unlink()
+    cells[0][1].rmdir()
+    assert sorted(map(str, findings())) == ["None", "None", "missing"]
+    world.operator.add({"type": "cell.pruned", "cell": "abcdefgh", "why": "retention"})
+    world.finish()
+    assert findings() == [None] * 2
+
+
 # ---- proofs and statements ----
 
 def proof_of(world, *words):

@@ -212,6 +212,19 @@ def test_policies_stand_by_themselves(operator):
     operator.cloister("policy", "register", operator.base / "X.yaml", "--name", "x").ok()
 
 
+def test_examples_of_the_documents(operator):
+    """What docs/registry.md and the man pages show can be registered."""
+    texts = [re.findall(r"^```yaml\n(.*?)^```$", (TREE / "docs/registry.md").read_text(), re.M | re.S)]
+    texts += [re.findall(r"^\.Bd .*?\n(name: .*?)^\.Ed$", (TREE / f"man/cloister-{kind}.1").read_text(),
+                         re.M | re.S) for kind in ("capability", "agent", "env")]
+    assert [len(blocks) for blocks in texts] == [3, 1, 1, 1]
+    for number, text in enumerate(text for blocks in texts for text in blocks):
+        kind = "agent" if "\ncommand:" in text else "env" if "\nvalues:" in text else "capability"
+        name = f"x{number}/capability.yaml" if kind == "capability" else f"x{number}"
+        operator.file(name, text)
+        operator.cloister(kind, "register", operator.base / f"x{number}").ok()
+
+
 # ---- bad input ---------------------------------------------------------------------------
 
 def nothing_is_kept(operator):

@@ -8,8 +8,9 @@ from pathlib import Path
 PATIENCE = 30                   # seconds: the kernel takes namespaces down by and by
 SLABS = ("pid_namespace", "user_namespace", "net_namespace", "mnt_cache", "nsproxy", "ovl_inode")
 PER_CELL = {"mnt_cache": 20, "ovl_inode": 20}
-# Locks of the living, and what a user was told once: one of each per user.
-LASTING = ("slots", "told-limits", "told-disk")
+# Locks of the living, what a user was told once, and which folders agents could write: one of each
+# per user.
+LASTING = ("slots", "told-limits", "told-disk", "writable")
 KINDS = ("cgroup", "ipc", "mnt", "net", "pid", "user", "uts", "time")
 
 
