@@ -266,6 +266,14 @@ def test_line_ends(operator, stand):
     assert client.process.wait(SECONDS) == 0
 
 
+def test_what_was_asked_before_the_end_is_done(operator, stand):
+    """Also where nobody waits for what comes of it."""
+    asked = operator.file("home/asked", json.dumps(call("dispatch", {"agent": "echo"}, _meta=META)) + "\n")
+    with asked.open() as stdin:
+        assert operator.spawn(operator.program, "mcp", stdin=stdin).wait(SECONDS) == 0
+    assert stand.paths()[0] == "POST /v1/dispatches"
+
+
 def test_input_and_output_may_be_files(operator, stand):
     asked = operator.file("home/asked", "".join(json.dumps(m) + "\n" for m in (
         message("ping"), call("list_agents", id=2, _meta=META))))
