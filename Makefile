@@ -60,17 +60,18 @@ LDFLAGS_ALL = -Wl,-z,relro,-z,now,-z,noexecstack,--gc-sections,--as-needed $(LDF
 # the distribution's updates of its libraries reach it.
 DYNAMIC := gate courier inspect registry dispatch serve mcp unit replay fuzz
 
-LIBS_cloister := -lyaml -lpcre2-8 -ljansson
+# What chains and signs timelines (src/audit).
+LIBS_chain    := -lhogweed -lnettle -lgmp
+LIBS_cloister := -lyaml -lpcre2-8 -ljansson $(LIBS_chain)
 # The linker would warn of name services that a static libcrypto could ask for, and newer ones
 # note that they may be collected, also where they did not warn.
 LIBS_mint     := -Wl,--no-warnings,--no-gc-sections \
                  $(shell pkg-config --static --libs libcrypto 2>/dev/null || echo -lcrypto)
-LIBS_vault    := -ljansson $(LIBS_mint)
+LIBS_vault    := -ljansson $(LIBS_chain) $(LIBS_mint)
 LIBS_gate     := -lssl -lcrypto -lnghttp2
 LIBS_courier  := -lssl -lcrypto -lnghttp2 -lcares -lz -lbrotlidec -lzstd
 LIBS_inspect  := -lcrypto -lpcre2-8 -ljansson -lz -lbrotlidec -lzstd
-# What chains and signs timelines (src/audit).
-LIBS_chain    := -lhogweed -lnettle -lgmp
+LIBS_audit    := $(LIBS_chain)
 LIBS_registry := -lsqlite3 -lyaml -lpcre2-8 -ljansson -lnettle -lm
 LIBS_dispatch := $(LIBS_registry)
 LIBS_serve    := -lssl -lcrypto $(LIBS_registry) $(LIBS_chain)
@@ -119,7 +120,7 @@ all: $(B)/.layers $(LIB) $(BIN) $(EXEC)
 	@:
 lib: $(B)/.layers $(LIB)
 	@:
-tests: $(UNIT) $(REPLAY) $(B)/tests/resign
+tests: $(UNIT) $(REPLAY) $(B)/tests/resign $(B)/tests/audit_append
 	@:
 
 # What is compiled again when the compiler or its flags change, and what is put
@@ -205,7 +206,8 @@ $(addprefix $(B)/tests/,decide mint sign_loop swap): $(B)/tests/%: $(B)/obj/test
                                                       $(LIB) $(B)/.state-links
 	$(call link,unit)
 
-$(B)/tests/resign: $(call obj,tests/scenario/resign.c) $(LIB) $(B)/.state-links
+$(addprefix $(B)/tests/,resign audit_append): $(B)/tests/%: $(B)/obj/tests/scenario/%.o $(LIB) \
+                                              $(B)/.state-links
 	$(call link,unit)
 
 # Taken into the program as it is.

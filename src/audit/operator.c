@@ -43,68 +43,38 @@ leave_lock(struct operator *op)
 	flock(op->lock, LOCK_UN);
 }
 
-int
-operator_open_at(int dir, struct operator *ret_op, struct err *err)
-{
-	struct operator op = { .dir = dir };
-	int r;
-
-	op.lock = openat(dir, OPERATOR_LOCK, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-	r = op.lock < 0 ? err_errno(err, "cannot open the lock of the operator's timeline") :
-	    audit_key_load(dir, OPERATOR_KEY, false, &op.key, err);
-	if (r == -ENOENT && op.lock >= 0) {
-		/* Two that come first at once must not have a key each. */
-		r = take_lock(&op, err);
-		if (r == 0) {
-			r = audit_key_load(dir, OPERATOR_KEY, true, &op.key, err);
-			leave_lock(&op);
-		}
-	}
-	if (r < 0) {
-		operator_close(&op);
-		return r;
-	}
-	*ret_op = op;
-	return 0;
-}
-
-int
-operator_open(struct operator *ret_op, struct err *err)
-{
-	int dir = data_folder("audit", true, err);
-
-	return dir < 0 ? dir : operator_open_at(dir, ret_op, err);
-}
-
-void
-operator_close(struct operator *op)
-{
-	if (op->dir < 0)
-		return;
-	close(op->dir);
-	if (op->lock >= 0)
-		close(op->lock);
-	audit_key_wipe(&op->key);
-	op->dir = op->lock = -1;
-}
-
 /* ---- adding ---- */
 
 static int
-note_torn(struct audit_log *log, const char *time)
+put_members(struct audit_log *log, const char *time, struct audit_member *members, size_t n)
 {
-	struct audit_member members[] = {
+	OWN(buf_free) struct buf event;
+
+	buf_init(&event, 256);
+	audit_event_put(&event, members, n);
+	return buf_failed(&event) ? -ENOMEM :
+	       audit_log_put(log, time, (const char *)event.data, event.len);
+}
+
+/* What is to be said of the timeline itself: that it begins, or that half a line was cut off. */
+static int
+put_own(struct audit_log *log, const char *time)
+{
+	char key[2 * AUDIT_KEY + 1];
+	struct audit_member begun[] = { { .name = "key", .text = key },
+	                                { .name = "type", .text = "log.begun" } };
+	struct audit_member torn[] = {
 		{ .name = "bytes", .kind = AUDIT_NUMBER, .number = log->torn },
 		{ .name = "type", .text = "log.repaired" },
 	};
-	OWN(buf_free) struct buf event;
+	int r = 0;
 
-	if (log->torn == 0)
-		return 0;
-	buf_init(&event, 256);
-	audit_event_put(&event, members, ARRAY_LEN(members));
-	return buf_failed(&event) ? -ENOMEM :
-	       audit_log_put(log, time, (const char *)event.data, event.len);
+	hex_put(log->key->public, AUDIT_KEY, key);
+	if (log->chain.tree.size == 0)
+		r = put_members(log, time, begun, ARRAY_LEN(begun));
+	if (r == 0 && log->torn > 0)
+		r = put_members(log, time, torn, ARRAY_LEN(torn));
+	return r;
 }
 
 /* Only once it is on the disk: what is said to be there must be. */
@@ -138,7 +108,7 @@ append(struct operator *op, enum operator_when when, const char *event, size_t l
 	if (r < 0)
 		return r;
 	audit_time_now(time);
-	r = note_torn(&log, time);
+	r = put_own(&log, time);
 	if (r == 0 && event != NULL)
 		r = audit_log_put(&log, time, event, len);
 	sign = when == OPERATOR_NOW || log.unsigned_n >= OPERATOR_UNSIGNED_MAX;
@@ -147,13 +117,66 @@ append(struct operator *op, enum operator_when when, const char *event, size_t l
 	if (r < 0)
 		err_set(err, -r, "an event for the operator's timeline is %s",
 		        r == -EINVAL ? "not canonical" : r == -EMSGSIZE ? "too long" : "too much");
-	else
+	else if (log.pending.len > 0)
 		r = audit_log_write(&log, sign, err);
+	else
+		sign = false;                   /* it is */
 	if (r == 0 && sign)
 		r = keep_head(op, &log, err);
 	audit_log_close(&log);
 	return r;
 }
+
+/* ---- opening ---- */
+
+int
+operator_open_at(int dir, struct operator *ret_op, struct err *err)
+{
+	struct operator op = { .dir = dir };
+	int r;
+
+	op.lock = openat(dir, OPERATOR_LOCK, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	r = op.lock < 0 ? err_errno(err, "cannot open the lock of the operator's timeline") :
+	    audit_key_load(dir, OPERATOR_KEY, false, &op.key, err);
+	if (r == -ENOENT && op.lock >= 0) {
+		/* Two that come first at once must not have a key each. */
+		r = take_lock(&op, err);
+		if (r == 0) {
+			r = audit_key_load(dir, OPERATOR_KEY, true, &op.key, err);
+			if (r == 0)
+				r = append(&op, OPERATOR_NOW, NULL, 0, err);
+			leave_lock(&op);
+		}
+	}
+	if (r < 0) {
+		operator_close(&op);
+		return r;
+	}
+	*ret_op = op;
+	return 0;
+}
+
+int
+operator_open(struct operator *ret_op, struct err *err)
+{
+	int dir = data_folder("audit", true, err);
+
+	return dir < 0 ? dir : operator_open_at(dir, ret_op, err);
+}
+
+void
+operator_close(struct operator *op)
+{
+	if (op->dir < 0)
+		return;
+	close(op->dir);
+	if (op->lock >= 0)
+		close(op->lock);
+	audit_key_wipe(&op->key);
+	op->dir = op->lock = -1;
+}
+
+/* ---- what others call ---- */
 
 int
 operator_append(struct operator *op, enum operator_when when, const char *event, size_t len,

@@ -1,7 +1,9 @@
 /* operator.h - the timeline of what operators did, of which there is one.
  *
  *   DATA/audit/                 (see base/data.h)
- *     operator.jsonl            records, as in record.h; older ones in operator.jsonl.1 and so on
+ *     operator.jsonl            records, as in record.h; older ones in operator.jsonl.1 and so on.
+ *                               The first is of type log.begun, with the key; log.repaired says
+ *                               that half a line was found, left by a crash, and cut off
  *     operator.head             the number and hash of the last checkpoint: what comes to be
  *                               missing behind it was taken away
  *     key                       the seed of the operator's Ed25519 key, made at first use
@@ -77,7 +79,7 @@ int operator_cell_ended(struct operator *op, const char *cell, const struct audi
 /* Its supervisor was killed; CHAIN: how much of the timeline there is, NULL if none. */
 int operator_cell_lost(struct operator *op, const char *cell, const struct audit_chain *chain,
                        struct err *err);
-/* Its timeline was removed, by whom or why: "retention", "discard". */
+/* Its timeline is going to be removed (this comes first), by whom or why: "retention", "discard". */
 int operator_cell_pruned(struct operator *op, const char *cell, const char *why,
                          struct err *err);
 #endif

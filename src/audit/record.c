@@ -63,7 +63,8 @@ take_id(struct cursor *c, char ret_timeline[AUDIT_TIMELINE_MAX])
 	const char *from = c->at;
 	int len;
 
-	while (c->at < c->end && ((*c->at >= 'a' && *c->at <= 'z') || (*c->at >= '0' && *c->at <= '9')))
+	while (c->at < c->end && ((*c->at >= 'a' && *c->at <= 'z') || (*c->at >= 'A' && *c->at <= 'Z') ||
+	                          (*c->at >= '0' && *c->at <= '9')))
 		c->at++;
 	len = (int)(c->at - from);
 	if (len == 0 || len > CELL_ID_MAX)

@@ -26,7 +26,7 @@ struct boundary_ground {
 	int libexec;                    /* folder of the helper executables */
 	int changes;                    /* folder for overlays' changes, or -1 */
 	bool pids_limited;              /* by the cgroup */
-	const char *hidden[3];          /* cloister's own folders: shown by no grant */
+	const char *hidden[4];          /* cloister's own folders: shown by no grant */
 	const struct boundary_trust *trust;     /* with a policy; else NULL */
 	/* The first INIT_SPAWN, the agent's: it waits for init in the channel, so
 	 * that the agent starts without init and supervisor asking each other. */

@@ -27,7 +27,7 @@ cell_grants_check(const struct cell_spec *spec, const char *own, struct err *err
 {
 	for (size_t i = 0; own != NULL && i < spec->n_grants; i++)
 		if (tree_is_beneath(spec->grants[i].host, own) && !is_lent(&spec->grants[i], own))
-			return err_set(err, EPERM, "'%s' cannot be granted: cloister keeps its cells' "
-			               "records there", spec->grants[i].host);
+			return err_set(err, EPERM, "'%s' cannot be granted: cloister keeps its own records "
+			               "there", spec->grants[i].host);
 	return 0;
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "audit/operator.h"
 #include "base/own.h"
 #include "cli/changes.h"
 #include "cli/cli.h"
@@ -149,13 +150,29 @@ apply_all(struct apply *apply, struct changes *changes, char *const *paths, stru
 	return r;
 }
 
+/* What reached the real folder is the operator's doing. */
+static int
+note_applied(const struct apply *apply, const char *cell, struct err *err)
+{
+	struct audit_member members[] = {
+		{ .name = "cell", .text = cell },
+		{ .name = "applied", .kind = AUDIT_NUMBER, .number = apply->applied },
+		{ .name = "held", .kind = AUDIT_NUMBER, .number = apply->held },
+		{ .name = "force", .kind = AUDIT_TRUTH, .number = apply->force },
+	};
+	int r = apply->dry_run || apply->applied == 0 ? 0 :
+	        operator_note("changes.applied", members, ARRAY_LEN(members), err);
+
+	return r < 0 ? err_wrap(err, "it is done, but not recorded") : 0;
+}
+
 int
 cmd_apply(int argc, char **argv)
 {
 	OWN(changes_free) struct changes changes = { .state_dir = -1 };
 	struct apply apply = {0};
-	struct err err = {0};
-	int rest, r;
+	struct err err = {0}, why = {0};
+	int rest, r, noted;
 
 	if (cli_parse(cli_apply_options, argc, argv, false, take_option, &apply, &rest, &err) < 0)
 		return cli_fail(&err);
@@ -165,8 +182,10 @@ cmd_apply(int argc, char **argv)
 	if (r == 0)
 		r = apply_all(&apply, &changes, argv + rest + 1, &err);
 	fflush(stdout);
-	if (r < 0)
-		return cli_fail(&err);
+	/* Also when it broke off in the middle. */
+	noted = note_applied(&apply, changes.entry.id, &why);
+	if (r < 0 || noted < 0)
+		return cli_fail(r < 0 ? &err : &why);
 	if (apply.held > 0)
 		fprintf(stderr, "cloister: %zu held back that would run on this machine: look with "
 		        "`cloister diff %s`, and name what is to be applied\n", apply.held, argv[rest]);
@@ -184,6 +203,7 @@ discard_one(int state, const struct cell_entry *entry, struct err *err)
 	OWN(closep) int dir = openat(state, entry->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC |
 	                             O_NOFOLLOW);
 	OWN(changes_free) struct changes changes = { .state_dir = -1 };
+	int r;
 
 	if (dir < 0)
 		return err_errno(err, "cannot open what is kept of cell %s", entry->id);
@@ -194,7 +214,10 @@ discard_one(int state, const struct cell_entry *entry, struct err *err)
 	if (changes_open(entry->id, &changes, NULL) == 0)
 		for (size_t i = 0; i < changes.n_parts; i++)
 			(void)workspace_apply_undo_temporary(&changes.parts[i].ws, entry->id, NULL);
-	return cell_state_remove(state, entry->dir, err);
+	/* Noted first: what is gone cannot be told of. */
+	r = operator_note("changes.discarded",
+	                  (struct audit_member[]){ { .name = "cell", .text = entry->id } }, 1, err);
+	return r < 0 ? r : cell_state_remove(state, entry->dir, err);
 }
 
 static int

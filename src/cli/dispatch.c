@@ -5,6 +5,7 @@ const struct cli_option cli_dispatch_options[] = {
 	{ "env", 'e', "ENV", "give it the values of this env too", 0 },
 	{ "input", 'i', "FILE", "its standard input; - is ours", 0 },
 	{ "on-behalf-of", 0, "PRINCIPAL", "for whom it acts", 0 },
+	{ "parent", 0, "ID", "as the dispatch ID would: with no more than that one has", 0 },
 	{ "target", 0, "TARGET", "where it runs: local", 0 },
 	{ "wait", 0, NULL, "show what happens until it is over (default)", 0 },
 	{ "detach", 'd', NULL, "print its id, and let it go on in the background", 0 },

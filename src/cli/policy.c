@@ -16,12 +16,15 @@
 #include "policy/policy_preset.h"
 #include "vault/secret_wants.h"
 
-enum { OPT_CASES, OPT_HEADER, OPT_BODY };
+enum { OPT_CASES, OPT_HEADER, OPT_BODY, OPT_WITHIN, OPT_PRINCIPAL, OPT_CHAIN };
 
 const struct cli_option cli_policy_options[] = {
 	{ "cases", 0, "FILE", "test: the cases, if not in NAME.test.yaml", OPT_CASES },
 	{ "header", 'H', "NAME:VALUE", "explain: a header of the request", OPT_HEADER },
 	{ "body", 'b', "TEXT|@FILE", "explain: the body of the request", OPT_BODY },
+	{ "within", 0, "FILE", "only what this policy allows too (the outermost last)", OPT_WITHIN },
+	{ "principal", 0, "TEXT", "on whose behalf", OPT_PRINCIPAL },
+	{ "chain", 0, "A/B/C", "by which agents, the last one last", OPT_CHAIN },
 	CLI_REGISTRY_OPTIONS,
 	{0}
 };
@@ -44,6 +47,17 @@ take_option(void *arg, const struct cli_option *option, const char *value, struc
 		break;
 	case OPT_BODY:
 		cli->body = value;
+		break;
+	case OPT_WITHIN:
+		if (cli->n_within == ARRAY_LEN(cli->within))
+			return err_set(err, E2BIG, "--within is given over %zu times", ARRAY_LEN(cli->within));
+		cli->within[cli->n_within++] = value;
+		break;
+	case OPT_PRINCIPAL:
+		cli->principal = value;
+		break;
+	case OPT_CHAIN:
+		cli->chain = value;
 		break;
 	default:
 		if (cli->n_headers == HTTP_FIELDS_MAX)
@@ -134,7 +148,9 @@ json_checked(struct json *out, const char *file, const struct policy *p,
 	json_str(out, "file", file);
 	json_bool(out, "ok", p != NULL);
 	if (p != NULL) {
-		json_u64(out, "rules", policy_n_rules(p));
+		json_u64(out, "rules", policy_n_own(p));
+		if (policy_outer(p) != NULL)
+			json_u64(out, "within", policy_n_rules(p) - policy_n_own(p));
 	} else {
 		json_open(out, "errors", '[');
 		for (size_t i = 0; i < faults->n; i++) {
@@ -147,6 +163,21 @@ json_checked(struct json *out, const char *file, const struct policy *p,
 	json_close(out, '}');
 }
 
+static void
+print_checked(const struct policy_cli *cli, const char *file, const struct policy *p)
+{
+	size_t n = policy_n_own(p), outer;
+
+	printf("%s: %zu rule%s", file, n, n == 1 ? "" : "s");
+	for (size_t i = 0; i < cli->n_within; i++) {
+		p = policy_outer(p);
+		outer = policy_n_own(p);
+		printf("%s %s (%zu rule%s)", i == 0 ? ", within" : " and", cli->within[i], outer,
+		       outer == 1 ? "" : "s");
+	}
+	printf("\n");
+}
+
 static int
 check_one(const struct policy_cli *cli, struct json *out, const char *file)
 {
@@ -157,13 +188,17 @@ check_one(const struct policy_cli *cli, struct json *out, const char *file)
 	struct policy_faults faults = { .list = list };
 	int r = policy_load_file_all(AT_FDCWD, file, &reader, &p, &faults, &err);
 
+	if (r == 0 && policy_cli_within(cli, p, &err) < 0) {
+		policy_free(TAKE(p));
+		r = -EINVAL;
+	}
 	/* What ends it at once is the only one. */
 	if (r < 0 && faults.n == 0)
 		list[faults.n++] = err;
 	if (cli->json)
 		json_checked(out, file, p, &faults);
 	else if (p != NULL)
-		printf("%s: %zu rule%s\n", file, policy_n_rules(p), policy_n_rules(p) == 1 ? "" : "s");
+		print_checked(cli, file, p);
 	else
 		print_faults(&faults);
 	return p != NULL ? 0 : POLICY_CLI_WRONG;

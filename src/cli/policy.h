@@ -19,6 +19,9 @@ struct policy_cli {
 	const char *headers[HTTP_FIELDS_MAX];
 	size_t n_headers;
 	const char *body;               /* --body */
+	const char *within[POLICY_LAYERS_MAX - 1];      /* --within, the nearest first */
+	size_t n_within;
+	const char *principal, *chain;  /* or NULL */
 };
 
 int policy_cli_check(const struct policy_cli *cli, int argc, char **argv);
@@ -29,6 +32,16 @@ int policy_cli_explain(const struct policy_cli *cli, int argc, char **argv);
 bool policy_cli_default(int *argc, char ***argv);
 /* Tell why a policy does not load: "file:line:column: ..."; returns POLICY_CLI_WRONG. */
 int policy_cli_refuse(const struct policy_cli *cli, const char *file, const struct err *err);
+
+/* ---- policy_within.c ---- */
+
+/* The policy FILE for --principal and --chain, within those of --within. */
+int policy_cli_load(const struct policy_cli *cli, const char *file, struct policy **ret_policy,
+                    struct err *err);
+/* P, which was loaded otherwise, within them. */
+int policy_cli_within(const struct policy_cli *cli, struct policy *p, struct err *err);
+/* What they make of each rule of P. */
+void policy_cli_show_pairs(const struct policy_cli *cli, const struct policy *p);
 
 /* ---- policy_request.c: a request as people write it ---- */
 
@@ -64,7 +77,7 @@ struct policy_judgement {
 	struct policy_decision decision;        /* as the courier would act on it */
 	struct policy_logged logged;
 	char why[256];                  /* what else refused it, or "" */
-	unsigned char fits[POLICY_RULES_MAX / 8];
+	unsigned char fits[POLICY_FITS_MAX];
 	size_t n_fits;                  /* 0: the body was not looked into */
 };
 

@@ -13,7 +13,6 @@
 #include "cli/cli.h"
 #include "cli/policy.h"
 #include "policy/policy_explain.h"
-#include "vault/secret_wants.h"
 
 struct explaining {
 	const struct policy_cli *cli;
@@ -57,6 +56,8 @@ describe_key(const struct policy_asked *asked, const char *key, char text[POLICY
 		         "no: it says nothing of WebSockets" : "no: no WebSocket is asked for");
 	else if (strcmp(key, "git") == 0)
 		snprintf(text, POLICY_STEP_TEXT_MAX, "no: this is not what `git` says");
+	else if (strcmp(key, "principal") == 0 || strcmp(key, "chain") == 0)
+		snprintf(text, POLICY_STEP_TEXT_MAX, "no: `%s` is of others", key);
 	else
 		snprintf(text, POLICY_STEP_TEXT_MAX, "no: `%s` does not fit", key);
 }
@@ -98,13 +99,14 @@ policy_cli_describe(const struct policy_asked *asked, const struct policy_step *
 	}
 }
 
+/* Of one layer, whose rules are those from FIRST to N. */
 static void
-show_steps(const struct explaining *e)
+show_layer(const struct explaining *e, size_t first, size_t n)
 {
-	size_t n = policy_n_rules(e->p), others = 0, behind = 0;
+	size_t others = 0, behind = 0;
 	char text[POLICY_STEP_TEXT_MAX];
 
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = first; i < n; i++) {
 		const struct policy_step *step = &e->steps[i];
 
 		others += step->kind == POLICY_STEP_HOST;
@@ -123,6 +125,20 @@ show_steps(const struct explaining *e)
 }
 
 static void
+show_steps(const struct explaining *e)
+{
+	const struct policy *p = e->p;
+	size_t at = 0;
+
+	for (size_t i = 0; p != NULL; p = policy_outer(p), i++) {
+		if (i > 0)
+			printf("within %s\n", e->cli->within[i - 1]);
+		show_layer(e, at, at + policy_n_own(p));
+		at += policy_n_own(p);
+	}
+}
+
+static void
 show_verdict(const struct explaining *e)
 {
 	const struct policy_decision *d = &e->got.decision;
@@ -135,7 +151,8 @@ show_verdict(const struct explaining *e)
 	if (d->rule >= 0)
 		printf(", by %s", policy_rule_place(e->p, d->rule));
 	else
-		printf(": no rule matches");
+		printf(": no rule matches%s%s", d->layer > 0 ? " in " : "",
+		       d->layer > 0 ? e->cli->within[d->layer - 1] : "");
 	if (e->got.why[0] != '\0')
 		printf(": %s", e->got.why);
 	else if (d->verdict == POLICY_ASK)
@@ -155,6 +172,8 @@ show_json(const struct explaining *e)
 	json_str(&out, "verdict", e->open ? NULL : policy_verdict_name(d->verdict));
 	json_bool(&out, "needs_body", e->open);
 	json_str(&out, "rule", d->rule >= 0 && !e->open ? policy_rule_place(e->p, d->rule) : NULL);
+	if (e->cli->n_within > 0)
+		json_u64(&out, "layer", d->layer);
 	json_str(&out, "reason", d->reason);
 	json_str(&out, "why", e->got.why[0] != '\0' ? e->got.why : NULL);
 	json_open(&out, "rules", '[');
@@ -227,8 +246,6 @@ cut_method(char *word, char **ret_url)
 int
 policy_cli_explain(const struct policy_cli *cli, int argc, char **argv)
 {
-	OWN(secret_wants_free) struct secret_wants wants = {0};
-	const struct policy_reader reader = { .secrets = secret_wants_read, .arg = &wants };
 	OWN(policy_freep) struct policy *p = NULL;
 	OWN(freep) struct policy_step *steps = NULL;
 	struct explaining e = { .cli = cli };
@@ -236,11 +253,16 @@ policy_cli_explain(const struct policy_cli *cli, int argc, char **argv)
 	char *url = argc > 0 ? argv[argc - 1] : NULL;
 	int r;
 
-	if (argc < 2 || argc > 3)
+	if (argc < (cli->n_within > 0 ? 1 : 2) || argc > 3)
 		return cli_failf("`policy explain` takes a policy and a request: "
-		                 "cloister policy explain FILE [METHOD] URL");
-	if (policy_load_file(AT_FDCWD, argv[0], &reader, &p, NULL, &err) < 0)
+		                 "cloister policy explain FILE [METHOD] URL; or a policy and what it lies "
+		                 "within: cloister policy explain FILE --within FILE");
+	if (policy_cli_load(cli, argv[0], &p, &err) < 0)
 		return policy_cli_refuse(cli, argv[0], &err);
+	if (argc == 1) {
+		policy_cli_show_pairs(cli, p);
+		return 0;
+	}
 	e.p = p;
 	e.steps = steps = calloc(policy_n_rules(p) + 1, sizeof(*steps));
 	if (steps == NULL)

@@ -15,7 +15,6 @@
 #include "cli/cli.h"
 #include "cli/policy.h"
 #include "policy/policy_yaml.h"
-#include "vault/secret_wants.h"
 
 #define CASES_FILE_MAX (4 * 1024 * 1024)
 
@@ -374,8 +373,6 @@ policy_cli_test(const struct policy_cli *cli, int argc, char **argv)
 {
 	OWN(policy_freep) struct policy *p = NULL;
 	OWN(policy_judge_freep) struct policy_judge *judge = NULL;
-	OWN(secret_wants_free) struct secret_wants wants = {0};
-	const struct policy_reader reader = { .secrets = secret_wants_read, .arg = &wants };
 	OWN(freep) char *beside = NULL;
 	struct testing t = { .cli = cli, .out = { .out = stdout } };
 	struct err err = {0};
@@ -383,7 +380,7 @@ policy_cli_test(const struct policy_cli *cli, int argc, char **argv)
 
 	if (!policy_cli_default(&argc, &argv) || argc != 1)
 		return cli_failf("`policy test` takes one policy: cloister policy test FILE");
-	if (policy_load_file(AT_FDCWD, argv[0], &reader, &p, NULL, &err) < 0)
+	if (policy_cli_load(cli, argv[0], &p, &err) < 0)
 		return policy_cli_refuse(cli, argv[0], &err);
 	beside = cli->cases == NULL ? cases_beside(argv[0]) : NULL;
 	if (cli->cases == NULL && beside == NULL)

@@ -22,7 +22,7 @@ enum { OPT_WORKSPACE, OPT_VOLUME, OPT_ENV, OPT_ROOTFS, OPT_ROOT, OPT_NAME, OPT_H
        OPT_PROFILE, OPT_DETACH, OPT_TTY, OPT_NO_TTY, OPT_QUIET, OPT_MEMORY, OPT_CPUS, OPT_PIDS,
        OPT_TIME, OPT_DISK, OPT_IO, OPT_TTL, OPT_POLICY, OPT_ALLOW, OPT_NO_POLICY, OPT_CA, OPT_SECRET,
        OPT_PUBLISH, OPT_ID, OPT_ENV_FILE, OPT_SETUP, OPT_INPUT, OPT_STREAMS, OPT_PRINCIPAL, OPT_CHAIN,
-       OPT_KEEP };
+       OPT_KEEP, OPT_WITHIN };
 
 const struct cli_option cli_run_options[] = {
 	{ "workspace", 'w', "DIR[:MODE]", "grant a working folder: overlay (default), rw or ro",
@@ -38,6 +38,8 @@ const struct cli_option cli_run_options[] = {
 	  OPT_POLICY },
 	{ "allow", 0, "RULE", "let the cell reach this too: HOST, or \"GET HOST/PATH/**\"",
 	  OPT_ALLOW },
+	{ "within", 0, "FILE", "only what this policy allows too (several: the outermost last)",
+	  OPT_WITHIN },
 	{ "no-policy", 0, NULL, "leave a cloister.yaml alone", OPT_NO_POLICY },
 	{ "ca", 0, "FILE", "trust these certificate authorities too", OPT_CA },
 	{ "secret", 's', "NAME[=VARIABLE][:FORMAT][@HOST]",
@@ -188,6 +190,7 @@ take_option(void *arg, const struct cli_option *option, const char *value, struc
 		run->policy_file = value;
 		return 0;
 	case OPT_ALLOW:     return run_add_allow(run, value, err);
+	case OPT_WITHIN:    return run_add_within(run, value, err);
 	case OPT_NO_POLICY: run->no_policy = true; return 0;
 	case OPT_CA:        return run_add_ca(run, value, err);
 	case OPT_SECRET:    return run_add_secret(run, value, err);

@@ -25,6 +25,8 @@ struct run {
 	struct secret_wants wants;      /* what it says of secrets */
 	const char *allows[RUN_WORDS_MAX], *cas[RUN_WORDS_MAX], *secrets[RUN_WORDS_MAX];
 	size_t n_allows, n_cas, n_secrets;
+	struct run_layer *within;       /* --within, the nearest first: run_within.c */
+	size_t n_within;
 	char **placeholders;            /* NAME=VALUE, what -s gave; NULL: nothing */
 	/* Memory files, if spec.has_policy, spec.has_authorities and spec.has_secrets; and the
 	 * channel to spec.keeper. */
@@ -62,6 +64,19 @@ int run_add_ca(struct run *run, const char *text, struct err *err);
 int run_add_port(struct run *run, const char *text, struct err *err);
 /* Loads the policy, if there is one; all grants are known. */
 int run_finish_policy(struct run *run, struct err *err);
+
+/* run_within.c */
+struct policy;
+struct vault_binding;
+int run_add_within(struct run *run, const char *file, struct err *err);
+void run_free_within(struct run *run);
+/* The rules of POLICY (NULL: there is none), the limits and what exfiltration leads to: no more
+ * than what --within says too. */
+int run_finish_within(struct run *run, struct policy *policy, struct err *err);
+/* Leaves out secrets that are not in all of --within, and says so. */
+int run_narrow_secrets(struct run *run, struct err *err);
+/* What they say of one that is left. */
+void run_bind_within(struct run *run, struct vault_binding *b);
 
 /* run_secrets.c */
 int run_add_secret(struct run *run, const char *text, struct err *err);

@@ -300,6 +300,7 @@ run_finish_policy(struct run *run, struct err *err)
 	r = cell_writable_note(&run->spec, err);
 	if (r == 0)
 		r = load_policy(run, &policy, err);
+	r = r == 0 ? run_finish_within(run, policy, err) : r;
 	if (r == 0 && policy == NULL && run->n_cas > 0)
 		r = err_set(err, EINVAL, "--ca is of no use without a policy: see -p and --allow");
 	if (r < 0 || policy == NULL)

@@ -111,6 +111,8 @@ pack_request(struct run *run, int fd, struct err *err)
 		r = add_wanted(&q, &run->wants.at[i], err);
 	if (r < 0)
 		return r;
+	for (size_t i = 0; i < q.n_bind; i++)
+		run_bind_within(run, &q.bind[i]);
 	vault_request_put(&b, &q);
 	if (buf_failed(&b))
 		return err_set(err, E2BIG, "the cell's secrets are too many");
@@ -231,19 +233,6 @@ take_files(struct run *run, int fd, struct err *err)
 	return r < 0 ? err_set(err, EIO, "cannot read what cloister-vault wrote") : 0;
 }
 
-/* The second one would stand for the first, which then is not given at all. */
-static int
-check_variable(char *const *placeholders, const char *variable, struct err *err)
-{
-	size_t len = strcspn(variable, "=");
-
-	for (; *placeholders != NULL; placeholders++)
-		if (strncmp(*placeholders, variable, len + 1) == 0)
-			return err_set(err, EEXIST, "two secrets are given as %.*s: give one of them another "
-			               "variable with -s SECRET=VARIABLE", (int)len, variable);
-	return 0;
-}
-
 static int
 take_placeholders(struct run *run, int fd, struct err *err)
 {
@@ -267,9 +256,6 @@ take_placeholders(struct run *run, int fd, struct err *err)
 				return r;
 			continue;
 		}
-		r = check_variable(run->placeholders, at, err);
-		if (r < 0)
-			return r;
 		run->placeholders[n] = strdup(at);
 		if (run->placeholders[n++] == NULL)
 			return err_set(err, ENOMEM, "out of memory");
@@ -284,6 +270,9 @@ run_finish_secrets(struct run *run, struct err *err)
 	int ends[2], r;
 	size_t len;
 
+	r = run_narrow_secrets(run, err);
+	if (r < 0)
+		return r;
 	if (run->n_secrets == 0 && run->wants.n == 0)
 		return 0;
 	if (!run->spec.has_policy)

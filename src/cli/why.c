@@ -122,7 +122,7 @@ print_cause(const struct timeline_event *e, const struct cause *cause)
 }
 
 static void
-print_suggestion(const struct timeline_event *e)
+print_suggestion(const struct timeline *t, const struct timeline_event *e)
 {
 	OWN(freep) char *text = NULL;
 	struct policy_seen seen;
@@ -143,6 +143,8 @@ print_suggestion(const struct timeline_event *e)
 		fputs("\nThis rule under `egress:` would allow it:\n\n", stdout);
 	}
 	text_print_safe(stdout, text, strlen(text), true);
+	if (why_is_layered(t))
+		fputs("\nThe cell's policy lies within others: each of them has to allow it.\n", stdout);
 }
 
 static void
@@ -163,7 +165,7 @@ explain(const struct timeline *t, const struct timeline_event *e)
 		why_print_near(t, e);
 	if (timeline_is_refusal(e) && (cause == NULL || cause->rule_helps) &&
 	    strstr(e->note, COURIER_NO_RULE_HELPS) == NULL)
-		print_suggestion(e);
+		print_suggestion(t, e);
 }
 
 static bool

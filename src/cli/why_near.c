@@ -29,6 +29,14 @@ load_policy(const struct timeline *t)
 	return policy_get(&b, &p, NULL) == 0 ? p : NULL;
 }
 
+bool
+why_is_layered(const struct timeline *t)
+{
+	OWN(policy_freep) struct policy *p = load_policy(t);
+
+	return p != NULL && policy_outer(p) != NULL;
+}
+
 /* The request again, as far as it was recorded: without query, headers and body. */
 static int
 ask_again(const struct timeline_event *e, struct policy_asked *ret_asked)

@@ -158,7 +158,8 @@ bool dispatch_has_orphans(struct registry *reg, const char *but);
 /* ---- cancelling: dispatch_cancel.c ---- */
 
 /* Asks for it and returns: queued ones are over at once, the cell of a running one is told to stop
- * and killed after GRACE_MS; its driver writes the end.  Of one that is over: -EALREADY. */
+ * and killed after GRACE_MS; its driver writes the end.  So it is with all that it has dispatched.
+ * Of one that is over: -EALREADY. */
 int dispatch_cancel(struct registry *reg, const char *id, uint64_t grace_ms, struct err *err);
 
 /* ---- driving: dispatcher.c ---- */

@@ -1,5 +1,6 @@
 /* dispatch_cancel.c - ends a dispatch that nobody wants any more. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,6 +47,28 @@ end_waiting(struct registry *reg, const char *id, struct err *err)
 	return r < 0 ? r : dispatch_set_end(registry_db(reg), id, &end, err);
 }
 
+/* One more at a time: each that is asked to end is marked, and not found again. */
+int
+dispatch_cancel_children(struct registry *reg, const char *id, uint64_t grace_ms, struct err *err)
+{
+	char child[DISPATCH_ID_LEN + 1];
+	int r;
+
+	do {
+		OWN(db_finish) struct db_query q = {0};
+
+		r = db_ask(registry_db(reg), &q, err, "SELECT id FROM dispatches WHERE parent = ? AND "
+		           "state < 3 AND cancel = 0 LIMIT 1", "s", id);
+		r = r == 0 ? db_next(&q, err) : r;
+		if (r <= 0)
+			return r;
+		snprintf(child, sizeof(child), "%s", db_text(&q, 0));
+		db_finish(&q);
+		r = dispatch_cancel(reg, child, grace_ms, err);
+	} while (r == 0 || r == -EALREADY);
+	return r;
+}
+
 int
 dispatch_cancel(struct registry *reg, const char *id, uint64_t grace_ms, struct err *err)
 {
@@ -62,6 +85,10 @@ dispatch_cancel(struct registry *reg, const char *id, uint64_t grace_ms, struct 
 		return err_set(err, EALREADY, "dispatch %s is over already: it is %s", d.id,
 		               dispatch_state_name(d.state));
 	dispatch_tell();
+	/* From now on there are no new ones. */
+	r = dispatch_cancel_children(reg, d.id, grace_ms, err);
+	if (r < 0)
+		return r;
 	/* A driver that begins it just now reads the mark once the cell is up; one that has begun it
 	 * has a cell. */
 	r = dispatch_read(registry_db(reg), d.id, &now, err);

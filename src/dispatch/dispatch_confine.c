@@ -1,34 +1,193 @@
-/* dispatch_confine.c - what a dispatch may have that was made by another one. */
+/* dispatch_confine.c - what a dispatch may have that was made by another one: no more than that
+ * has itself. */
 #include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
+#include "base/num.h"
+#include "base/own.h"
+#include "canon/canon.h"
 #include "dispatch/dispatch_parts.h"
 
-static bool
-may_ask_for(const json_t *agents, const char *name)
+static int
+out_of_memory(struct err *err)
 {
-	json_t *agent;
-	size_t i;
+	return err_set(err, ENOMEM, "out of memory");
+}
 
-	json_array_foreach(agents, i, agent)
-		if (json_is_string(agent) && strcmp(json_string_value(agent), name) == 0)
+/* ---- whether it may be at all ---- */
+
+/* A bare name stands for what it means now: one that was superseded is not for agents to bring
+ * back.  A pinned one is meant. */
+static bool
+may_ask_for(const json_t *agents, const json_t *agent, const char *ref)
+{
+	const char *name = dispatch_text(agent, "name"), *hash = dispatch_text(agent, "hash");
+	size_t len = strlen(name), i;
+	json_t *named;
+
+	json_array_foreach(agents, i, named) {
+		const char *text = json_is_string(named) ? json_string_value(named) : "";
+
+		if (strncmp(text, name, len) != 0)
+			continue;
+		if (text[len] == '\0' ? strcmp(ref, name) == 0 :
+		    text[len] == '@' && strcmp(text + len + 1, hash) == 0)
 			return true;
+	}
 	return false;
 }
 
-int
-dispatch_confine(const struct dispatch *parent, const json_t *parent_resolved,
-                 unsigned n_children, struct dispatch_plan *plan, struct err *err)
+/* What an agent hands on is what it has. */
+static int
+check_envs(const struct dispatch_parent *parent, const struct dispatch_request *request,
+           const json_t *resolved, struct err *err)
 {
-	const json_t *delegate = json_object_get(parent_resolved, "delegate");
-	const char *name = dispatch_text(json_object_get(plan->resolved, "agent"), "name");
+	const json_t *envs = json_object_get(resolved, "envs");
+	const json_t *theirs = json_object_get(parent->resolved, "envs");
+	size_t n = json_array_size(envs), k;
 
-	if (!may_ask_for(json_object_get(delegate, "agents"), name))
-		return err_set(err, EPERM, "the agent '%s' may not dispatch '%s'", parent->agent, name);
-	if ((json_int_t)n_children >= json_integer_value(json_object_get(delegate, "fan_out")))
+	for (size_t i = n - (request->n_envs < n ? request->n_envs : n); i < n; i++) {
+		json_t *env = json_array_get(envs, i);
+
+		for (k = 0; k < json_array_size(theirs); k++)
+			if (strcmp(dispatch_text(json_array_get(theirs, k), "hash"),
+			           dispatch_text(env, "hash")) == 0)
+				break;
+		if (k == json_array_size(theirs))
+			return err_set(err, EPERM, "the agent '%s' does not have the env '%s' itself, and cannot "
+			               "hand it on", parent->d->agent, dispatch_text(env, "name"));
+	}
+	return 0;
+}
+
+static int
+check_asking(const struct dispatch_parent *parent, const struct dispatch_request *request,
+             const json_t *resolved, struct err *err)
+{
+	const json_t *delegate = json_object_get(parent->resolved, "delegate");
+	const json_t *agent = json_object_get(resolved, "agent");
+	const char *name = dispatch_text(agent, "name");
+
+	if (!may_ask_for(json_object_get(delegate, "agents"), agent, request->agent))
+		return err_set(err, EPERM, "the agent '%s' may not dispatch '%s': its `delegate` does not "
+		               "name it", parent->d->agent, request->agent);
+	if (json_integer_value(json_object_get(delegate, "depth")) < 1)
+		return err_set(err, EPERM, "the agent '%s' may not dispatch '%s': that is as deep as agents "
+		               "may dispatch one another here", parent->d->agent, name);
+	if ((json_int_t)parent->n_children >= json_integer_value(json_object_get(delegate, "fan_out")))
 		return err_set(err, EPERM, "the agent '%s' has dispatched %u others, and may not dispatch "
-		               "more", parent->agent, n_children);
-	/* Without the intersection of policies a child could do more than its parent. */
-	return err_set(err, ENOTSUP, "an agent cannot dispatch another one yet");
+		               "more", parent->d->agent, parent->n_children);
+	return check_envs(parent, request, resolved, err);
+}
+
+/* ---- limits ---- */
+
+/* Until when it may run: the parent's own time, counted from its first attempt. */
+static int
+narrow_limits(const struct dispatch_parent *parent, json_t *resolved, struct err *err)
+{
+	const struct dispatch *d = parent->d;
+	const json_t *outer = json_object_get(parent->resolved, "limits");
+	const json_t *before = json_object_get(parent->resolved, "deadline_ms");
+	uint64_t from = d->started_ms != 0 ? d->started_ms : parent->now_ms;
+	uint64_t until = from + dispatch_limits_time(outer) * (d->attempts > 1 ? d->attempts : 1);
+	json_t *limits = NULL;
+	int r;
+
+	if (json_is_integer(before) && (uint64_t)json_integer_value(before) < until)
+		until = (uint64_t)json_integer_value(before);
+	if (until <= parent->now_ms)
+		return err_set(err, EPERM, "there is no time left: that of dispatch %s is over", d->id);
+	r = dispatch_limits_narrow(json_object_get(resolved, "limits"), outer, until - parent->now_ms,
+	                           &limits, err);
+	if (r < 0)
+		return r;
+	return json_object_set_new(resolved, "limits", limits) < 0 ||
+	       json_object_set_new(resolved, "deadline_ms", json_integer((json_int_t)until)) < 0 ?
+	       out_of_memory(err) : 0;
+}
+
+/* ---- the workspace ---- */
+
+static int
+freedom(const char *mode)
+{
+	return strcmp(mode, "ro") == 0 ? 0 : strcmp(mode, "overlay") == 0 ? 1 : 2;
+}
+
+/* PATH is OUTER, or lies in it.  An agent that may write there could put a link to anywhere in
+ * the way of a folder further down, at any time: then only the same folder is sure. */
+static bool
+lies_in(const char *path, const char *outer, bool writable)
+{
+	OWN(freep) char *real = realpath(path, NULL), *around = realpath(outer, NULL);
+	size_t n = around != NULL ? strlen(around) : 0;
+
+	if (strcmp(path, outer) == 0)
+		return true;
+	return !writable && real != NULL && around != NULL && strncmp(real, around, n) == 0 &&
+	       (real[n] == '/' || real[n] == '\0' || strcmp(around, "/") == 0);
+}
+
+static int
+narrow_workspace(const struct dispatch_parent *parent, json_t *resolved, json_t *left_out,
+                 struct err *err)
+{
+	json_t *own = json_object_get(resolved, "workspace"), *narrowed;
+	const json_t *outer = json_object_get(parent->resolved, "workspace");
+	const char *mode = dispatch_text(own, "mode"), *theirs = dispatch_text(outer, "mode");
+
+	if (!json_is_object(own))
+		return 0;
+	if (!json_is_object(outer) || !lies_in(dispatch_text(own, "path"), dispatch_text(outer, "path"),
+	                                       freedom(theirs) == 2))
+		return json_object_set(left_out, "workspace", own) < 0 ||
+		       json_object_set_new(resolved, "workspace", json_null()) < 0 ? out_of_memory(err) : 0;
+	if (freedom(mode) <= freedom(theirs))
+		return 0;
+	narrowed = json_pack("{s:s,s:s}", "mode", theirs, "path", dispatch_text(own, "path"));
+	return narrowed == NULL || json_object_set_new(resolved, "workspace", narrowed) < 0 ?
+	       out_of_memory(err) : 0;
+}
+
+/* ---- what it may dispatch in turn ---- */
+
+static int
+narrow_delegate(const struct dispatch_parent *parent, json_t *resolved, struct err *err)
+{
+	json_t *own = json_object_get(resolved, "delegate"), *copy;
+	json_int_t depth = json_integer_value(json_object_get(own, "depth"));
+	json_int_t left = json_integer_value(json_object_get(json_object_get(parent->resolved, "delegate"),
+	                                                     "depth")) - 1;
+
+	if (!json_is_object(own) || depth <= left)
+		return 0;
+	copy = json_copy(own);
+	return copy == NULL || json_object_set_new(copy, "depth", json_integer(left)) < 0 ||
+	       json_object_set_new(resolved, "delegate", copy) < 0 ? out_of_memory(err) : 0;
+}
+
+int
+dispatch_confine(const struct dispatch_parent *parent, const struct dispatch_request *request,
+                 struct dispatch_plan *plan, struct err *err)
+{
+	OWN(json_decrefp) json_t *confined = json_pack("{s:s,s:s,s:{}}", "agent", parent->d->agent,
+	                                               "parent", parent->d->id, "left_out");
+	json_t *left_out = json_object_get(confined, "left_out");
+	int r = confined == NULL ? out_of_memory(err) : check_asking(parent, request, plan->resolved, err);
+
+	if (r == 0)
+		r = dispatch_within(parent, plan, confined, err);
+	if (r == 0)
+		r = narrow_limits(parent, plan->resolved, err);
+	if (r == 0)
+		r = narrow_workspace(parent, plan->resolved, left_out, err);
+	if (r == 0)
+		r = narrow_delegate(parent, plan->resolved, err);
+	if (r == 0 && json_object_set(plan->resolved, "confined", confined) < 0)
+		r = out_of_memory(err);
+	return r;
 }

@@ -148,6 +148,19 @@ dispatch_tell(void)
 }
 
 void
+dispatch_tidy(const char *id)
+{
+	static const char *const names[] = { DISPATCH_ENV_FILE, DISPATCH_TOOLS_FILE,
+	                                     DISPATCH_RESULT_FILE };
+	OWN(closep) int folder = dispatch_folder(id, false, NULL);
+
+	for (size_t i = 0; folder >= 0 && i < ARRAY_LEN(names); i++)
+		(void)unlinkat(folder, names[i], 0);
+	if (folder >= 0)
+		(void)unlinkat(folder, DISPATCH_OUT_FOLDER, AT_REMOVEDIR);
+}
+
+void
 dispatch_remove_folder(const char *id)
 {
 	OWN(closep) int top = dispatch_top(NULL);

@@ -18,6 +18,7 @@
 
 #define OUTPUT_EVENT_MAX 16384          /* bytes of output in one event */
 #define LINE_MAX_BYTES (4u << 20)
+#define END_MAX (2 * DISPATCH_RESULT_MAX)       /* of dispatch.finished */
 #define LOG_MAX (256u << 20)            /* what is read back when a dispatch is adopted */
 
 static int
@@ -266,6 +267,31 @@ dispatch_log_output(struct dispatch_log *log, enum dispatch_stream stream, const
 }
 
 /* ---- for others ---- */
+
+json_t *
+dispatch_peek_end(const char *id)
+{
+	OWN(closep) int folder = dispatch_folder(id, false, NULL);
+	OWN(closep) int fd = folder < 0 ? -1 : openat(folder, DISPATCH_EVENTS_FILE, O_RDONLY | O_CLOEXEC |
+	                                              O_NOFOLLOW);
+	OWN(freep) char *text = malloc(END_MAX);
+	OWN(json_decrefp) json_t *event = NULL;
+	const char *line;
+	struct stat st;
+	ssize_t n;
+
+	if (fd < 0 || text == NULL || fstat(fd, &st) < 0)
+		return NULL;
+	n = pread(fd, text, END_MAX, st.st_size > END_MAX ? st.st_size - END_MAX : 0);
+	if (n < 2 || text[n - 1] != '\n')
+		return NULL;
+	line = memrchr(text, '\n', (size_t)n - 1);
+	line = line != NULL ? line + 1 : text;
+	if (canon_read(line, (size_t)(text + n - 1 - line), &event, NULL) < 0 ||
+	    strcmp(dispatch_text(event, "event"), "dispatch.finished") != 0)
+		return NULL;
+	return TAKE(event);
+}
 
 int
 dispatch_open_events(struct registry *reg, const char *id, struct err *err)

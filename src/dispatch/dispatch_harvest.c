@@ -19,8 +19,6 @@
 #include "registry/registry.h"
 #include "workspace/workspace.h"
 
-#define EMPTY "empty"                   /* in the dispatch's folder: what /out began as */
-
 static int
 out_of_memory(struct err *err)
 {
@@ -145,10 +143,11 @@ harvest_files(struct registry *reg, int folder, int entry, const struct cell_rec
 	size_t len;
 	int r = 0;
 
-	if (mkdirat(folder, EMPTY, 0700) < 0 && errno != EEXIST)
-		return err_errno(err, "cannot make a folder");
-	empty = openat(folder, EMPTY, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-	if (changes >= 0 && empty >= 0)
+	(void)mkdirat(folder, DISPATCH_OUT_FOLDER, 0700);
+	empty = openat(folder, DISPATCH_OUT_FOLDER, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	if (empty < 0)
+		return err_errno(err, "cannot open '%s'", DISPATCH_OUT_FOLDER);
+	if (changes >= 0)
 		r = reap_all(&reap, empty, err);
 	if (r < 0)
 		return err_wrap(err, "cannot keep the files of " DISPATCH_OUT);

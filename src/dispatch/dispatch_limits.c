@@ -9,6 +9,7 @@
 #include "base/num.h"
 #include "base/own.h"
 #include "canon/canon.h"
+#include "cell/cell_spec.h"
 #include "dispatch/dispatch_parts.h"
 
 #define LIMIT_TEXT_MAX 64
@@ -69,5 +70,76 @@ dispatch_limits_merge(const json_t *agent, const json_t *policy, const json_t *c
 			return err_set(err, ENOMEM, "out of memory");
 	}
 	*ret_limits = TAKE(merged);
+	return 0;
+}
+
+/* ---- a child's ---- */
+
+/* What a cell has if nothing is said. */
+static uint64_t
+usual(size_t k)
+{
+	struct cell_limits l;
+	uint64_t all[ARRAY_LEN(limits)];
+
+	cell_limits_default(&l);
+	memcpy(all, (const uint64_t[]){ l.memory, l.cpus_milli, l.pids, l.time_ms, l.disk, l.io },
+	       sizeof(all));
+	return all[k];
+}
+
+static bool
+is_time(size_t k)
+{
+	return strcmp(limits[k].name, "time") == 0;
+}
+
+static void
+format(size_t k, uint64_t n, char text[LIMIT_TEXT_MAX])
+{
+	if (strcmp(limits[k].name, "cpus") == 0)
+		snprintf(text, LIMIT_TEXT_MAX, "%llu.%03llu", (unsigned long long)n / 1000,
+		         (unsigned long long)n % 1000);
+	else
+		snprintf(text, LIMIT_TEXT_MAX, "%llu%s", (unsigned long long)n, is_time(k) ? "ms" : "");
+}
+
+int
+dispatch_limits_narrow(const json_t *own, const json_t *outer, uint64_t left_ms,
+                       json_t **ret_limits, struct err *err)
+{
+	OWN(json_decrefp) json_t *narrowed = json_object();
+
+	for (size_t k = 0; k < ARRAY_LEN(limits); k++) {
+		char text[LIMIT_TEXT_MAX], theirs[LIMIT_TEXT_MAX];
+		uint64_t n, most;
+		bool has = said(own, k, text, &n), known = said(outer, k, theirs, &most);
+
+		n = has ? n : usual(k);
+		most = known ? most : usual(k);
+		known = known && (!is_time(k) || most <= left_ms);
+		if (is_time(k) && left_ms < most)
+			most = left_ms;
+		if (most < n && known)
+			memcpy(text, theirs, sizeof(text));
+		else if (most < n)
+			format(k, most, text);
+		if ((has || most < n) && json_object_set_new(narrowed, limits[k].name,
+		                                             json_string(text)) < 0)
+			return err_set(err, ENOMEM, "out of memory");
+	}
+	*ret_limits = TAKE(narrowed);
+	return 0;
+}
+
+uint64_t
+dispatch_limits_time(const json_t *map)
+{
+	char text[LIMIT_TEXT_MAX];
+	uint64_t n;
+
+	for (size_t k = 0; k < ARRAY_LEN(limits); k++)
+		if (is_time(k))
+			return said(map, k, text, &n) ? n : usual(k);
 	return 0;
 }

@@ -16,6 +16,7 @@ struct dispatcher;
 #define DISPATCH_TOOLS_FILE "tools"
 #define DISPATCH_RESULT_FILE "result.json"
 #define DISPATCH_EVENTS_FILE "events.jsonl"
+#define DISPATCH_OUT_FOLDER "out"       /* empty: what the cell's /out shows before it writes */
 #define DISPATCH_TIME_MAX 32
 #define DISPATCH_JSON_MAX (16u << 20)   /* of anything of ours that is read back */
 #define DISPATCH_RESULT_MAX (64u << 10) /* result.json */
@@ -43,6 +44,8 @@ char *dispatch_path(const char *id, const char *name, struct err *err); /* the c
 int dispatch_lock(const char *id, struct err *err);
 /* Tell all who wait for a place, or for news of one of their own. */
 void dispatch_tell(void);
+/* It is over: what was only there for its cells goes. */
+void dispatch_tidy(const char *id);
 /* Remove the folder of ID, of which there is no row. */
 void dispatch_remove_folder(const char *id);
 /* Write NAME in FOLDER whole, or not at all; durable with SYNC. */
@@ -76,6 +79,10 @@ int dispatch_log_put(struct dispatch_log *log, const char *event, json_t *member
 int dispatch_log_output(struct dispatch_log *log, enum dispatch_stream stream, const char *data,
                         size_t len, bool more, struct err *err);
 
+/* dispatch.finished, if that is the last event: then the row will say so in a moment, and who asks
+ * now is to hear nothing else.  NULL: it is not.  The caller owns it. */
+json_t *dispatch_peek_end(const char *id);
+
 /* ---- dispatch_policy.c ---- */
 
 /* The policy in force: DOCUMENT (NULL: there is none) with the rules of capabilities behind its
@@ -96,6 +103,8 @@ struct dispatch_plan {
 	json_t *resolved;
 	char *policy;                   /* canonical JSON; NULL: there is none */
 	size_t policy_len;
+	char *outer;                    /* of a child: what it lies within first; NULL: nothing */
+	size_t outer_len;
 };
 void dispatch_plan_free(struct dispatch_plan *plan);    /* for OWN() too */
 int dispatch_plan_make(struct registry *reg, const struct dispatch_request *request,
@@ -106,11 +115,49 @@ const char *dispatch_text(const json_t *object, const char *name);
 
 /* ---- dispatch_confine.c ---- */
 
-/* Make PLAN, of a child that is about to be queued, no wider than PARENT's, which is resolved as
- * PARENT_RESOLVED: agents that it may ask for, depth, fan-out (N_CHILDREN so far), rules, secrets.
- * -EPERM with the reason if it may not be at all. */
-int dispatch_confine(const struct dispatch *parent, const json_t *parent_resolved,
-                     unsigned n_children, struct dispatch_plan *plan, struct err *err);
+/* The dispatch that asks for another one.  All of it is borrowed. */
+struct dispatch_parent {
+	const struct dispatch *d;
+	const json_t *resolved;
+	const char *chain;              /* the child's */
+	unsigned n_children;            /* that it has already */
+	uint64_t now_ms;
+	/* The blob HASH, a policy; the caller owns *ret_text. */
+	int (*read)(void *arg, const char *hash, char **ret_text, size_t *ret_len, struct err *err);
+	void *arg;
+};
+/* Make PLAN, of a child that is about to be queued, no wider than what PARENT has: agents that it
+ * may ask for, depth, fan-out, rules, secrets, limits, the workspace.  What came of it is in the
+ * plan's "confined", "within" and "deadline_ms".  -EPERM with the reason if it may not be at all. */
+int dispatch_confine(const struct dispatch_parent *parent, const struct dispatch_request *request,
+                     struct dispatch_plan *plan, struct err *err);
+
+/* ---- dispatch_within.c ---- */
+
+/* Its rules and secrets; CONFINED gets "rules" and what is left out. */
+int dispatch_within(const struct dispatch_parent *parent, struct dispatch_plan *plan,
+                    json_t *confined, struct err *err);
+#define DISPATCH_WITHIN_MAX 112
+/* What the policy of the Ith ancestor, AGENT, is called in a dispatch's folder and in records. */
+void dispatch_within_name(size_t i, const char *agent, char ret_name[DISPATCH_WITHIN_MAX]);
+
+/* ---- dispatch_cancel.c ---- */
+
+/* All that ID has dispatched and that is not over. */
+int dispatch_cancel_children(struct registry *reg, const char *id, uint64_t grace_ms,
+                             struct err *err);
+
+/* ---- dispatch_submit.c ---- */
+
+struct dispatch_descent {
+	struct dispatch parent;         /* all zero: there is none */
+	char chain[DISPATCH_CHAIN_MAX];
+	unsigned depth;
+};
+void dispatch_descent_free(struct dispatch_descent *descent);   /* for OWN() too */
+/* A child acts for whom its parent acts, and within what that may: PLAN is confined to it. */
+int dispatch_descend(struct registry *reg, const struct dispatch_request *request,
+                     struct dispatch_plan *plan, struct dispatch_descent *ret, struct err *err);
 
 /* ---- dispatch_limits.c ---- */
 
@@ -118,6 +165,13 @@ int dispatch_confine(const struct dispatch *parent, const json_t *parent_resolve
  * capability wants; time at most TIMEOUT_MS, if that is not 0. */
 int dispatch_limits_merge(const json_t *agent, const json_t *policy, const json_t *const *wanted,
                           size_t n, uint64_t timeout_ms, json_t **ret_limits, struct err *err);
+/* LIMITS, each no larger than in OUTER, and the time no longer than LEFT_MS; where nothing is said,
+ * what `run` has by itself is meant. */
+int dispatch_limits_narrow(const json_t *limits, const json_t *outer, uint64_t left_ms,
+                           json_t **ret_limits, struct err *err);
+/* The time of LIMITS, in ms. */
+uint64_t dispatch_limits_time(const json_t *limits);
+
 
 /* ---- dispatch_store.c ---- */
 

@@ -29,13 +29,15 @@ ask_number(struct db *db, int64_t *ret_n, struct err *err, const char *sql, int6
 	return r < 0 ? r : 0;
 }
 
-/* Its place in the queue: how many run, or come before it. */
+/* Its place in the queue: how many run, or come before it.  One that waits for others that it has
+ * dispatched lends them its place, or all places could be taken by those that wait. */
 static int
 count_before(struct db *db, int64_t seq, int64_t now, int64_t *ret_n, struct err *err)
 {
 	int64_t running = 0, ahead = 0;
-	int r = ask_number(db, &running, err, "SELECT count(*) FROM dispatches WHERE state IN (1, 2) "
-	                   "AND ? = ?", 0, 0);
+	int r = ask_number(db, &running, err, "SELECT count(*) FROM dispatches d WHERE state IN (1, 2) "
+	                   "AND ? = ? AND NOT EXISTS (SELECT 1 FROM dispatches c WHERE c.parent = d.id "
+	                   "AND c.state < 3)", 0, 0);
 
 	if (r == 0)
 		r = ask_number(db, &ahead, err, "SELECT count(*) FROM dispatches WHERE state = 0 AND "

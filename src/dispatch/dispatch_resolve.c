@@ -26,6 +26,7 @@ dispatch_plan_free(struct dispatch_plan *plan)
 {
 	json_decref(plan->resolved);
 	free(plan->policy);
+	free(plan->outer);
 	*plan = (struct dispatch_plan){0};
 }
 
@@ -373,8 +374,11 @@ dispatch_resolve(struct registry *reg, const struct dispatch_request *request,
                  json_t **ret_resolved, struct err *err)
 {
 	OWN(dispatch_plan_free) struct dispatch_plan plan = {0};
+	OWN(dispatch_descent_free) struct dispatch_descent descent = {0};
 	int r = dispatch_plan_make(reg, request, &plan, err);
 
+	if (r == 0)
+		r = dispatch_descend(reg, request, &plan, &descent, err);
 	if (r == 0)
 		*ret_resolved = TAKE(plan.resolved);
 	return r;

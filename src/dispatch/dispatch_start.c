@@ -22,7 +22,6 @@
 
 #define WORDS_MAX 8192
 #define FILE_MAX CELL_SPEC_MAX           /* more would not fit the cell's description */
-#define OUT_FOLDER "out"                /* empty: what the cell's /out shows before it writes */
 
 /* The words of the command line; NULL-terminated. */
 struct words {
@@ -178,7 +177,8 @@ make_env_file(struct registry *reg, int folder, const struct dispatch *d, const 
 
 /* It was written when the dispatch was, but nobody waited for the disk then. */
 static int
-make_policy_file(struct registry *reg, int folder, const char *hash, struct err *err)
+make_policy_file(struct registry *reg, int folder, const char *name, const char *hash,
+                 struct err *err)
 {
 	OWN(closep) int blob = -1;
 	OWN(freep) char *text = NULL;
@@ -192,8 +192,7 @@ make_policy_file(struct registry *reg, int folder, const char *hash, struct err 
 	if (text == NULL)
 		return err_set(err, ENOMEM, "out of memory");
 	r = read_exactly(blob, text, (size_t)st.st_size, err);
-	return r < 0 ? r : dispatch_write_file(folder, DISPATCH_POLICY_FILE, text, (size_t)st.st_size,
-	                                       false, err);
+	return r < 0 ? r : dispatch_write_file(folder, name, text, (size_t)st.st_size, false, err);
 }
 
 /* ---- the command line ---- */
@@ -227,9 +226,49 @@ add_capabilities(struct registry *reg, const json_t *capabilities, struct words 
 	return 0;
 }
 
+/* What the dispatches that led to this one are held to. */
+static int
+add_within(struct registry *reg, int folder, const struct dispatch *d, const json_t *resolved,
+           struct words *w, struct err *err)
+{
+	char name[DISPATCH_WITHIN_MAX];
+	json_t *named;
+	size_t i;
+
+	json_array_foreach(json_object_get(resolved, "within"), i, named) {
+		int r;
+
+		dispatch_within_name(i, dispatch_text(named, "agent"), name);
+		r = make_policy_file(reg, folder, name, dispatch_text(named, "hash"), err);
+		if (r < 0)
+			return r;
+		add(w, strdup("--within"));
+		add(w, dispatch_path(d->id, name, err));
+	}
+	return 0;
+}
+
+/* No longer than whoever asked for it may run. */
+static int
+add_time(const json_t *resolved, struct words *w, struct err *err)
+{
+	const json_t *deadline = json_object_get(resolved, "deadline_ms");
+	uint64_t most = dispatch_limits_time(json_object_get(resolved, "limits"));
+	uint64_t until = (uint64_t)json_integer_value(deadline), now = dispatch_now_ms();
+
+	if (!json_is_integer(deadline))
+		return 0;
+	if (until <= now)
+		return err_set(err, ETIME, "the time of the dispatch that asked for it is over");
+	add(w, strdup("--time"));
+	add(w, str_format("%llums", (unsigned long long)(until - now < most ? until - now : most)));
+	return 0;
+}
+
 static void
 add_grants(const json_t *resolved, struct words *w)
 {
+	bool timed = json_is_integer(json_object_get(resolved, "deadline_ms"));
 	const json_t *workspace = json_object_get(resolved, "workspace");
 	const char *name;
 	json_t *value;
@@ -243,6 +282,8 @@ add_grants(const json_t *resolved, struct words *w)
 	json_array_foreach(json_object_get(resolved, "secrets"), i, value)
 		add_option(w, "-s", json_string_value(value));
 	json_object_foreach(json_object_get(resolved, "limits"), name, value) {
+		if (timed && strcmp(name, "time") == 0)
+			continue;
 		add(w, str_format("--%s", name));
 		add(w, strdup(json_string_value(value)));
 	}
@@ -252,18 +293,18 @@ static int
 add_files(struct registry *reg, int folder, const struct dispatch *d, const json_t *resolved,
           struct words *w, struct err *err)
 {
-	OWN(freep) char *out = dispatch_path(d->id, OUT_FOLDER, err);
+	OWN(freep) char *out = dispatch_path(d->id, DISPATCH_OUT_FOLDER, err);
 	OWN(freep) char *env = dispatch_path(d->id, DISPATCH_ENV_FILE, err);
 	OWN(freep) char *policy = dispatch_path(d->id, DISPATCH_POLICY_FILE, err);
 	int r;
 
 	if (out == NULL || env == NULL || policy == NULL)
 		return -ENOENT;
-	if (mkdirat(folder, OUT_FOLDER, 0700) < 0 && errno != EEXIST)
+	if (mkdirat(folder, DISPATCH_OUT_FOLDER, 0700) < 0 && errno != EEXIST)
 		return err_errno(err, "cannot make '%s'", out);
 	r = make_env_file(reg, folder, d, resolved, err);
 	if (r == 0 && d->policy_hash[0] != '\0')
-		r = make_policy_file(reg, folder, d->policy_hash, err);
+		r = make_policy_file(reg, folder, DISPATCH_POLICY_FILE, d->policy_hash, err);
 	add(w, strdup("-v"));
 	add(w, str_format("%s:" DISPATCH_OUT ":overlay", out));
 	add_option(w, "--env-file", env);
@@ -296,6 +337,10 @@ describe(struct registry *reg, const struct dispatch *d, const json_t *resolved,
 	if (json_is_object(json_object_get(resolved, "input")))
 		add_option(w, "--input", "/proc/self/fd/0");
 	r = add_files(reg, folder, d, resolved, w, err);
+	if (r == 0)
+		r = add_within(reg, folder, d, resolved, w, err);
+	if (r == 0)
+		r = add_time(resolved, w, err);
 	if (r == 0)
 		r = add_capabilities(reg, capabilities, w, err);
 	/* Behind the setups: one of them may bring the tools. */

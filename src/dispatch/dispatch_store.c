@@ -142,6 +142,26 @@ dispatch_read(struct db *db, const char *id, struct dispatch *ret_d, struct err 
 
 /* ---- for everybody ---- */
 
+/* Its end is in its events, but not yet in its row. */
+static int
+anticipate(struct dispatch *d, struct err *err)
+{
+	OWN(json_decrefp) json_t *end = dispatch_state_is_over(d->state) ? NULL : dispatch_peek_end(d->id);
+	const json_t *code = json_object_get(end, "exit_code");
+	char *reason;
+
+	if (end == NULL || dispatch_state_parse(dispatch_text(end, "state"), &d->state) < 0)
+		return 0;
+	reason = strdup(dispatch_text(end, "reason"));
+	if (reason == NULL)
+		return err_set(err, ENOMEM, "out of memory");
+	free(d->reason);
+	d->reason = reason;
+	d->exit_code = json_is_integer(code) ? (int)json_integer_value(code) : -1;
+	d->ended_ms = dispatch_now_ms();
+	return 0;
+}
+
 int
 dispatch_get(struct registry *reg, const char *id, struct dispatch *ret_d, struct err *err)
 {
@@ -167,6 +187,9 @@ dispatch_get(struct registry *reg, const char *id, struct dispatch *ret_d, struc
 		return err_set(err, ENOENT, "there is no dispatch '%.64s': see `cloister dispatches`", id);
 	if (n > 1)
 		return err_set(err, ENOTUNIQ, "'%s' could be several dispatches: give more of the id", id);
+	r = anticipate(&d, err);
+	if (r < 0)
+		return r;
 	*ret_d = d;
 	d = (struct dispatch){0};
 	return 0;
@@ -204,7 +227,16 @@ dispatch_get_resolved(struct registry *reg, const char *id, json_t **ret_resolve
 int
 dispatch_get_result(struct registry *reg, const char *id, json_t **ret_result, struct err *err)
 {
-	return get_json(reg, "SELECT result FROM dispatches WHERE id = ?", id, ret_result, err);
+	OWN(json_decrefp) json_t *end = NULL;
+	OWN(dispatch_free) struct dispatch d = {0};
+	int r = dispatch_get(reg, id, &d, err);
+
+	if (r == 0)
+		r = get_json(reg, "SELECT result FROM dispatches WHERE id = ?", d.id, ret_result, err);
+	if (r == 0 && json_is_null(*ret_result) && dispatch_state_is_over(d.state) &&
+	    (end = dispatch_peek_end(d.id)) != NULL)
+		*ret_result = json_incref(json_object_get(end, "result"));
+	return r;
 }
 
 int

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -10,6 +11,7 @@
 #include "base/own.h"
 #include "canon/canon.h"
 #include "dispatch/dispatch_parts.h"
+#include "policy/policy.h"
 #include "registry/db.h"
 #include "registry/registry.h"
 
@@ -69,14 +71,8 @@ find_key(struct db *db, const struct dispatch_request *request, const char *hash
 
 /* ---- delegation ---- */
 
-struct descent {
-	struct dispatch parent;
-	char chain[DISPATCH_CHAIN_MAX];
-	unsigned depth;
-};
-
-static void
-descent_free(struct descent *descent)
+void
+dispatch_descent_free(struct dispatch_descent *descent)
 {
 	dispatch_free(&descent->parent);
 }
@@ -94,14 +90,38 @@ count_children(struct db *db, const char *parent, unsigned *ret_n, struct err *e
 	return r < 0 ? r : 0;
 }
 
-/* A child acts for whom its parent acts, and within what that may. */
+/* A dispatch_parent's; ARG is the registry. */
 static int
-descend(struct registry *reg, const struct dispatch_request *request, struct dispatch_plan *plan,
-        struct descent *ret, struct err *err)
+read_policy(void *arg, const char *hash, char **ret_text, size_t *ret_len, struct err *err)
+{
+	OWN(closep) int blob = registry_open_blob(arg, hash, err);
+	OWN(freep) char *text = NULL;
+	struct stat st;
+	int r;
+
+	if (blob < 0)
+		return blob;
+	if (fstat(blob, &st) < 0 || st.st_size > POLICY_FILE_MAX)
+		return err_set(err, EIO, "cannot read the policy %s", hash);
+	text = malloc((size_t)st.st_size + 1);
+	if (text == NULL)
+		return err_set(err, ENOMEM, "out of memory");
+	r = read_exactly(blob, text, (size_t)st.st_size, err);
+	if (r < 0)
+		return r;
+	*ret_text = TAKE(text);
+	*ret_len = (size_t)st.st_size;
+	return 0;
+}
+
+int
+dispatch_descend(struct registry *reg, const struct dispatch_request *request,
+                 struct dispatch_plan *plan, struct dispatch_descent *ret, struct err *err)
 {
 	const char *name = dispatch_text(json_object_get(plan->resolved, "agent"), "name");
+	struct dispatch_parent parent = { .d = &ret->parent, .chain = ret->chain, .read = read_policy,
+	                                  .arg = reg, .now_ms = dispatch_now_ms() };
 	OWN(json_decrefp) json_t *resolved = NULL;
-	unsigned n = 0;
 	int r;
 
 	if (request->parent == NULL) {
@@ -112,7 +132,7 @@ descend(struct registry *reg, const struct dispatch_request *request, struct dis
 	if (r == 0)
 		r = dispatch_get_resolved(reg, request->parent, &resolved, err);
 	if (r == 0)
-		r = count_children(registry_db(reg), request->parent, &n, err);
+		r = count_children(registry_db(reg), request->parent, &parent.n_children, err);
 	if (r < 0)
 		return r;
 	if (dispatch_state_is_over(ret->parent.state))
@@ -127,7 +147,8 @@ descend(struct registry *reg, const struct dispatch_request *request, struct dis
 		return err_set(err, EPERM, "agents dispatch one another %d deep at most",
 		               DISPATCH_DEPTH_MAX);
 	json_object_set_new(plan->resolved, "principal", json_string(ret->parent.principal));
-	return dispatch_confine(&ret->parent, resolved, n, plan, err);
+	parent.resolved = resolved;
+	return dispatch_confine(&parent, request, plan, err);
 }
 
 /* ---- writing it down ---- */
@@ -136,7 +157,7 @@ struct entry {
 	struct registry *reg;
 	const struct dispatch_request *request;
 	const struct dispatch_plan *plan;
-	const struct descent *descent;
+	const struct dispatch_descent *descent;
 	const char *id, *request_hash;
 	uint64_t now;
 };
@@ -154,6 +175,8 @@ write_folder(const struct entry *e, struct err *err)
 		r = registry_put_blob(e->reg, e->request->input, e->request->input_len, hash, err);
 	if (r == 0 && e->plan->policy != NULL)
 		r = registry_put_blob(e->reg, e->plan->policy, e->plan->policy_len, hash, err);
+	if (r == 0 && e->plan->outer != NULL)
+		r = registry_put_blob(e->reg, e->plan->outer, e->plan->outer_len, hash, err);
 	if (r == 0 && e->plan->policy != NULL)
 		r = dispatch_write_file(folder, DISPATCH_POLICY_FILE, e->plan->policy, e->plan->policy_len,
 		                        false, err);
@@ -190,6 +213,32 @@ write_row(const struct entry *e, struct err *err)
 	return r < 0 ? r : 0;
 }
 
+/* What may have changed since it was asked: others were quicker, or nobody wants it any more. */
+static int
+check_parent(const struct entry *e, struct err *err)
+{
+	struct db *db = registry_db(e->reg);
+	OWN(dispatch_free) struct dispatch parent = {0};
+	OWN(json_decrefp) json_t *resolved = NULL;
+	unsigned n = 0;
+	int r;
+
+	if (e->request->parent == NULL)
+		return 0;
+	r = dispatch_read(db, e->request->parent, &parent, err);
+	r = r == 0 ? dispatch_get_resolved(e->reg, e->request->parent, &resolved, err) : r;
+	r = r == 0 ? count_children(db, e->request->parent, &n, err) : r;
+	if (r < 0)
+		return r;
+	if (parent.cancel || dispatch_state_is_over(parent.state))
+		return err_set(err, EPERM, "the dispatch that asks for this is over");
+	if ((json_int_t)n >= json_integer_value(json_object_get(json_object_get(resolved, "delegate"),
+	                                                        "fan_out")))
+		return err_set(err, EPERM, "the agent '%s' has dispatched %u others, and may not dispatch "
+		               "more", parent.agent, n);
+	return 0;
+}
+
 /* Two at once with one key: the database lets one of them be first. */
 static int
 insert(const struct entry *e, char ret_id[DISPATCH_ID_LEN + 1], bool *ret_created, struct err *err)
@@ -200,7 +249,8 @@ insert(const struct entry *e, char ret_id[DISPATCH_ID_LEN + 1], bool *ret_create
 	if (r < 0)
 		return r;
 	found = find_key(db, e->request, e->request_hash, ret_id, err);
-	r = found < 0 ? found : found > 0 ? 0 : write_row(e, err);
+	r = found != 0 ? (found < 0 ? found : 0) : check_parent(e, err);
+	r = r == 0 && found == 0 ? write_row(e, err) : r;
 	r = db_end(db, r, err);
 	if (r == 0 && found == 0)
 		snprintf(ret_id, DISPATCH_ID_LEN + 1, "%s", e->id);
@@ -213,7 +263,7 @@ dispatch_submit(struct registry *reg, const struct dispatch_request *request,
                 char ret_id[DISPATCH_ID_LEN + 1], bool *ret_created, struct err *err)
 {
 	OWN(dispatch_plan_free) struct dispatch_plan plan = {0};
-	OWN(descent_free) struct descent descent = {0};
+	OWN(dispatch_descent_free) struct dispatch_descent descent = {0};
 	char hash[HASH_NAME + 1], id[DISPATCH_ID_LEN + 1];
 	struct entry entry = { .reg = reg, .request = request, .plan = &plan, .descent = &descent,
 	                       .id = id, .request_hash = hash, .now = dispatch_now_ms() };
@@ -229,7 +279,7 @@ dispatch_submit(struct registry *reg, const struct dispatch_request *request,
 	}
 	r = dispatch_plan_make(reg, request, &plan, err);
 	if (r == 0)
-		r = descend(reg, request, &plan, &descent, err);
+		r = dispatch_descend(reg, request, &plan, &descent, err);
 	if (r == 0)
 		r = dispatch_make_id(id, err);
 	if (r < 0)

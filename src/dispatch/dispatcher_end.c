@@ -16,6 +16,7 @@
 
 #define BACKOFF_MS 1000                 /* before the second attempt; then twice as long each */
 #define BACKOFF_MAX_MS 60000
+#define CHILDREN_GRACE_MS 5000
 
 static uint64_t
 backoff(unsigned attempts)
@@ -40,13 +41,20 @@ keeps_state(struct drive *drive)
 static int
 write_end(struct drive *drive, const struct dispatch_ending *end, struct err *err)
 {
-	int r = dispatch_set_end(registry_db(drive->dispatcher->reg), drive->d.id, end, err);
+	struct registry *reg = drive->dispatcher->reg;
+	int r;
 
+	/* What it wanted of others, nobody waits for any more. */
+	if (end->state != DISPATCH_FINISHED)
+		(void)dispatch_cancel_children(reg, drive->d.id, CHILDREN_GRACE_MS, NULL);
+	r = dispatch_set_end(registry_db(reg), drive->d.id, end, err);
 	if (r < 0)
 		return r;
 	drive->d.state = end->state;
 	drive->d.exit_code = end->exit_code;
 	drive->phase = DRIVE_OVER;
+	if (!keeps_state(drive))
+		dispatch_tidy(drive->d.id);
 	dispatch_tell();
 	dispatcher_tell(drive);
 	dispatcher_soon(drive->dispatcher);

@@ -37,6 +37,7 @@ policy_free(struct policy *p)
 	free(p->rules);
 	free(p->entries);
 	free(p->buckets);
+	policy_free(p->within);         /* POLICY_LAYERS_MAX deep at most */
 	free(p);
 }
 
@@ -105,25 +106,37 @@ policy_add_rule(struct policy *p)
 const struct policy_rule *
 policy_rule_at(const struct policy *p, size_t i)
 {
+	for (; i >= p->n_rules; p = p->within)
+		i -= p->n_rules;
 	return &p->rules[i];
 }
 
 size_t
 policy_n_rules(const struct policy *p)
 {
-	return p->n_rules;
+	size_t n = 0;
+
+	for (; p != NULL; p = p->within)
+		n += p->n_rules;
+	return n;
+}
+
+static bool
+has_rule(const struct policy *p, int rule)
+{
+	return rule >= 0 && (size_t)rule < policy_n_rules(p);
 }
 
 const char *
 policy_rule_place(const struct policy *p, int rule)
 {
-	return rule < 0 || (size_t)rule >= p->n_rules ? "" : p->rules[rule].place;
+	return has_rule(p, rule) ? policy_rule_at(p, (size_t)rule)->place : "";
 }
 
 const char *
 policy_rule_text(const struct policy *p, int rule)
 {
-	return rule < 0 || (size_t)rule >= p->n_rules ? "" : p->rules[rule].text;
+	return has_rule(p, rule) ? policy_rule_at(p, (size_t)rule)->text : "";
 }
 
 bool

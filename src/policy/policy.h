@@ -1,7 +1,11 @@
 /* policy.h - decides whether a cell may make a request.
  *
  * Pure: no I/O but the loader's files, no clock.  A policy is immutable once loaded.
- * An ordered list of rules, first match wins, what no rule matches is denied. */
+ * An ordered list of rules, first match wins, what no rule matches is denied.
+ *
+ * A policy may lie within another one, and that in its own: its layers, itself first.  Each is
+ * asked as if it were alone, and the strictest answer counts: deny before ask before allow.
+ * Rules are numbered through all layers, the policy's own first. */
 #ifndef CLOISTER_POLICY_H
 #define CLOISTER_POLICY_H
 #include <stdbool.h>
@@ -16,6 +20,8 @@ struct node;
 struct policy;                          /* opaque; what is in it: policy_rule.h */
 
 #define POLICY_RULES_MAX 4096
+#define POLICY_LAYERS_MAX 8             /* itself included */
+#define POLICY_FITS_MAX (POLICY_RULES_MAX * POLICY_LAYERS_MAX / 8) /* bytes of a bit for each */
 #define POLICY_FILE_MAX (1024 * 1024)
 #define POLICY_ENCODED_MAX (8 * 1024 * 1024)
 #define POLICY_HELD_MAX (1024 * 1024)   /* of a body, unless the rule says more */
@@ -37,12 +43,16 @@ struct policy_request {
 	size_t n_body_fits;             /* bytes of it */
 };
 
+/* By which of its rules each layer lets a request through, as the layer counts them. */
+struct policy_way { int16_t rule[POLICY_LAYERS_MAX]; };
+
 struct policy_decision {
 	enum policy_verdict verdict;
 	/* The answer hangs on the body: have it looked into and ask again.  VERDICT is that
 	 * of the first rule that the body might fit. */
 	bool needs_body;
 	int rule;                       /* its index, or -1: none matched */
+	unsigned layer;                 /* that RULE is of, or in which none matched */
 	const char *reason;             /* the rule's `reason`, or NULL; borrowed */
 	bool may_carry_secrets;         /* the rule permits what looks like a credential */
 	bool may_use_private;           /* the rule names the address itself, or the host of
@@ -53,35 +63,37 @@ struct policy_decision {
 	/* With POLICY_DENY: RULE would allow it, were the body's known length not over its
 	 * upload_max. */
 	bool too_large;
+	struct policy_way way;
 };
 
 /* The rules of kind `log` that matched on the way, for the record. */
-#define POLICY_LOGGED_MAX 8
+#define POLICY_LOGGED_LAYER 8           /* of one layer */
+#define POLICY_LOGGED_MAX (POLICY_LOGGED_LAYER * POLICY_LAYERS_MAX)
 struct policy_logged { int rules[POLICY_LOGGED_MAX]; size_t n; };
 
 void policy_decide(const struct policy *p, const struct policy_request *req,
                    struct policy_decision *ret_decision, struct policy_logged *ret_logged);
 
-/* Whether any rule could match this host that does not deny, or says why it does (DNS
- * answers by it; the answer is an address of ours, and nothing leaves for it). */
+/* Whether, in every layer, any rule could match this host that does not deny, or says why it
+ * does (DNS answers by it; the answer is an address of ours, and nothing leaves for it). */
 bool policy_mentions_host(const struct policy *p, const char *host);
 /* What may be done with a connection before its first bytes are read. */
 enum policy_route { POLICY_ROUTE_HTTP, POLICY_ROUTE_TCP, POLICY_ROUTE_TLS, POLICY_ROUTE_NONE };
 /* By host and port alone: POLICY_ROUTE_TCP if the first rule that matches is a raw TCP
  * one, POLICY_ROUTE_TLS if it passes TLS through, HTTP otherwise; NONE if no rule of any
- * kind could match (HTTP answers that best too, with a 403). */
+ * kind could match, or layers differ (HTTP answers that best too, with a 403). */
 enum policy_route policy_route(const struct policy *p, const char *host, uint16_t port);
 
-/* A name that rule BEFORE lets through led to ADDRESS: the rule in front of it that denies
- * that address or its range, or -1. */
-int policy_denies_address(const struct policy *p, int before, const char *address,
-                          uint16_t port);
+/* A name that is let through by WAY led to ADDRESS: the rule in front of one of its rules, in
+ * the same layer, that denies that address or its range, or -1. */
+int policy_denies_address(const struct policy *p, const struct policy_way *way,
+                          const char *address, uint16_t port);
 
 /* Where a rule stands, for people: "cloister.yaml:12:5"; and the rule as one line of
  * text: "allow api.github.com methods [GET]".  "" for -1. */
 const char *policy_rule_place(const struct policy *p, int rule);
 const char *policy_rule_text(const struct policy *p, int rule);
-size_t policy_n_rules(const struct policy *p);
+size_t policy_n_rules(const struct policy *p);          /* of all layers */
 /* Whether the `headers` of some rule speak of the field NAME, or of one that servers may
  * take for it. */
 bool policy_mentions_header(const struct policy *p, struct http_text name);
@@ -106,12 +118,12 @@ struct policy_limits {
 struct policy_reader {
 	int (*secrets)(void *arg, const struct node *node, struct err *err);
 	void *arg;
+	/* Whether the file PATH may be read, which NODE names; NULL: all may. */
+	int (*file)(void *arg, const struct node *node, const char *path, struct err *err);
 	/* For who writes the policy down again as one; NULL otherwise.  Each rule, in the order
 	 * in which they count; and each other part of a file but `extends`, the nearest first. */
 	int (*rule)(void *arg, const struct node *rule, struct err *err);
 	int (*part)(void *arg, const struct node *key, const struct node *value, struct err *err);
-	/* Whether the file PATH may be read, which NODE names; NULL: all may. */
-	int (*file)(void *arg, const struct node *node, const char *path, struct err *err);
 };
 
 /* Load the file at PATH (relative to DIRFD) with what it extends and includes.  Every
@@ -144,6 +156,24 @@ int policy_load_node(const struct node *root, const struct policy_reader *reader
  * is replaced; it may be NULL, and is untouched on failure. */
 int policy_add_short(struct policy **base, const char *text, struct err *err);
 struct policy *policy_new_empty(void);  /* denies everything */
+
+/* ---- layers and whom they are for: policy_layers.c ---- */
+
+/* From now on P lies within *OUTER, behind the layers that it has; takes it.  E2BIG: these are
+ * more than POLICY_LAYERS_MAX. */
+int policy_within(struct policy *p, struct policy **outer, struct err *err);
+/* What P alone lies within, or NULL. */
+const struct policy *policy_outer(const struct policy *p);
+size_t policy_n_own(const struct policy *p);            /* the rules of its first layer */
+
+#define POLICY_PRINCIPAL_MAX 256
+#define POLICY_CHAIN_MAX 1024
+/* On whose behalf ("": nobody's), and through which agents ("A/B/C", the nearest last; "":
+ * none): rules of P's first layer whose `principal` or `chain` does not fit match nothing.
+ * As loaded, it is nobody and none. */
+int policy_bind(struct policy *p, const char *principal, const char *chain, struct err *err);
+/* The chain of who started the last of CHAIN: that without its last name, N times. */
+void policy_chain_before(const char *chain, size_t n, char ret_chain[POLICY_CHAIN_MAX + 1]);
 
 void policy_put(struct buf *b, const struct policy *p);
 /* Strict, as for any message: what it gives is as good as loaded. */

@@ -312,13 +312,25 @@ covers(const struct policy_rule *a, const struct policy_rule *b, const struct po
 	unsigned raw = 1u << POLICY_TCP | 1u << POLICY_TLS;
 	unsigned spoken = b->protocols == POLICY_ANY_PROTOCOL ? 1u << POLICY_HTTP : b->protocols;
 
-	if (a->verb == POLICY_VERB_LOG || !places_cover(a, b, host))
+	if (a->verb == POLICY_VERB_LOG || !places_cover(a, b, host) ||
+	    !globs_cover(&a->principals, &b->principals, '\0') ||
+	    !globs_cover(&a->chains, &b->chains, '\0'))
 		return false;
 	/* What a connection carries is settled by the first rule for its host and port. */
 	if (a->protocols != spoken && a->protocols != POLICY_ANY_PROTOCOL &&
 	    b->verb != POLICY_VERB_LOG && ((a->protocols | spoken) & raw) != 0)
 		return b->protocols != POLICY_ANY_PROTOCOL;
 	return (a->protocols & spoken) == spoken && requests_cover(a, b);
+}
+
+bool
+policy_rule_covers(const struct policy_rule *a, const struct policy_rule *b)
+{
+	size_t h = 0;
+
+	while (h < b->n_hosts && covers(a, b, &b->hosts[h]))
+		h++;
+	return h == b->n_hosts;
 }
 
 static size_t

@@ -9,6 +9,8 @@ struct deciding {
 	struct policy_decision *out;
 	struct policy_logged *logged;
 	int too_large;                  /* the first rule that only the size keeps away */
+	int base;                       /* rules of the layers before this one */
+	size_t n_before;                /* of LOGGED, by them */
 };
 
 static enum policy_verdict
@@ -39,7 +41,8 @@ settle(struct deciding *d, const struct policy_rule *rule, const struct policy_h
 	struct policy_decision *out = d->out;
 
 	out->verdict = verdict_of(rule);
-	out->rule = index;
+	out->rule = d->base + index;
+	out->way.rule[0] = (int16_t)index;
 	out->reason = rule->reason;
 	out->may_carry_secrets = rule->secrets;
 	out->may_use_private = may_use_private(rule, host);
@@ -54,7 +57,7 @@ static enum body_fit
 body_fits(const struct deciding *d, const struct policy_rule *rule, int index)
 {
 	const struct policy_request *req = d->req;
-	size_t i = (size_t)index;
+	size_t i = (size_t)(d->base + index);
 
 	if (!policy_rule_wants_body(rule))
 		return BODY_YES;
@@ -85,12 +88,14 @@ ask_for_body(struct deciding *d, const struct policy_rule *rule, const struct po
 }
 
 static void
-note_log(struct policy_logged *logged, int index)
+note_log(struct deciding *d, int index)
 {
-	if (logged == NULL || (logged->n > 0 && logged->rules[logged->n - 1] == index))
+	struct policy_logged *logged = d->logged;
+
+	if (logged == NULL || (logged->n > 0 && logged->rules[logged->n - 1] == d->base + index))
 		return;
-	if (logged->n < POLICY_LOGGED_MAX)
-		logged->rules[logged->n++] = index;
+	if (logged->n - d->n_before < POLICY_LOGGED_LAYER)
+		logged->rules[logged->n++] = d->base + index;
 }
 
 /* Whether the question is answered by this rule. */
@@ -123,7 +128,7 @@ consider(struct deciding *d, const struct policy_rule *rule, const struct policy
 		}
 	}
 	if (rule->verb == POLICY_VERB_LOG) {
-		note_log(d->logged, index);
+		note_log(d, index);
 		return false;
 	}
 	if (d->out->rule < 0)
@@ -149,7 +154,7 @@ decide(const struct policy *p, struct deciding *d, struct policy_decoded *decode
 			break;
 	}
 	if (out->rule < 0 && d->too_large >= 0) {
-		out->rule = d->too_large;
+		out->rule = d->base + d->too_large;
 		out->too_large = true;
 		out->upload_max = p->rules[d->too_large].upload_max;
 	}
@@ -165,26 +170,98 @@ decide_decoding(const struct policy *p, struct deciding *d)
 	decide(p, d, &decoded);
 }
 
-void
-policy_decide(const struct policy *p, const struct policy_request *req,
-              struct policy_decision *ret_decision, struct policy_logged *ret_logged)
+/* P as if it were alone, but for the numbers of its rules, which begin with BASE. */
+static void
+decide_layer(const struct policy *p, const struct policy_request *req, int base,
+             struct policy_decision *ret_decision, struct policy_logged *logged)
 {
-	struct deciding d = { .req = req, .out = ret_decision, .logged = ret_logged,
-	                      .too_large = -1 };
+	struct deciding d = { .req = req, .out = ret_decision, .logged = logged, .too_large = -1,
+	                      .base = base, .n_before = logged != NULL ? logged->n : 0 };
 
-	*ret_decision = (struct policy_decision){ .rule = -1, .upload_max = POLICY_UPLOAD_MAX };
-	if (ret_logged != NULL)
-		ret_logged->n = 0;
+	*ret_decision = (struct policy_decision){ .rule = -1, .upload_max = POLICY_UPLOAD_MAX,
+	                                          .way = {{ -1 }} };
 	if (req->protocol == POLICY_HTTP && policy_wants_decoded(req->head))
 		decide_decoding(p, &d);
 	else
 		decide(p, &d, NULL);
 }
 
+/* ---- layers ---- */
+
+/* No body can change it. */
+static bool
+is_denied(const struct policy_decision *d)
+{
+	return d->verdict == POLICY_DENY && !d->needs_body;
+}
+
+static int
+strictness(enum policy_verdict verdict)
+{
+	return verdict == POLICY_DENY ? 2 : verdict == POLICY_ASK ? 1 : 0;
+}
+
+/* Neither is denied yet: what both permit. */
+static void
+narrow(struct policy_decision *out, const struct policy_decision *outer)
+{
+	/* A layer that wants no body does not say how much of one is kept. */
+	if (outer->needs_body && (!out->needs_body || outer->held_max < out->held_max))
+		out->held_max = outer->held_max;
+	if (strictness(outer->verdict) > strictness(out->verdict)) {
+		out->verdict = outer->verdict;
+		out->rule = outer->rule;
+		out->layer = outer->layer;
+		out->reason = outer->reason;
+		out->too_large = outer->too_large;
+	}
+	out->needs_body |= outer->needs_body;
+	out->must_look |= outer->must_look;
+	out->may_carry_secrets &= outer->may_carry_secrets;
+	out->may_use_private &= outer->may_use_private;
+	if (outer->upload_max < out->upload_max)
+		out->upload_max = outer->upload_max;
+}
+
+/* What is refused alike is refused by the nearest layer: its reason was written for this
+ * agent. */
+__attribute__((noinline)) static void
+decide_outer(const struct policy *p, const struct policy_request *req,
+             struct policy_decision *out, struct policy_logged *logged)
+{
+	int base = (int)p->n_rules;
+	unsigned layer = 1;
+
+	for (p = p->within; p != NULL; base += (int)p->n_rules, p = p->within, layer++) {
+		struct policy_way way = out->way;
+		struct policy_decision outer;
+
+		decide_layer(p, req, base, &outer, logged);
+		outer.layer = layer;
+		way.rule[layer] = outer.way.rule[0];
+		if (is_denied(&outer) && !is_denied(out))
+			*out = outer;
+		else if (!is_denied(out))
+			narrow(out, &outer);
+		out->way = way;
+	}
+}
+
+void
+policy_decide(const struct policy *p, const struct policy_request *req,
+              struct policy_decision *ret_decision, struct policy_logged *ret_logged)
+{
+	if (ret_logged != NULL)
+		ret_logged->n = 0;
+	decide_layer(p, req, 0, ret_decision, ret_logged);
+	if (p->within != NULL)
+		decide_outer(p, req, ret_decision, ret_logged);
+}
+
 /* ---- before there is a request ---- */
 
-bool
-policy_mentions_host(const struct policy *p, const char *host)
+static bool
+layer_mentions_host(const struct policy *p, const char *host)
 {
 	struct policy_walk walk;
 	const struct policy_entry *entry;
@@ -201,8 +278,16 @@ policy_mentions_host(const struct policy *p, const char *host)
 	return false;
 }
 
-enum policy_route
-policy_route(const struct policy *p, const char *host, uint16_t port)
+bool
+policy_mentions_host(const struct policy *p, const char *host)
+{
+	while (p != NULL && layer_mentions_host(p, host))
+		p = p->within;
+	return p == NULL;
+}
+
+static enum policy_route
+layer_route(const struct policy *p, const char *host, uint16_t port)
 {
 	struct policy_walk walk;
 	const struct policy_entry *entry;
@@ -220,8 +305,19 @@ policy_route(const struct policy *p, const char *host, uint16_t port)
 	return POLICY_ROUTE_NONE;
 }
 
-int
-policy_denies_address(const struct policy *p, int before, const char *address, uint16_t port)
+enum policy_route
+policy_route(const struct policy *p, const char *host, uint16_t port)
+{
+	enum policy_route route = layer_route(p, host, port);
+
+	while ((p = p->within) != NULL && route != POLICY_ROUTE_NONE)
+		if (layer_route(p, host, port) != route)
+			route = POLICY_ROUTE_NONE;
+	return route;
+}
+
+static int
+layer_denies_address(const struct policy *p, int before, const char *address, uint16_t port)
 {
 	struct policy_walk walk;
 	const struct policy_entry *entry;
@@ -236,6 +332,20 @@ policy_denies_address(const struct policy *p, int before, const char *address, u
 		if (rule->verb == POLICY_VERB_DENY && rule->protocols == POLICY_ANY_PROTOCOL &&
 		    policy_port_fits(rule, &rule->hosts[entry->host], port))
 			return entry->rule;
+	}
+	return -1;
+}
+
+int
+policy_denies_address(const struct policy *p, const struct policy_way *way, const char *address,
+                      uint16_t port)
+{
+	int base = 0, rule;
+
+	for (size_t layer = 0; p != NULL; base += (int)p->n_rules, p = p->within, layer++) {
+		rule = layer_denies_address(p, way->rule[layer], address, port);
+		if (rule >= 0)
+			return base + rule;
 	}
 	return -1;
 }

@@ -38,6 +38,9 @@ explain_rule(const struct policy_rule *rule, const struct policy_request *req,
 {
 	struct policy_step step = { explain_place(rule, req), NULL };
 
+	if (step.kind != POLICY_STEP_HOST && rule->off != POLICY_ON)
+		return (struct policy_step){ POLICY_STEP_KEY, rule->off == POLICY_OFF_PRINCIPAL ?
+		                             "principal" : "chain" };
 	if (step.kind != POLICY_STEP_DECIDES)
 		return step;
 	if ((rule->protocols >> req->protocol & 1) == 0)
@@ -62,14 +65,18 @@ policy_explain(const struct policy *p, const struct policy_request *req,
 {
 	struct policy_decoded decoded;
 	struct policy_facts facts;
-	bool decided = false;
+	size_t at = 0;
 
 	if (req->protocol == POLICY_HTTP)
 		policy_facts_init(&facts, req->head, &decoded);
-	for (size_t i = 0; i < p->n_rules; i++) {
-		ret_steps[i] = (struct policy_step){ POLICY_STEP_BEHIND, NULL };
-		if (!decided)
-			ret_steps[i] = explain_rule(&p->rules[i], req, &facts, i);
-		decided |= ret_steps[i].kind == POLICY_STEP_DECIDES;
+	for (; p != NULL; p = p->within) {
+		bool decided = false;
+
+		for (size_t i = 0; i < p->n_rules; i++, at++) {
+			ret_steps[at] = (struct policy_step){ POLICY_STEP_BEHIND, NULL };
+			if (!decided)
+				ret_steps[at] = explain_rule(&p->rules[i], req, &facts, at);
+			decided |= ret_steps[at].kind == POLICY_STEP_DECIDES;
+		}
 	}
 }

@@ -7,7 +7,7 @@ enum policy_step_kind {
 	POLICY_STEP_BEHIND,             /* not asked: an earlier rule has decided */
 	POLICY_STEP_HOST,               /* it is about other hosts */
 	POLICY_STEP_PORT, POLICY_STEP_PROTOCOL,
-	POLICY_STEP_KEY,                /* what KEY says does not fit the head */
+	POLICY_STEP_KEY,                /* what KEY says does not fit the head, or the cell */
 	POLICY_STEP_SIZE,               /* the body is too large for it */
 	POLICY_STEP_BODY,               /* the body does not fit */
 	POLICY_STEP_OPEN,               /* it hangs on the body, which is not known */
@@ -19,7 +19,7 @@ struct policy_step {
 	const char *key;                /* POLICY_STEP_KEY: "methods", "paths" ... */
 };
 
-/* One step for each rule; RET_STEPS has room for policy_n_rules(). */
+/* One step for each rule of each layer, which are asked apart; RET_STEPS has room for policy_n_rules(). */
 void policy_explain(const struct policy *p, const struct policy_request *req,
                     struct policy_step *ret_steps);
 #endif

@@ -146,13 +146,13 @@ is_ruled_out(const struct policy_walk *walk, const struct policy_entry *entry)
 
 /* ---- making ---- */
 
-/* Calls VISIT for each host of each rule, in their order. */
+/* Calls VISIT for each host of each rule that can match, in their order. */
 static void
 each_host(struct policy *p, void (*visit)(struct policy *p, struct policy_bucket *b, size_t r,
                                           size_t h))
 {
 	for (size_t r = 0; r < p->n_rules; r++)
-		for (size_t h = 0; h < p->rules[r].n_hosts; h++)
+		for (size_t h = 0; p->rules[r].off == POLICY_ON && h < p->rules[r].n_hosts; h++)
 			visit(p, bucket_of_host(p, &p->rules[r].hosts[h]), r, h);
 }
 

@@ -14,7 +14,8 @@ enum policy_key {
 	POLICY_KEY_PROTOCOL, POLICY_KEY_PORTS, POLICY_KEY_SCHEME, POLICY_KEY_METHODS,
 	POLICY_KEY_PATHS, POLICY_KEY_QUERY, POLICY_KEY_HEADERS, POLICY_KEY_CONTENT_TYPE,
 	POLICY_KEY_BODY, POLICY_KEY_GRPC, POLICY_KEY_GIT, POLICY_KEY_WEBSOCKET,
-	POLICY_KEY_UPGRADE, POLICY_KEY_SECRETS, POLICY_KEY_PRIVATE, POLICY_KEY_REASON,
+	POLICY_KEY_UPGRADE, POLICY_KEY_SECRETS, POLICY_KEY_PRIVATE, POLICY_KEY_PRINCIPAL,
+	POLICY_KEY_CHAIN, POLICY_KEY_REASON,
 	POLICY_KEYS
 };
 
@@ -75,6 +76,8 @@ int policy_check_rule(const struct policy_draft *d);
  * call SHOWN; in other files, only where the earlier one is in the same. */
 int policy_check_reach(const struct policy *p, size_t index, const char *name,
                        const char *shown, struct err *err);
+/* Whether A alone leaves nothing of B; where that is not sure, it does. */
+bool policy_rule_covers(const struct policy_rule *a, const struct policy_rule *b);
 /* The last of the rules that leave nothing of rule INDEX, or NULL. */
 const struct policy_rule *policy_who_covers(const struct policy *p, size_t index);
 

@@ -34,6 +34,7 @@ struct policy {
 	size_t n_buckets;               /* a power of two, or 0 */
 	struct policy_bucket any, nets; /* hosts of kind ANY and NET */
 	bool has_suffixes;
+	struct policy *within;          /* the next layer, or NULL */
 };
 
 /* Memory that lives as long as P does, all zero; NULL beyond POLICY_MEMORY_MAX. */
@@ -43,6 +44,11 @@ char *policy_copy(struct policy *p, const char *text, size_t len);
 struct policy_rule *policy_add_rule(struct policy *p);
 /* Make the index: after the last rule, before the first question. */
 int policy_seal(struct policy *p, struct err *err);
+
+/* ---- policy_layers.c ---- */
+
+enum policy_off policy_off_for(const struct policy_rule *rule, const char *principal,
+                               const char *chain);
 
 /* ---- policy_field.c ---- */
 

@@ -7,7 +7,10 @@
 #include "base/own.h"
 #include "policy/policy_parts.h"
 
-#define FORMAT 0x706f6c32u              /* changes with what follows it */
+/* They change with what follows them.  Vaults hold policies too, so that what says nothing of
+ * layers and of whom rules are for stays as it was before there were any. */
+#define FORMAT_PLAIN 0x706f6c32u
+#define FORMAT 0x706f6c33u
 
 /* ---- writing ---- */
 
@@ -80,7 +83,7 @@ put_git(struct buf *b, const struct policy_git *git)
 }
 
 static void
-put_rule(struct buf *b, const struct policy_rule *rule)
+put_rule(struct buf *b, const struct policy_rule *rule, bool plain)
 {
 	buf_put_u32(b, rule->verb);
 	buf_put_u32(b, rule->protocols);
@@ -108,18 +111,41 @@ put_rule(struct buf *b, const struct policy_rule *rule)
 	buf_put_u32(b, rule->upload_said);
 	buf_put_u32(b, rule->secrets);
 	buf_put_u32(b, rule->private);
+	if (!plain) {
+		policy_put_list(b, &rule->principals);
+		policy_put_list(b, &rule->chains);
+		buf_put_u32(b, rule->off);
+	}
 	buf_put_str(b, rule->reason != NULL ? rule->reason : "");
 	buf_put_str(b, rule->place);
 	buf_put_str(b, rule->text);
 }
 
+static bool
+is_plain(const struct policy *p)
+{
+	for (size_t i = 0; i < p->n_rules; i++)
+		if (p->rules[i].principals.n > 0 || p->rules[i].chains.n > 0)
+			return false;
+	return p->within == NULL;
+}
+
 void
 policy_put(struct buf *b, const struct policy *p)
 {
-	buf_put_u32(b, FORMAT);
-	buf_put_u32(b, (uint32_t)p->n_rules);
-	for (size_t i = 0; i < p->n_rules; i++)
-		put_rule(b, &p->rules[i]);
+	bool plain = is_plain(p);
+	size_t layers = 0;
+
+	for (const struct policy *at = p; at != NULL; at = at->within)
+		layers++;
+	buf_put_u32(b, plain ? FORMAT_PLAIN : FORMAT);
+	if (!plain)
+		buf_put_u32(b, (uint32_t)layers);
+	for (; p != NULL; p = p->within) {
+		buf_put_u32(b, (uint32_t)p->n_rules);
+		for (size_t i = 0; i < p->n_rules; i++)
+			put_rule(b, &p->rules[i], plain);
+	}
 }
 
 /* ---- reading: what is wrong once stays wrong, and is asked for once ---- */
@@ -278,7 +304,7 @@ get_where(struct policy_getting *g, struct policy_rule *rule)
 }
 
 static void
-get_rule(struct policy_getting *g, struct policy_rule *rule)
+get_rule(struct policy_getting *g, struct policy_rule *rule, bool plain)
 {
 	rule->verb = policy_get_upto(g, POLICY_VERBS - 1);
 	rule->protocols = policy_get_upto(g, POLICY_ANY_PROTOCOL);
@@ -299,16 +325,23 @@ get_rule(struct policy_getting *g, struct policy_rule *rule)
 	rule->upload_said = get_bool(g);
 	rule->secrets = get_bool(g);
 	rule->private = get_bool(g);
+	if (!plain) {
+		rule->principals = policy_get_list(g, POLICY_LIST_MAX);
+		rule->chains = policy_get_list(g, POLICY_LIST_MAX);
+		rule->off = policy_get_upto(g, POLICY_OFFS - 1);
+	}
 	rule->reason = policy_get_text(g, POLICY_TEXT_MAX);
 	rule->reason = *rule->reason != '\0' ? rule->reason : NULL;
 	rule->place = policy_get_text(g, POLICY_PLACE_MAX);
 	rule->text = policy_get_text(g, POLICY_RULE_TEXT_MAX);
+	g->bad |= (rule->off == POLICY_OFF_PRINCIPAL && rule->principals.n == 0) ||
+	          (rule->off == POLICY_OFF_CHAIN && rule->chains.n == 0);
 	g->bad |= rule->protocols == 0 || rule->schemes == 0 ||
 	          rule->has_query != (rule->query.n > 0);
 }
 
-int
-policy_get(struct buf *b, struct policy **ret_policy, struct err *err)
+static int
+get_layer(struct buf *b, bool plain, struct policy **ret_policy, struct err *err)
 {
 	OWN(policy_freep) struct policy *p = policy_new_empty();
 	struct policy_getting g = { .b = b, .p = p };
@@ -318,13 +351,12 @@ policy_get(struct buf *b, struct policy **ret_policy, struct err *err)
 
 	if (p == NULL)
 		return err_set(err, ENOMEM, "out of memory");
-	g.bad = policy_get_upto(&g, FORMAT) != FORMAT;
 	n = policy_get_upto(&g, POLICY_RULES_MAX);
 	for (uint32_t i = 0; !g.bad && i < n; i++) {
 		rule = policy_add_rule(p);
 		if (rule == NULL)
 			return err_set(err, ENOMEM, "out of memory");
-		get_rule(&g, rule);
+		get_rule(&g, rule, plain);
 	}
 	if (g.bad)
 		return err_set(err, EBADMSG, "the policy is not as this version writes it");
@@ -332,4 +364,28 @@ policy_get(struct buf *b, struct policy **ret_policy, struct err *err)
 	if (r == 0)
 		*ret_policy = TAKE(p);
 	return r;
+}
+
+int
+policy_get(struct buf *b, struct policy **ret_policy, struct err *err)
+{
+	OWN(policy_freep) struct policy *p = NULL;
+	struct policy **last = &p;
+	struct policy_getting g = { .b = b };
+	uint32_t format = policy_get_upto(&g, UINT32_MAX), layers;
+	bool plain = format == FORMAT_PLAIN;
+	int r = 0;
+
+	g.bad |= !plain && format != FORMAT;
+	layers = plain ? 1 : policy_get_upto(&g, POLICY_LAYERS_MAX);
+	for (uint32_t i = 0; r == 0 && !g.bad && i < layers; i++) {
+		r = get_layer(b, plain, last, err);
+		last = r == 0 ? &(*last)->within : last;
+	}
+	if (r < 0)
+		return r;
+	if (g.bad || p == NULL || plain != is_plain(p))
+		return err_set(err, EBADMSG, "the policy is not as this version writes it");
+	*ret_policy = TAKE(p);
+	return 0;
 }

@@ -393,6 +393,30 @@ read_private(struct policy_draft *d, const struct node *node)
 }
 
 static int
+read_principal(struct policy_draft *d, const struct node *node)
+{
+	return policy_read_list(d, node, "a principal", NULL, &d->rule.principals);
+}
+
+static int
+fix_agent(struct policy_draft *d, const struct node *node, char *text)
+{
+	static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789._-*";
+
+	if (*text != '\0' && strspn(text, letters) == strlen(text))
+		return 0;
+	return node_err(d->err, node, strchr(text, '/') != NULL ?
+	                "one agent of the chain is enough: '%.64s' names several" :
+	                "'%.64s' is not the name of an agent: small letters, digits and '._-'", text);
+}
+
+static int
+read_chain(struct policy_draft *d, const struct node *node)
+{
+	return policy_read_list(d, node, "an agent", fix_agent, &d->rule.chains);
+}
+
+static int
 read_reason(struct policy_draft *d, const struct node *node)
 {
 	char *c;
@@ -434,6 +458,8 @@ static const struct {
 	[POLICY_KEY_UPGRADE] = { "upgrade", read_upgrade },
 	[POLICY_KEY_SECRETS] = { "secrets", read_secrets },
 	[POLICY_KEY_PRIVATE] = { "private", read_private },
+	[POLICY_KEY_PRINCIPAL] = { "principal", read_principal },
+	[POLICY_KEY_CHAIN] = { "chain", read_chain },
 	[POLICY_KEY_REASON] = { "reason", read_reason },
 };
 
@@ -533,6 +559,7 @@ finish_rule(struct policy_draft *d, const char *shown)
 	d->rule.place = n > 0 && (size_t)n < sizeof(place) ?
 	                policy_copy(d->p, place, (size_t)n) : NULL;
 	d->rule.text = policy_text_of(d->p, &d->rule);
+	d->rule.off = policy_off_for(&d->rule, "", "");
 	if (d->rule.place == NULL || d->rule.text == NULL)
 		return policy_read_oom(d);
 	rule = policy_add_rule(d->p);

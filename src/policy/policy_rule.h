@@ -117,6 +117,9 @@ enum policy_upgrade {
 #define POLICY_SCHEME_PLAIN 1
 #define POLICY_SCHEME_TLS 2
 
+/* What of a rule does not fit the cell: then it matches nothing, whatever is asked. */
+enum policy_off { POLICY_ON, POLICY_OFF_PRINCIPAL, POLICY_OFF_CHAIN, POLICY_OFFS };
+
 struct policy_rule {
 	enum policy_verb verb;
 	unsigned protocols;             /* bits: 1 << enum policy_protocol */
@@ -141,6 +144,9 @@ struct policy_rule {
 	bool upload_said;
 	bool secrets;                   /* what looks like a credential may leave */
 	bool private;                   /* names may resolve to private addresses */
+	struct policy_list principals;  /* globs of who the cell is for */
+	struct policy_list chains;      /* globs; an agent of its chain fits one */
+	enum policy_off off;            /* see policy_bind() */
 	const char *reason;             /* or NULL */
 	const char *place, *text;       /* see policy_rule_place(), policy_rule_text() */
 };

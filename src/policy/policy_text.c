@@ -152,6 +152,8 @@ policy_text_of(struct policy *p, const struct policy_rule *rule)
 	if (rule->upload_said)
 		add(&line, " max %s", num_format_size(size, rule->upload_max));
 	add(&line, "%s%s", rule->secrets ? " secrets" : "", rule->private ? " private" : "");
+	add_list(&line, "principal", &rule->principals);
+	add_list(&line, "chain", &rule->chains);
 	if (line.len == sizeof(line.text) - 1) {
 		line.len -= 3;
 		/* Not in the middle of a character. */

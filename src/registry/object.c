@@ -14,6 +14,7 @@
 #include "base/own.h"
 #include "canon/canon.h"
 #include "registry/object_parts.h"
+#include "registry/registry_parts.h"
 
 void
 object_free(struct object *o)
@@ -252,5 +253,8 @@ object_read_json(struct registry *r, enum registry_kind kind, json_t *said,
 	json_object_del(rest, "files");
 	n = read_said(kind, rest, list, &checked, ret_pointer, err);
 	n = n == 0 ? take_json_files(&j, json_object_get(said, "files")) : n;
-	return n < 0 ? n : read_said(kind, rest, list, ret_object, ret_pointer, err);
+	n = n == 0 ? read_said(kind, rest, list, ret_object, ret_pointer, err) : n;
+	if (n < 0 && r != NULL)
+		registry_drop_staged(r);
+	return n;
 }

@@ -30,11 +30,12 @@ void object_freep(struct object **o);   /* for OWN() */
  * is taken.  The caller owns *ret_object. */
 int object_read_file(enum registry_kind kind, const char *path, const char *name,
                      struct object **ret_object, struct err *err);
-/* Read a capability from a folder with a capability.yaml in it; its files become blobs of R. */
+/* Read a capability from a folder with a capability.yaml in it; its files become blobs of R with
+ * the next registry_put(). */
 int object_read_folder(struct registry *r, const char *path, const char *name,
                        struct object **ret_object, struct err *err);
 /* Read any of them as the API has them (a capability's files, with their contents, become
- * blobs of R; otherwise R may be NULL).  On failure ret_pointer says where, or is "". */
+ * blobs of R as above; otherwise R may be NULL).  On failure ret_pointer says where, or is "". */
 int object_read_json(struct registry *r, enum registry_kind kind, json_t *said,
                      struct object **ret_object, char ret_pointer[OBJECT_POINTER_MAX],
                      struct err *err);

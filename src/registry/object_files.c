@@ -3,11 +3,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/err.h"
 #include "base/own.h"
 #include "base/utf8.h"
 #include "registry/object_parts.h"
+#include "registry/registry_parts.h"
 
 #define DEPTH_MAX 32                    /* folders in folders */
 #define PART_MAX 255
@@ -59,18 +61,20 @@ object_add_file(struct registry *r, struct object_files *files, const char *path
 {
 	char hash[HASH_NAME + 1];
 	uint64_t left = OBJECT_TREE_MAX - files->size, size = len;
+	struct stat st;
 	json_t *file;
 	int n = object_check_path(path, err);
 
 	if (n < 0)
 		return n;
+	if (fd >= 0)
+		size = fstat(fd, &st) == 0 ? (uint64_t)st.st_size : 0;
 	if (json_array_size(files->list) == OBJECT_FILES_MAX)
 		return err_set(err, EFBIG, "a capability has at most %d files", OBJECT_FILES_MAX);
-	if (fd < 0 && len > left)
+	if (size > left)
 		n = -EFBIG;
 	else
-		n = fd >= 0 ? registry_put_blob_fd(r, fd, left, hash, &size, err) :
-		              registry_put_blob(r, data, len, hash, err);
+		n = registry_stage_blob(r, fd, fd < 0 ? data : NULL, fd < 0 ? len : left, hash, &size, err);
 	if (n == -EFBIG)
 		return err_set(err, EFBIG, "the files of a capability are at most %llu MiB together",
 		               OBJECT_TREE_MAX >> 20);

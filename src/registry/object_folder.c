@@ -14,6 +14,7 @@
 #include "base/own.h"
 #include "base/tree.h"
 #include "registry/object_parts.h"
+#include "registry/registry_parts.h"
 
 struct walk {
 	struct registry *r;
@@ -149,5 +150,8 @@ object_read_folder(struct registry *r, const char *path, const char *name,
 	n = n == 0 ? walk_folder(&w, dir, 0) : n;
 	if (n == 0 && object_sort_files(&w.files, err) < 0)
 		n = err_wrap(err, "'%s'", path);
-	return n < 0 ? n : object_read_node(REGISTRY_CAPABILITY, root, name, list, ret_object, err);
+	n = n == 0 ? object_read_node(REGISTRY_CAPABILITY, root, name, list, ret_object, err) : n;
+	if (n < 0)
+		registry_drop_staged(r);
+	return n;
 }

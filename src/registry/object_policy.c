@@ -5,7 +5,6 @@
 
 #include "base/err.h"
 #include "base/own.h"
-#include "canon/canon.h"
 #include "policy/policy.h"
 #include "registry/object_parts.h"
 #include "vault/secret_wants.h"
@@ -158,11 +157,10 @@ static int
 check_document(json_t *document, const struct policy *meant, struct err *err)
 {
 	OWN(policy_freep) struct policy *again = NULL;
-	OWN(freep) char *text = NULL;
-	size_t len;
-	int r = canon_dump(document, OBJECT_TEXT_MAX, &text, &len, err);
+	OWN(node_freep) struct node *root = NULL;
+	int r = object_to_nodes(document, &root, err);
 
-	r = r == 0 ? policy_load_text("policy", text, len, &again, NULL, err) : r;
+	r = r == 0 ? policy_load_node(root, NULL, &again, NULL, err) : r;
 	if (r < 0)
 		return err_wrap(err, "as one document it cannot be read again");
 	for (size_t i = 0; i < policy_n_rules(meant); i++)

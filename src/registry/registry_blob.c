@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -56,34 +57,10 @@ copy(int to, int fd, const void *data, uint64_t max, unsigned char ret_hash[HASH
 	return r;
 }
 
-static int
-sync_folder(int dir, const char *name, struct err *err)
-{
-	OWN(closep) int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+/* ---- staging ---- */
 
-	if (fd < 0 || fsync(fd) < 0)
-		return err_errno(err, "cannot write a folder of blobs to the disk");
-	return 0;
-}
-
-/* Give the file TMP its name for good, unless there is one of it already; either way it is on
- * the disk afterwards, even if whoever else puts the same has not come so far. */
-static int
-settle(struct registry *r, const char *tmp, const unsigned char hash[HASH_LEN], bool there,
-       struct err *err)
-{
-	char path[BLOB_PATH_MAX], folder[3];
-	int n;
-
-	blob_path(hash, path);
-	snprintf(folder, sizeof(folder), "%.2s", path);
-	if (mkdirat(r->blobs, folder, 0700) < 0 && errno != EEXIST)
-		return err_errno(err, "cannot make a folder for blobs");
-	if (!there && renameat(r->tmp, tmp, r->blobs, path) < 0)
-		return err_errno(err, "cannot keep a blob");
-	n = sync_folder(r->blobs, ".", err);
-	return n == 0 ? sync_folder(r->blobs, folder, err) : n;
-}
+/* So few are written to the disk one by one; more of them with all that the file system has. */
+#define STAGE_FEW 16
 
 static bool
 is_there(struct registry *r, const unsigned char hash[HASH_LEN], uint64_t size)
@@ -97,40 +74,138 @@ is_there(struct registry *r, const unsigned char hash[HASH_LEN], uint64_t size)
 }
 
 static int
-put(struct registry *r, int fd, const void *data, uint64_t max, char ret_hash[HASH_NAME + 1],
-    uint64_t *ret_size, struct err *err)
+grow(struct registry *r, struct err *err)
 {
-	OWN(closep) int to = -1;
-	unsigned char hash[HASH_LEN];
-	char tmp[REGISTRY_TMP_MAX];
-	uint64_t size = 0;
-	bool there;
-	int n = registry_tmp_name(tmp, err);
+	size_t cap = r->n_staged == 0 ? STAGE_FEW : r->n_staged * 2;
+	struct registry_staged *more;
+
+	if (r->n_staged >= REGISTRY_STAGED_MAX)
+		return err_set(err, E2BIG, "too many files at once");
+	if (r->n_staged != 0 && (r->n_staged < STAGE_FEW || (r->n_staged & (r->n_staged - 1)) != 0))
+		return 0;
+	more = realloc(r->staged, cap * sizeof(*more));
+	if (more == NULL)
+		return err_set(err, ENOMEM, "out of memory");
+	r->staged = more;
+	return 0;
+}
+
+static int
+write_staged(struct registry *r, int to, int fd, const void *data, uint64_t max,
+             struct registry_staged *staged, uint64_t *ret_size, bool *ret_there, struct err *err)
+{
+	int n = copy(to, fd, data, max, staged->hash, ret_size, err);
 
 	if (n < 0)
 		return n;
-	to = openat(r->tmp, tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0400);
-	if (to < 0)
-		return err_errno(err, "cannot write to '%s/tmp'", r->path);
-	n = copy(to, fd, data, max, hash, &size, err);
-	there = n == 0 && is_there(r, hash, size);
-	if (n == 0 && !there && fsync(to) < 0)
-		n = err_errno(err, "cannot write a blob to the disk");
-	n = n == 0 ? settle(r, tmp, hash, there, err) : n;
-	if (n < 0 || there)
-		unlinkat(r->tmp, tmp, 0);
-	if (n < 0)
-		return n;
-	hash_name(hash, ret_hash);
-	*ret_size = size;
+	*ret_there = is_there(r, staged->hash, *ret_size);
+	if (!*ret_there && r->n_staged < STAGE_FEW && fsync(to) < 0)
+		return err_errno(err, "cannot write a blob to the disk");
 	return 0;
 }
+
+int
+registry_stage_blob(struct registry *r, int fd, const void *data, uint64_t max,
+                    char ret_hash[HASH_NAME + 1], uint64_t *ret_size, struct err *err)
+{
+	struct registry_staged staged;
+	OWN(closep) int to = -1;
+	bool there = false;
+	int n = grow(r, err);
+
+	n = n == 0 ? registry_tmp_name(staged.tmp, err) : n;
+	if (n < 0)
+		return n;
+	to = openat(r->tmp, staged.tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0400);
+	if (to < 0)
+		return err_errno(err, "cannot write to '%s/tmp'", r->path);
+	n = write_staged(r, to, fd, data, max, &staged, ret_size, &there, err);
+	if (n < 0 || there)
+		unlinkat(r->tmp, staged.tmp, 0);
+	if (n < 0)
+		return n;
+	/* Who else put the same may not have come so far. */
+	r->unsynced[staged.hash[0]] = true;
+	if (!there)
+		r->staged[r->n_staged++] = staged;
+	hash_name(staged.hash, ret_hash);
+	return 0;
+}
+
+void
+registry_drop_staged(struct registry *r)
+{
+	while (r->n_staged > 0)
+		unlinkat(r->tmp, r->staged[--r->n_staged].tmp, 0);
+}
+
+/* ---- settling ---- */
+
+static int
+sync_folder(struct registry *r, const char *name, struct err *err)
+{
+	OWN(closep) int fd = openat(r->blobs, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd < 0 || fsync(fd) < 0)
+		return err_errno(err, "cannot write '%s/blobs/%s' to the disk", r->path, name);
+	return 0;
+}
+
+static int
+sync_folders(struct registry *r, struct err *err)
+{
+	char name[3];
+	int n = sync_folder(r, ".", err);
+
+	for (unsigned i = 0; n == 0 && i < 256; i++) {
+		if (!r->unsynced[i])
+			continue;
+		snprintf(name, sizeof(name), "%02x", i);
+		n = sync_folder(r, name, err);
+		r->unsynced[i] = n < 0;
+	}
+	return n;
+}
+
+static int
+settle_one(struct registry *r, const struct registry_staged *staged, struct err *err)
+{
+	char path[BLOB_PATH_MAX], folder[3];
+
+	blob_path(staged->hash, path);
+	snprintf(folder, sizeof(folder), "%.2s", path);
+	if (mkdirat(r->blobs, folder, 0700) < 0 && errno != EEXIST)
+		return err_errno(err, "cannot make a folder for blobs");
+	/* Another may do the same at the same time: it is the same content. */
+	return renameat(r->tmp, staged->tmp, r->blobs, path) < 0 ?
+	       err_errno(err, "cannot keep a blob") : 0;
+}
+
+int
+registry_settle_staged(struct registry *r, struct err *err)
+{
+	int n = 0;
+
+	/* Under its name stands only what is on the disk. */
+	if (r->n_staged > STAGE_FEW && syncfs(r->tmp) < 0)
+		n = err_errno(err, "cannot write blobs to the disk");
+	for (size_t i = 0; n == 0 && i < r->n_staged; i++)
+		n = settle_one(r, &r->staged[i], err);
+	if (n < 0)
+		registry_drop_staged(r);
+	r->n_staged = 0;
+	return n < 0 ? n : sync_folders(r, err);
+}
+
+/* ---- one ---- */
 
 int
 registry_put_blob_fd(struct registry *r, int fd, uint64_t max, char ret_hash[HASH_NAME + 1],
                      uint64_t *ret_size, struct err *err)
 {
-	return put(r, fd, NULL, max, ret_hash, ret_size, err);
+	int n = registry_stage_blob(r, fd, NULL, max, ret_hash, ret_size, err);
+
+	return n < 0 ? n : registry_settle_staged(r, err);
 }
 
 int
@@ -138,8 +213,9 @@ registry_put_blob(struct registry *r, const void *data, size_t len, char ret_has
                   struct err *err)
 {
 	uint64_t size;
+	int n = registry_stage_blob(r, -1, len == 0 ? "" : data, len, ret_hash, &size, err);
 
-	return put(r, -1, len == 0 ? "" : data, len, ret_hash, &size, err);
+	return n < 0 ? n : registry_settle_staged(r, err);
 }
 
 int

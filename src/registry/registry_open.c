@@ -93,6 +93,8 @@ registry_close(struct registry *r)
 {
 	if (r == NULL)
 		return;
+	registry_drop_staged(r);
+	free(r->staged);
 	db_close(r->db);
 	closep(&r->folder);
 	closep(&r->blobs);

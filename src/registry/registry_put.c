@@ -101,8 +101,9 @@ registry_put(struct registry *r, const struct object *o, struct registry_version
 {
 	char ref[REGISTRY_REF_MAX + 1];
 	int64_t name = 0;
-	int n = check_blobs(r, o, err), there = 0;
+	int n = registry_settle_staged(r, err), there = 0;
 
+	n = n < 0 ? n : check_blobs(r, o, err);
 	n = n < 0 ? n : db_begin(r->db, err);
 	if (n < 0)
 		return n;

@@ -53,7 +53,8 @@ enum secret_place {
 #define SECRET_CAPTURES_MAX 4
 
 struct secret {
-	struct policy *scope;           /* one rule that allows; all strings are its memory */
+	struct policy *scope;           /* in each layer one rule that allows; all strings are its
+	                                 * memory */
 	const char *name;
 	const struct secret_scheme *scheme;
 	const char *like;               /* the service of the catalogue that it is of, or "" */
@@ -100,6 +101,11 @@ const char *secret_with(const struct secret *s, const char *name);
 const char *secret_scope_text(const struct secret *s);
 /* "header:authorization, basic-password"; cut to SIZE. */
 void secret_places_text(const struct secret *s, char *text, size_t size);
+
+/* What S is, with the scope of both: where policies lie within each other, and both give it.
+ * The caller owns *ret_secret.  EINVAL: they differ in more than where it may go. */
+int secret_narrow(const struct secret *s, const struct secret *outer, struct secret **ret_secret,
+                  struct err *err);
 
 /* ---- as a message: secret_put.c ---- */
 

@@ -69,6 +69,15 @@ options_ok(const struct secret *s)
 	                                            s->with.n, options, &which, NULL) == 0;
 }
 
+static bool
+scope_ok(const struct policy *scope)
+{
+	while (scope != NULL && policy_n_own(scope) == 1 &&
+	       policy_rule_at(scope, 0)->verb == POLICY_VERB_ALLOW)
+		scope = policy_outer(scope);
+	return scope == NULL;
+}
+
 static void
 get_rest(struct policy_getting *g, struct secret *s)
 {
@@ -93,8 +102,7 @@ get_rest(struct policy_getting *g, struct secret *s)
 	for (size_t i = 0; i < s->files.n; i++)
 		g->bad |= placeholder_file_find(s->files.at[i]) == NULL;
 	g->bad |= s->scheme == NULL || !secret_name_ok(s->name) || s->with.n != s->with_values.n ||
-	          policy_n_rules(s->scope) != 1 ||
-	          policy_rule_at(s->scope, 0)->verb != POLICY_VERB_ALLOW;
+	          !scope_ok(s->scope);
 	g->bad = g->bad || !options_ok(s);
 }
 

@@ -4,14 +4,29 @@
 #include <errno.h>
 
 #include "base/err.h"
+#include "base/own.h"
 
 void
 vault_request_free(struct vault_request *r)
 {
 	secret_free(r->secret);
 	r->secret = NULL;
-	while (r->n_bind > 0)
-		secret_free(r->bind[--r->n_bind].secret);
+	while (r->n_bind > 0) {
+		struct vault_binding *bind = &r->bind[--r->n_bind];
+
+		secret_free(bind->secret);
+		while (bind->n_within > 0)
+			secret_free(bind->within[--bind->n_within].secret);
+	}
+}
+
+static void
+put_definition(struct buf *b, bool unless_known, const struct secret *s)
+{
+	buf_put_u32(b, unless_known);
+	buf_put_u32(b, s != NULL);
+	if (s != NULL)
+		secret_put(b, s);
 }
 
 void
@@ -28,24 +43,42 @@ vault_request_put(struct buf *b, const struct vault_request *r)
 		buf_put_str(b, r->bind[i].name);
 		buf_put_str(b, r->bind[i].variable);
 		buf_put_str(b, r->bind[i].files);
-		buf_put_u32(b, r->bind[i].unless_known);
-		buf_put_u32(b, r->bind[i].secret != NULL);
-		if (r->bind[i].secret != NULL)
-			secret_put(b, r->bind[i].secret);
+		put_definition(b, r->bind[i].unless_known, r->bind[i].secret);
+		buf_put_u32(b, (uint32_t)r->bind[i].n_within);
+		for (size_t k = 0; k < r->bind[i].n_within; k++)
+			put_definition(b, r->bind[i].within[k].unless_known, r->bind[i].within[k].secret);
 	}
+}
+
+static int
+get_definition(struct buf *b, bool *ret_unless_known, struct secret **ret_secret)
+{
+	uint32_t unless, defined;
+
+	if (buf_get_u32(b, &unless) < 0 || unless > 1 || buf_get_u32(b, &defined) < 0 || defined > 1)
+		return -EBADMSG;
+	*ret_unless_known = unless;
+	return defined ? secret_get(b, ret_secret, NULL) : 0;
 }
 
 static int
 get_binding(struct buf *b, struct vault_binding *ret_binding)
 {
-	uint32_t unless, defined;
+	uint32_t n;
+	int r;
 
 	if (buf_get_str(b, &ret_binding->name) < 0 || buf_get_str(b, &ret_binding->variable) < 0 ||
-	    buf_get_str(b, &ret_binding->files) < 0 || buf_get_u32(b, &unless) < 0 || unless > 1 ||
-	    buf_get_u32(b, &defined) < 0 || defined > 1)
+	    buf_get_str(b, &ret_binding->files) < 0)
 		return -EBADMSG;
-	ret_binding->unless_known = unless;
-	return defined ? secret_get(b, &ret_binding->secret, NULL) : 0;
+	r = get_definition(b, &ret_binding->unless_known, &ret_binding->secret);
+	if (r < 0 || buf_get_u32(b, &n) < 0 || n > ARRAY_LEN(ret_binding->within))
+		return -EBADMSG;
+	while (r == 0 && ret_binding->n_within < n) {
+		struct vault_layer *layer = &ret_binding->within[ret_binding->n_within++];
+
+		r = get_definition(b, &layer->unless_known, &layer->secret);
+	}
+	return r;
 }
 
 static int

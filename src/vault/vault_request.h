@@ -26,6 +26,12 @@
 enum vault_verb { VAULT_INIT, VAULT_ADD, VAULT_LIST, VAULT_SHOW, VAULT_ROTATE, VAULT_REMOVE,
                   VAULT_BIND, VAULT_VERBS };
 
+/* The same secret, in a policy that the cell's own lies within. */
+struct vault_layer {
+	struct secret *secret;          /* as in struct vault_binding */
+	bool unless_known;
+};
+
 /* A secret that a cell gets. */
 struct vault_binding {
 	const char *name;
@@ -35,6 +41,8 @@ struct vault_binding {
 	struct secret *secret;          /* what it is, in place of what the vault says, or NULL;
 	                                 * owned */
 	bool unless_known;              /* SECRET is for a vault that says nothing of it */
+	struct vault_layer within[POLICY_LAYERS_MAX - 1];
+	size_t n_within;
 };
 
 struct vault_request {

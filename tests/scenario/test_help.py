@@ -7,7 +7,8 @@ import pytest
 from operators import CLOISTER, only_root
 
 COMMANDS = ["run", "learn", "ps", "exec", "events", "why", "logs", "wait", "stop", "kill", "freeze", "thaw", "diff",
-            "apply", "discard", "policy", "secret", "serve", "mcp", "doctor", "help", "version"]
+            "apply", "discard", "policy", "capability", "agent", "env", "secret", "dispatch", "dispatches",
+            "serve", "mcp", "audit", "doctor", "help", "version"]
 
 
 def test_overview(operator):

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from operators import end, only_root, wait_until
+from operators import SECONDS, end, only_root, read_until, wait_until
 
 STREAM_MAX = 64 << 20
 ID = "abcd2345"
@@ -60,7 +60,7 @@ def test_many_claim_one_id(operator):
     starts = [operator.start("-d", "--keep", "--id", ID, "-v", f"{out}:/marks", "--", "sh", "-c",
                              f"echo >/marks/{n}; sleep 1000", stdout=subprocess.PIPE,
                              stderr=subprocess.PIPE) for n in range(12)]
-    told = [(p.communicate()[0], p.returncode) for p in starts]
+    told = [(p.communicate(timeout=SECONDS)[0], p.returncode) for p in starts]
     assert sorted(told) == sorted([(f"{ID}\n".encode(), 0)] + [(b"", 125)] * 11)
     wait_until(lambda: os.listdir(out), "it runs")
     assert operator.cell(ID)["state"] == "running" and len(operator.running()) == 1
@@ -168,9 +168,9 @@ def test_streams_followed(operator):
     operator.run("-d", "--id", ID, "--streams", "--", "sh", "-c",
                  "echo one; until [ -e /tmp/go ]; do sleep 0.02; done; echo two").ok()
     follower = operator.spawn(operator.program, "logs", "-f", ID, stdout=subprocess.PIPE)
-    assert follower.stdout.readline() == b"one\n"
+    read_until(follower.stdout.fileno(), b"one\n")
     assert operator.cloister("exec", ID, "touch", "/tmp/go").status in (0, 125)
-    assert follower.stdout.read() == b"two\n" and follower.wait() == 0
+    assert follower.communicate(timeout=SECONDS)[0] == b"two\n" and follower.returncode == 0
 
 
 # ---- setups ----------------------------------------------------------------------
@@ -187,9 +187,9 @@ def test_setups_run_before_the_agent(operator):
         file.chmod(0o755)
     words = ("--setup", "/caps/one.sh", "--setup", "/caps/two.sh", "-v", f"{caps}:/caps:ro", "-e", "NAME=x",
              "--input", operator.file("input", "the agent's\n"), "--",
-             "sh", "-c", "cat; cat /home/agent/done")
+             "sh", "-c", "echo and so:; cat; cat /home/agent/done")
     assert dispatch(operator, *words) == 0
-    want = "x /home/agent 1000\ntwo /home/agent 1000\nthe agent's\nx\ntwo\n"
+    want = "x /home/agent 1000\ntwo /home/agent 1000\nand so:\nthe agent's\nx\ntwo\n"
     assert (entry(operator) / "stdout").read_text() == want
     assert (entry(operator) / "stderr").read_text() == "told\ntold\n"
     assert [(s["event"], s.get("path"), s.get("status")) for s in steps(operator)] == [
@@ -267,9 +267,9 @@ def test_signal_reaches_a_setup(operator):
                                             "while :; do sleep 0.02; done\n"})
     (caps / "wait").chmod(0o755)
     process = operator.start("-v", f"{caps}:/caps:ro", *WAITING, stdout=subprocess.PIPE)
-    assert process.stdout.readline() == b"ready\n"
+    read_until(process.stdout.fileno(), b"ready\n")
     process.send_signal(signal.SIGINT)
-    assert process.stdout.read() == b"told\n" and process.wait() == 125
+    assert process.communicate(timeout=SECONDS)[0] == b"told\n" and process.returncode == 125
 
 
 # ---- results ---------------------------------------------------------------------
@@ -321,6 +321,26 @@ def test_folders_that_data_and_state_share(operator):
     for grant in (f"{tree}:/caps", f"{tree.parent}:/caps:ro", f"{lower}:/out:rw", f"{operator.state}:/x:ro"):
         operator.run("-v", grant, "--", "true").sentence("cannot be granted")
     operator.host(f"rm -r {operator.state}/registry {operator.state}/dispatches")
+
+
+def test_data_folder_is_no_cells(operator):
+    """A grant that contains it shows an empty one, and none is beneath it but what is lent."""
+    operator.folder("data/registry/trees/ab", {"file": "lent\n"})
+    operator.folder("data/registry", {"db.sqlite": "x"})
+    data = operator.base / "data"
+    words = ("--", "sh", "-c", "ls -A $0; ls -A $0/registry", "/x/data")
+    for mode in "ro", "rw", "overlay":
+        told = operator.run("-v", f"{operator.base}:/x:{mode}", *words)
+        assert told.out == "" and "No such file" in told.err, told
+    if operator.is_root:            # to others it is the cell's own root
+        assert operator.run("-v", "/:/m:ro", "--", "ls", "-A", f"/m{data}").ok() == ""
+    assert operator.sh("cat /caps/file", "-v", f"{data}/registry/trees/ab:/caps:ro").ok() == "lent\n"
+    for path in data, data / "registry", data / "registry/db.sqlite":
+        operator.run("-v", f"{path}:/x:ro", "--", "true").sentence("cannot be granted")
+    nested = {"CLOISTER_STATE_DIR": str(operator.folder("data/state"))}
+    (operator.base / "data/state").chmod(0o700)
+    told = operator.run("-v", f"{operator.base}:/x:ro", *words, env=nested)
+    assert told.out == "" and "No such file" in told.err, told
 
 
 # ---- who -------------------------------------------------------------------------

@@ -423,10 +423,10 @@ TEST(policy_before_there_is_a_request)
 		if (policy_route(p, routes[i].host, routes[i].port) != routes[i].route ||
 		    policy_mentions_host(p, routes[i].host) != routes[i].mentioned)
 			test_fail(__FILE__, __LINE__, "%s:%d", routes[i].host, routes[i].port);
-	CHECK(policy_denies_address(p, 7, "192.0.2.7", 443) == 6);
-	CHECK(policy_denies_address(p, 6, "192.0.2.7", 443) == -1);
-	CHECK(policy_denies_address(p, -1, "192.0.3.7", 443) == -1);
-	CHECK(policy_denies_address(p, 7, "no.example", 443) == -1);
+	CHECK(policy_denies_address(p, BY(7), "192.0.2.7", 443) == 6);
+	CHECK(policy_denies_address(p, BY(6), "192.0.2.7", 443) == -1);
+	CHECK(policy_denies_address(p, BY(-1), "192.0.3.7", 443) == -1);
+	CHECK(policy_denies_address(p, BY(7), "no.example", 443) == -1);
 }
 
 /* Whatever the index does, it finds what asking every rule finds. */

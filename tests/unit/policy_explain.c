@@ -102,7 +102,7 @@ TEST(policy_decide_as_it_is_explained)
 			for (; n < 12 && steps[n].kind != POLICY_STEP_DECIDES; n++)
 				logs += steps[n].kind == POLICY_STEP_LOGS;
 			if (d.rule != (n < 12 ? (int)n : -1) ||
-			    logged.n != (logs < POLICY_LOGGED_MAX ? logs : POLICY_LOGGED_MAX))
+			    logged.n != (logs < POLICY_LOGGED_LAYER ? logs : POLICY_LOGGED_LAYER))
 				test_fail(__FILE__, __LINE__, "%s\n%s: rule %d, not %zu", rules, request, d.rule, n);
 			decided += d.rule >= 0;
 		}

@@ -10,6 +10,9 @@ const char *lab_refuses(const char *rules);
 /* The same of a whole file. */
 const char *lab_refuses_file(const char *text);
 
+/* A way through one layer, by its rule. */
+#define BY(n) (&(struct policy_way){{ n }})
+
 /* A request: "GET https://host:port/path", then headers "name: value" one a line.  The
  * words "length: N" and "upgrade: websocket" set those members. */
 struct lab_request {

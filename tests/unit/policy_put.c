@@ -9,7 +9,7 @@
 
 /* Something of everything. */
 static const char rules[] =
-	"- {log: '*', reason: 'a note'}\n"
+	"- {log: '*', principal: '', reason: 'a note'}\n"
 	"- {allow: [a.x, '*.b.x:8443', '**.c.x'], ports: [443, 8000-8100], scheme: https,\n"
 	"   methods: [GET, POST], paths: [/a/**, '/b c'], headers: {x-a: [1, 2], x-b: absent},\n"
 	"   query: {a: b*, c: absent}, content_type: [application/json], websocket: true,\n"
@@ -23,7 +23,8 @@ static const char rules[] =
 	"- {allow: r.x, body: {jsonrpc: {methods: [a, b*]}}}\n"
 	"- {allow: w.x, upgrade: websocket}\n"
 	"- {allow: t.x:1, protocol: tcp}\n"
-	"- {allow: s.x, protocol: tls}\n";
+	"- {allow: s.x, protocol: tls}\n"
+	"- {allow: u.x, principal: [ann@*, bob], chain: [lead, 'w*']}\n";
 
 static void
 put(struct buf *b, const struct policy *p)
@@ -131,4 +132,7 @@ TEST(policy_get_refuses)
 	REFUSED(rule->body.graphql = true);
 	REFUSED(rule->body.jsonrpc = true);
 	REFUSED(rule->git.fetch = true);
+	REFUSED(rule->off = POLICY_OFF_PRINCIPAL);
+	REFUSED(rule->off = POLICY_OFF_CHAIN);
+	REFUSED(rule->off = POLICY_OFFS);
 }

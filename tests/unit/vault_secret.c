@@ -304,3 +304,52 @@ TEST(vault_catalogue_is_sound)
 	CHECK_STR(catalogue_find("Anthropic")->name, "anthropic");
 	CHECK(catalogue_find("GH") == NULL && catalogue_find("") == NULL);
 }
+
+/* Given by two policies, one within the other. */
+TEST(vault_secret_narrow)
+{
+	OWN(secret_list_free) struct secret_list mine = load(
+		"version: 1\nsecrets: {K: {hosts: ['*.x', b.y], env: A}, M: {hosts: a.x, from: 'env:A'}}\n");
+	OWN(secret_list_free) struct secret_list theirs = load(
+		"version: 1\nsecrets: {K: {hosts: [a.x, b.z], methods: [GET], env: B}, M: {hosts: a.x}}\n");
+	OWN(secret_freep) struct secret *both = NULL, *again = NULL;
+	static const struct { const char *request; bool in; } cases[] = {
+		{ "GET https://a.x/", true }, { "POST https://a.x/", false }, { "GET https://c.x/", false },
+		{ "GET https://b.y/", false }, { "GET https://b.z/", false },
+	};
+	OWN(buf_free) struct buf b;
+	struct err err = {0};
+
+	CHECK_OK(secret_narrow(mine.at[0], theirs.at[0], &both, NULL));
+	buf_init(&b, SECRET_ENCODED_MAX);
+	secret_put(&b, both);
+	CHECK_OK(secret_get(&b, &again, NULL));
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct lab_request lab;
+
+		lab_request(&lab, cases[i].request);
+		CHECK(secret_in_scope(again, &lab.req) == cases[i].in);
+	}
+	CHECK_STR(again->env, "A");
+	CHECK_ERR(secret_narrow(mine.at[1], theirs.at[1], &both, &err), EINVAL);
+	CHECK(strstr(err.text, "'M' is not the same") != NULL);
+}
+
+/* A layer of a scope is one rule that allows, each of them. */
+TEST(vault_secret_get_layers)
+{
+	OWN(secret_list_free) struct secret_list list = load("version: 1\nsecrets: {K: {hosts: a.x}}\n");
+	static const char *const outer[] = { "- deny: a.x\n", "- allow: a.x\n- allow: b.x\n", "" };
+
+	for (size_t i = 0; i < ARRAY_LEN(outer); i++) {
+		OWN(secret_freep) struct secret *both = NULL, *again = NULL;
+		OWN(policy_freep) struct policy *p = *outer[i] != '\0' ? lab_rules(outer[i]) : policy_new_empty();
+		OWN(buf_free) struct buf b;
+
+		buf_init(&b, SECRET_ENCODED_MAX);
+		CHECK_OK(secret_narrow(list.at[0], list.at[0], &both, NULL));
+		CHECK_OK(policy_within(both->scope, &p, NULL));
+		secret_put(&b, both);
+		CHECK_ERR(secret_get(&b, &again, NULL), EBADMSG);
+	}
+}

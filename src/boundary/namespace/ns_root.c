@@ -21,6 +21,7 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/own.h"
+#include "base/tree.h"
 #include "boundary/namespace/ns_plan.h"
 #include "ipc/init_channel.h"
 
@@ -397,20 +398,32 @@ attach_grants(const struct ns_plan *plan, int root, int scratch, struct err *err
 	return r;
 }
 
+/* Beneath one that is covered already. */
+static bool
+is_covered(const struct boundary_ground *ground, const char *const *own)
+{
+	for (const char *const *other = ground->hidden; other < own; other++)
+		if (tree_is_beneath(*own, *other))
+			return true;
+	return false;
+}
+
 /* Where a grant brings cloister's own folders along, they are covered: to an ordinary
  * user's other cells, the agent would be their operator. */
 static int
 hide_own(const struct ns_plan *plan, int root, const struct cell_grant *grant,
          struct err *err)
 {
-	size_t len = strlen(grant->host);
+	/* The whole machine, which only real root can prepare: here "/" is the cell's own by now. */
+	size_t len = plan->range && strcmp(grant->host, "/") == 0 ? 0 : strlen(grant->host);
 	int r = 0;
 
 	for (const char *const *own = plan->ground->hidden; r == 0 && *own != NULL; own++) {
 		OWN(freep) char *inside = NULL;
 		OWN(closep) int target = -1;
 
-		if (strncmp(*own, grant->host, len) != 0 || (*own)[len] != '/')
+		if (strncmp(*own, grant->host, len) != 0 || (*own)[len] != '/' ||
+		    is_covered(plan->ground, own))
 			continue;
 		inside = str_format("%s%s", grant->cell, *own + len);
 		target = inside == NULL ? -ENOMEM : ns_make_target(root, inside, false, err);

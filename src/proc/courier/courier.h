@@ -285,8 +285,8 @@ void exchange_decide_body(struct exchange *ex, const unsigned char *fits, size_t
 bool exchange_settle(struct exchange *ex);
 /* A new connection that looks like LOOKS: what is to be done with it. */
 void exchange_route(struct exchange *ex, enum egress_looks looks, const char *sni);
-/* The rule that lets it go; rules before it may still deny addresses. */
-int exchange_rule(const struct exchange *ex);
+/* The rules that let it go; those before them may still deny addresses. */
+struct policy_way exchange_way(const struct exchange *ex);
 bool courier_is_doh(const char *host, const struct http_head *head);
 
 /* ---- courier_body.c ---- */

@@ -467,7 +467,7 @@ take_result(struct exchange *ex, struct buf *body)
 	if (buf_get_u32(body, &ex->inspect_result) < 0 || buf_get_str(body, &what) < 0 ||
 	    buf_get_str(body, &pushed) < 0 || strlen(pushed) >= sizeof(ex->pushed) ||
 	    buf_get_u32(body, &n) < 0 || buf_left(body) != n ||
-	    ex->inspect_result > INSPECT_UNREADABLE || n > POLICY_RULES_MAX / 8)
+	    ex->inspect_result > INSPECT_UNREADABLE || n > POLICY_FITS_MAX)
 		return -EBADMSG;
 	snprintf(ex->inspect_what, sizeof(ex->inspect_what), "%s", what);
 	snprintf(ex->pushed, sizeof(ex->pushed), "%s", pushed);

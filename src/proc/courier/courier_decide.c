@@ -74,10 +74,10 @@ courier_resolve_name(struct courier *c, uint32_t id, const char *name, bool is_h
 
 /* ---- requests ---- */
 
-int
-exchange_rule(const struct exchange *ex)
+struct policy_way
+exchange_way(const struct exchange *ex)
 {
-	return ex->learned ? 0 : ex->decision.rule;
+	return ex->learned ? (struct policy_way){0} : ex->decision.way;
 }
 
 /* While it is only watched, everything goes; but what is private stays so. */

@@ -151,7 +151,7 @@ new_upstream(struct courier *c, const struct exchange *ex)
 	up->port = ex->port;
 	up->may_use_private = ex->decision.may_use_private;
 	up->policy = courier_policy_use(ex->policy);
-	up->rule = exchange_rule(ex);
+	up->way = exchange_way(ex);
 	return up;
 }
 

@@ -26,6 +26,8 @@ put_rule(struct events *e, const struct exchange *ex)
 		event_str(e, "rule", policy_rule_place(p, ex->decision.rule));
 		event_str(e, "rule_text", policy_rule_text(p, ex->decision.rule));
 		event_str(e, "reason", ex->decision.reason);
+		if (ex->decision.layer > 0)
+			event_u64(e, "layer", ex->decision.layer);
 	}
 	for (size_t i = 0; i < ex->logged.n; i++)
 		places[i] = policy_rule_place(p, ex->logged.rules[i]);

@@ -55,6 +55,8 @@ reason_for(const struct exchange *ex, const char *why)
 {
 	if ((strcmp(why, "rule") == 0 || strcmp(why, "ask") == 0) && ex->decision.reason != NULL)
 		return ex->decision.reason;
+	if (strcmp(why, "no-rule") == 0 && ex->decision.layer > 0)
+		return "no rule of those who started this agent allows this";
 	for (size_t i = 0; i < ARRAY_LEN(meanings); i++)
 		if (strcmp(meanings[i].why, why) == 0 && meanings[i].reason != NULL)
 			return meanings[i].reason;

@@ -413,11 +413,11 @@ begin_dial(struct upstream *up, const struct address *addresses, size_t n)
 
 /* ---- which addresses ---- */
 
-/* The rule before RULE that denies an address, itself (unless the agent NAMED it, and rules
- * were asked about it) or for what it leads to; -1: none. */
+/* The rule before those of WAY that denies an address, itself (unless the agent NAMED it, and
+ * rules were asked about it) or for what it leads to; -1: none. */
 static int
-upstream_denied_by(const struct policy *policy, int rule, const struct address *address,
-                   uint16_t port, bool named)
+upstream_denied_by(const struct policy *policy, const struct policy_way *way,
+                   const struct address *address, uint16_t port, bool named)
 {
 	struct address inner[ADDRESS_EMBEDDED_MAX];
 	size_t n = address_embedded(address, inner);
@@ -425,9 +425,9 @@ upstream_denied_by(const struct policy *policy, int rule, const struct address *
 	int denied = -1;
 
 	if (!named)
-		denied = policy_denies_address(policy, rule, address_format(address, shown), port);
+		denied = policy_denies_address(policy, way, address_format(address, shown), port);
 	for (size_t i = 0; i < n && denied < 0; i++)
-		denied = policy_denies_address(policy, rule, address_format(&inner[i], shown), port);
+		denied = policy_denies_address(policy, way, address_format(&inner[i], shown), port);
 	return denied;
 }
 
@@ -458,7 +458,7 @@ vet(const struct upstream *up, struct address *addresses, size_t n, char *text, 
 				         : "; " COURIER_NO_RULE_HELPS);
 			continue;
 		}
-		rule = upstream_denied_by(up->policy->policy, up->rule, &addresses[i], up->port, named);
+		rule = upstream_denied_by(up->policy->policy, &up->way, &addresses[i], up->port, named);
 		if (rule >= 0) {
 			snprintf(text, size, "the name leads to %s, which %s denies", shown,
 			         policy_rule_place(up->policy->policy, rule));
@@ -572,17 +572,17 @@ bool
 upstream_suits(struct upstream *up, const struct exchange *ex)
 {
 	struct address literal;
-	int rule = exchange_rule(ex);
+	struct policy_way way = exchange_way(ex);
 
-	if (ex->policy == up->policy && rule == up->rule)
+	if (ex->policy == up->policy && memcmp(&way, &up->way, sizeof(way)) == 0)
 		return true;
 	if (up->proxy == NULL &&
-	    upstream_denied_by(ex->policy->policy, rule, &up->address, up->port,
+	    upstream_denied_by(ex->policy->policy, &way, &up->address, up->port,
 	                       address_parse(up->host, &literal)) >= 0)
 		return false;
-	/* The next one with this rule need not ask again. */
+	/* The next one by this way need not ask again. */
 	courier_policy_release(up->policy);
 	up->policy = courier_policy_use(ex->policy);
-	up->rule = rule;
+	up->way = way;
 	return true;
 }

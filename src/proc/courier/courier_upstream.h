@@ -75,8 +75,8 @@ struct upstream {
 	uint8_t certificate;            /* that is shown: courier_mtls.h */
 	const struct proxy *proxy;
 	bool is_absolute;               /* the proxy is told the whole URL; no CONNECT */
-	struct courier_policy *policy;  /* and RULE: which addresses are denied */
-	int rule;
+	struct courier_policy *policy;  /* and WAY: which addresses are denied */
+	struct policy_way way;
 
 	struct resolve_wait resolving;
 	struct dial *dial;              /* while it dials */

@@ -173,7 +173,6 @@ show_rest(struct waiting *w, enum dispatch_stream stream, struct err *err)
 static int
 wait_for(struct waiting *w, bool drive, struct err *err)
 {
-	OWN(dispatch_free) struct dispatch d = {0};
 	int r = watch(w, err);
 
 	if (r == 0 && drive)
@@ -189,9 +188,7 @@ wait_for(struct waiting *w, bool drive, struct err *err)
 		return 128 + w->signal;
 	for (int i = 0; r == 0 && i < 2; i++)
 		r = show_rest(w, (enum dispatch_stream)i, err);
-	if (r == 0)
-		r = dispatch_get(w->reg, w->id, &d, err);
-	return r < 0 ? r : proc_status(&d);
+	return r < 0 ? r : w->follower.status;
 }
 
 static int
@@ -201,7 +198,8 @@ drive_here(struct registry *reg, const char *id, const struct said *said, struct
 	OWN(dispatcher_freep) struct dispatcher *dispatcher = NULL;
 	struct waiting w = { .reg = reg, .id = id, .follower = { .fd = -1, .json = said->json },
 	                     .notify = { .fd = -1, .ready = notify_ready, .arg = &w } };
-	const struct dispatcher_options options = { .over = over, .arg = &w };
+	const struct dispatcher_options options = { .concurrency = proc_concurrency(), .over = over,
+	                                            .arg = &w };
 	int r = loop_new(&loop, err);
 
 	if (r == 0)
@@ -221,7 +219,7 @@ drive_here(struct registry *reg, const char *id, const struct said *said, struct
 
 static int
 submit(const struct said *said, char ret_id[DISPATCH_ID_LEN + 1], struct registry **ret_reg,
-       bool *ret_orphans, struct err *err)
+       struct dispatch *ret_parent, bool *ret_orphans, struct err *err)
 {
 	OWN(freep) char *input = NULL;
 	struct dispatch_request request = {
@@ -235,6 +233,10 @@ submit(const struct said *said, char ret_id[DISPATCH_ID_LEN + 1], struct registr
 	request.input = input;
 	if (r == 0)
 		r = registry_open(true, ret_reg, err);
+	if (r == 0 && said->parent != NULL) {
+		r = dispatch_get(*ret_reg, said->parent, ret_parent, err);
+		request.parent = ret_parent->id;
+	}
 	if (r == 0 && said->dry_run)
 		return show_plan(*ret_reg, &request, said, err);
 	if (r == 0)
@@ -247,6 +249,7 @@ int
 proc_dispatch(const struct said *said)
 {
 	OWN(registry_closep) struct registry *reg = NULL;
+	OWN(dispatch_free) struct dispatch parent = {0};
 	char id[DISPATCH_ID_LEN + 1] = "";
 	struct err err = {0};
 	bool orphans = false;
@@ -255,7 +258,7 @@ proc_dispatch(const struct said *said)
 	if (said->n_words != 1)
 		return proc_failf(said->n_words == 0 ? "which agent? cloister dispatch [OPTION...] AGENT" :
 		                  "one agent at a time: cloister dispatch [OPTION...] AGENT");
-	r = submit(said, id, &reg, &orphans, &err);
+	r = submit(said, id, &reg, &parent, &orphans, &err);
 	if (r < 0 || said->dry_run)
 		return r < 0 ? proc_fail(&err) : 0;
 	if (said->detach || orphans) {

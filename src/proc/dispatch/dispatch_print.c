@@ -49,6 +49,41 @@ print_words(FILE *out, const char *what, const json_t *list)
 	fputc('\n', out);
 }
 
+/* What those who led to it leave of it, rule by rule. */
+static void
+print_confined(FILE *out, const json_t *resolved)
+{
+	const json_t *confined = json_object_get(resolved, "confined");
+	const json_t *left_out = json_object_get(confined, "left_out");
+	json_t *rule, *pair;
+	size_t i, k;
+
+	if (!json_is_object(confined))
+		return;
+	fprintf(out, "  %-11sdispatch %s of %s\n", "within", text(confined, "parent"), text(confined, "agent"));
+	json_array_foreach(json_object_get(confined, "rules"), i, rule) {
+		fprintf(out, "    ");
+		text_print_safe(out, text(rule, "text"), strlen(text(rule, "text")), false);
+		fputc('\n', out);
+		json_array_foreach(json_object_get(rule, "within"), k, pair) {
+			const char *other = text(pair, "text");
+
+			fprintf(out, "      %-5s  ", text(pair, "verdict"));
+			text_print_safe(out, other, strlen(other), false);
+			fputs(other[0] != '\0' ? "\n" : json_integer_value(json_object_get(pair, "layer")) > 0 ?
+			      "what no rule matches there\n" : "by itself\n", out);
+		}
+	}
+	if (json_is_true(json_object_get(confined, "more_rules")))
+		fputs("    and more\n", out);
+	print_words(out, "left out", json_object_get(left_out, "secrets"));
+	if (json_is_object(json_object_get(left_out, "workspace")))
+		fprintf(out, "  %-11sthe workspace %s\n", "left out",
+		        text(json_object_get(left_out, "workspace"), "path"));
+	if (json_is_true(json_object_get(left_out, "policy")))
+		fprintf(out, "  %-11sits policy: that dispatch has no network\n", "left out");
+}
+
 void
 proc_print_resolved(FILE *out, const json_t *resolved)
 {
@@ -76,6 +111,7 @@ proc_print_resolved(FILE *out, const json_t *resolved)
 		fputc('\n', out);
 	}
 	fprintf(out, "  %-11s%.*s\n", "build", SHORT_HASH, text(resolved, "build"));
+	print_confined(out, resolved);
 }
 
 /* ---- output ---- */
@@ -220,7 +256,11 @@ take_line(struct follower *f, const char *line, size_t len)
 	if (canon_read(line, len, &event, NULL) < 0)
 		return;
 	if (strcmp(text(event, "event"), "dispatch.finished") == 0) {
+		enum dispatch_state state = DISPATCH_FAILED;
+
+		(void)dispatch_state_parse(text(event, "state"), &state);
 		f->over = true;
+		f->status = proc_status(state, (int)json_integer_value(json_object_get(event, "exit_code")));
 	} else if (strcmp(text(event, "event"), "agent.output") == 0) {
 		unsigned stream = strcmp(text(event, "stream"), "stderr") == 0;
 

@@ -20,7 +20,7 @@ struct registry;
 struct said {
 	const char *envs[DISPATCH_ENVS_MAX];
 	size_t n_envs;
-	const char *input, *principal, *target, *key, *state, *to;
+	const char *input, *principal, *target, *key, *state, *to, *parent;
 	uint64_t retries, timeout_ms, limit, grace_ms;
 	bool detach, dry_run, json, follow, errors;
 	char **words;                   /* the rest */
@@ -30,12 +30,13 @@ struct said {
 int proc_fail(const struct err *err);
 int proc_failf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* A status for the shell: the agent's own if it finished. */
-int proc_status(const struct dispatch *d);
+int proc_status(enum dispatch_state state, int exit_code);
 
 /* ---- main.c ---- */
 
+unsigned proc_concurrency(void);
 /* In the background: drive ID (NULL: none), and all that nobody drives, until they are over.
- * REG is closed in the child, where it cannot be used.  The pid, or negative. */
+ * No registry may be open.  The pid, or negative. */
 int proc_drive_behind(const char *id, struct err *err);
 
 /* ---- dispatch_new.c ---- */
@@ -68,7 +69,8 @@ struct follower {
 	char *text;                     /* a line that is not complete */
 	size_t len, cap;
 	bool json, quiet;
-	bool over;                      /* dispatch.finished was there */
+	bool over;                      /* dispatch.finished was there, and says so: */
+	int status;
 	uint64_t shown[2];              /* bytes of each stream */
 	bool cut[2];
 };

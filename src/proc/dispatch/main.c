@@ -43,14 +43,25 @@ proc_failf(const char *fmt, ...)
 }
 
 int
-proc_status(const struct dispatch *d)
+proc_status(enum dispatch_state state, int exit_code)
 {
-	switch (d->state) {
-	case DISPATCH_FINISHED:  return d->exit_code;
+	switch (state) {
+	case DISPATCH_FINISHED:  return exit_code;
 	case DISPATCH_TIMED_OUT: return PROC_TIMED_OUT;
 	case DISPATCH_CANCELLED: return PROC_CANCELLED;
 	default:                 return PROC_FAILED;
 	}
+}
+
+/* How many may run at a time, over all of this user's dispatches. */
+unsigned
+proc_concurrency(void)
+{
+	const char *said = getenv("CLOISTER_CONCURRENCY");
+	uint64_t n;
+
+	return said != NULL && num_parse_count(said, 1, 100000, &n, NULL) == 0 ? (unsigned)n :
+	       DISPATCH_CONCURRENCY;
 }
 
 /* ---- in the background ---- */
@@ -83,7 +94,7 @@ drive(const char *id)
 	OWN(dispatcher_freep) struct dispatcher *dispatcher = NULL;
 	struct behind b;
 	const struct dispatcher_options options = { .changed = behind_changed, .over = behind_look,
-		.arg = &b, .concurrency = DISPATCH_CONCURRENCY };
+		.arg = &b, .concurrency = proc_concurrency() };
 
 	if (registry_open(false, &reg, NULL) < 0 || loop_new(&loop, NULL) < 0 ||
 	    dispatcher_new(loop, reg, &options, &dispatcher, NULL) < 0)
@@ -148,6 +159,7 @@ get_said(const struct args *args, struct said *ret_said, struct err *err)
 		.input = args_get(args, "input"), .principal = args_get(args, "on-behalf-of"),
 		.target = args_get(args, "target"), .key = args_get(args, "key"),
 		.state = args_get(args, "state"), .to = args_get(args, "to"),
+		.parent = args_get(args, "parent"),
 		.detach = args_get(args, "detach") != NULL, .dry_run = args_get(args, "dry-run") != NULL,
 		.json = args_get(args, "json") != NULL, .follow = args_get(args, "follow") != NULL,
 		.errors = args_get(args, "stderr") != NULL, .limit = LIST_LIMIT, .grace_ms = GRACE_MS,

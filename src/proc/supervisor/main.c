@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "base/control.h"
+#include "base/data.h"
 #include "base/err.h"
 #include "base/io.h"
 #include "base/own.h"
@@ -219,6 +220,15 @@ path_of(int folder)
 	return strdup(path);
 }
 
+/* Where the vault and the registry are; NULL if there is no such folder. */
+static char *
+find_data(void)
+{
+	OWN(freep) char *path = data_path(".", NULL);
+
+	return path == NULL ? NULL : realpath(path, NULL);
+}
+
 /* The walls, and the agent behind them. */
 static int
 start_cell(struct supervisor *sv, struct err *err)
@@ -227,23 +237,26 @@ start_cell(struct supervisor *sv, struct err *err)
 	OWN(closep) int state_folder = cell_state_open(false, NULL);
 	OWN(freep) char *runtime = path_of(sv->place.runtime);
 	OWN(freep) char *state = path_of(state_folder);
+	OWN(freep) char *data = sv->spec.n_grants == 0 ? NULL : find_data();
 	bool tty = sv->spec.tty;
 	int inside[3] = { -1, -1, -1 };
 	struct boundary_ground ground = {
 		.slot = sv->place.entry.slot, .cgroup = sv->cgroup, .libexec = sv->libexec,
 		.changes = sv->changes, .pids_limited = sv->pids_limited,
-		.hidden = { runtime, state },
+		/* The list ends at the first that is not there. */
+		.hidden = { runtime, data != NULL ? data : state, data != NULL ? state : NULL },
 		.trust = sv->spec.has_policy ? &sv->egress.trust : NULL,
 		.spawn = &spawn, .spawn_fds = inside + (tty ? 2 : 0),
 	};
 	int r;
 
-	/* The list ends at the first that is not there. */
 	if (runtime == NULL)
 		return err_set(err, ENOENT, "the runtime folder was removed");
 	r = cell_grants_check(&sv->spec, runtime, err);
 	if (r == 0)
 		r = cell_grants_check(&sv->spec, state, err);
+	if (r == 0)
+		r = cell_grants_check(&sv->spec, data, err);
 	if (r == 0)
 		r = supervisor_describe_first(sv, &spawn, inside, err);
 	ground.n_spawn_fds = !tty ? 3 : inside[2] >= 0 ? 1 : 0;

@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "audit/operator.h"
 #include "base/err.h"
 #include "base/own.h"
 #include "base/text.h"
@@ -70,6 +71,33 @@ note_shape(const struct secret *s, const struct secret_values *values)
 		        "placeholder will look like it all the same\n", *s->like != '\0' ? s->like : s->name);
 }
 
+/* ---- the operator's timeline ---- */
+
+/* What was done to the secret S, or the one called NAME; nothing of its value. */
+static int
+note(const char *type, const char *name, const struct secret *s, struct err *err)
+{
+	struct audit_member members[] = {
+		{ .name = "secret", .text = name },
+		{ .name = "like", .text = s == NULL || *s->like == '\0' ? NULL : s->like },
+		{ .name = "scheme", .text = s == NULL ? NULL : s->scheme->name },
+		{ .name = "scope", .text = s == NULL ? NULL : secret_scope_text(s) },
+	};
+	int r = operator_note(type, members, ARRAY_LEN(members), err);
+
+	return r < 0 ? err_wrap(err, "it is done, but not recorded") : 0;
+}
+
+/* Whether it could be recorded is known before anything is done. */
+static int
+can_note(struct err *err)
+{
+	OWN(operator_close) struct operator op = { .dir = -1 };
+	int r = operator_open(&op, err);
+
+	return r < 0 ? r : operator_checkpoint(&op, err);
+}
+
 /* ---- verbs ---- */
 
 static int
@@ -91,7 +119,9 @@ add(int folder, struct vault_request *q, struct err *err)
 	if (has_value)
 		note_shape(q->secret, &values);
 	q->secret = NULL;
-	r = vault_save(v, err);
+	r = can_note(err);
+	r = r == 0 ? vault_save(v, err) : r;
+	r = r == 0 ? note("secret.added", q->name, vault_find(v, q->name, NULL)->secret, err) : r;
 	if (r == 0)
 		show_entry(vault_find(v, q->name, NULL), q->json, now());
 	return r;
@@ -118,7 +148,9 @@ rotate(int folder, const struct vault_request *q, struct err *err)
 	vault_free(TAKE(v));
 	r = r == 0 ? vault_open(folder, true, prompt_passphrase, &kept, &v, err) : r;
 	r = r == 0 ? vault_rotate(v, q->name, &values, now(), err) : r;
+	r = r == 0 ? can_note(err) : r;
 	r = r == 0 ? vault_save(v, err) : r;
+	r = r == 0 ? note("secret.rotated", q->name, NULL, err) : r;
 	if (r == 0)
 		show_entry(vault_find(v, q->name, NULL), q->json, now());
 	return r;
@@ -132,7 +164,9 @@ remove_one(int folder, const struct vault_request *q, struct err *err)
 	int r = vault_open(folder, true, prompt_passphrase, &kept, &v, err);
 
 	r = r == 0 ? vault_remove(v, q->name, err) : r;
-	return r == 0 ? vault_save(v, err) : r;
+	r = r == 0 ? can_note(err) : r;
+	r = r == 0 ? vault_save(v, err) : r;
+	return r == 0 ? note("secret.removed", q->name, NULL, err) : r;
 }
 
 static int

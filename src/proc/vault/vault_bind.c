@@ -117,6 +117,37 @@ no_such(const char *name, const char *nearest, struct err *err)
 	               name, name);
 }
 
+/* Of a definition that somebody may have made, and what the vault says. */
+static const struct secret *
+choose(const struct secret *defined, bool unless_known, const struct vault_entry *entry)
+{
+	return entry != NULL && (defined == NULL || unless_known) ? entry->secret : defined;
+}
+
+/* One that other policies must give too goes only where all of them say. */
+static int
+narrow(struct bound_one *one, const struct vault_entry *entry, struct err *err)
+{
+	const struct vault_binding *b = one->asked;
+
+	for (size_t i = 0; i < b->n_within; i++) {
+		const struct secret *outer = choose(b->within[i].secret, b->within[i].unless_known, entry);
+		struct secret *narrower;
+		int r;
+
+		if (outer == NULL)
+			return no_such(b->name, NULL, err);
+		if (outer == one->secret)
+			continue;
+		r = secret_narrow(one->secret, outer, &narrower, err);
+		if (r < 0)
+			return r;
+		secret_free(one->narrowed);
+		one->secret = one->narrowed = narrower;
+	}
+	return 0;
+}
+
 static int
 bind_one(const struct vault *v, struct bound_one *one, uint64_t now, struct keeper *keeper,
          struct err *err)
@@ -125,23 +156,37 @@ bind_one(const struct vault *v, struct bound_one *one, uint64_t now, struct keep
 	const struct vault_binding *b = one->asked;
 	const char *nearest = NULL;
 	const struct vault_entry *entry = v == NULL ? NULL : vault_find(v, b->name, &nearest);
-	const struct secret *s = b->secret;
+	const struct secret *s = choose(b->secret, b->unless_known, entry), *source = s;
 	int r;
 
-	if (entry != NULL && (s == NULL || b->unless_known))
-		s = entry->secret;
 	if (s == NULL)
 		return no_such(b->name, nearest, err);
 	r = fetch(v, s, entry, now, &values, err);
 	one->secret = s;
+	r = r == 0 ? narrow(one, entry, err) : r;
+	s = one->secret;
 	if (r == 0 && ssh_is_scheme(s))
 		return ssh_bind(s, &values, variable_of(s, b->variable), err);
 	r = r == 0 ? placeholder_mint(s, &values, &one->fake, err) : r;
 	r = r == 0 ? bound_write(VAULT_BOUND_FD, s, &one->fake, &values, err) : r;
-	r = r == 0 ? keeper_add(keeper, *s->from != '\0' || entry == NULL ? s : entry->secret, &values,
-	                        now, err) : r;
+	r = r == 0 ? keeper_add(keeper, *source->from != '\0' || entry == NULL ? source : entry->secret,
+	                        &values, now, err) : r;
 	r = r == 0 ? put_ports(s, err) : r;
 	return r == 0 ? put_variables(s, b->variable, &one->fake, err) : r;
+}
+
+/* The second one would stand in for the first, which then is not given at all. */
+static int
+check_variables(const struct bound_one *all, size_t n, struct err *err)
+{
+	const char *last = variable_of(all[n - 1].secret, all[n - 1].asked->variable);
+
+	for (size_t i = 0; i < n - 1; i++)
+		if (strcmp(variable_of(all[i].secret, all[i].asked->variable), last) == 0)
+			return err_set(err, EEXIST, "the secrets '%s' and '%s' are both given as %s: give one of "
+			               "them another variable, with -s %s=VARIABLE", all[i].secret->name,
+			               all[n - 1].secret->name, last, all[n - 1].secret->name);
+	return 0;
 }
 
 int
@@ -154,9 +199,12 @@ bind_all(const struct vault *v, const struct vault_request *q, uint64_t now,
 	for (size_t i = 0; r == 0 && i < q->n_bind; i++) {
 		all[i].asked = &q->bind[i];
 		r = bind_one(v, &all[i], now, keeper, err);
+		r = r == 0 ? check_variables(all, i + 1, err) : r;
 	}
 	r = r == 0 ? bind_files(all, q->n_bind, err) : r;
-	for (size_t i = 0; i < q->n_bind; i++)
+	for (size_t i = 0; i < q->n_bind; i++) {
 		placeholder_free(&all[i].fake);
+		secret_free(all[i].narrowed);
+	}
 	return r;
 }

@@ -49,6 +49,7 @@ struct vault_request;
 struct bound_one {
 	const struct vault_binding *asked;
 	const struct secret *secret;
+	struct secret *narrowed;        /* SECRET, where that is the cell's alone; or NULL */
 	struct placeholder fake;
 };
 /* NAME=VALUE for the cell's environment; NULLs and "" are left out. */

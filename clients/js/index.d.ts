@@ -1,0 +1,197 @@
+/** What a version is called by: `name`, the newest, or `name@sha256:...`. */
+export type Reference = string;
+export type Hash = `sha256:${string}`;
+export type Bytes = ArrayBufferView;
+export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
+
+export interface ClientOptions {
+  /** The socket of `cloister serve`; by default this user's. */
+  socket?: string;
+  /** `https://127.0.0.1:PORT`, in place of a socket; by default `CLOISTER_URL`. */
+  url?: string;
+  /** For a url; by default `CLOISTER_TOKEN`, where the url is `CLOISTER_URL`. */
+  token?: string;
+  /** For https: whom to trust, PEM. */
+  ca?: string | Buffer;
+}
+
+export interface Registered {
+  kind: 'capability' | 'agent' | 'env' | 'policy';
+  name: string;
+  hash: Hash;
+  /** Whether this version is new. */
+  created: boolean;
+}
+
+export interface File {
+  path: string;
+  content: string | Bytes;
+  executable?: boolean;
+}
+
+export interface Capability {
+  name: string;
+  description?: string;
+  /** `setup.sh` among them is run in the cell before the agent. */
+  files: File[] | { [path: string]: string | Bytes | Omit<File, 'path'> };
+  rules?: Json[];
+  secrets?: string[];
+  tools?: string[];
+  limits?: { [name: string]: Json };
+}
+
+export interface Agent {
+  name: string;
+  description?: string;
+  command?: string[];
+  capabilities?: Reference[];
+  policy?: Reference | null;
+  env?: Reference[];
+  secrets?: string[];
+  limits?: { [name: string]: Json };
+  boundary?: 'namespace' | string;
+  workspace?: { path: string; mode: 'overlay' | 'ro' | 'rw' } | null;
+  state?: 'none' | 'keep';
+  delegate?: { agents: Reference[]; depth: number; fan_out: number };
+}
+
+export interface Env {
+  name: string;
+  values: { [name: string]: string };
+}
+
+export interface Policy {
+  name: string;
+  /** What a cloister.yaml has, as JSON. */
+  document: Json;
+}
+
+export interface Registry<T> {
+  /** The same content again is the same version. */
+  register(object: T): Promise<Registered>;
+  list(options?: { limit?: number; after?: string }): Promise<any>;
+  get(reference: Reference): Promise<any>;
+  versions(name: string): Promise<any>;
+  diff(name: string, options?: { from?: string; to?: string }): Promise<any>;
+  /** No new dispatch uses it; its history stays. */
+  retire(name: string, options?: { hash?: Hash }): Promise<any>;
+}
+
+export interface DispatchOptions {
+  subagent: Reference;
+  env?: Reference | Reference[];
+  target?: 'local' | string;
+  /** The agent's standard input. */
+  input?: string | Bytes;
+  /** On whose behalf. */
+  onBehalfOf?: string;
+  retries?: number;
+  /** Of each attempt: `"90s"`, `"10m"`. */
+  timeout?: string;
+  /** Two requests with the same key are one dispatch; by default one of its own. */
+  idempotencyKey?: string;
+  /** Stops waiting; `cancel()` stops the dispatch. */
+  signal?: AbortSignal;
+}
+
+export interface Named {
+  name: string;
+  hash: Hash;
+}
+
+export interface Resolved {
+  agent: Named;
+  capabilities: Named[];
+  /** The policy in force; null: no network. */
+  policy: { hash: Hash } | null;
+  /** Of the cloister that runs it. */
+  build: Hash;
+  [key: string]: unknown;
+}
+
+export interface Event {
+  dispatch: string;
+  /** `dispatch.queued`, `dispatch.resolved`, `cell.boot`, `setup.ran`, `agent.output`, `dispatch.finished`... */
+  event: string;
+  /** Counts from 1, without gaps. */
+  n: number;
+  time: string;
+  [key: string]: any;
+}
+
+export type State = 'queued' | 'starting' | 'running' | 'finished' | 'failed' | 'cancelled' | 'timed_out';
+
+export interface Status {
+  id: string;
+  state: State;
+  /** The agent's, if it finished. */
+  exit_code: number | null;
+  /** Why it did not. */
+  reason: string | null;
+  attempts: number;
+  [key: string]: any;
+}
+
+export interface ResultFile {
+  path: string;
+  hash: Hash;
+  size: number;
+  executable: boolean;
+}
+
+export interface Dispatch extends AsyncIterable<Event> {
+  readonly id: Promise<string>;
+  /** Names and content hashes of everything that it runs with. */
+  readonly resolved: Promise<Resolved>;
+  /** How it ended, also if that is not well. */
+  readonly ended: Promise<Status>;
+  /** Rejected with a CloisterError whose code is the state, if the agent did not come to one. */
+  readonly exitCode: Promise<number>;
+  /** All of it, once the dispatch is over. */
+  readonly stdout: Promise<string>;
+  readonly stderr: Promise<string>;
+  output(stream?: 'stdout' | 'stderr'): Promise<Buffer>;
+  /** As it is now. */
+  status(): Promise<Status>;
+  /** What the agent put in /out. */
+  files(): Promise<{ files: ResultFile[]; [key: string]: any }>;
+  file(path: string): Promise<Buffer>;
+  cancel(): Promise<Status>;
+}
+
+export class Client {
+  constructor(options?: ClientOptions);
+  readonly capabilities: Registry<Capability>;
+  readonly subagent: Registry<Agent>;
+  readonly env: Registry<Env>;
+  readonly policies: Registry<Policy>;
+  readonly dispatches: {
+    list(options?: { state?: State; limit?: number; after?: string }): Promise<any>;
+    /** One that was begun before. */
+    get(id: string, options?: { signal?: AbortSignal }): Dispatch;
+  };
+  readonly cells: {
+    list(options?: { all?: boolean }): Promise<{ cells: any[] }>;
+    get(cell: string): Promise<any>;
+    stop(cell: string, options?: { grace?: string }): Promise<any>;
+    kill(cell: string): Promise<any>;
+    freeze(cell: string): Promise<any>;
+    thaw(cell: string): Promise<any>;
+  };
+  version(): Promise<any>;
+  /** Begins at once. */
+  dispatch(options: DispatchOptions): Dispatch;
+  /** Idle connections are closed. */
+  close(): void;
+}
+
+export class CloisterError extends Error {
+  /** What the service said, how a dispatch ended, `unreachable` or `protocol`. */
+  readonly code: string;
+  /** Of HTTP, where the service answered. */
+  readonly status?: number;
+  /** Which part of what was sent is wrong: a JSON pointer. */
+  readonly pointer?: string;
+  /** How it ended, if this is about a dispatch. */
+  readonly dispatch?: Status;
+}

@@ -1,0 +1,121 @@
+// client.js - a connection to `cloister serve`.
+import { randomUUID } from 'node:crypto';
+
+import { Dispatch } from './dispatch.js';
+import { CloisterError } from './error.js';
+import { Registry } from './registry.js';
+import { path, Transport } from './transport.js';
+
+/** What `dispatch` takes, and what the API calls it. */
+const NAMES = {
+  subagent: 'agent',
+  env: 'env',
+  target: 'target',
+  onBehalfOf: 'on_behalf_of',
+  retries: 'retries',
+  timeout: 'timeout',
+  idempotencyKey: 'idempotency_key',
+};
+
+function request({ input, signal, ...rest }) {
+  const body = {};
+  for (const [name, value] of Object.entries(rest)) {
+    if (NAMES[name] === undefined) throw new CloisterError('invalid', `dispatch takes no '${name}'`);
+    if (value !== undefined) body[NAMES[name]] = value;
+  }
+  if (typeof body.env === 'string') body.env = [body.env];
+  if (typeof input === 'string') body.input = input;
+  else if (ArrayBuffer.isView(input)) {
+    body.input_base64 = Buffer.from(input.buffer, input.byteOffset, input.byteLength).toString('base64');
+  } else if (input !== undefined) throw new CloisterError('invalid', 'the input is neither text nor bytes');
+  // So that asking again, after an answer was lost, does not run it twice.
+  body.idempotency_key ??= randomUUID();
+  return { body, signal };
+}
+
+class Cells {
+  #transport;
+
+  constructor(transport) {
+    this.#transport = transport;
+  }
+
+  async list({ all } = {}) {
+    return this.#transport.json({ path: path(['cells'], { all }) });
+  }
+
+  async get(cell) {
+    return this.#transport.json({ path: path(['cells', cell]) });
+  }
+
+  async #do(cell, verb, query) {
+    return this.#transport.json({ method: 'POST', path: path(['cells', cell, verb], query) });
+  }
+
+  async stop(cell, { grace } = {}) {
+    return this.#do(cell, 'stop', { grace });
+  }
+
+  async kill(cell) {
+    return this.#do(cell, 'kill');
+  }
+
+  async freeze(cell) {
+    return this.#do(cell, 'freeze');
+  }
+
+  async thaw(cell) {
+    return this.#do(cell, 'thaw');
+  }
+}
+
+class Dispatches {
+  #transport;
+
+  constructor(transport) {
+    this.#transport = transport;
+  }
+
+  async list({ state, limit, after } = {}) {
+    return this.#transport.json({ path: path(['dispatches'], { state, limit, after }) });
+  }
+
+  /** One that was begun before, by whomever. */
+  get(id, { signal } = {}) {
+    return new Dispatch(this.#transport, this.#transport.json({ path: path(['dispatches', id]), signal }), signal);
+  }
+}
+
+export class Client {
+  #transport;
+
+  /** {socket} or {url, token, ca}; by default the socket of this user's `cloister serve`. */
+  constructor(options = {}) {
+    const { CLOISTER_URL: url, CLOISTER_TOKEN: token } = process.env;
+    const given = options.socket !== undefined || options.url !== undefined || url === undefined;
+
+    this.#transport = new Transport(given ? options : { url, token, ...options });
+    this.capabilities = new Registry(this.#transport, 'capabilities');
+    this.subagent = new Registry(this.#transport, 'agents');
+    this.env = new Registry(this.#transport, 'envs');
+    this.policies = new Registry(this.#transport, 'policies');
+    this.dispatches = new Dispatches(this.#transport);
+    this.cells = new Cells(this.#transport);
+  }
+
+  async version() {
+    return this.#transport.json({ path: path(['version']) });
+  }
+
+  /** Begins at once; what comes of it is in the Dispatch. */
+  dispatch(options) {
+    const { body, signal } = request(options);
+
+    return new Dispatch(this.#transport, this.#transport.json({ method: 'POST', path: path(['dispatches']), body, signal }), signal);
+  }
+
+  /** Idle connections are closed; the client can still be used. */
+  close() {
+    this.#transport.close();
+  }
+}

@@ -1,0 +1,160 @@
+// Against a real `cloister serve`: CLOISTER_TEST_SOCKET is where it listens. With CLOISTER_TEST_URL,
+// CLOISTER_TEST_TOKEN and CLOISTER_TEST_CA also over TLS.
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import test from 'node:test';
+
+import { Client } from '../index.js';
+
+const { CLOISTER_TEST_SOCKET: socket, CLOISTER_TEST_URL: url, CLOISTER_TEST_TOKEN: token, CLOISTER_TEST_CA: ca } = process.env;
+const skip = socket === undefined && 'CLOISTER_TEST_SOCKET is not set';
+const name = (word) => `js-${word}`;
+const sha256 = (data) => `sha256:${createHash('sha256').update(data).digest('hex')}`;
+
+function connect(t, options = { socket }) {
+  const client = new Client(options);
+  t.after(() => client.close());
+  return client;
+}
+
+/** An agent that runs SCRIPT. */
+async function agent(client, word, script, more = {}) {
+  await client.subagent.register({ name: name(word), command: ['sh', '-c', script], ...more });
+  return name(word);
+}
+
+test('everything is registered, dispatched and fetched', { skip }, async (t) => {
+  const client = connect(t);
+  const capability = await client.capabilities.register({
+    name: name('notes'),
+    files: {
+      'notes/a.txt': 'first\n',
+      'notes/b.bin': Uint8Array.of(0, 255, 10),
+      'setup.sh': { content: '#!/bin/sh\necho setting up\ncp -r /capabilities/js-notes/notes ~/\n', executable: true },
+    },
+  });
+  assert.deepEqual({ kind: capability.kind, name: capability.name }, { kind: 'capability', name: name('notes') });
+  assert.match(capability.hash, /^sha256:[0-9a-f]{64}$/);
+  const env = await client.env.register({ name: name('values'), values: { WORD: 'über' } });
+  const subagent = await client.subagent.register({
+    name: name('reader'),
+    capabilities: [name('notes')],
+    command: ['sh', '-c', 'cat; cat ~/notes/a.txt; echo "$WORD"; echo problem >&2; mkdir /out/sub; cp ~/notes/b.bin "/out/sub/b ü.bin"; exit 3'],
+  });
+  const run = client.dispatch({ subagent: name('reader'), env: name('values'), target: 'local', input: 'the input\n' });
+  const resolved = await run.resolved;
+  assert.deepEqual([resolved.agent.name, resolved.agent.hash], [name('reader'), subagent.hash]);
+  assert.deepEqual(resolved.capabilities.map((c) => c.hash), [capability.hash]);
+  assert.deepEqual(resolved.envs.map((e) => e.hash), [env.hash]);
+  assert.match(resolved.build, /^sha256:/);
+  assert.equal(await run.exitCode, 3);
+  assert.equal(await run.stdout, 'setting up\nthe input\nfirst\nüber\n');
+  assert.equal(await run.stderr, 'problem\n');
+  const { files } = await run.files();
+  const want = Buffer.from([0, 255, 10]);
+  assert.deepEqual(files.map((f) => [f.path, f.size, f.hash]), [['sub/b ü.bin', 3, sha256(want)]]);
+  assert.deepEqual(await run.file('sub/b ü.bin'), want);
+  await assert.rejects(run.file('sub/none'), { code: 'not_found' });
+  const status = await run.status();
+  assert.deepEqual([status.id, status.state, status.exit_code], [await run.id, 'finished', 3]);
+});
+
+test('events come in order, while it runs and afterwards', { skip }, async (t) => {
+  const client = connect(t);
+  const run = client.dispatch({ subagent: await agent(client, 'teller', 'echo one; echo two >&2') });
+  const live = [];
+  for await (const event of run) live.push(event);
+  assert.deepEqual(live.map((e) => e.n), live.map((_, i) => i + 1));
+  assert.equal(live[0].event, 'dispatch.queued');
+  assert.equal(live.at(-1).event, 'dispatch.finished');
+  assert.equal(live.at(-1).exit_code, 0);
+  for (const word of ['dispatch.resolved', 'cell.boot', 'agent.output']) assert.ok(live.some((e) => e.event === word), word);
+  const text = (stream) => live.filter((e) => e.event === 'agent.output' && e.stream === stream).map((e) => e.text).join('');
+  assert.deepEqual([text('stdout'), text('stderr')], ['one\n', 'two\n']);
+  const later = [];
+  for await (const event of client.dispatches.get(await run.id)) later.push(event);
+  assert.deepEqual(later, live);
+});
+
+test('an event comes before the end', { skip }, async (t) => {
+  const client = connect(t);
+  const run = client.dispatch({ subagent: await agent(client, 'waiter', 'echo ready; exec sleep 1000') });
+  for await (const event of run) if (event.event === 'agent.output') break;
+  assert.equal((await run.status()).state, 'running');
+  await run.cancel();
+  await assert.rejects(run.exitCode, { name: 'CloisterError', code: 'cancelled' });
+  assert.equal((await run.ended).state, 'cancelled');
+  assert.equal(await run.stdout, 'ready\n');
+});
+
+test('one key is one dispatch', { skip }, async (t) => {
+  const client = connect(t);
+  const subagent = await agent(client, 'once', 'echo ran');
+  const idempotencyKey = `js-${process.pid}-${Date.now()}`;
+  const runs = Array.from({ length: 8 }, () => client.dispatch({ subagent, idempotencyKey }));
+  const ids = new Set(await Promise.all(runs.map((run) => run.id)));
+  assert.equal(ids.size, 1);
+  assert.equal(await runs[0].stdout, 'ran\n');
+  const other = await agent(client, 'other', 'true');
+  await assert.rejects(client.dispatch({ subagent: other, idempotencyKey }).id, { name: 'CloisterError', status: 409 });
+});
+
+test('versions', { skip }, async (t) => {
+  const client = connect(t);
+  const first = await client.env.register({ name: name('versions'), values: { A: '1' } });
+  const again = await client.env.register({ name: name('versions'), values: { A: '1' } });
+  assert.deepEqual([again.hash, again.created], [first.hash, false]);
+  const second = await client.env.register({ name: name('versions'), values: { A: '2' } });
+  assert.notEqual(second.hash, first.hash);
+  const text = JSON.stringify(await client.env.versions(name('versions')));
+  assert.ok(text.includes(first.hash) && text.includes(second.hash));
+  assert.ok(JSON.stringify(await client.env.get(`${name('versions')}@${first.hash}`)).includes('"A":"1"'));
+  assert.ok(JSON.stringify(await client.env.get(name('versions'))).includes('"A":"2"'));
+  assert.ok(await client.env.diff(name('versions'), { from: first.hash, to: second.hash }));
+  assert.ok(JSON.stringify(await client.env.list({ limit: 1000 })).includes(name('versions')));
+  await client.env.retire(name('versions'));
+  const subagent = await agent(client, 'retired', 'true');
+  await assert.rejects(client.dispatch({ subagent, env: name('versions') }).id, { name: 'CloisterError' });
+});
+
+test('a policy', { skip }, async (t) => {
+  const client = connect(t);
+  const policy = await client.policies.register({ name: name('policy'), document: { version: 1, egress: [{ allow: 'a.example' }] } });
+  assert.equal(policy.kind, 'policy');
+  const subagent = await agent(client, 'governed', 'true', { policy: name('policy') });
+  const run = client.dispatch({ subagent });
+  assert.match((await run.resolved).policy.hash, /^sha256:/);
+  assert.equal(await run.exitCode, 0);
+});
+
+test('what a new user does wrong is told', { skip }, async (t) => {
+  const client = connect(t);
+  await assert.rejects(client.subagent.get('js-none'), { code: 'not_found', status: 404, message: /js-none/ });
+  await assert.rejects(client.dispatch({ subagent: 'js-none' }).resolved, { name: 'CloisterError', message: /js-none/ });
+  await assert.rejects(client.env.register({ name: 'js-bad', values: { A: 1 } }), { name: 'CloisterError', pointer: '/values/A' });
+  await assert.rejects(client.env.register({ name: '../x', values: {} }), { name: 'CloisterError', pointer: '/name' });
+  await assert.rejects(client.capabilities.register({ name: 'js-bad', files: { '../x': '' } }), { name: 'CloisterError', message: /\.\.\/x|path/ });
+  await assert.rejects(client.subagent.register({ name: 'js-bad', comand: ['x'] }), { name: 'CloisterError', message: /comand/ });
+  const failing = client.dispatch({ subagent: await agent(client, 'missing', 'true', { command: ['no-such-program'] }) });
+  await assert.rejects(failing.exitCode, { code: 'failed', message: /no-such-program/ });
+});
+
+test('cells', { skip }, async (t) => {
+  const client = connect(t);
+  const run = client.dispatch({ subagent: await agent(client, 'sleeper', 'echo ready; exec sleep 1000') });
+  for await (const event of run) if (event.event === 'agent.output') break;
+  const { cell } = await run.status();
+  assert.ok((await client.cells.list()).cells.some((c) => c.cell === cell));
+  assert.equal((await client.cells.get(cell)).state, 'running');
+  await client.cells.kill(cell);
+  await assert.rejects(run.exitCode, { name: 'CloisterError' });
+});
+
+test('over TLS with a token', { skip: skip || (url === undefined && 'CLOISTER_TEST_URL is not set') }, async (t) => {
+  const client = connect(t, { url, token, ca: readFileSync(ca) });
+  const run = client.dispatch({ subagent: await agent(client, 'far', 'echo far') });
+  assert.equal(await run.stdout, 'far\n');
+  await assert.rejects(connect(t, { url, token: 'wrong', ca: readFileSync(ca) }).version(), { status: 401 });
+  await assert.rejects(connect(t, { url, token }).version(), { code: 'unreachable' });
+});

@@ -1,0 +1,13 @@
+"""Registers agents with `cloister serve` and dispatches them to cells.
+
+    client = cloister.Client()
+    client.capabilities.register(name="notes", files={"notes.txt": "..."})
+    client.subagent.register(name="reader", capabilities=["notes"], command=["cat", "/capabilities/notes/notes.txt"])
+    run = client.dispatch(subagent="reader")
+    print(run.resolved, run.exit_code, run.stdout)
+"""
+from .client import Client
+from .dispatch import Dispatch
+from .error import CloisterError
+
+__all__ = ["Client", "CloisterError", "Dispatch"]

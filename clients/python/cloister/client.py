@@ -1,0 +1,136 @@
+"""A connection to `cloister serve`."""
+from __future__ import annotations
+
+import base64
+import os
+import uuid
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
+
+from .dispatch import Dispatch
+from .error import CloisterError
+from .transport import Transport, path
+
+Content = Union[str, bytes]
+Files = Union[Mapping[str, Any], Sequence[Mapping[str, Any]]]
+
+
+def _list_files(files: Files) -> List[Dict[str, Any]]:
+    """{"a/b": text or bytes or {"content", "executable"}} or [{"path", "content", "executable"}], as
+    the API has it."""
+    if isinstance(files, Mapping):
+        files = [{**file, "path": name} if isinstance(file, Mapping) else {"path": name, "content": file}
+                 for name, file in files.items()]
+    listed = []
+    for file in files:
+        file = dict(file)
+        content = file.get("content")
+        if isinstance(content, (bytes, bytearray, memoryview)):
+            del file["content"]
+            file["content_base64"] = base64.b64encode(content).decode()
+        elif content is not None and not isinstance(content, str):
+            raise CloisterError("invalid", f"the content of '{file.get('path')}' is neither text nor bytes")
+        listed.append(file)
+    return listed
+
+
+class Registry:
+    """Registered objects of one kind."""
+
+    def __init__(self, transport: Transport, kind: str):
+        self._transport = transport
+        self._kind = kind
+
+    def register(self, **object: Any) -> Dict[str, Any]:
+        """{"kind", "name", "hash", "created"}; the same content again is the same version."""
+        if self._kind == "capabilities":
+            object["files"] = _list_files(object.get("files", []))
+        return self._transport.json("POST", path([self._kind]), object)
+
+    def list(self, limit: Optional[int] = None, after: Optional[str] = None) -> Dict[str, Any]:
+        return self._transport.json("GET", path([self._kind], {"limit": limit, "after": after}))
+
+    def get(self, reference: str) -> Dict[str, Any]:
+        """`name`, or `name@sha256:...`."""
+        return self._transport.json("GET", path([self._kind, reference]))
+
+    def versions(self, name: str) -> Dict[str, Any]:
+        return self._transport.json("GET", path([self._kind, name, "versions"]))
+
+    def diff(self, name: str, from_: Optional[str] = None, to: Optional[str] = None) -> Dict[str, Any]:
+        return self._transport.json("GET", path([self._kind, name, "diff"], {"from": from_, "to": to}))
+
+    def retire(self, name: str, hash: Optional[str] = None) -> Dict[str, Any]:
+        """No new dispatch uses it; its history stays."""
+        return self._transport.json("DELETE", path([self._kind, name], {"hash": hash}))
+
+
+class Dispatches:
+    def __init__(self, transport: Transport):
+        self._transport = transport
+
+    def list(self, state: Optional[str] = None, limit: Optional[int] = None,
+             after: Optional[str] = None) -> Dict[str, Any]:
+        return self._transport.json("GET", path(["dispatches"], {"state": state, "limit": limit, "after": after}))
+
+    def get(self, id: str) -> Dispatch:
+        """One that was begun before, by whomever."""
+        return Dispatch(self._transport, self._transport.json("GET", path(["dispatches", id])))
+
+
+class Cells:
+    def __init__(self, transport: Transport):
+        self._transport = transport
+
+    def list(self, all: Optional[bool] = None) -> Dict[str, Any]:
+        return self._transport.json("GET", path(["cells"], {"all": all}))
+
+    def get(self, cell: str) -> Dict[str, Any]:
+        return self._transport.json("GET", path(["cells", cell]))
+
+    def stop(self, cell: str, grace: Optional[str] = None) -> Dict[str, Any]:
+        return self._transport.json("POST", path(["cells", cell, "stop"], {"grace": grace}))
+
+    def kill(self, cell: str) -> Dict[str, Any]:
+        return self._transport.json("POST", path(["cells", cell, "kill"]))
+
+    def freeze(self, cell: str) -> Dict[str, Any]:
+        return self._transport.json("POST", path(["cells", cell, "freeze"]))
+
+    def thaw(self, cell: str) -> Dict[str, Any]:
+        return self._transport.json("POST", path(["cells", cell, "thaw"]))
+
+
+class Client:
+    """With `socket`, or `url` (https://127.0.0.1:PORT) and `token`, and `ca` (PEM) for https; else
+    CLOISTER_URL and CLOISTER_TOKEN, or this user's socket."""
+
+    def __init__(self, socket: Optional[str] = None, url: Optional[str] = None,
+                 token: Optional[str] = None, ca: Optional[str] = None):
+        if socket is None and url is None and "CLOISTER_URL" in os.environ:
+            url, token = os.environ["CLOISTER_URL"], token or os.environ.get("CLOISTER_TOKEN")
+        self._transport = Transport(socket, url, token, ca)
+        self.capabilities = Registry(self._transport, "capabilities")
+        self.subagent = Registry(self._transport, "agents")
+        self.env = Registry(self._transport, "envs")
+        self.policies = Registry(self._transport, "policies")
+        self.dispatches = Dispatches(self._transport)
+        self.cells = Cells(self._transport)
+
+    def version(self) -> Dict[str, Any]:
+        return self._transport.json("GET", path(["version"]))
+
+    def dispatch(self, subagent: str, env: Union[None, str, Sequence[str]] = None,
+                 target: Optional[str] = None, input: Union[None, str, bytes] = None,
+                 on_behalf_of: Optional[str] = None, retries: Optional[int] = None,
+                 timeout: Optional[str] = None, idempotency_key: Optional[str] = None) -> Dispatch:
+        """Begins it; what comes of it is in the Dispatch."""
+        body = {"agent": subagent, "env": [env] if isinstance(env, str) else env and list(env),
+                "target": target, "on_behalf_of": on_behalf_of, "retries": retries, "timeout": timeout,
+                # So that asking again, after an answer was lost, does not run it twice.
+                "idempotency_key": idempotency_key or str(uuid.uuid4())}
+        if isinstance(input, str):
+            body["input"] = input
+        elif input is not None:
+            body["input_base64"] = base64.b64encode(input).decode()
+        return Dispatch(self._transport, self._transport.json(
+            "POST", path(["dispatches"]), {key: value for key, value in body.items() if value is not None}))

@@ -1,0 +1,55 @@
+#!/usr/bin/python3
+"""verify_proof.py KEY PROOF.json - checks what `cloister audit prove` gave, without cloister.
+
+KEY is the operator's public key, as `cloister audit key` shows it (64 hex digits), and has to
+come from somebody you trust.  docs/audit.md tells what is checked here, and why it suffices."""
+import base64
+import hashlib
+import json
+import sys
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+
+def need(condition, what):
+    if not condition:
+        sys.exit(f"NOT PROVED: {what}")
+
+
+def check(proof, key):
+    """The record that PROOF is about, if it is in the tree whose root KEY signed."""
+    record, point = json.loads(proof["record"]), proof["checkpoint"]
+    name = f"cell/{record['cell']}" if "cell" in record else record["log"]
+    need(name == proof["timeline"] and record["n"] == proof["index"] + 1, "it is another record")
+    # RFC 9162, 2.1.3.2: from the leaf to the root.
+    at = hashlib.sha256(b"\0" + proof["record"].encode()).digest()
+    index, last = proof["index"], point["size"] - 1
+    need(0 <= index <= last, "the record is not in the tree")
+    for other in map(bytes.fromhex, proof["path"]):
+        need(last > 0, "the path is too long")
+        if index & 1 or index == last:
+            at = hashlib.sha256(b"\1" + other + at).digest()
+            while index and not index & 1:
+                index, last = index >> 1, last >> 1
+        else:
+            at = hashlib.sha256(b"\1" + at + other).digest()
+        index, last = index >> 1, last >> 1
+    need(last == 0 and at.hex() == point["root"], "the path does not lead to the root")
+    need(point["key"] == key, f"{name} is signed with another key")
+    signed = f"cloister checkpoint v1\n{name}\n{point['size']}\n{point['root']}\n{point['time']}\n"
+    try:
+        Ed25519PublicKey.from_public_bytes(bytes.fromhex(key)).verify(
+            base64.b64decode(point["signature"], validate=True), signed.encode())
+    except InvalidSignature:
+        need(False, f"the signature of {name} does not hold")
+    return record
+
+
+key, proof = sys.argv[1], json.load(open(sys.argv[2], encoding="utf-8"))
+if proof["anchor"]:             # the operator's record says which key is the cell's
+    start = check(proof["anchor"], key)
+    need("log" in start and start["event"]["type"] == "cell.started" and
+         proof["timeline"] == f"cell/{start['event']['cell']}", "the anchor is of another cell")
+    key = start["event"]["key"]
+print("proved:", json.dumps(check(proof, key), sort_keys=True))

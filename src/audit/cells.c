@@ -1,0 +1,182 @@
+/* cells.c - see cells.h. */
+#include "audit/cells.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "http/json_walk.h"
+
+void
+audit_cells_free(struct audit_cells *cells)
+{
+	free(cells->at);
+	free(cells->places);
+	*cells = (struct audit_cells){0};
+}
+
+/* Where ID is among the places, or would be: FNV-1a. */
+static uint32_t *
+place(uint32_t *places, size_t n_places, const struct audit_cell *at, const char *id)
+{
+	uint64_t hash = UINT64_C(0xcbf29ce484222325);
+
+	for (const char *p = id; *p != '\0'; p++)
+		hash = (hash ^ (unsigned char)*p) * UINT64_C(0x100000001b3);
+	for (size_t i = hash & (n_places - 1);; i = (i + 1) & (n_places - 1))
+		if (places[i] == 0 || strcmp(at[places[i] - 1].id, id) == 0)
+			return &places[i];
+}
+
+static int
+grow(struct audit_cells *cells)
+{
+	size_t cap = cells->cap == 0 ? 64 : cells->cap * 2;
+	struct audit_cell *at;
+	uint32_t *places;
+
+	if (cap > AUDIT_CELLS_MAX)
+		return -E2BIG;
+	at = realloc(cells->at, cap * sizeof(*at));
+	if (at == NULL)
+		return -ENOMEM;
+	cells->at = at;
+	places = calloc(cap * 2, sizeof(*places));
+	if (places == NULL)
+		return -ENOMEM;
+	for (size_t i = 0; i < cells->n; i++)
+		*place(places, cap * 2, at, at[i].id) = (uint32_t)i + 1;
+	free(cells->places);
+	cells->places = places;
+	cells->n_places = cap * 2;
+	cells->cap = cap;
+	return 0;
+}
+
+struct audit_cell *
+audit_cells_find(const struct audit_cells *cells, const char *id)
+{
+	uint32_t i = cells->n == 0 ? 0 : *place(cells->places, cells->n_places, cells->at, id);
+
+	return i == 0 ? NULL : &cells->at[i - 1];
+}
+
+/* The one of that id, made if it is new. */
+static int
+find_or_make(struct audit_cells *cells, const char *id, struct audit_cell **ret_cell)
+{
+	struct audit_cell *cell = audit_cells_find(cells, id);
+	int r = 0;
+
+	if (cell == NULL && cells->n == cells->cap)
+		r = grow(cells);
+	if (r < 0)
+		return r;
+	if (cell == NULL) {
+		cell = &cells->at[cells->n];
+		*cell = (struct audit_cell){0};
+		strcpy(cell->id, id);
+		*place(cells->places, cells->n_places, cells->at, id) = (uint32_t)++cells->n;
+	}
+	*ret_cell = cell;
+	return 0;
+}
+
+/* ---- events ---- */
+
+static bool
+get_text(struct http_text event, const char *name, char *ret_text, size_t size)
+{
+	struct json_walk_item item;
+	size_t len;
+
+	if (json_walk_member(event, name, &item) != 1 || item.kind != JSON_WALK_STRING ||
+	    json_walk_decode(item.raw, ret_text, size - 1, &len) < 0)
+		return false;
+	ret_text[len] = '\0';
+	return true;
+}
+
+static bool
+get_hash(struct http_text event, const char *name, unsigned char ret_hash[AUDIT_HASH])
+{
+	char hex[AUDIT_HEX + 1];
+
+	return get_text(event, name, hex, sizeof(hex)) && strlen(hex) == AUDIT_HEX &&
+	       audit_unhex(hex, ret_hash, AUDIT_HASH);
+}
+
+/* The event was checked: it is a whole number that fits. */
+static bool
+get_number(struct http_text event, const char *name, uint64_t *ret_n)
+{
+	struct json_walk_item item;
+
+	if (json_walk_member(event, name, &item) != 1 || item.kind != JSON_WALK_NUMBER ||
+	    *item.raw.at == '-')
+		return false;
+	*ret_n = 0;
+	for (size_t i = 0; i < item.raw.len; i++)
+		*ret_n = *ret_n * 10 + (uint64_t)(item.raw.at[i] - '0');
+	return true;
+}
+
+static void
+note_start(struct audit_cell *cell, const struct audit_record *record)
+{
+	struct audit_cell fresh = { .started_n = record->n };
+
+	/* An id that is used again is another cell. */
+	strcpy(fresh.id, cell->id);
+	if (!get_hash(record->event, "key", fresh.key))
+		return;
+	(void)get_text(record->event, "grant", fresh.grant, sizeof(fresh.grant));
+	memcpy(fresh.started, record->time.at, AUDIT_TIME_LEN);
+	*cell = fresh;
+}
+
+static void
+note_end(struct audit_cell *cell, const struct audit_record *record, enum audit_cell_end end)
+{
+	cell->end = end;
+	cell->has_chain = get_hash(record->event, "head", cell->head) &&
+		get_hash(record->event, "root", cell->root) &&
+		get_number(record->event, "size", &cell->size);
+	if (!get_number(record->event, "status", &cell->status))
+		cell->status = 0;
+	memcpy(cell->ended, record->time.at, AUDIT_TIME_LEN);
+}
+
+int
+audit_cells_note(struct audit_cells *cells, const struct audit_record *record)
+{
+	static const char mark[] = "\"type\":\"cell.";
+	char type[16], id[AUDIT_ID_MAX + 1];
+	struct audit_cell *cell;
+	int r;
+
+	if (memmem(record->event.at, record->event.len, mark, sizeof(mark) - 1) == NULL ||
+	    !get_text(record->event, "type", type, sizeof(type)) ||
+	    !get_text(record->event, "cell", id, sizeof(id)))
+		return 0;
+	r = find_or_make(cells, id, &cell);
+	if (r < 0)
+		return r;
+	if (strcmp(type, "cell.started") == 0)
+		note_start(cell, record);
+	else if (strcmp(type, "cell.ended") == 0)
+		note_end(cell, record, AUDIT_CELL_ENDED);
+	else if (strcmp(type, "cell.lost") == 0)
+		note_end(cell, record, AUDIT_CELL_LOST);
+	else if (strcmp(type, "cell.pruned") == 0)
+		cell->pruned = true;
+	return 0;
+}
+
+void
+audit_cell_anchor(const struct audit_cell *cell, struct audit_anchor *ret_anchor)
+{
+	*ret_anchor = (struct audit_anchor){ .is_there = cell->has_chain, .is_end = true,
+	                                     .n = cell->size };
+	memcpy(ret_anchor->head, cell->head, AUDIT_HASH);
+}

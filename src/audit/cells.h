@@ -1,0 +1,45 @@
+/* cells.h - what the operator's timeline says of cells: their keys, and where their timelines
+ * end.  Pure but for memory. */
+#ifndef CLOISTER_AUDIT_CELLS_H
+#define CLOISTER_AUDIT_CELLS_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "audit/chain.h"
+#include "audit/key.h"
+#include "audit/record.h"
+#include "audit/verify.h"
+
+#define AUDIT_CELLS_MAX (1u << 20)
+#define AUDIT_ID_MAX 24
+#define AUDIT_GRANT_MAX 80
+
+enum audit_cell_end { AUDIT_CELL_OPEN, AUDIT_CELL_ENDED, AUDIT_CELL_LOST };
+
+struct audit_cell {
+	char id[AUDIT_ID_MAX + 1];
+	char grant[AUDIT_GRANT_MAX], started[AUDIT_TIME_LEN + 1], ended[AUDIT_TIME_LEN + 1];
+	uint64_t started_n;             /* the operator's record of it */
+	unsigned char key[AUDIT_KEY];
+	enum audit_cell_end end;
+	bool has_chain;                 /* how far its timeline came is known: */
+	unsigned char head[AUDIT_HASH], root[AUDIT_HASH];
+	uint64_t size;
+	uint64_t status;
+	bool pruned;                    /* its timeline was removed, and that is noted */
+};
+
+struct audit_cells {
+	struct audit_cell *at;          /* as they were started */
+	size_t n, cap;
+	uint32_t *places;               /* by id: a number of at[], plus one */
+	size_t n_places;
+};
+void audit_cells_free(struct audit_cells *cells);       /* for OWN() too */
+/* Take from a record of the operator's what it says of a cell, if it does.  -ENOMEM, -E2BIG. */
+int audit_cells_note(struct audit_cells *cells, const struct audit_record *record);
+struct audit_cell *audit_cells_find(const struct audit_cells *cells, const char *id);
+/* What its timeline must come to. */
+void audit_cell_anchor(const struct audit_cell *cell, struct audit_anchor *ret_anchor);
+#endif

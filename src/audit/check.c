@@ -1,0 +1,90 @@
+/* check.c - see check.h. */
+#include "audit/check.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "audit/reader.h"
+#include "base/err.h"
+#include "base/own.h"
+
+#define PROGRESS_LINES 8192
+
+static void
+stand_at(struct audit_check *check, const struct audit_reader *r)
+{
+	memcpy(check->file, r->file, sizeof(check->file));
+	check->line = r->line;
+}
+
+static void
+set_fault(struct audit_check *check, enum audit_fault fault, uint64_t n, const char *text)
+{
+	check->verify.fault = fault;
+	check->verify.fault_n = n;
+	snprintf(check->verify.finding, sizeof(check->verify.finding), "%s", text);
+}
+
+static void
+find_out_more(struct audit_check *check, struct audit_reader *r)
+{
+	const char *line;
+	size_t len;
+
+	stand_at(check, r);
+	if (audit_reader_next(r, &line, &len, NULL) == 1)
+		audit_verify_refine(&check->verify, line, len);
+	if (check->verify.about_before && check->line > 1)
+		check->line--;
+}
+
+/* A line that was never ended: what a crash leaves, unless it is known that there was none. */
+static void
+check_torn(struct audit_check *check, const struct audit_reader *r)
+{
+	const struct audit_verify *v = &check->verify;
+	char text[AUDIT_FINDING_MAX];
+
+	check->torn = r->torn;
+	if (r->torn == 0 || v->fault != AUDIT_SOUND || (check->may_be_torn && r->at_newest))
+		return;
+	snprintf(text, sizeof(text), "the file ends in the middle of a line, after %" PRIu64 " bytes of "
+	         "it%s", r->torn, v->anchor.is_there ? "" : ": it was cut, or its writer crashed");
+	stand_at(check, r);
+	set_fault(check, v->anchor.is_there && v->anchor.n <= v->chain.tree.size ? AUDIT_ADDED :
+	          AUDIT_TRUNCATED, v->chain.tree.size + 1, text);
+}
+
+int
+audit_check_run(struct audit_check *check, int dir, const char *name, struct err *err)
+{
+	OWN(audit_reader_close) struct audit_reader r = { .dir = -1 };
+	struct audit_verify *v = &check->verify;
+	const char *line;
+	uint64_t lines = 0;
+	size_t len;
+	int code = audit_reader_open(&r, dir, name, err);
+
+	if (code < 0)
+		return code;
+	while ((code = audit_reader_next(&r, &line, &len, err)) == 1) {
+		if (audit_verify_line(v, line, len) < 0) {
+			find_out_more(check, &r);
+			return 0;
+		}
+		code = check->note == NULL ? 0 : check->note(check->arg, &v->failed, line, len);
+		if (code < 0)
+			return err_set(err, -code, "cannot go through '%s': %s", r.file,
+			               strerrordesc_np(-code));
+		if (check->progress != NULL && ++lines % PROGRESS_LINES == 0)
+			check->progress(check->arg, r.bytes, r.total);
+	}
+	if (code < 0)
+		return code;
+	if (audit_verify_end(v) < 0)
+		stand_at(check, &r);
+	check_torn(check, &r);
+	return 0;
+}

@@ -1,0 +1,237 @@
+/* proof_json.c - proofs as JSON: see proof.h. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "audit/proof.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/own.h"
+#include "canon/canon_check.h"
+#include "canon/hash.h"
+#include "http/json_walk.h"
+
+/* ---- writing ---- */
+
+static void
+put(struct buf *b, const char *text)
+{
+	buf_put(b, text, strlen(text));
+}
+
+static void
+put_hex(struct buf *b, const char *before, const unsigned char hash[AUDIT_HASH])
+{
+	char hex[AUDIT_HEX + 1];
+
+	put(b, before);
+	hex_put(hash, AUDIT_HASH, hex);
+	put(b, hex);
+}
+
+static void
+put_number(struct buf *b, const char *before, uint64_t n)
+{
+	char text[24];
+
+	put(b, before);
+	snprintf(text, sizeof(text), "%" PRIu64, n);
+	put(b, text);
+}
+
+/* The members of one, without its opening brace and what comes first. */
+static void
+put_one(struct buf *b, const struct audit_proof *p)
+{
+	char base64[AUDIT_SIGNATURE_TEXT];
+
+	put_hex(b, "\"checkpoint\":{\"key\":\"", p->key);
+	put_hex(b, "\",\"root\":\"", p->root);
+	audit_signature_put(p->signature, base64);
+	put(b, "\",\"signature\":\"");
+	buf_put(b, base64, sizeof(base64));
+	put_number(b, "\",\"size\":", p->size);
+	put(b, ",\"time\":\"");
+	put(b, p->time);
+	put(b, "\"},\"format\":\"" AUDIT_PROOF_FORMAT "\"");
+	put_number(b, ",\"index\":", p->index);
+	put(b, ",\"path\":[");
+	for (size_t i = 0; i < p->n_path; i++) {
+		put_hex(b, i == 0 ? "\"" : ",\"", p->path[i]);
+		put(b, "\"");
+	}
+	put(b, "],\"record\":");
+	audit_text_put(b, p->record, p->len);
+	put(b, ",\"timeline\":\"");
+	put(b, p->timeline);
+	put(b, "\"}");
+}
+
+void
+audit_proof_put(struct buf *b, const struct audit_proof *proof, const struct audit_proof *anchor)
+{
+	put(b, "{\"anchor\":");
+	if (anchor != NULL) {
+		put(b, "{");
+		put_one(b, anchor);
+	} else {
+		put(b, "null");
+	}
+	put(b, ",");
+	put_one(b, proof);
+	put(b, "\n");
+}
+
+/* ---- reading ---- */
+
+static int
+bad(const char *what, struct err *err)
+{
+	return err_set(err, EBADMSG, "this is no proof: its %s is missing, or none", what);
+}
+
+static bool
+get(struct http_text object, const char *name, enum json_walk_kind kind,
+    struct json_walk_item *ret_item)
+{
+	return json_walk_member(object, name, ret_item) == 1 && ret_item->kind == kind;
+}
+
+static bool
+get_hash(struct http_text object, const char *name, unsigned char ret_hash[AUDIT_HASH])
+{
+	struct json_walk_item item;
+
+	return get(object, name, JSON_WALK_STRING, &item) && item.raw.len == AUDIT_HEX &&
+	       audit_unhex(item.raw.at, ret_hash, AUDIT_HASH);
+}
+
+static bool
+get_number(struct http_text object, const char *name, uint64_t *ret_n)
+{
+	struct json_walk_item item;
+	uint64_t n = 0;
+
+	if (!get(object, name, JSON_WALK_NUMBER, &item) || item.raw.len > 16)
+		return false;
+	for (size_t i = 0; i < item.raw.len; i++) {
+		if (item.raw.at[i] < '0' || item.raw.at[i] > '9')
+			return false;
+		n = n * 10 + (uint64_t)(item.raw.at[i] - '0');
+	}
+	*ret_n = n;
+	return n <= CANON_CHECK_NUMBER_MAX;
+}
+
+static bool
+get_word(struct http_text object, const char *name, char *ret_text, size_t size)
+{
+	struct json_walk_item item;
+	size_t len;
+
+	if (!get(object, name, JSON_WALK_STRING, &item) ||
+	    json_walk_decode(item.raw, ret_text, size - 1, &len) < 0)
+		return false;
+	ret_text[len] = '\0';
+	return true;
+}
+
+static int
+read_checkpoint(struct http_text object, struct audit_proof *p, struct err *err)
+{
+	struct json_walk_item item;
+
+	if (!get_hash(object, "key", p->key))
+		return bad("checkpoint's key", err);
+	if (!get_hash(object, "root", p->root))
+		return bad("checkpoint's root", err);
+	if (!get(object, "signature", JSON_WALK_STRING, &item) ||
+	    item.raw.len != AUDIT_SIGNATURE_TEXT || !audit_signature_get(item.raw.at, p->signature))
+		return bad("checkpoint's signature", err);
+	if (!get_number(object, "size", &p->size))
+		return bad("checkpoint's size", err);
+	if (!get_word(object, "time", p->time, sizeof(p->time)) || strlen(p->time) != AUDIT_TIME_LEN)
+		return bad("checkpoint's time", err);
+	return 0;
+}
+
+static int
+read_path(struct http_text array, struct audit_proof *p, struct err *err)
+{
+	struct json_walk_item item;
+	struct json_walk w;
+
+	json_walk_begin(&w, array);
+	(void)json_walk_next(&w, &item);
+	while (json_walk_next(&w, &item) == 1 && item.kind != JSON_WALK_CLOSE) {
+		if (p->n_path == AUDIT_PATH_MAX || item.kind != JSON_WALK_STRING ||
+		    item.raw.len != AUDIT_HEX || !audit_unhex(item.raw.at, p->path[p->n_path], AUDIT_HASH))
+			return bad("path", err);
+		p->n_path++;
+	}
+	return 0;
+}
+
+static int
+read_record(struct http_text raw, struct audit_proof *p, struct err *err)
+{
+	p->record = malloc(raw.len + 1);
+	if (p->record == NULL)
+		return err_set(err, ENOMEM, "out of memory");
+	if (json_walk_decode(raw, p->record, raw.len, &p->len) < 0)
+		return bad("record", err);
+	p->record[p->len] = '\0';
+	return 0;
+}
+
+static int
+read_one(struct http_text object, struct audit_proof *p, struct err *err)
+{
+	struct json_walk_item item;
+	char format[32];
+	int r;
+
+	if (!get_word(object, "format", format, sizeof(format)) ||
+	    strcmp(format, AUDIT_PROOF_FORMAT) != 0)
+		return bad("format", err);
+	if (!get(object, "checkpoint", JSON_WALK_OBJECT, &item))
+		return bad("checkpoint", err);
+	r = read_checkpoint(item.raw, p, err);
+	if (r < 0)
+		return r;
+	if (!get_number(object, "index", &p->index))
+		return bad("index", err);
+	if (!get_word(object, "timeline", p->timeline, sizeof(p->timeline)))
+		return bad("timeline", err);
+	if (!get(object, "path", JSON_WALK_ARRAY, &item))
+		return bad("path", err);
+	r = read_path(item.raw, p, err);
+	if (r < 0)
+		return r;
+	return get(object, "record", JSON_WALK_STRING, &item) ? read_record(item.raw, p, err) :
+	       bad("record", err);
+}
+
+int
+audit_proof_read(const char *text, size_t len, struct audit_proof *ret_proof,
+                 struct audit_proof *ret_anchor, struct err *err)
+{
+	OWN(audit_proof_free) struct audit_proof proof = {0}, anchor = {0};
+	struct http_text all = { text, len };
+	struct json_walk_item item;
+	int r = len > AUDIT_PROOF_MAX ? err_set(err, EFBIG, "a proof is not that long") :
+	        read_one(all, &proof, err);
+
+	if (r == 0 && get(all, "anchor", JSON_WALK_OBJECT, &item))
+		r = read_one(item.raw, &anchor, err);
+	else if (r == 0 && !get(all, "anchor", JSON_WALK_NULL, &item))
+		r = bad("anchor", err);
+	if (r < 0)
+		return r;
+	*ret_proof = proof;
+	*ret_anchor = anchor;
+	proof.record = anchor.record = NULL;
+	return 0;
+}

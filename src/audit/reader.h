@@ -1,0 +1,35 @@
+/* reader.h - reads a timeline line by line, from its oldest file to its newest. */
+#ifndef CLOISTER_AUDIT_READER_H
+#define CLOISTER_AUDIT_READER_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "audit/log.h"
+
+struct err;
+
+struct audit_reader {
+	int dir, fd;                    /* DIR is borrowed */
+	int newest;                     /* opened first: what comes later is not missed in between */
+	char name[AUDIT_NAME_MAX];
+	uint32_t next, last;            /* older files still to come; 0: there are none */
+	bool at_newest;
+	/* where the last line was: */
+	char file[AUDIT_NAME_MAX + 12];
+	uint64_t line;
+	uint64_t torn;                  /* at the end: bytes without a newline, in .file */
+	uint64_t bytes, total;          /* read, and of all files when it was opened */
+	char *data;
+	size_t at, len;
+	bool file_ended;
+};
+
+/* -ENOENT: there is no such timeline. */
+int audit_reader_open(struct audit_reader *ret_reader, int dir, const char *name,
+                      struct err *err);
+void audit_reader_close(struct audit_reader *r);        /* for OWN() too; {.dir = -1} is fine */
+/* 1: a line, without its newline, until the next call; 0: there are no more, but see .torn. */
+int audit_reader_next(struct audit_reader *r, const char **ret_line, size_t *ret_len,
+                      struct err *err);
+#endif

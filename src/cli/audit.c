@@ -1,0 +1,145 @@
+/* audit.c - `cloister audit`: says what is wanted, and becomes cloister-audit. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "audit/audit_request.h"
+#include "base/own.h"
+#include "base/text.h"
+#include "cli/cli.h"
+
+enum { OPT_ALL, OPT_OPERATOR, OPT_KEY, OPT_FORMAT, OPT_JSON };
+
+const struct cli_option cli_audit_options[] = {
+	{ "all", 0, NULL, "verify, export: every cell; verify: and the operator's timeline", OPT_ALL },
+	{ "operator", 0, NULL, "the operator's timeline", OPT_OPERATOR },
+	{ "key", 0, "HEX", "verify: files, which were signed with this key", OPT_KEY },
+	{ "format", 0, "FORMAT", "export: jsonl (default), or dsse: statements of in-toto", OPT_FORMAT },
+	{ "json", 0, NULL, "for programs", OPT_JSON },
+	{0}
+};
+
+struct audit_cli {
+	bool all, operator, json;
+	const char *key, *format;
+};
+
+static int
+take_option(void *arg, const struct cli_option *option, const char *value, struct err *err)
+{
+	struct audit_cli *cli = arg;
+
+	switch (option->id) {
+	case OPT_ALL:
+		cli->all = true;
+		return 0;
+	case OPT_OPERATOR:
+		cli->operator = true;
+		return 0;
+	case OPT_JSON:
+		cli->json = true;
+		return 0;
+	case OPT_FORMAT:
+		cli->format = value;
+		return strcmp(value, "jsonl") == 0 || strcmp(value, "dsse") == 0 ? 0 :
+		       err_set(err, EINVAL, "there is no format '%.32s': jsonl or dsse", value);
+	default:
+		cli->key = value;
+		return strlen(value) == 64 && strspn(value, "0123456789abcdef") == 64 ? 0 :
+		       err_set(err, EINVAL, "--key takes a public key as `cloister audit key` shows it: 64 "
+		               "digits");
+	}
+}
+
+/* What each verb takes: how many words at least and at most, without and with --operator. */
+static const struct verb {
+	const char *name, *options;     /* letters of those it takes: all, operator, key, format, json */
+	int min, max, operator_min, operator_max;
+	const char *words;
+} verbs[] = {
+	{ "verify", "aokj", 0, 4096, 0, 4096, "cells or files" },
+	{ "show", "o", 1, 2, 0, 1, "a cell, and the number of one record if that is enough" },
+	{ "export", "aof", 1, 4096, 0, 0, "cells, --all or --operator" },
+	{ "prove", "oj", 2, 2, 1, 1, "a cell and the number of a record" },
+	{ "key", "j", 0, 0, 0, 0, "no words" },
+};
+
+static int
+check(const struct audit_cli *cli, const struct verb *verb, int n, struct err *err)
+{
+	int min = cli->operator ? verb->operator_min : verb->min;
+	int max = cli->operator ? verb->operator_max : verb->max;
+	const struct { bool given; char letter; const char *name; } options[] = {
+		{ cli->all, 'a', "all" }, { cli->operator, 'o', "operator" },
+		{ cli->key != NULL, 'k', "key" }, { cli->format != NULL, 'f', "format" },
+		{ cli->json, 'j', "json" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(options); i++)
+		if (options[i].given && strchr(verb->options, options[i].letter) == NULL)
+			return err_set(err, EINVAL, "`audit %s` takes no --%s", verb->name, options[i].name);
+	if (cli->all && (n > 0 || cli->operator || cli->key != NULL))
+		return err_set(err, EINVAL, "--all is all there is: leave the rest out");
+	if (cli->key != NULL && (n == 0 || cli->operator))
+		return err_set(err, EINVAL, "--key is for files: name one");
+	if (!cli->all && (n < min || n > max))
+		return err_set(err, EINVAL, "`audit %s` takes %s", verb->name, verb->words);
+	return 0;
+}
+
+static int
+become_audit(const struct audit_cli *cli, const struct verb *verb, int n, char **words)
+{
+	bool all = cli->all || (strcmp(verb->name, "verify") == 0 && n == 0 && !cli->operator);
+	OWN(freep) char **argv = calloc((size_t)n + 6, sizeof(*argv));
+	struct err err = {0};
+	char flags[8], *at = flags;
+
+	if (argv == NULL)
+		return cli_failf("out of memory");
+	*at++ = '-';
+	if (all)
+		*at++ = AUDIT_FLAG_ALL;
+	if (cli->operator)
+		*at++ = AUDIT_FLAG_OPERATOR;
+	if (cli->json)
+		*at++ = AUDIT_FLAG_JSON;
+	*at = '\0';
+	argv[0] = (char *)(uintptr_t)"cloister-audit";
+	argv[1] = (char *)(uintptr_t)verb->name;
+	argv[2] = flags;
+	argv[3] = (char *)(uintptr_t)(cli->format != NULL ? cli->format : "jsonl");
+	argv[4] = (char *)(uintptr_t)(cli->key != NULL ? cli->key : "");
+	memcpy(argv + 5, words, (size_t)n * sizeof(*words));
+	(void)cli_become_with("cloister-audit", argv, environ, &err);
+	return cli_fail(&err);
+}
+
+int
+cmd_audit(int argc, char **argv)
+{
+	const char *names[ARRAY_LEN(verbs) + 1] = { NULL }, *nearest;
+	struct audit_cli cli = {0};
+	struct err err = {0};
+	int rest;
+
+	if (cli_parse(cli_audit_options, argc, argv, true, take_option, &cli, &rest, &err) < 0)
+		return cli_fail(&err);
+	argc -= rest;
+	argv += rest;
+	if (argc < 1)
+		return cli_failf("what about timelines: verify, show, export, prove or key?");
+	for (size_t i = 0; i < ARRAY_LEN(verbs); i++) {
+		names[i] = verbs[i].name;
+		if (strcmp(argv[0], verbs[i].name) != 0)
+			continue;
+		if (check(&cli, &verbs[i], argc - 1, &err) < 0)
+			return cli_fail(&err);
+		return become_audit(&cli, &verbs[i], argc - 1, argv + 1);
+	}
+	nearest = text_nearest(argv[0], names);
+	if (nearest != NULL)
+		return cli_failf("there is no `audit %.16s`: did you mean '%s'?", argv[0], nearest);
+	return cli_failf("there is no such thing to do with timelines: verify, show, export, prove or key");
+}

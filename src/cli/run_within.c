@@ -1,0 +1,177 @@
+/* run_within.c - --within: a cell gets no more than other policies give too. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/own.h"
+#include "cell/cell_dirs.h"
+#include "cli/run.h"
+#include "policy/policy_yaml.h"
+#include "vault/vault_request.h"
+
+struct run_layer {
+	const char *file;
+	struct secret_wants wants;      /* what it gives */
+};
+
+int
+run_add_within(struct run *run, const char *file, struct err *err)
+{
+	struct run_layer *grown;
+
+	if (run->n_within == POLICY_LAYERS_MAX - 1)
+		return err_set(err, E2BIG, "--within is given over %d times", POLICY_LAYERS_MAX - 1);
+	grown = realloc(run->within, (run->n_within + 1) * sizeof(*grown));
+	if (grown == NULL)
+		return err_set(err, ENOMEM, "out of memory");
+	run->within = grown;
+	memset(&grown[run->n_within], 0, sizeof(*grown));
+	grown[run->n_within++].file = file;
+	return 0;
+}
+
+void
+run_free_within(struct run *run)
+{
+	while (run->n_within > 0)
+		secret_wants_free(&run->within[--run->n_within].wants);
+	free(TAKE(run->within));
+}
+
+static int
+take_secrets(void *arg, const struct node *node, struct err *err)
+{
+	struct run_layer *layer = arg;
+
+	if (cell_writable_leads(node->file))
+		return node_err(err, node, "an agent can or could write this file, or a link to it, so it "
+		                "gives no cell secrets: keep them in a file of yours");
+	return secret_wants_read(&layer->wants, node, err);
+}
+
+/* ---- limits ---- */
+
+static void
+narrow_limit(uint64_t *limit, uint64_t said, struct cell_limits *limits, unsigned bit)
+{
+	if (said == 0 || said > *limit)
+		return;
+	*limit = said;
+	limits->asked |= bit;
+}
+
+static void
+narrow_limits(struct cell_spec *spec, const struct policy_limits *said)
+{
+	struct cell_limits *l = &spec->limits;
+	enum cell_exfiltration then = said->exfiltration == POLICY_EXFILTRATION_KILL ? CELL_KILL :
+	                              said->exfiltration == POLICY_EXFILTRATION_FREEZE ? CELL_FREEZE :
+	                              CELL_REFUSE;
+
+	narrow_limit(&l->memory, said->memory, l, CELL_LIMIT_MEMORY);
+	if (said->disk != 0 && said->disk <= l->disk)
+		l->inodes = said->disk / 4096 + 256;
+	narrow_limit(&l->disk, said->disk, l, CELL_LIMIT_DISK);
+	narrow_limit(&l->io, said->io, l, CELL_LIMIT_IO);
+	narrow_limit(&l->cpus_milli, said->cpus_milli, l, CELL_LIMIT_CPUS);
+	narrow_limit(&l->pids, said->pids, l, CELL_LIMIT_PIDS);
+	narrow_limit(&l->time_ms, said->time_ms, l, CELL_LIMIT_TIME);
+	if (then > spec->exfiltration)
+		spec->exfiltration = then;
+}
+
+/* ---- rules ---- */
+
+/* Each for those who were there: the chain as it was one agent earlier. */
+static int
+bind(const struct run *run, struct policy *p, size_t layer, struct err *err)
+{
+	const struct cell_spec *spec = &run->spec;
+	char chain[POLICY_CHAIN_MAX + 1];
+
+	policy_chain_before(spec->chain != NULL ? spec->chain : "", layer, chain);
+	return policy_bind(p, spec->principal != NULL ? spec->principal : "", chain, err);
+}
+
+int
+run_finish_within(struct run *run, struct policy *policy, struct err *err)
+{
+	int r = policy != NULL ? bind(run, policy, 0, err) : 0;
+
+	if (run->learn && run->n_within > 0)
+		return err_set(err, EINVAL, "--within does not go with learning, which allows everything");
+	for (size_t i = 0; r == 0 && i < run->n_within; i++) {
+		struct run_layer *layer = &run->within[i];
+		const struct policy_reader reader = { .secrets = take_secrets, .arg = layer };
+		OWN(policy_freep) struct policy *outer = NULL;
+		struct policy_limits limits = {0};
+
+		r = policy_load_file(AT_FDCWD, layer->file, &reader, &outer, &limits, err);
+		r = r == 0 ? bind(run, outer, i + 1, err) : r;
+		if (r < 0)
+			return r;
+		narrow_limits(&run->spec, &limits);
+		if (policy != NULL)
+			r = policy_within(policy, &outer, err);
+	}
+	return r;
+}
+
+/* ---- secrets: those that all of them give ---- */
+
+static bool
+all_give(struct run *run, const char *name)
+{
+	for (size_t i = 0; i < run->n_within; i++) {
+		if (secret_wants_find(&run->within[i].wants, name) != NULL)
+			continue;
+		if (!run->spec.quiet)
+			fprintf(stderr, "cloister: the cell does not get the secret '%s': %s does not give it\n",
+			        name, run->within[i].file);
+		return false;
+	}
+	return true;
+}
+
+int
+run_narrow_secrets(struct run *run, struct err *err)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < run->n_secrets; i++) {
+		struct secret_short s;
+		int r = secret_short_parse(run->secrets[i], &s, err);
+
+		if (r < 0)
+			return r;
+		if (all_give(run, s.name))
+			run->secrets[n++] = run->secrets[i];
+	}
+	run->n_secrets = n;
+	n = 0;
+	for (size_t i = 0; i < run->wants.n; i++) {
+		struct secret_want want = run->wants.at[i];
+
+		if (all_give(run, want.said.name))
+			run->wants.at[n++] = want;
+		else
+			secret_free(want.secret);
+	}
+	run->wants.n = n;
+	return 0;
+}
+
+void
+run_bind_within(struct run *run, struct vault_binding *b)
+{
+	for (size_t i = 0; i < run->n_within; i++) {
+		struct secret_want *want = secret_wants_find(&run->within[i].wants, b->name);
+		struct vault_layer *layer = &b->within[b->n_within++];
+
+		layer->secret = TAKE(want->secret);
+		layer->unless_known = want->unless_known;
+	}
+}

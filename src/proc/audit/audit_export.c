@@ -1,0 +1,306 @@
+/* audit_export.c - `cloister audit export`: timelines for others, as they are, or as in-toto
+ * statements about ended cells in DSSE envelopes. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <nettle/base64.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "audit/operator.h"
+#include "audit/reader.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/own.h"
+#include "canon/hash.h"
+#include "http/json_walk.h"
+#include "proc/audit/audit_proc.h"
+
+#define STATEMENT_TYPE "https://in-toto.io/Statement/v1"
+#define PREDICATE_TYPE "urn:cloister:cell:v1"
+#define PAYLOAD_TYPE "application/vnd.in-toto+json"
+#define STATEMENT_MAX (64 * 1024)
+#define TYPES_MAX 64                    /* kinds of events that are counted by name */
+
+/* ---- as they are ---- */
+
+static int
+export_lines(int dir, const char *name, struct err *err)
+{
+	OWN(audit_reader_close) struct audit_reader r = { .dir = -1 };
+	const char *line;
+	size_t len;
+	int code = audit_reader_open(&r, dir, name, err);
+
+	if (code < 0)
+		return code;
+	while ((code = audit_reader_next(&r, &line, &len, err)) == 1) {
+		fwrite(line, 1, len, stdout);
+		putchar('\n');
+	}
+	return code;
+}
+
+/* ---- statements ---- */
+
+struct counts {
+	char type[TYPES_MAX][32];
+	uint64_t n[TYPES_MAX], refused, others;
+	size_t n_types;
+};
+
+static void
+count_type(struct counts *c, const char *type)
+{
+	size_t i = 0;
+
+	while (i < c->n_types && strcmp(c->type[i], type) != 0)
+		i++;
+	if (i == TYPES_MAX) {
+		c->others++;
+		return;
+	}
+	if (i == c->n_types)
+		strcpy(c->type[c->n_types++], type);
+	c->n[i]++;
+}
+
+static int
+count(void *arg, const struct audit_record *record, const char *line, size_t len)
+{
+	struct counts *c = arg;
+	struct json_walk_item item;
+	char type[32];
+	size_t n;
+
+	(void)line;
+	(void)len;
+	if (json_walk_member(record->event, "type", &item) == 1 && item.kind == JSON_WALK_STRING &&
+	    json_walk_decode(item.raw, type, sizeof(type) - 1, &n) == 0) {
+		type[n] = '\0';
+		count_type(c, type);
+	} else {
+		c->others++;
+	}
+	if (json_walk_member(record->event, "verdict", &item) == 1 &&
+	    item.kind == JSON_WALK_STRING && json_walk_is(item.raw, "deny"))
+		c->refused++;
+	return 0;
+}
+
+static void
+put_counts(struct buf *b, const struct counts *c)
+{
+	struct audit_member members[TYPES_MAX];
+
+	for (size_t i = 0; i < c->n_types; i++)
+		members[i] = (struct audit_member){ .name = c->type[i], .kind = AUDIT_NUMBER,
+		                                    .number = c->n[i] };
+	audit_event_put(b, members, c->n_types);
+	buf_put(b, "", 1);
+}
+
+/* TEXT is a NUL-terminated buf. */
+static void
+put_predicate(struct buf *b, const struct audit_cell *cell, const struct counts *c)
+{
+	char key[AUDIT_HEX + 1], root[AUDIT_HEX + 1];
+	OWN(buf_free) struct buf counts;
+
+	buf_init(&counts, STATEMENT_MAX / 2);
+	put_counts(&counts, c);
+	hex_put(cell->key, AUDIT_KEY, key);
+	hex_put(cell->root, AUDIT_HASH, root);
+	struct audit_member members[] = {
+		{ .name = "cell", .text = cell->id },
+		{ .name = "ended", .text = cell->ended },
+		{ .name = "events", .kind = AUDIT_JSON, .text = (const char *)counts.data },
+		{ .name = "grant", .text = cell->grant[0] == '\0' ? NULL : cell->grant },
+		{ .name = "key", .text = key },
+		{ .name = "refused", .kind = AUDIT_NUMBER, .number = c->refused },
+		{ .name = "root", .text = root },
+		{ .name = "size", .kind = AUDIT_NUMBER, .number = cell->size },
+		{ .name = "started", .text = cell->started },
+		{ .name = "status", .kind = AUDIT_NUMBER, .number = cell->status },
+	};
+	audit_event_put(b, members, ARRAY_LEN(members));
+	if (buf_failed(&counts))
+		b->failed = true;
+}
+
+static void
+put_text(struct buf *b, const char *text)
+{
+	buf_put(b, text, strlen(text));
+}
+
+static void
+put_statement(struct buf *b, const struct audit_cell *cell, const struct counts *c)
+{
+	char head[AUDIT_HEX + 1];
+
+	hex_put(cell->head, AUDIT_HASH, head);
+	put_text(b, "{\"_type\":\"" STATEMENT_TYPE "\",\"predicate\":");
+	put_predicate(b, cell, c);
+	put_text(b, ",\"predicateType\":\"" PREDICATE_TYPE "\",\"subject\":[{\"digest\":{\"sha256\":\"");
+	put_text(b, head);
+	put_text(b, "\"},\"name\":\"cell/");
+	put_text(b, cell->id);
+	put_text(b, "\"}]}");
+}
+
+static void
+put_base64(struct buf *b, const void *data, size_t len)
+{
+	unsigned char *at = buf_add(b, BASE64_ENCODE_RAW_LENGTH(len));
+
+	if (at != NULL)
+		base64_encode_raw((char *)at, len, data);
+}
+
+/* What DSSE signs: PAE(type, body). */
+static int
+put_envelope(struct buf *b, const struct buf *statement, const struct audit_key *key)
+{
+	unsigned char signature[AUDIT_SIGNATURE];
+	char hex[AUDIT_HEX + 1], head[96];
+	OWN(buf_free) struct buf pae;
+
+	buf_init(&pae, STATEMENT_MAX + sizeof(head));
+	snprintf(head, sizeof(head), "DSSEv1 %zu %s %zu ", strlen(PAYLOAD_TYPE), PAYLOAD_TYPE,
+	         statement->len);
+	put_text(&pae, head);
+	buf_put(&pae, statement->data, statement->len);
+	if (buf_failed(&pae) || buf_failed(statement))
+		return -ENOMEM;
+	audit_key_sign(key, pae.data, pae.len, signature);
+	hex_put(key->public, AUDIT_KEY, hex);
+	put_text(b, "{\"payload\":\"");
+	put_base64(b, statement->data, statement->len);
+	put_text(b, "\",\"payloadType\":\"" PAYLOAD_TYPE "\",\"signatures\":[{\"keyid\":\"");
+	put_text(b, hex);
+	put_text(b, "\",\"sig\":\"");
+	put_base64(b, signature, sizeof(signature));
+	put_text(b, "\"}]}\n");
+	return buf_failed(b) ? -ENOMEM : 0;
+}
+
+/* What is not sound is not vouched for. */
+static int
+export_statement(int dir, const struct cell_entry *entry, const struct audit_cell *cell,
+                 const struct audit_key *key, struct err *err)
+{
+	OWN(freep) struct counts *counts = calloc(1, sizeof(*counts));
+	OWN(buf_free) struct buf statement, envelope;
+	struct audit_seen seen = { .note = count, .arg = counts };
+	int r;
+
+	buf_init(&statement, STATEMENT_MAX);
+	buf_init(&envelope, 2 * STATEMENT_MAX);
+	if (counts == NULL)
+		return err_set(err, ENOMEM, "out of memory");
+	r = audit_see_cell(dir, entry, cell, &seen, err);
+	if (r < 0)
+		return r;
+	if (seen.check.verify.fault != AUDIT_SOUND)
+		return err_set(err, EBADMSG, "the timeline of cell '%s' is not sound: see `cloister audit "
+		               "verify %s`", entry->id, entry->id);
+	put_statement(&statement, cell, counts);
+	if (put_envelope(&envelope, &statement, key) < 0)
+		return err_set(err, ENOMEM, "out of memory");
+	fwrite(envelope.data, 1, envelope.len, stdout);
+	return 0;
+}
+
+/* ---- which ---- */
+
+struct export {
+	const struct audit_args *args;
+	struct audit_cells cells;
+	struct operator op;
+	bool dsse;
+};
+
+static int
+export_entry(struct export *x, int dir, const struct cell_entry *entry, struct err *err)
+{
+	const struct audit_cell *cell = x->dsse ? audit_cells_find(&x->cells, entry->id) : NULL;
+
+	if (!x->dsse)
+		return export_lines(dir, CELL_EVENTS, err);
+	if (cell == NULL || cell->end != AUDIT_CELL_ENDED || !cell->has_chain)
+		return x->args->all ? 0 : err_set(err, EAGAIN, "the cell '%s' has not ended, as far as the "
+		                                  "operator's timeline knows: a statement is about an "
+		                                  "ended one", entry->id);
+	return export_statement(dir, entry, cell, &x->op.key, err);
+}
+
+static int
+export_all(struct export *x, struct err *err)
+{
+	OWN(freep) struct cell_entry *entries = NULL;
+	OWN(closep) int state = -1;
+	size_t n;
+	int r = audit_list_cells(&state, &entries, &n, err);
+
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		OWN(closep) int dir = openat(state, entries[i].dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW |
+		                             O_CLOEXEC);
+
+		r = dir < 0 ? 0 : export_entry(x, dir, &entries[i], err);
+		r = r == -ENOENT ? 0 : r;       /* nothing was recorded of it */
+	}
+	return r;
+}
+
+static int
+export_words(struct export *x, struct err *err)
+{
+	int r = 0;
+
+	for (int i = 0; r == 0 && i < x->args->n_words; i++) {
+		struct cell_entry entry;
+		OWN(closep) int dir = audit_open_cell(x->args->words[i], &entry, err);
+
+		r = dir < 0 ? dir : export_entry(x, dir, &entry, err);
+	}
+	return r;
+}
+
+static int
+learn_of_cells(struct export *x, struct err *err)
+{
+	struct audit_seen seen = { .cells = &x->cells };
+	int r = operator_open(&x->op, err);
+
+	r = r == 0 ? audit_see_operator(x->op.dir, &seen, err) : r;
+	if (r == 0 && seen.check.verify.fault != AUDIT_SOUND)
+		r = err_set(err, EBADMSG, "the operator's timeline is not sound: see `cloister audit verify "
+		            "--operator`");
+	return r;
+}
+
+int
+audit_do_export(const struct audit_args *args, struct err *err)
+{
+	struct export x = { .args = args, .op = { .dir = -1 }, .dsse = strcmp(args->format, "dsse") == 0 };
+	int r = 0;
+
+	if (x.dsse && args->operator)
+		return err_set(err, EINVAL, "statements are about cells: export the operator's timeline as "
+		               "jsonl");
+	if (x.dsse)
+		r = learn_of_cells(&x, err);
+	if (r == 0 && args->operator) {
+		OWN(closep) int dir = audit_open_operator(err);
+
+		r = dir < 0 ? dir : export_lines(dir, OPERATOR_LOG, err);
+	}
+	if (r == 0)
+		r = args->all ? export_all(&x, err) : export_words(&x, err);
+	audit_cells_free(&x.cells);
+	operator_close(&x.op);
+	return r;
+}

@@ -1,0 +1,70 @@
+/* audit_proc.h - cloister-audit: verifies, shows, exports and proves what was recorded. */
+#ifndef CLOISTER_AUDIT_PROC_H
+#define CLOISTER_AUDIT_PROC_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "audit/cells.h"
+#include "audit/check.h"
+#include "audit/key.h"
+#include "audit/record.h"
+#include "cell/cell_dirs.h"
+
+struct err;
+
+struct audit_args {
+	const char *verb, *format, *key;        /* "" where it is not given */
+	bool all, operator, json;
+	char **words;
+	int n_words;
+};
+
+/* Verbs: an exit status, or negative with ERR. */
+int audit_do_verify(const struct audit_args *args, struct err *err);
+int audit_do_show(const struct audit_args *args, struct err *err);
+int audit_do_export(const struct audit_args *args, struct err *err);
+int audit_do_prove(const struct audit_args *args, struct err *err);
+int audit_do_key(const struct audit_args *args, struct err *err);
+
+/* audit_where.c: where timelines are. */
+
+#define AUDIT_PATH_TEXT 4096
+/* The path of what a descriptor has open, for people. */
+void audit_path_of(int fd, char ret_path[AUDIT_PATH_TEXT]);
+/* The operator's folder, or -ENOENT where nothing was ever recorded. */
+int audit_open_operator(struct err *err);
+/* The state entry of the cell that WORD means. */
+int audit_open_cell(const char *word, struct cell_entry *ret_entry, struct err *err);
+/* Every cell of which something is kept; the caller closes *ret_state (-1 if there is none) and
+ * frees *ret_entries. */
+int audit_list_cells(int *ret_state, struct cell_entry **ret_entries, size_t *ret_n,
+                     struct err *err);
+/* The operator's public key: false if there is none. */
+bool audit_operator_key(int dir, unsigned char ret_key[AUDIT_KEY]);
+
+/* audit_progress.c: on a terminal, for what takes longer than people like to wait. */
+struct audit_progress {
+	const char *what;
+	uint64_t started_ms, shown_ms;
+};
+void audit_progress_begin(struct audit_progress *p, const char *what);
+void audit_progress_show(struct audit_progress *p, uint64_t done, uint64_t total);
+void audit_progress_end(struct audit_progress *p);
+
+/* audit_timeline.c: one timeline verified. */
+struct audit_seen {
+	struct audit_check check;
+	struct audit_progress progress;
+	struct audit_cells *cells;      /* NULL: what is said of cells is not gathered */
+	int (*note)(void *arg, const struct audit_record *record, const char *line, size_t len);
+	void *arg;                      /* for NOTE, which may be NULL */
+};
+/* The operator's; what it says of cells comes to *cells. */
+int audit_see_operator(int dir, struct audit_seen *seen, struct err *err);
+/* CELL: what the operator's timeline says of it, NULL if nothing.  -ENOENT: there is no file. */
+int audit_see_cell(int dir, const struct cell_entry *entry, const struct audit_cell *cell,
+                   struct audit_seen *seen, struct err *err);
+/* It was written by a cloister that did not chain records yet. */
+bool audit_is_old(int dir, const char *name);
+#endif

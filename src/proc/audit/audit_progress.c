@@ -1,0 +1,45 @@
+/* audit_progress.c - tells that something goes on, to who waits at a terminal. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "proc/audit/audit_proc.h"
+
+#define PATIENCE_MS 2000
+#define STEP_MS 250
+
+static uint64_t
+now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+void
+audit_progress_begin(struct audit_progress *p, const char *what)
+{
+	*p = (struct audit_progress){ .what = what, .started_ms = isatty(2) ? now_ms() : 0 };
+}
+
+void
+audit_progress_show(struct audit_progress *p, uint64_t done, uint64_t total)
+{
+	uint64_t now = p->started_ms == 0 ? 0 : now_ms();
+
+	if (now < p->started_ms + PATIENCE_MS || now < p->shown_ms + STEP_MS || total == 0)
+		return;
+	p->shown_ms = now;
+	fprintf(stderr, "\r%s: %u%% of %" PRIu64 " MiB\033[K", p->what,
+	        (unsigned)((done < total ? done : total) * 100 / total), total >> 20);
+}
+
+void
+audit_progress_end(struct audit_progress *p)
+{
+	if (p->shown_ms != 0)
+		fputs("\r\033[K", stderr);
+	p->shown_ms = p->started_ms = 0;
+}

@@ -1,0 +1,143 @@
+/* audit_timeline.c - one timeline of the operator's or a cell's, verified. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "audit/operator.h"
+#include "audit/reader.h"
+#include "base/err.h"
+#include "base/io.h"
+#include "base/own.h"
+#include "proc/audit/audit_proc.h"
+
+#define HEAD_FILE_MAX 256
+
+static int
+note(void *arg, const struct audit_record *record, const char *line, size_t len)
+{
+	struct audit_seen *seen = arg;
+	int r = seen->cells == NULL ? 0 : audit_cells_note(seen->cells, record);
+
+	return r == 0 && seen->note != NULL ? seen->note(seen->arg, record, line, len) : r;
+}
+
+static void
+progress(void *arg, uint64_t done, uint64_t total)
+{
+	audit_progress_show(&((struct audit_seen *)arg)->progress, done, total);
+}
+
+static int
+run(struct audit_seen *seen, int dir, const char *name, struct err *err)
+{
+	int r;
+
+	seen->check.note = note;
+	seen->check.progress = progress;
+	seen->check.arg = seen;
+	audit_progress_begin(&seen->progress, seen->check.verify.timeline);
+	r = audit_check_run(&seen->check, dir, name, err);
+	audit_progress_end(&seen->progress);
+	return r;
+}
+
+/* ---- the operator's ---- */
+
+/* {"head":"...","log":"operator","n":N} */
+static bool
+read_head(const char *text, struct audit_anchor *ret_anchor)
+{
+	static const char front[] = "{\"head\":\"", middle[] = "\",\"log\":\"" AUDIT_OPERATOR "\",\"n\":";
+	unsigned long long n;
+	int end = 0;
+
+	if (strncmp(text, front, strlen(front)) != 0)
+		return false;
+	text += strlen(front);
+	if (strnlen(text, AUDIT_HEX) < AUDIT_HEX || !audit_unhex(text, ret_anchor->head, AUDIT_HASH) ||
+	    strncmp(text + AUDIT_HEX, middle, strlen(middle)) != 0)
+		return false;
+	text += AUDIT_HEX + strlen(middle);
+	if (*text < '1' || *text > '9' || sscanf(text, "%16llu%n", &n, &end) != 1 ||
+	    strcmp(text + end, "}\n") != 0)
+		return false;
+	ret_anchor->is_there = true;
+	ret_anchor->n = n;
+	return true;
+}
+
+static void
+fault(struct audit_check *check, enum audit_fault fault, const char *file, const char *text)
+{
+	if (check->verify.fault != AUDIT_SOUND)
+		return;
+	check->verify.fault = fault;
+	snprintf(check->verify.finding, sizeof(check->verify.finding), "%s", text);
+	snprintf(check->file, sizeof(check->file), "%s", file);
+	check->line = 0;
+}
+
+int
+audit_see_operator(int dir, struct audit_seen *seen, struct err *err)
+{
+	struct audit_verify *v = &seen->check.verify;
+	OWN(freep) char *head = NULL;
+	bool bad_head = false;
+	int r;
+
+	strcpy(v->timeline, AUDIT_OPERATOR);
+	v->has_key = audit_operator_key(dir, v->key);
+	seen->check.may_be_torn = true;
+	/* Read first: what is added meanwhile comes behind it. */
+	if (read_file_at(dir, OPERATOR_HEAD, HEAD_FILE_MAX, &head, NULL, NULL) == 0)
+		bad_head = !read_head(head, &v->anchor);
+	r = run(seen, dir, OPERATOR_LOG, err);
+	if (r < 0)
+		return r;
+	if (bad_head)
+		fault(&seen->check, AUDIT_CHANGED, OPERATOR_HEAD, "this is no number and hash of a record");
+	/* A crash can come between the first checkpoint and the first note of it, and no later. */
+	if (head == NULL && v->checkpoints > 1)
+		fault(&seen->check, AUDIT_MISSING, OPERATOR_HEAD, "the note of where the timeline ends is "
+		      "gone, so that nothing tells whether records behind it are");
+	return 0;
+}
+
+/* ---- a cell's ---- */
+
+bool
+audit_is_old(int dir, const char *name)
+{
+	OWN(closep) int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+	char first[8];
+
+	return fd >= 0 && pread(fd, first, 5, 0) == 5 && memcmp(first, "{\"n\":", 5) == 0;
+}
+
+int
+audit_see_cell(int dir, const struct cell_entry *entry, const struct audit_cell *cell,
+               struct audit_seen *seen, struct err *err)
+{
+	struct audit_verify *v = &seen->check.verify;
+	bool is_live = cell_state_is_live(dir), is_known = cell != NULL && cell->started_n != 0;
+	int r;
+
+	snprintf(v->timeline, sizeof(v->timeline), "cell/%s", entry->id);
+	if (is_known) {
+		memcpy(v->key, cell->key, AUDIT_KEY);
+		v->has_key = true;
+	}
+	if (cell != NULL)
+		audit_cell_anchor(cell, &v->anchor);
+	seen->check.may_be_torn = cell == NULL || cell->end != AUDIT_CELL_ENDED;
+	r = run(seen, dir, CELL_EVENTS, err);
+	if (r < 0)
+		return r;
+	/* It may have been started since the operator's timeline was read. */
+	if (!is_known && !is_live)
+		fault(&seen->check, AUDIT_SWAPPED, CELL_EVENTS, "the operator's timeline knows of no cell "
+		      "of this id that was started");
+	return 0;
+}

@@ -1,0 +1,450 @@
+/* audit_verify.c - `cloister audit verify`: whether timelines are as they were written. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "audit/audit_request.h"
+#include "audit/operator.h"
+#include "audit/proof.h"
+#include "base/err.h"
+#include "base/io.h"
+#include "base/json.h"
+#include "base/own.h"
+#include "base/text.h"
+#include "canon/hash.h"
+#include "proc/audit/audit_proc.h"
+
+struct verify {
+	const struct audit_args *args;
+	struct audit_cells cells;
+	int operator;                   /* folder, or -1 */
+	struct json out;
+	unsigned found, timelines, old;         /* OLD: recorded before records were chained */
+};
+
+/* ---- telling ---- */
+
+static void
+tell_json(struct verify *v, const struct audit_check *check, const char *path, const char *state)
+{
+	const struct audit_verify *seen = &check->verify;
+	struct json *w = &v->out;
+
+	json_open(w, NULL, '{');
+	json_str(w, "timeline", seen->timeline);
+	json_str(w, "state", state);
+	json_u64(w, "records", seen->chain.tree.size);
+	json_u64(w, "first", seen->first);
+	json_u64(w, "signed", seen->signed_n);
+	json_u64(w, "checkpoints", seen->checkpoints);
+	json_u64(w, "torn_bytes", check->torn);
+	if (seen->fault == AUDIT_SOUND) {
+		json_none(w, "finding");
+	} else {
+		json_open(w, "finding", '{');
+		json_str(w, "what", audit_fault_name(seen->fault));
+		json_str(w, "file", path);
+		json_u64(w, "line", check->line);
+		json_u64(w, "record", seen->fault_n);
+		json_str(w, "message", seen->finding);
+		json_close(w, '}');
+	}
+	json_close(w, '}');
+}
+
+static void
+tell_fault(const struct audit_check *check, const char *path)
+{
+	const struct audit_verify *seen = &check->verify;
+	char where[32] = "";
+
+	if (check->line > 0)
+		snprintf(where, sizeof(where), ":%" PRIu64, check->line);
+	printf("%s: %s\n  ", seen->timeline, audit_fault_name(seen->fault));
+	text_print_safe(stdout, path, strlen(path), false);
+	printf("%s: ", where);
+	if (seen->fault_n > 0)
+		printf("record %" PRIu64 ": ", seen->fault_n);
+	text_print_safe(stdout, seen->finding, strlen(seen->finding), false);
+	if (seen->chain.tree.size > 0)
+		printf("\n  sound before that: %" PRIu64 " records, of which %" PRIu64 " are signed",
+		       seen->chain.tree.size, seen->signed_n);
+	printf("\n");
+}
+
+static void
+tell_sound(const struct audit_check *check, const char *state)
+{
+	const struct audit_verify *seen = &check->verify;
+	uint64_t n = seen->chain.tree.size;
+
+	printf("%s: sound, %s, %" PRIu64 " records", seen->timeline, state, n);
+	if (seen->first > 1)
+		printf(" (the first %" PRIu64 " dropped, as is noted)", seen->first - 1);
+	if (n > seen->signed_n)
+		printf(", the last %" PRIu64 " not signed yet", n - seen->signed_n);
+	if (check->torn > 0)
+		printf("; half a line of %" PRIu64 " bytes behind them, as a crash leaves it", check->torn);
+	printf("\n");
+}
+
+/* DIR: where its files are. */
+static void
+tell(struct verify *v, const struct audit_check *check, int dir, const char *state)
+{
+	char path[AUDIT_PATH_TEXT];
+	size_t len;
+
+	audit_path_of(dir, path);
+	len = strlen(path);
+	snprintf(path + len, sizeof(path) - len, "/%s", check->file);
+	v->timelines++;
+	v->found += check->verify.fault != AUDIT_SOUND;
+	if (v->args->json)
+		tell_json(v, check, path, state);
+	else if (check->verify.fault != AUDIT_SOUND)
+		tell_fault(check, path);
+	else
+		tell_sound(check, state);
+}
+
+/* ---- the operator's ---- */
+
+enum telling { TELL_NOT, TELL_FAULTS, TELL_ALL };
+
+static int
+verify_operator(struct verify *v, enum telling telling, struct err *err)
+{
+	struct audit_seen seen = { .cells = &v->cells };
+	unsigned char key[AUDIT_KEY];
+	int r;
+
+	audit_cells_free(&v->cells);
+	if (v->operator < 0)
+		return 0;
+	r = audit_see_operator(v->operator, &seen, err);
+	if (r == -ENOENT && !audit_operator_key(v->operator, key))
+		return v->args->operator ? err_set(err, ENOENT, "there is no operator's timeline yet") : 0;
+	if (r == -ENOENT) {
+		seen.check.verify.fault = AUDIT_MISSING;
+		snprintf(seen.check.verify.finding, sizeof(seen.check.verify.finding), "the operator has a "
+		         "key, and there are no records");
+		snprintf(seen.check.file, sizeof(seen.check.file), OPERATOR_LOG);
+		r = 0;
+	}
+	if (r == 0 && (telling == TELL_ALL ||
+	               (telling == TELL_FAULTS && seen.check.verify.fault != AUDIT_SOUND)))
+		tell(v, &seen.check, v->operator, "open");
+	return r;
+}
+
+/* ---- cells ---- */
+
+static const char *
+state_of(const struct audit_cell *cell, int dir)
+{
+	if (cell != NULL && cell->end != AUDIT_CELL_OPEN)
+		return cell->end == AUDIT_CELL_ENDED ? "ended" : "lost";
+	return dir >= 0 && cell_state_is_live(dir) ? "running" : "open";
+}
+
+/* A timeline is known, and there is no file of it. */
+static void
+tell_missing(struct verify *v, const struct audit_cell *cell, int dir)
+{
+	struct audit_check check = { .file = CELL_EVENTS };
+
+	snprintf(check.verify.timeline, sizeof(check.verify.timeline), "cell/%s", cell->id);
+	check.verify.fault = AUDIT_MISSING;
+	snprintf(check.verify.finding, sizeof(check.verify.finding), "the timeline is gone, and it is "
+	         "not noted that it was removed%s", cell->has_chain ? "" : "; how long it was is unknown");
+	tell(v, &check, dir, state_of(cell, -1));
+}
+
+static bool
+is_owed(const struct audit_cell *cell)
+{
+	return cell != NULL && cell->started_n != 0 && !cell->pruned &&
+	       (!cell->has_chain || cell->size > 0) &&
+	       (cell->end == AUDIT_CELL_ENDED || cell->has_chain);
+}
+
+/* What was removed since the operator's timeline was read is noted in it by now. */
+static bool
+is_still_owed(struct verify *v, const char *id)
+{
+	if (verify_operator(v, TELL_NOT, NULL) < 0)
+		return true;
+	return is_owed(audit_cells_find(&v->cells, id));
+}
+
+static int
+verify_entry(struct verify *v, int dir, const struct cell_entry *entry, struct err *err)
+{
+	const struct audit_cell *cell = audit_cells_find(&v->cells, entry->id);
+	struct audit_seen seen = {0};
+	int r;
+
+	if (audit_is_old(dir, CELL_EVENTS)) {
+		v->old++;
+		return v->args->all ? 0 : err_set(err, EINVAL, "what is recorded of cell '%s' cannot be "
+		                                  "verified: an older cloister did not chain records",
+		                                  entry->id);
+	}
+	r = audit_see_cell(dir, entry, cell, &seen, err);
+	if (r == -ENOENT && is_owed(cell) && is_still_owed(v, entry->id)) {
+		tell_missing(v, audit_cells_find(&v->cells, entry->id), dir);
+		return 0;
+	}
+	if (r == 0)
+		tell(v, &seen.check, dir, state_of(cell, dir));
+	else if (r == -ENOENT && !v->args->all)
+		return err_set(err, ENOENT, "nothing was recorded of the cell '%s'",
+		               entry->name[0] != '\0' ? entry->name : entry->id);
+	return r == -ENOENT ? 0 : r;
+}
+
+static int
+verify_cell(struct verify *v, const char *word, struct err *err)
+{
+	struct cell_entry entry;
+	OWN(closep) int dir = audit_open_cell(word, &entry, err);
+	const struct audit_cell *cell = dir < 0 ? audit_cells_find(&v->cells, word) : NULL;
+
+	if (dir >= 0)
+		return verify_entry(v, dir, &entry, err);
+	if (is_owed(cell)) {
+		tell_missing(v, cell, v->operator);
+		return 0;
+	}
+	if (cell != NULL && cell->pruned)
+		return err_set(err, ENOENT, "the timeline of cell '%s' was removed, as is noted", word);
+	return dir;
+}
+
+static int
+verify_entries(struct verify *v, int state, const struct cell_entry *entries, size_t n,
+               struct err *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		OWN(closep) int dir = openat(state, entries[i].dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW |
+		                             O_CLOEXEC);
+
+		if (dir >= 0)
+			r = verify_entry(v, dir, &entries[i], err);
+	}
+	return r;
+}
+
+static bool
+is_listed(const struct cell_entry *entries, size_t n, const char *id)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(entries[i].id, id) == 0)
+			return true;
+	return false;
+}
+
+static void
+verify_absent(struct verify *v, const struct cell_entry *entries, size_t n)
+{
+	bool read_again = false;
+
+	for (size_t i = 0; i < v->cells.n; i++) {
+		if (!is_owed(&v->cells.at[i]) || is_listed(entries, n, v->cells.at[i].id))
+			continue;
+		if (read_again) {
+			tell_missing(v, &v->cells.at[i], v->operator);
+			continue;
+		}
+		/* It may have been removed, and noted, meanwhile; begin once more. */
+		read_again = true;
+		if (verify_operator(v, TELL_NOT, NULL) < 0)
+			return;
+		i = (size_t)-1;
+	}
+}
+
+static int
+verify_all(struct verify *v, struct err *err)
+{
+	OWN(freep) struct cell_entry *entries = NULL;
+	OWN(closep) int state = -1;
+	size_t n;
+	/* Listed first: then whatever is listed has been noted by the operator. */
+	int r = audit_list_cells(&state, &entries, &n, err);
+
+	r = r == 0 ? verify_operator(v, TELL_ALL, err) : r;
+	r = r == 0 ? verify_entries(v, state, entries, n, err) : r;
+	if (r == 0)
+		verify_absent(v, entries, n);
+	return r;
+}
+
+/* ---- files ---- */
+
+static int
+verify_proof(struct verify *v, const char *path, const char *text, size_t len,
+             const unsigned char *key, struct err *err)
+{
+	OWN(audit_proof_free) struct audit_proof proof = {0};
+	OWN(audit_proof_free) struct audit_proof anchor = {0};
+	struct err why = {0};
+	int r = audit_proof_read(text, len, &proof, &anchor, &why);
+
+	if (key == NULL)
+		return err_set(err, EINVAL, "a proof is worth as much as the key: give the operator's with "
+		               "--key");
+	if (r == 0)
+		r = audit_proof_check(&proof, &anchor, key, &why);
+	v->timelines++;
+	v->found += r < 0;
+	if (v->args->json) {
+		json_open(&v->out, NULL, '{');
+		json_str(&v->out, "timeline", proof.timeline);
+		json_u64(&v->out, "record", proof.index + 1);
+		json_bool(&v->out, "proved", r == 0);
+		json_str(&v->out, "message", r == 0 ? NULL : why.text);
+		json_close(&v->out, '}');
+		return 0;
+	}
+	text_print_safe(stdout, path, strlen(path), false);
+	if (r == 0)
+		printf(": proves record %" PRIu64 " of %s\n", proof.index + 1, proof.timeline);
+	else
+		printf(": proves nothing: %s\n", why.text);
+	return 0;
+}
+
+static bool
+is_proof(int fd)
+{
+	static const char front[] = "{\"anchor\":";
+	char first[sizeof(front)];
+
+	return pread(fd, first, strlen(front), 0) == (ssize_t)strlen(front) &&
+	       memcmp(first, front, strlen(front)) == 0;
+}
+
+static int
+verify_file(struct verify *v, const char *path, struct err *err)
+{
+	OWN(freep) char *copy = strdup(path), *base = strdup(path), *text = NULL;
+	OWN(closep) int dir = -1, fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	struct audit_seen seen = {0};
+	unsigned char key[AUDIT_KEY];
+	bool has_key = v->args->key[0] != '\0' && hex_get(v->args->key, key, AUDIT_KEY);
+	size_t len;
+	int r;
+
+	if (copy == NULL || base == NULL)
+		return err_set(err, ENOMEM, "out of memory");
+	if (fd < 0)
+		return err_errno(err, "cannot open '%s'", path);
+	if (is_proof(fd)) {
+		r = read_file_at(AT_FDCWD, path, AUDIT_PROOF_MAX, &text, &len, err);
+		return r < 0 ? r : verify_proof(v, path, text, len, has_key ? key : NULL, err);
+	}
+	dir = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (dir < 0)
+		return err_errno(err, "cannot open the folder of '%s'", path);
+	if (has_key)
+		memcpy(seen.check.verify.key, key, AUDIT_KEY);
+	seen.check.verify.has_key = has_key;
+	r = audit_check_run(&seen.check, dir, basename(base), err);
+	if (r == 0)
+		tell(v, &seen.check, dir, has_key ? "by that key" : "by the key it names itself");
+	return r;
+}
+
+/* ---- all together ---- */
+
+/* No cell's name has these in it. */
+static bool
+is_file(const char *word)
+{
+	return strpbrk(word, "/.") != NULL;
+}
+
+static int
+verify_words(struct verify *v, struct err *err)
+{
+	const struct audit_args *args = v->args;
+	bool wants_cells = false;
+	int r = 0;
+
+	for (int i = 0; i < args->n_words; i++)
+		wants_cells |= args->key[0] == '\0' && !is_file(args->words[i]);
+	if (args->operator || wants_cells)
+		r = verify_operator(v, args->operator ? TELL_ALL : TELL_FAULTS, err);
+	for (int i = 0; r == 0 && i < args->n_words; i++)
+		r = args->key[0] != '\0' || is_file(args->words[i]) ? verify_file(v, args->words[i], err) :
+		    verify_cell(v, args->words[i], err);
+	return r;
+}
+
+static void
+begin_json(struct verify *v)
+{
+	json_open(&v->out, NULL, '{');
+	json_open(&v->out, "timelines", '[');
+}
+
+static void
+end_json(struct verify *v)
+{
+	json_close(&v->out, ']');
+	json_u64(&v->out, "not_verifiable", v->old);
+	json_bool(&v->out, "sound", v->found == 0);
+	json_close(&v->out, '}');
+	fputc('\n', v->out.out);
+}
+
+static void
+end_text(const struct verify *v)
+{
+	if (v->old > 0)
+		printf("%u timelines cannot be verified: an older cloister did not chain records\n", v->old);
+	else if (v->timelines == 0)
+		printf("nothing was recorded yet\n");
+}
+
+int
+audit_do_verify(const struct audit_args *args, struct err *err)
+{
+	OWN(freep) char *text = NULL;
+	size_t len;
+	struct verify v = { .args = args, .operator = audit_open_operator(err) };
+	int r;
+
+	if (v.operator < 0 && v.operator != -ENOENT)
+		return v.operator;
+	if (v.operator == -ENOENT && args->operator)
+		return err_set(err, ENOENT, "there is no operator's timeline yet");
+	/* All or nothing: half of it is no JSON. */
+	v.out.out = args->json ? open_memstream(&text, &len) : stdout;
+	if (v.out.out == NULL)
+		return err_errno(err, "cannot verify");
+	if (args->json)
+		begin_json(&v);
+	r = args->all ? verify_all(&v, err) : verify_words(&v, err);
+	if (args->json) {
+		end_json(&v);
+		if (fclose(v.out.out) != 0 && r == 0)
+			r = err_errno(err, "cannot verify");
+		else if (r == 0)
+			fwrite(text, 1, len, stdout);
+	} else if (r == 0) {
+		end_text(&v);
+	}
+	audit_cells_free(&v.cells);
+	if (v.operator >= 0)
+		close(v.operator);
+	return r < 0 ? r : v.found > 0 ? AUDIT_EXIT_FOUND : AUDIT_EXIT_SOUND;
+}

@@ -1,0 +1,55 @@
+/* main.c - cloister-audit: `cloister audit` becomes it.  See audit/audit_request.h. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "audit/audit_request.h"
+#include "base/err.h"
+#include "base/own.h"
+#include "base/text.h"
+#include "proc/audit/audit_proc.h"
+
+static int
+fail(const struct err *err)
+{
+	fputs("cloister: ", stderr);
+	text_print_safe(stderr, err->text, strlen(err->text), false);
+	fputc('\n', stderr);
+	return AUDIT_EXIT_FAILED;
+}
+
+static const struct {
+	const char *name;
+	int (*run)(const struct audit_args *args, struct err *err);
+} verbs[] = {
+	{ "verify", audit_do_verify }, { "show", audit_do_show }, { "export", audit_do_export },
+	{ "prove", audit_do_prove }, { "key", audit_do_key },
+};
+
+int
+main(int argc, char **argv)
+{
+	struct audit_args args;
+	struct err err = {0};
+	int status = -EINVAL;
+
+	if (argc < 5) {
+		fputs("cloister-audit is started by cloister only\n", stderr);
+		return AUDIT_EXIT_FAILED;
+	}
+	args = (struct audit_args){
+		.verb = argv[1], .format = argv[3], .key = argv[4],
+		.all = strchr(argv[2], AUDIT_FLAG_ALL) != NULL,
+		.operator = strchr(argv[2], AUDIT_FLAG_OPERATOR) != NULL,
+		.json = strchr(argv[2], AUDIT_FLAG_JSON) != NULL,
+		.words = argv + 5, .n_words = argc - 5,
+	};
+	err_set(&err, EINVAL, "there is no `audit %.16s`", args.verb);
+	for (size_t i = 0; i < ARRAY_LEN(verbs); i++)
+		if (strcmp(args.verb, verbs[i].name) == 0)
+			status = verbs[i].run(&args, &err);
+	/* On a full disk, half an export must not pass for the whole. */
+	if (status >= 0 && (fflush(stdout) != 0 || ferror(stdout)))
+		status = err_errno(&err, "cannot write all of the output");
+	return status < 0 ? fail(&err) : status;
+}

@@ -1,0 +1,553 @@
+"""`cloister audit`: whatever is done to a timeline is found, and said where.
+
+The timelines here are written by audit_world.py, which shares nothing with cloister but
+docs/audit.md; the proofs and statements are checked likewise."""
+import base64
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("cryptography")
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey  # noqa: E402
+
+from audit_world import Key, Timeline, canonical    # noqa: E402
+from operators import CLOISTER, TREE, Result        # noqa: E402
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz234567"
+
+
+def number_id(n):
+    """The Nth id of a cell."""
+    return "".join(LETTERS[n >> 5 * i & 31] for i in range(7, -1, -1))
+
+
+def small(cell, key=None, n=6):
+    """A timeline of a few records: some signed, the last one a checkpoint."""
+    timeline = Timeline(f"cell/{cell}", key or Key())
+    for i in range(n):
+        timeline.add({"type": "http", "verdict": "allow" if i else "deny", "host": "ä\n\"x.example",
+                      "status": 200 + i, "nested": {"a": [1, True, None]}})
+        if i == n // 2:
+            timeline.checkpoint()
+    timeline.checkpoint()
+    return timeline
+
+
+class World:
+    """The folders of an operator, filled by hand."""
+
+    def __init__(self, base):
+        self.state, self.audit = base / "state", base / "data" / "audit"
+        for folder in (base, base / "data", self.state, self.audit):
+            folder.mkdir(mode=0o700, exist_ok=True)
+        self.env = {"PATH": os.environ["PATH"], "HOME": str(base),
+                    "CLOISTER_STATE_DIR": str(self.state), "CLOISTER_DATA_DIR": str(base / "data"),
+                    "CLOISTER_RUNTIME_DIR": str(base / "runtime")}
+        self.key = Key()
+        self.operator = Timeline("operator", self.key)
+        self.operator.add({"type": "log.begun", "key": self.key.hex})
+
+    def start(self, timeline):
+        self.operator.add({"type": "cell.started", "cell": timeline.timeline[5:],
+                           "key": timeline.key.hex, "grant": "sha256:" + "5" * 64})
+
+    def end(self, timeline, kind="cell.ended", **more):
+        self.operator.add({"type": kind, "cell": timeline.timeline[5:],
+                           "head": timeline.head.hex(), "root": timeline.tree.root().hex(),
+                           "size": timeline.tree.size, **more})
+
+    def keep(self, timeline, data=None, cell=None, name="events.jsonl"):
+        folder = self.state / f"{cell or timeline.timeline[5:]}."
+        folder.mkdir(mode=0o700, exist_ok=True)
+        (folder / name).write_bytes(timeline.bytes() if data is None else data)
+        return folder / name
+
+    def cell(self, cell="abcdefgh", data=None):
+        """An ended one, noted and kept."""
+        timeline = small(cell)
+        self.start(timeline)
+        self.end(timeline, status=0)
+        self.keep(timeline, data and data(timeline.bytes()))
+        return timeline
+
+    def finish(self):
+        """What the operator's timeline has come to, on disk."""
+        self.operator.checkpoint()
+        (self.audit / "key").write_bytes(self.key.seed)
+        (self.audit / "key").chmod(0o600)
+        (self.audit / "operator.jsonl").write_bytes(self.operator.bytes())
+        self.keep_head()
+
+    def keep_head(self):
+        head = {"head": self.operator.head.hex(), "log": "operator", "n": self.operator.tree.size}
+        (self.audit / "operator.head").write_text(canonical(head) + "\n")
+
+    def cloister(self, *words, **how):
+        run = subprocess.run([CLOISTER, *map(str, words)], env=self.env, capture_output=True,
+                             timeout=120, **how)
+        return Result(run.returncode, run.stdout.decode(), run.stderr.decode())
+
+    def verify(self, *words):
+        """{timeline: what was said of it}; the exit status must agree."""
+        run = self.cloister("audit", "verify", "--json", *words)
+        assert run.status in (0, 1) and run.err == "", run
+        said = json.loads(run.out)
+        found = [t["finding"] for t in said["timelines"] if t["finding"]]
+        assert said["sound"] == (not found) == (run.status == 0), run
+        return {t["timeline"]: t for t in said["timelines"]}
+
+
+@pytest.fixture
+def world(tmp_path):
+    return World(tmp_path / "w")
+
+
+# ---- what is as it was ----
+
+def test_what_somebody_else_wrote_is_sound(world):
+    timeline = world.cell()
+    world.finish()
+    seen = world.verify()
+    assert seen["cell/abcdefgh"]["records"] == seen["cell/abcdefgh"]["signed"] == 8
+    assert seen["cell/abcdefgh"]["state"] == "ended"
+    assert seen["operator"]["records"] == 4
+    text = world.cloister("audit", "verify").ok()
+    assert "cell/abcdefgh: sound, ended, 8 records\n" in text
+    assert world.cloister("audit", "show", "abcdefgh").ok().encode() == timeline.bytes()
+    assert world.cloister("audit", "export", "--all").ok().encode() == timeline.bytes()
+    assert world.cloister("audit", "export", "--operator").ok().encode() == world.operator.bytes()
+    assert world.cloister("audit", "show", "abcdefgh", "3").ok().encode() == \
+        timeline.lines[2] + b"\n"
+    assert world.cloister("audit", "key").ok() == world.key.hex + "\n"
+
+
+def test_files_that_were_turned_over_are_one_timeline(world):
+    timeline = Timeline("cell/abcdefgh", Key())
+    world.start(timeline)
+    parts = []
+    for part in range(12):
+        begun = len(timeline.lines)
+        if part:
+            timeline.checkpoint()
+        for i in range(5):
+            timeline.add({"type": "x", "i": i})
+        parts.append(b"".join(line + b"\n" for line in timeline.lines[begun:]))
+    timeline.add({"type": "records.dropped", "through": 5})
+    timeline.checkpoint()
+    for i, data in enumerate(parts, 1):
+        world.keep(timeline, data, name=f"events.jsonl.{i}")
+    last = b"".join(line + b"\n" for line in timeline.lines[-2:])
+    newest = world.keep(timeline, last)
+    world.end(timeline, status=0)
+    world.finish()
+    assert world.verify()["cell/abcdefgh"]["finding"] is None
+    assert world.cloister("audit", "show", "abcdefgh").ok().encode() == timeline.bytes()
+    # The first file is said to be gone, and may be.
+    (newest.parent / "events.jsonl.1").unlink()
+    seen = world.verify()["cell/abcdefgh"]
+    assert seen["finding"] is None and seen["first"] == 6
+    # The second is not.
+    second = (newest.parent / "events.jsonl.2").read_bytes()
+    (newest.parent / "events.jsonl.2").unlink()
+    assert world.verify()["cell/abcdefgh"]["finding"]["what"] == "removed"
+    (newest.parent / "events.jsonl.2").write_bytes(second)
+    (newest.parent / "events.jsonl.3").unlink()
+    finding = world.verify()["cell/abcdefgh"]["finding"]
+    assert finding["what"] == "removed" and finding["file"].endswith("events.jsonl.4")
+    assert finding["record"] == 12
+
+
+def test_a_crash_is_no_tampering(world):
+    """Half a line at the end is what a killed writer leaves."""
+    lost, running = small("abcdefgh"), small("bcdefghi")
+    for timeline in (lost, running):
+        world.start(timeline)
+        world.keep(timeline, timeline.bytes() + b'{"cell":"abcd')
+    world.end(lost, "cell.lost")
+    world.finish()
+    with open(world.audit / "operator.jsonl", "ab") as out:
+        out.write(b'{"event":')
+    seen = world.verify()
+    assert [t["finding"] for t in seen.values()] == [None] * 3
+    assert [t["torn_bytes"] for t in seen.values()].count(13) == 2
+    assert seen["operator"]["torn_bytes"] == 9
+    assert "as a crash leaves it" in world.cloister("audit", "verify").ok()
+
+
+def test_a_timeline_from_before_is_left_alone(world):
+    world.keep(small("abcdefgh"), b'{"n":1,"time":"x","cell":"abcdefgh"}\n')
+    world.finish()
+    assert list(world.verify()) == ["operator"]
+    assert "1 timelines cannot be verified" in world.cloister("audit", "verify").ok()
+
+
+# ---- what is not ----
+
+def variants_of(data, lines):
+    """What may befall a timeline: (what it is called, the bytes, the line where it shows)."""
+    ends = [i for i, byte in enumerate(data) if byte == 10]
+    for at in range(len(data)):
+        line = 1 + sum(end < at for end in ends)
+        for flip in (1, 0x20):
+            yield f"byte {at} ^ {flip}", data[:at] + bytes([data[at] ^ flip]) + data[at + 1:], line
+        yield f"cut at {at}", data[:at], None
+    for i in range(len(lines)):
+        rest = lines[:i] + lines[i + 1:]
+        yield f"record {i + 1} removed", rest, None
+        for k in range(len(lines) + 1):
+            yield f"record {i + 1} again at {k}", lines[:k] + [lines[i]] + lines[k:], None
+        for k in range(i):
+            swapped = list(lines)
+            swapped[i], swapped[k] = swapped[k], swapped[i]
+            yield f"records {k + 1} and {i + 1} swapped", swapped, k + 1
+
+
+def joined(data):
+    return data if isinstance(data, bytes) else b"".join(line + b"\n" for line in data)
+
+
+def test_every_change_of_a_cells_timeline_is_found(world):
+    """Each of thousands of cells has had something done to it; one has not."""
+    wanted, key = {}, Key()
+    model = small("aaaaaaaa", key, n=3)
+    cases = [("untouched", model.bytes(), None), *variants_of(model.bytes(), model.lines)]
+    assert len(cases) > 5000
+    # A change of the model, moved to a cell of its own: ids are of one length, so places stay.
+    for i, (name, data, line) in enumerate(cases):
+        timeline = small(number_id(i), key, n=3)
+        world.start(timeline)
+        world.end(timeline, status=0)
+        lines = {old: new for old, new in zip(model.lines, timeline.lines)}
+        if isinstance(data, list):
+            data = [lines[line_] for line_ in data]
+        elif name != "untouched":
+            at = int(name.split()[-1] if name.startswith("cut") else name.split()[1])
+            own = timeline.bytes()
+            assert len(own) == len(model.bytes())
+            data = own[:at] if name.startswith("cut") else \
+                own[:at] + bytes([own[at] ^ int(name.split()[-1])]) + own[at + 1:]
+        else:
+            data = timeline.bytes()
+        world.keep(timeline, joined(data))
+        wanted[timeline.timeline] = name, line
+    world.finish()
+    seen = world.verify()
+    assert len(seen) == len(cases) + 1
+    missed = [name for cell, (name, _) in wanted.items() if seen[cell]["finding"] is None]
+    assert missed == ["untouched"]
+    # And it is where it is said to be.
+    for cell, (name, line) in wanted.items():
+        finding = seen[cell]["finding"]
+        if line is not None:
+            assert finding["line"] in (line, line + 1), (name, finding)
+            assert f"/{cell[5:]}./events.jsonl" in finding["file"]
+        # A record that comes once more before its place is one too early, as far as one can see.
+        kinds = {"cut": {"truncated"}, "record": {"removed", "added", "truncated", "reordered"},
+                 "records": {"reordered", "removed"}}
+        if name.split()[0] in kinds:
+            assert finding["what"] in kinds[name.split()[0]], (name, finding)
+
+
+def test_every_change_of_the_operators_timeline_is_found(world, tmp_path):
+    world.cell()
+    world.finish()
+    data = world.operator.bytes()
+    path = world.audit / "operator.jsonl"
+    missed = []
+    # The bytes that each line ends and begins with, and some between; and where it is cut.
+    for name, changed, _ in variants_of(data, world.operator.lines):
+        if name.startswith(("byte", "cut")) and int(name.split()[-1 if name[0] == "c" else 1]) % 61:
+            continue
+        path.write_bytes(joined(changed))
+        if world.verify("--operator")["operator"]["finding"] is None:
+            missed.append(name)
+    assert missed == []
+    path.write_bytes(data)
+    assert world.verify("--operator")["operator"]["finding"] is None
+    # Nor may the note of its end be taken away, or be another.
+    world.operator.checkpoint()
+    path.write_bytes(world.operator.bytes())
+    world.keep_head()
+    head = (world.audit / "operator.head").read_bytes()
+    for at in range(len(head)):
+        (world.audit / "operator.head").write_bytes(head[:at] + bytes([head[at] ^ 1]) + head[at + 1:])
+        assert world.verify("--operator")["operator"]["finding"], at
+    (world.audit / "operator.head").unlink()
+    assert world.verify("--operator")["operator"]["finding"]["what"] == "missing"
+
+
+def test_a_forger_without_the_key_is_found(world):
+    """Records changed, and all hashes behind them made to fit."""
+    timeline = world.cell()
+    world.finish()
+    forger = small("abcdefgh", timeline.key, n=6)
+    events = [json.loads(line)["event"] for line in timeline.lines]
+    for sign in ("keep", "own"):
+        forger = Timeline("cell/abcdefgh", Key())
+        for event in events:
+            if event["type"] == "checkpoint" and sign == "own":
+                forger.checkpoint()
+            else:
+                forger.add(dict(event, status=299) if event.get("status") == 201 else event)
+        path = world.keep(forger)
+        finding = world.verify("abcdefgh")["cell/abcdefgh"]["finding"]
+        assert finding["what"] == ("changed" if sign == "keep" else "swapped"), finding
+        alone = world.cloister("audit", "verify", path, "--key", timeline.key.hex)
+        assert alone.status == 1
+    # By itself, without the key, it is as good as the true one: that is what the key is for.
+    assert "by the key it names itself" in world.cloister("audit", "verify", path).ok()
+
+
+def test_files_of_cells_that_changed_places_are_found(world):
+    one, two = small("abcdefgh"), small("bcdefghi")
+    for timeline in (one, two):
+        world.start(timeline)
+        world.end(timeline, status=0)
+    world.keep(one, two.bytes())
+    world.keep(two, one.bytes())
+    stranger = small("cdefghij")
+    world.keep(stranger)
+    world.finish()
+    seen = world.verify()
+    assert seen["cell/abcdefgh"]["finding"]["what"] == "swapped"
+    assert seen["cell/bcdefghi"]["finding"]["what"] == "swapped"
+    assert seen["cell/cdefghij"]["finding"]["what"] == "swapped"
+    assert "knows of no cell" in seen["cell/cdefghij"]["finding"]["message"]
+
+
+def test_a_timeline_that_is_gone_is_missed(world):
+    gone, pruned = small("abcdefgh"), small("bcdefghi")
+    for timeline in (gone, pruned):
+        world.start(timeline)
+        world.end(timeline, status=0)
+    world.operator.add({"type": "cell.pruned", "cell": "bcdefghi", "why": "retention"})
+    world.finish()
+    seen = world.verify()
+    assert set(seen) == {"operator", "cell/abcdefgh"}
+    assert seen["cell/abcdefgh"]["finding"]["what"] == "missing"
+    assert world.verify("abcdefgh")["cell/abcdefgh"]["finding"]["what"] == "missing"
+    world.cloister("audit", "verify", "bcdefghi")
+
+
+# ---- proofs and statements ----
+
+def proof_of(world, *words):
+    path = world.audit.parent / "proof.json"
+    path.write_text(world.cloister("audit", "prove", *words).ok())
+    return path
+
+
+def check_apart(key, path):
+    """docs/verify_proof.py knows nothing of cloister."""
+    return subprocess.run([sys.executable, TREE / "docs" / "verify_proof.py", key, path],
+                          capture_output=True, text=True, timeout=60)
+
+
+@pytest.mark.parametrize("n", range(1, 8))
+def test_a_proof_convinces_somebody_else(world, n):
+    timeline = world.cell()
+    world.finish()
+    path = proof_of(world, "abcdefgh", n)
+    run = check_apart(world.key.hex, path)
+    assert run.returncode == 0 and run.stderr == "", run
+    assert json.loads(run.stdout.removeprefix("proved: ")) == json.loads(timeline.lines[n - 1])
+    assert "proves record" in world.cloister("audit", "verify", path, "--key", world.key.hex).ok()
+    assert check_apart(Key().hex, path).returncode != 0
+    assert world.cloister("audit", "verify", path, "--key", Key().hex).status == 1
+
+
+def test_a_proof_of_something_else_convinces_nobody(world):
+    world.cell()
+    world.finish()
+    path = proof_of(world, "abcdefgh", 2)
+    proof = json.loads(path.read_text())
+
+    def changes():
+        for part in (proof, proof["anchor"]):
+            yield part, "record", part["record"].replace('"status":201', '"status":202').replace(
+                "sha256:5", "sha256:6")
+            yield part, "index", part["index"] + 1
+            yield part, "timeline", "cell/bcdefghi"
+            yield part, "path", part["path"][:-1]
+            yield part, "path", part["path"] + [part["path"][0]]
+            yield part["checkpoint"], "size", part["checkpoint"]["size"] + 1
+            yield part["checkpoint"], "root", "0" * 64
+            yield part["checkpoint"], "key", Key().hex
+            yield part["checkpoint"], "time", "2027" + part["checkpoint"]["time"][4:]
+        yield proof, "anchor", None
+
+    for part, name, value in list(changes()):
+        true, part[name] = part[name], value
+        path.write_text(json.dumps(proof))
+        part[name] = true
+        if value == true:
+            continue
+        assert check_apart(world.key.hex, path).returncode != 0, (name, value)
+        path.write_text(path.read_text().replace('{"checkpoint', '{"anchor', 0))
+        mine = world.cloister("audit", "verify", path, "--key", world.key.hex)
+        assert mine.status in (1, 125), (name, value, mine)
+
+
+def test_proofs_of_what_cannot_be_proved(world):
+    world.cell()
+    world.finish()
+    world.cloister("audit", "prove", "abcdefgh", 99).sentence("no record 99", "8")
+    world.cloister("audit", "prove", "abcdefgh", 8).sentence("no checkpoint")
+    world.cloister("audit", "prove", "abcdefgh").sentence("a cell and the number")
+    world.cloister("audit", "prove", "nothere", 1).sentence("nothere")
+    # The operator's own is signed when it is asked for.
+    assert check_apart(world.key.hex, proof_of(world, "--operator", 3)).returncode == 0
+
+
+def test_a_proof_behind_dropped_records(world):
+    timeline = Timeline("cell/abcdefgh", Key())
+    world.start(timeline)
+    for i in range(5):
+        timeline.add({"i": i})
+    timeline.checkpoint()
+    for i in range(9):
+        timeline.add({"i": i, "type": "later"})
+    timeline.add({"type": "records.dropped", "through": 5})
+    timeline.checkpoint()
+    world.keep(timeline, joined(timeline.lines[5:]))
+    world.finish()
+    for n in (6, 7, 12, 15):
+        run = check_apart(world.key.hex, proof_of(world, "abcdefgh", n))
+        assert run.returncode == 0, run
+        assert f'"n": {n},' in run.stdout
+    world.cloister("audit", "prove", "abcdefgh", 3).sentence("dropped")
+
+
+def test_statements_are_signed_as_dsse_says(world):
+    timeline = world.cell()
+    running = small("bcdefghi")
+    world.start(running)
+    world.keep(running)
+    world.finish()
+    lines = world.cloister("audit", "export", "--format", "dsse", "--all").ok().splitlines()
+    assert len(lines) == 1
+    envelope = json.loads(lines[0])
+    payload, kind = base64.b64decode(envelope["payload"], validate=True), envelope["payloadType"]
+    assert kind == "application/vnd.in-toto+json"
+    pae = b"DSSEv1 %d %s %d %s" % (len(kind), kind.encode(), len(payload), payload)
+    signature = envelope["signatures"][0]
+    assert signature["keyid"] == world.key.hex
+    Ed25519PublicKey.from_public_bytes(world.key.public).verify(
+        base64.b64decode(signature["sig"], validate=True), pae)
+    statement = json.loads(payload)
+    assert canonical(statement).encode() == payload
+    assert statement["_type"] == "https://in-toto.io/Statement/v1"
+    assert statement["subject"] == [{"name": "cell/abcdefgh",
+                                     "digest": {"sha256": timeline.head.hex()}}]
+    predicate = statement["predicate"]
+    assert predicate["events"] == {"checkpoint": 2, "http": 6} and predicate["refused"] == 1
+    assert predicate["grant"] == "sha256:" + "5" * 64 and predicate["status"] == 0
+    assert predicate["key"] == timeline.key.hex and predicate["size"] == 8
+    world.cloister("audit", "export", "--format", "dsse", "bcdefghi").sentence("not ended")
+    # Nothing is vouched for that is not sound.
+    world.keep(timeline, timeline.bytes().replace(b'"status":201', b'"status":202'))
+    world.cloister("audit", "export", "--format", "dsse", "abcdefgh").sentence("not sound")
+
+
+# ---- mistakes ----
+
+def test_what_people_get_wrong(world):
+    world.finish()
+    world.cloister("audit").sentence("verify, show, export, prove or key")
+    world.cloister("audit", "verfy").sentence("did you mean 'verify'")
+    world.cloister("audit", "export", "--format", "pdf", "x").sentence("jsonl or dsse")
+    world.cloister("audit", "export").sentence("takes cells, --all or --operator")
+    world.cloister("audit", "verify", "x", "--key", "12").sentence("64 digits")
+    world.cloister("audit", "verify", "--all", "x").sentence("leave the rest out")
+    world.cloister("audit", "verify", "./nothing.jsonl").sentence("nothing.jsonl")
+    world.cloister("audit", "show", "--format", "dsse", "x").sentence("no --format")
+    world.cloister("audit", "verify", "nothere").sentence("nothere")
+
+
+def test_nothing_was_recorded_yet(world):
+    assert world.cloister("audit", "verify").ok() == "nothing was recorded yet\n"
+    world.cloister("audit", "verify", "--operator").sentence("no operator's timeline")
+    # Asking for the key makes it, and the timeline begins with it.
+    key = world.cloister("audit", "key").ok().strip()
+    first = json.loads(world.cloister("audit", "show", "--operator", 1).ok())
+    assert first["event"] == {"key": key, "type": "log.begun"}
+    assert world.verify()["operator"]["records"] == 2
+
+
+# ---- many at once, killed ----
+
+def test_killed_writers_lose_nothing_that_was_acknowledged(world):
+    """Many add to the operator's timeline at once and are killed at any moment."""
+    appender = CLOISTER.parent / "tests" / "audit_append"
+    if not appender.exists():
+        pytest.skip(f"there is no {appender}: run `make tests`")
+    acknowledged = []
+    for round_ in range(int(os.environ.get("CLOISTER_CRASH_ROUNDS", 60))):
+        writers = [subprocess.Popen([appender, f"{round_}.{i}"], env=world.env,
+                                    stdout=subprocess.PIPE) for i in range(3)]
+        # After so many words of one of them, all end at once.
+        for _ in range(round_ % 7):
+            acknowledged.append(writers[0].stdout.readline())
+        for writer in writers:
+            writer.send_signal(signal.SIGKILL)
+        for writer in writers:
+            lines = writer.stdout.read().splitlines(keepends=True)
+            acknowledged += [line for line in lines if line.endswith(b"\n")]
+            writer.wait()
+    world.cloister("audit", "key").ok()
+    seen = world.verify("--operator")["operator"]
+    assert seen["finding"] is None, seen
+    kept = {json.loads(line)["event"].get("who")
+            for line in world.cloister("audit", "show", "--operator").ok().splitlines()}
+    said = {line.decode().strip() for line in acknowledged}
+    assert len(said) > 100 and said <= kept, sorted(said - kept)[:5]
+
+
+# ---- what operators do ----
+
+def told(operator):
+    """The events of the operator's timeline, which is sound."""
+    assert operator.cloister("audit", "verify", "--operator").status == 0
+    lines = operator.cloister("audit", "show", "--operator").ok().splitlines()
+    return [json.loads(line)["event"] for line in lines]
+
+
+def test_secrets_are_told_of_and_never_told(operator):
+    secret = "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"
+    operator.cloister("secret", "add", "KEY", "--host", "api.example.com", input=secret).ok()
+    operator.cloister("secret", "rotate", "KEY", input=secret[::-1]).ok()
+    operator.cloister("secret", "remove", "KEY").ok()
+    assert operator.cloister("secret", "remove", "KEY").status == 125
+    events = [e for e in told(operator) if e["type"].startswith("secret.")]
+    assert [(e["type"], e["secret"], e["uid"]) for e in events] == [
+        (f"secret.{did}", "KEY", operator.uid) for did in ("added", "rotated", "removed")]
+    assert "api.example.com" in events[0]["scope"]
+    kept = b"".join(p.read_bytes() for p in Path(operator.env["CLOISTER_DATA_DIR"]).rglob("*")
+                    if p.is_file() and p.parent.name == "audit")
+    assert secret.encode() not in kept and secret[::-1].encode() not in kept
+
+
+def test_what_is_applied_and_discarded_is_told(operator):
+    workspace = operator.folder("workspace", {"a": "1\n"})
+    for verb, kind in (("apply", "changes.applied"), ("discard", "changes.discarded")):
+        id = operator.run("-q", "-w", workspace, "--", "sh", "-c",
+                          "date +%N >>a; echo $CLOISTER_CELL").ok().strip()
+        operator.kept.add(id)
+        assert operator.cloister(verb, id).status == 0
+        last = [e for e in told(operator) if e["type"].startswith("changes.")][-1]
+        assert (last["type"], last["cell"], last["uid"]) == (kind, id, operator.uid)
+        assert verb == "discard" or (last["applied"], last["force"]) == (1, False)
+
+
+def test_what_cannot_be_recorded_is_not_done(operator):
+    operator.cloister("audit", "key").ok()
+    folder = Path(operator.env["CLOISTER_DATA_DIR"]) / "audit"
+    log = folder / "operator.jsonl"
+    log.write_bytes(log.read_bytes()[:-30] + b"x" + log.read_bytes()[-29:])
+    said = operator.cloister("secret", "add", "KEY", "--host", "api.example.com", input="x" * 20)
+    said.sentence("the operator's timeline", "damaged", "cloister audit verify")
