@@ -73,11 +73,11 @@ LIBS_courier  := -lssl -lcrypto -lnghttp2 -lcares -lz -lbrotlidec -lzstd
 LIBS_inspect  := -lcrypto -lpcre2-8 -ljansson -lz -lbrotlidec -lzstd
 LIBS_audit    := $(LIBS_chain)
 LIBS_supervisor := $(LIBS_chain)
-LIBS_registry := -lsqlite3 -lyaml -lpcre2-8 -ljansson -lnettle -lm
+LIBS_registry := -lsqlite3 -lyaml -lpcre2-8 -ljansson $(LIBS_chain) -lm
 LIBS_dispatch := $(LIBS_registry)
-LIBS_serve    := -lssl -lcrypto $(LIBS_registry) $(LIBS_chain)
+LIBS_serve    := -lssl -lcrypto $(LIBS_registry)
 LIBS_mcp      := -lssl -lcrypto -ljansson
-LIBS_unit     := -lyaml $(LIBS_courier) $(LIBS_inspect) $(LIBS_registry) $(LIBS_chain)
+LIBS_unit     := $(LIBS_courier) $(LIBS_inspect) $(LIBS_registry)
 LIBS_replay   := $(LIBS_unit)
 LIBS_fuzz     := $(LIBS_unit)
 

@@ -133,7 +133,7 @@ audit_record_read(const char *line, size_t len, struct audit_record *ret_record,
 	if (!is_cell && !take(&c, ",\"log\":\"" AUDIT_OPERATOR "\""))
 		return bad(&c, "there is neither a cell nor a log", err);
 	if (!is_cell)
-		strcpy(record.timeline, AUDIT_OPERATOR);
+		memcpy(record.timeline, AUDIT_OPERATOR, sizeof(AUDIT_OPERATOR));
 	if (!take(&c, ",\"n\":") || !take_number(&c, &record.n) || record.n == 0)
 		return bad(&c, "there is no number", err);
 	if (!take(&c, ",\"prev\":\"") || !take_hex(&c, record.prev, AUDIT_HASH) || !take(&c, "\""))

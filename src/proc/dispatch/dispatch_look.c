@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "audit/operator.h"
 #include "base/err.h"
 #include "base/num.h"
 #include "base/own.h"
@@ -239,7 +240,9 @@ proc_cancel(const struct said *said)
 	if (r < 0)
 		return proc_fail(&err);
 	for (size_t i = 0; i < said->n_words; i++)
-		if (dispatch_cancel(reg, said->words[i], said->grace_ms, &err) < 0)
+		if (dispatch_cancel(reg, said->words[i], said->grace_ms, &err) < 0 ||
+		    operator_note("dispatch.cancelled", (struct audit_member[]){
+		                  { .name = "dispatch", .text = said->words[i] } }, 1, &err) < 0)
 			status = proc_fail(&err);
 	return status;
 }
