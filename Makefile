@@ -287,11 +287,14 @@ MAN_DIR := $(DESTDIR)$(PREFIX)/share/man
 
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/libexec/cloister \
-		$(DESTDIR)$(PREFIX)/share/cloister/apparmor $(MAN_SECTIONS:%=$(MAN_DIR)/man%)
+		$(DESTDIR)$(PREFIX)/share/cloister/apparmor $(MAN_SECTIONS:%=$(MAN_DIR)/man%) \
+		$(addprefix $(DESTDIR)$(PREFIX)/share/cloister/systemd/,system user)
 	install -m 755 $(B)/cloister $(DESTDIR)$(PREFIX)/bin/
 	install -m 755 $(EXEC) $(DESTDIR)$(PREFIX)/libexec/cloister/
 	install -m 644 share/policy.schema.json $(DESTDIR)$(PREFIX)/share/cloister/
 	install -m 644 contrib/apparmor/cloister $(DESTDIR)$(PREFIX)/share/cloister/apparmor/
+	$(foreach d,system user,install -m 644 contrib/systemd/$d/* \
+		$(DESTDIR)$(PREFIX)/share/cloister/systemd/$d/ &&) true
 	$(foreach s,$(MAN_SECTIONS),install -m 644 $(filter %.$s,$(MAN)) $(MAN_DIR)/man$s/ &&) true
 	@echo "\`cloister doctor\` tells what is still missing; where AppArmor restricts user namespaces," \
 		"load $(PREFIX)/share/cloister/apparmor/cloister as it says at its top."
