@@ -285,22 +285,27 @@ def test_a_forger_without_the_key_is_found(world):
     """Records changed, and all hashes behind them made to fit."""
     timeline = world.cell()
     world.finish()
-    forger = small("abcdefgh", timeline.key, n=6)
     events = [json.loads(line)["event"] for line in timeline.lines]
-    for sign in ("keep", "own"):
-        forger = Timeline("cell/abcdefgh", Key())
+    for sign in ("keep", "own", "lie"):
+        key = Key()
+        if sign == "lie":               # signed by somebody else, in the cell's name
+            key.hex = timeline.key.hex
+        forger = Timeline("cell/abcdefgh", key)
         for event in events:
-            if event["type"] == "checkpoint" and sign == "own":
+            if event["type"] == "checkpoint" and sign != "keep":
                 forger.checkpoint()
             else:
                 forger.add(dict(event, status=299) if event.get("status") == 201 else event)
         path = world.keep(forger)
         finding = world.verify("abcdefgh")["cell/abcdefgh"]["finding"]
-        assert finding["what"] == ("changed" if sign == "keep" else "swapped"), finding
+        assert finding["what"] == ("swapped" if sign == "own" else "changed"), finding
+        assert sign != "lie" or "signature" in finding["message"]
         alone = world.cloister("audit", "verify", path, "--key", timeline.key.hex)
         assert alone.status == 1
+        if sign == "own":
+            by_itself = world.cloister("audit", "verify", path)
     # By itself, without the key, it is as good as the true one: that is what the key is for.
-    assert "by the key it names itself" in world.cloister("audit", "verify", path).ok()
+    assert "by the key it names itself" in by_itself.ok()
 
 
 def test_files_of_cells_that_changed_places_are_found(world):
@@ -411,6 +416,8 @@ def test_a_proof_of_something_else_convinces_nobody(world):
             yield part["checkpoint"], "size", part["checkpoint"]["size"] + 1
             yield part["checkpoint"], "root", "0" * 64
             yield part["checkpoint"], "key", Key().hex
+            yield part["checkpoint"], "signature", base64.b64encode(
+                Key().private.sign(b"x")).decode()
             yield part["checkpoint"], "time", "2027" + part["checkpoint"]["time"][4:]
         yield proof, "anchor", None
 
