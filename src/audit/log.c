@@ -239,7 +239,7 @@ audit_log_drop(struct audit_log *log, const char *time, struct err *err)
 {
 	char name[AUDIT_NAME_MAX + 12], event[96];
 	uint64_t next = 0;
-	int r;
+	int r = 0;
 
 	if (log->first == 0 || log->key == NULL)
 		return 0;
@@ -248,7 +248,7 @@ audit_log_drop(struct audit_log *log, const char *time, struct err *err)
 		next = log->written.tree.size + 1;
 	else
 		r = first_record(log, log->first == log->last ? 0 : log->first + 1, &next, err);
-	if (next == 0)
+	if (r < 0)
 		return r;
 	snprintf(event, sizeof(event), "{\"through\":%llu,\"type\":\"records.dropped\"}",
 	         (unsigned long long)next - 1);

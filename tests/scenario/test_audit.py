@@ -16,7 +16,7 @@ pytest.importorskip("cryptography")
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey  # noqa: E402
 
 from audit_world import Key, Timeline, canonical    # noqa: E402
-from operators import CLOISTER, TREE, Result        # noqa: E402
+from operators import CLOISTER, TREE, Result, is_alive, wait_until  # noqa: E402
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz234567"
 
@@ -584,3 +584,49 @@ def test_what_cannot_be_recorded_is_not_done(operator):
     log.write_bytes(log.read_bytes()[:-30] + b"x" + log.read_bytes()[-29:])
     said = operator.cloister("secret", "add", "KEY", "--host", "api.example.com", input="x" * 20)
     said.sentence("the operator's timeline", "damaged", "cloister audit verify")
+
+
+# ---- real cells ----
+
+def sound(operator, *words):
+    said = operator.cloister("audit", "verify", "--json", *words)
+    assert said.status == 0, said
+    return {t["timeline"]: t for t in json.loads(said.out)["timelines"]}
+
+
+def test_real_cells_however_they_end(operator):
+    workspace = operator.folder("workspace", {"a": "1\n"})
+    changed = operator.run("-q", "-w", workspace, "--", "sh", "-c",
+                           "echo 2 >a; echo $CLOISTER_CELL; exit 3").out.strip()
+    operator.kept.add(changed)
+    running = operator.detach("--", "sleep", "1000")
+    operator.cloister("exec", running, "true").ok()
+    seen = sound(operator)
+    assert seen[f"cell/{changed}"]["state"] == "ended"
+    assert seen[f"cell/{running}"]["state"] == "running"
+    operator.cloister("kill", running).ok()
+    operator.cloister("discard", "--all").ok()
+    seen = sound(operator)
+    assert {seen[f"cell/{id}"]["state"] for id in (changed, running)} == {"ended"}
+    # Each record can be proved to somebody else.
+    key = operator.cloister("audit", "key").ok().strip()
+    lines = operator.cloister("audit", "show", running).ok().splitlines()
+    assert ["exec", "killed"] == [e["did"] for e in (json.loads(line)["event"] for line in lines)
+                                  if "did" in e]
+    proof = operator.file("proof.json", operator.cloister("audit", "prove", running, "2").ok())
+    assert json.loads(check_apart(key, proof).stdout.removeprefix("proved: ")) == json.loads(lines[1])
+    statement = json.loads(operator.cloister("audit", "export", "--format", "dsse", changed).ok())
+    statement = json.loads(base64.b64decode(statement["payload"]))
+    assert statement["predicate"]["status"] == 3
+
+
+def test_a_cell_whose_supervisor_was_killed(operator):
+    id = operator.detach("--", "sleep", "1000")
+    pids = operator.pids(id)
+    os.kill(pids[0], signal.SIGKILL)
+    wait_until(lambda: not any(map(is_alive, pids)), "everything is dead")
+    # The next one finds it, and notes how far it came.
+    operator.run("--", "true").ok()
+    seen = sound(operator)
+    assert f"cell/{id}" not in seen or seen[f"cell/{id}"]["state"] == "lost"
+    assert [e["cell"] for e in told(operator) if e["type"] == "cell.lost"] == [id]

@@ -21,20 +21,6 @@ now_ms(void)
 	return (uint64_t)time(NULL) * 1000;
 }
 
-static int
-print_json(json_t *value, struct err *err)
-{
-	OWN(json_decrefp) json_t *owned = value;
-	OWN(freep) char *text = NULL;
-	size_t len;
-	int r = value == NULL ? err_set(err, ENOMEM, "out of memory") :
-	        canon_dump(value, 64u << 20, &text, &len, err);
-
-	if (r == 0)
-		puts(text);
-	return r;
-}
-
 /* Without any there is nothing to open, and nothing wrong either. */
 static int
 open_one(const struct said *said, struct registry **ret_reg, struct dispatch *ret_d, struct err *err)
@@ -82,7 +68,7 @@ list_one(void *arg, const struct dispatch *d)
 	struct listing *l = arg;
 
 	if (l->json)
-		return print_json(dispatch_to_json(d), NULL);
+		return proc_print_json(dispatch_to_json(d), NULL);
 	print_row(l, d);
 	return 0;
 }
@@ -134,7 +120,7 @@ show_json(struct registry *reg, const struct dispatch *d, struct err *err)
 		r = err_set(err, ENOMEM, "out of memory");
 	if (r < 0)
 		json_decref(o);
-	return r < 0 ? r : print_json(o, err);
+	return r < 0 ? r : proc_print_json(o, err);
 }
 
 static void

@@ -57,20 +57,14 @@ show_plan(struct registry *reg, const struct dispatch_request *request, const st
           struct err *err)
 {
 	OWN(json_decrefp) json_t *resolved = NULL;
-	OWN(freep) char *text = NULL;
-	size_t len;
 	int r = dispatch_resolve(reg, request, &resolved, err);
 
 	if (r < 0)
 		return r;
-	if (!said->json) {
-		proc_print_resolved(stdout, resolved);
-		return 0;
-	}
-	r = canon_dump(resolved, 16u << 20, &text, &len, err);
-	if (r == 0)
-		puts(text);
-	return r;
+	if (said->json)
+		return proc_print_json(TAKE(resolved), err);
+	proc_print_resolved(stdout, resolved);
+	return 0;
 }
 
 /* ---- waiting ---- */
