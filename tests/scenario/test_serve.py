@@ -13,7 +13,7 @@ from contextlib import closing
 import pytest
 
 from operators import CLOISTER, IS_ROOT, SECONDS, TREE, USER, only_root, wait_until
-from service import Answer, Service, UnixConnection, connect
+from service import Answer, Service, UnixConnection, connect, read_all
 
 
 @pytest.fixture
@@ -414,6 +414,20 @@ def test_stops_when_told(service, how):
         assert answer.headers["connection"] == "close"
     assert service.process.wait(SECONDS) == 0
     assert not os.path.exists(service.socket) and not os.path.exists(service.agents)
+
+
+def test_who_has_come_is_answered(service):
+    """Told to stop while requests wait that it has not seen: they are answered."""
+    service.process.send_signal(signal.SIGSTOP)
+    waiting = [connect(service.socket) for _ in range(5)]
+    for sock in waiting:
+        sock.sendall(GET + b"\r\n")
+    service.process.send_signal(signal.SIGTERM)
+    service.process.send_signal(signal.SIGCONT)
+    for sock in waiting:
+        assert read_all(sock).startswith(b"HTTP/1.1 200 OK\r\n")
+        sock.close()
+    assert service.process.wait(SECONDS) == 0
 
 
 def test_cells_outlive_it(service):
