@@ -136,18 +136,22 @@ harvest_done(void *arg, uint32_t events)
 	again(drive, &err);
 }
 
-/* The lock goes with it, so that whoever adopts the dispatch waits for it. */
+/* The lock goes with it, so that whoever adopts the dispatch waits for it.  Nothing else does: who
+ * waits for the end of a connection of ours is not to wait for this, and a database that was opened
+ * before a fork is not to be used behind it. */
 _Noreturn static void
 harvest(struct drive *drive)
 {
+	const int lock = STDERR_FILENO + 1;
+	struct registry *reg = NULL;
 	sigset_t none;
 
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	for (struct drive *other = drive->dispatcher->drives; other != NULL; other = other->next)
-		if (other != drive)
-			closep(&other->lock);
-	_exit(dispatch_harvest(drive->dispatcher->reg, &drive->d, NULL) < 0);
+	if (drive->lock != lock && dup2(drive->lock, lock) < 0)
+		_exit(1);
+	closefrom(lock + 1);
+	_exit(registry_open(false, &reg, NULL) < 0 || dispatch_harvest(reg, &drive->d, NULL) < 0);
 }
 
 static void
