@@ -37,7 +37,7 @@ obj = $(patsubst %.c,$(B)/obj/%.o,$1)
 LIB  := $(B)/libcloister.a
 # What processes are made of, but for their main(): for the tests.
 PARTS_SRC := $(filter-out %/main.c,$(wildcard src/proc/gate/*.c src/proc/courier/*.c)) \
-             src/proc/supervisor/supervisor_events.c
+             $(addprefix src/proc/supervisor/supervisor_,events.c timeline.c records.c sync.c)
 PARTS := $(B)/libparts.a
 BIN  := $(if $(CLI_SRC),$(B)/cloister)
 EXEC := $(PROCS:%=$(B)/libexec/cloister-%)
@@ -72,6 +72,7 @@ LIBS_gate     := -lssl -lcrypto -lnghttp2
 LIBS_courier  := -lssl -lcrypto -lnghttp2 -lcares -lz -lbrotlidec -lzstd
 LIBS_inspect  := -lcrypto -lpcre2-8 -ljansson -lz -lbrotlidec -lzstd
 LIBS_audit    := $(LIBS_chain)
+LIBS_supervisor := $(LIBS_chain)
 LIBS_registry := -lsqlite3 -lyaml -lpcre2-8 -ljansson -lnettle -lm
 LIBS_dispatch := $(LIBS_registry)
 LIBS_serve    := -lssl -lcrypto $(LIBS_registry) $(LIBS_chain)
@@ -286,11 +287,14 @@ MAN_DIR := $(DESTDIR)$(PREFIX)/share/man
 
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/libexec/cloister \
-		$(DESTDIR)$(PREFIX)/share/cloister/apparmor $(MAN_SECTIONS:%=$(MAN_DIR)/man%)
+		$(DESTDIR)$(PREFIX)/share/cloister/apparmor $(MAN_SECTIONS:%=$(MAN_DIR)/man%) \
+		$(addprefix $(DESTDIR)$(PREFIX)/share/cloister/systemd/,system user)
 	install -m 755 $(B)/cloister $(DESTDIR)$(PREFIX)/bin/
 	install -m 755 $(EXEC) $(DESTDIR)$(PREFIX)/libexec/cloister/
 	install -m 644 share/policy.schema.json $(DESTDIR)$(PREFIX)/share/cloister/
 	install -m 644 contrib/apparmor/cloister $(DESTDIR)$(PREFIX)/share/cloister/apparmor/
+	$(foreach d,system user,install -m 644 contrib/systemd/$d/* \
+		$(DESTDIR)$(PREFIX)/share/cloister/systemd/$d/ &&) true
 	$(foreach s,$(MAN_SECTIONS),install -m 644 $(filter %.$s,$(MAN)) $(MAN_DIR)/man$s/ &&) true
 	@echo "\`cloister doctor\` tells what is still missing; where AppArmor restricts user namespaces," \
 		"load $(PREFIX)/share/cloister/apparmor/cloister as it says at its top."

@@ -19,8 +19,10 @@ export interface Registered {
   kind: 'capability' | 'agent' | 'env' | 'policy';
   name: string;
   hash: Hash;
-  /** Whether this version is new. */
-  created: boolean;
+  /** Whether this version was not there before. */
+  new: boolean;
+  /** When it was first registered. */
+  created: string;
 }
 
 export interface File {

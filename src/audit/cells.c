@@ -2,6 +2,7 @@
 #include "audit/cells.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,23 +62,27 @@ audit_cells_find(const struct audit_cells *cells, const char *id)
 	return i == 0 ? NULL : &cells->at[i - 1];
 }
 
-/* The one of that id, made if it is new. */
-static int
-find_or_make(struct audit_cells *cells, const char *id, struct audit_cell **ret_cell)
+struct audit_cell *
+audit_cells_before(const struct audit_cells *cells, const struct audit_cell *cell)
 {
-	struct audit_cell *cell = audit_cells_find(cells, id);
-	int r = 0;
+	return cell->before == 0 ? NULL : &cells->at[cell->before - 1];
+}
 
-	if (cell == NULL && cells->n == cells->cap)
-		r = grow(cells);
+/* A new one of that id, which others may have had before. */
+static int
+make(struct audit_cells *cells, const char *id, struct audit_cell **ret_cell)
+{
+	int r = cells->n == cells->cap ? grow(cells) : 0;
+	struct audit_cell *cell = r < 0 ? NULL : &cells->at[cells->n];
+	uint32_t *number;
+
 	if (r < 0)
 		return r;
-	if (cell == NULL) {
-		cell = &cells->at[cells->n];
-		*cell = (struct audit_cell){0};
-		strcpy(cell->id, id);
-		*place(cells->places, cells->n_places, cells->at, id) = (uint32_t)++cells->n;
-	}
+	*cell = (struct audit_cell){0};
+	snprintf(cell->id, sizeof(cell->id), "%s", id);
+	number = place(cells->places, cells->n_places, cells->at, id);
+	cell->before = *number;
+	*number = (uint32_t)++cells->n;
 	*ret_cell = cell;
 	return 0;
 }
@@ -124,15 +129,11 @@ get_number(struct http_text event, const char *name, uint64_t *ret_n)
 static void
 note_start(struct audit_cell *cell, const struct audit_record *record)
 {
-	struct audit_cell fresh = { .started_n = record->n };
-
-	/* An id that is used again is another cell. */
-	strcpy(fresh.id, cell->id);
-	if (!get_hash(record->event, "key", fresh.key))
+	if (!get_hash(record->event, "key", cell->key))
 		return;
-	(void)get_text(record->event, "grant", fresh.grant, sizeof(fresh.grant));
-	memcpy(fresh.started, record->time.at, AUDIT_TIME_LEN);
-	*cell = fresh;
+	cell->started_n = record->n;
+	(void)get_text(record->event, "grant", cell->grant, sizeof(cell->grant));
+	memcpy(cell->started, record->time.at, AUDIT_TIME_LEN);
 }
 
 static void
@@ -147,29 +148,45 @@ note_end(struct audit_cell *cell, const struct audit_record *record, enum audit_
 	memcpy(cell->ended, record->time.at, AUDIT_TIME_LEN);
 }
 
+/* Of several with the id, the oldest goes first. */
+static void
+note_pruned(const struct audit_cells *cells, struct audit_cell *cell)
+{
+	struct audit_cell *oldest = cell;
+
+	for (; cell != NULL; cell = audit_cells_before(cells, cell))
+		if (!cell->pruned && cell->end != AUDIT_CELL_OPEN)
+			oldest = cell;
+	oldest->pruned = true;
+}
+
 int
 audit_cells_note(struct audit_cells *cells, const struct audit_record *record)
 {
 	static const char mark[] = "\"type\":\"cell.";
 	char type[16], id[AUDIT_ID_MAX + 1];
 	struct audit_cell *cell;
-	int r;
+	bool is_start;
+	int r = 0;
 
 	if (memmem(record->event.at, record->event.len, mark, sizeof(mark) - 1) == NULL ||
 	    !get_text(record->event, "type", type, sizeof(type)) ||
 	    !get_text(record->event, "cell", id, sizeof(id)))
 		return 0;
-	r = find_or_make(cells, id, &cell);
+	is_start = strcmp(type, "cell.started") == 0;
+	cell = audit_cells_find(cells, id);
+	if (cell == NULL || (is_start && cell->started_n != 0))
+		r = make(cells, id, &cell);
 	if (r < 0)
 		return r;
-	if (strcmp(type, "cell.started") == 0)
+	if (is_start)
 		note_start(cell, record);
 	else if (strcmp(type, "cell.ended") == 0)
 		note_end(cell, record, AUDIT_CELL_ENDED);
 	else if (strcmp(type, "cell.lost") == 0)
 		note_end(cell, record, AUDIT_CELL_LOST);
 	else if (strcmp(type, "cell.pruned") == 0)
-		cell->pruned = true;
+		note_pruned(cells, cell);
 	return 0;
 }
 

@@ -28,6 +28,7 @@ struct audit_cell {
 	uint64_t size;
 	uint64_t status;
 	bool pruned;                    /* its timeline was removed, and that is noted */
+	uint32_t before;                /* an earlier cell of that id: its number plus one, or 0 */
 };
 
 struct audit_cells {
@@ -39,7 +40,11 @@ struct audit_cells {
 void audit_cells_free(struct audit_cells *cells);       /* for OWN() too */
 /* Take from a record of the operator's what it says of a cell, if it does.  -ENOMEM, -E2BIG. */
 int audit_cells_note(struct audit_cells *cells, const struct audit_record *record);
+/* The last one that was started with this id. */
 struct audit_cell *audit_cells_find(const struct audit_cells *cells, const char *id);
+/* The one before it, or NULL: an id that was chosen can be chosen again. */
+struct audit_cell *audit_cells_before(const struct audit_cells *cells,
+                                      const struct audit_cell *cell);
 /* What its timeline must come to. */
 void audit_cell_anchor(const struct audit_cell *cell, struct audit_anchor *ret_anchor);
 #endif

@@ -167,6 +167,17 @@ give_up(struct audit_log *log, int r)
 	return r;
 }
 
+uint64_t
+audit_log_left(struct audit_log *log, size_t len)
+{
+	uint64_t used = log->size + log->pending.len;
+
+	if (log->fd < 0)
+		return 0;
+	reserve(log, log->pending.len + len);
+	return !log->is_full ? UINT64_MAX : log->reserved > used ? log->reserved - used : 0;
+}
+
 int
 audit_log_write(struct audit_log *log, bool sync, struct err *err)
 {
@@ -228,7 +239,7 @@ audit_log_drop(struct audit_log *log, const char *time, struct err *err)
 {
 	char name[AUDIT_NAME_MAX + 12], event[96];
 	uint64_t next = 0;
-	int r;
+	int r = 0;
 
 	if (log->first == 0 || log->key == NULL)
 		return 0;
@@ -237,7 +248,7 @@ audit_log_drop(struct audit_log *log, const char *time, struct err *err)
 		next = log->written.tree.size + 1;
 	else
 		r = first_record(log, log->first == log->last ? 0 : log->first + 1, &next, err);
-	if (next == 0)
+	if (r < 0)
 		return r;
 	snprintf(event, sizeof(event), "{\"through\":%llu,\"type\":\"records.dropped\"}",
 	         (unsigned long long)next - 1);

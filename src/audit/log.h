@@ -26,7 +26,7 @@ struct err;
 #define AUDIT_UNSIGNED_MS 10000         /* and how long one may be without a signature */
 /* Room on the disk that is taken beforehand (with .keeps_room), so that the last word can still
  * be written when there is no other left. */
-#define AUDIT_RESERVE (16 * 1024)
+#define AUDIT_RESERVE (64 * 1024)
 
 struct audit_log {
 	int dir, fd;                    /* DIR is borrowed */
@@ -35,6 +35,7 @@ struct audit_log {
 	struct audit_chain chain;       /* with what is put */
 	struct audit_chain written;     /* without */
 	uint64_t unsigned_n, unsigned_written;  /* records since a checkpoint, likewise */
+	char signed_time[AUDIT_TIME_LEN + 1];   /* of the last checkpoint when it was opened, or "" */
 	uint64_t size, reserved, size_max;      /* bytes of the file, and where it is turned over */
 	uint32_t first, last;           /* numbers of the older files; 0: there are none */
 	uint64_t torn;                  /* bytes of a line that a writer did not end, and which were
@@ -58,6 +59,10 @@ void audit_log_close(struct audit_log *log);
 int audit_log_put(struct audit_log *log, const char *time, const char *event, size_t len);
 /* Put a checkpoint, if there is a key and anything that is not signed. */
 int audit_log_checkpoint(struct audit_log *log, const char *time);
+
+/* How many bytes can be put and written although the disk is full, LEN more being wanted;
+ * UINT64_MAX: it is not full, as far as is known. */
+uint64_t audit_log_left(struct audit_log *log, size_t len);
 
 /* Write what is put, all or nothing: when it fails the file is as it was, the records are
  * forgotten and their numbers will be given again.  SYNC: and have it on the disk. */

@@ -14,7 +14,7 @@ static void
 step_up(char *text)
 {
 	char *e = strchr(text, 'e');
-	int exponent = atoi(e + 1);
+	int exponent = (int)strtol(e + 1, NULL, 10);
 
 	for (char *c = e - 1; c >= text; c--) {
 		if (*c == '.')
@@ -83,12 +83,12 @@ canon_number(double number, char ret_text[CANON_NUMBER_MAX])
 
 	assert(isfinite(number));
 	if (number == 0) {
-		strcpy(ret_text, "0");
+		memcpy(ret_text, "0", 2);
 		return;
 	}
 	shortest(fabs(number), text);
 	n = take_digits(text, digits);
 	ret_text[0] = '-';
 	place_point(ret_text + (number < 0), CANON_NUMBER_MAX - 1, digits, n,
-	            atoi(strchr(text, 'e') + 1) + 1);
+	            (int)strtol(strchr(text, 'e') + 1, NULL, 10) + 1);
 }

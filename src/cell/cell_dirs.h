@@ -6,7 +6,7 @@
  * dead, and no two running cells of root share a range of user ids.
  *
  * The state folder has one entry per cell that keeps something, `ID.NAME/`: the
- * changes of an overlay workspace, the log of a detached cell, and, once the
+ * changes of an overlay workspace, the log of a detached cell, its timeline, and, once the
  * cell has ended, its record.  The supervisor holds a lock on the entry.
  *
  * Whoever makes the entry of an id that was chosen (`run --id`) has it, and no cell of that id
@@ -30,9 +30,10 @@ struct err;
 #define CELL_STREAM_MAX (64u << 20)     /* of each; the rest is not kept */
 #define CELL_KEEP "keep"                /* an empty file: the entry stays until it is discarded */
 #define CELL_STEPS "steps.jsonl"        /* with --id: that setups ran, and the agent */
+#define CELL_LOST "lost"                /* an empty file: the supervisor was killed, and that is told */
 #define CELL_POLICY "policy"            /* in a state entry, beside events: see policy_put() */
 #define CELL_CHANGES "changes"          /* in a state entry: one folder per workspace */
-#define CELL_EVENTS "events.jsonl"      /* in a state entry; the older half is events.jsonl.1 */
+#define CELL_EVENTS "events.jsonl"      /* in a state entry: the timeline, see audit/log.h */
 
 /* The folders, made if they are missing (state: only with MAKE; else -ENOENT).
  * Refused if somebody else could write there. */
@@ -55,10 +56,14 @@ int cell_place_take(const struct cell_spec *spec, struct cell_place *ret_place,
                     struct err *err);
 /* Let the lock go; CLEARED: remove the entry. */
 void cell_place_leave(struct cell_place *place, bool cleared);
-/* Remove what supervisors that were killed left in both folders. */
-void cell_clear_stale(const struct cell_place *place,
-                      int (*clear_cgroups)(void *arg, const char *id, const char *paths),
-                      void *arg);
+/* Remove what supervisors that were killed left in both folders.  LOST is told of the timeline
+ * of one of them, in its state entry DIR. */
+struct cell_clearer {
+	int (*clear_cgroups)(void *arg, const char *id, const char *paths);
+	void (*lost)(void *arg, int dir, const char *id);
+	void *arg;
+};
+void cell_clear_stale(const struct cell_place *place, const struct cell_clearer *clearer);
 
 /* Every entry of a folder, in no order; the caller frees *ret_entries. */
 int cell_list(int folder, bool runtime, struct cell_entry **ret_entries,
@@ -80,11 +85,23 @@ int cell_state_make(const struct cell_spec *spec, int *ret_dir, struct err *err)
 int cell_state_bury(const char *id, struct err *err);
 /* Whether a supervisor still holds the state entry open. */
 bool cell_state_is_live(int dir);
-/* Remove a state entry with all that is in it. */
+/* Remove a state entry with all that is in it, but for the timeline, which goes to the ended. */
 int cell_state_remove(int state, const char *entry, struct err *err);
-/* Of ended cells of which there is nothing but a timeline, keep the newest. */
-#define CELL_TIMELINES_MAX 50
-void cell_state_prune(void);
+
+/* Cells of which there is nothing but a timeline, perhaps with the policy, have their entries in
+ * this folder of the state folder: -ENOENT if there is none. */
+#define CELL_ENDED "ended"
+int cell_ended_open(int state);
+/* The entry goes there; unless it IS_BARE, what else is in it is removed. */
+int cell_state_retire(int state, const char *entry, bool is_bare, struct err *err);
+/* Remove the oldest, when there are so many more than are to be kept that it is worth it, and
+ * those that are too old.  PRUNES is told first, and can forbid it with a negative value; TURN is
+ * any number that differs from cell to cell. */
+#define CELL_TIMELINES_MAX 1000
+#define CELL_TIMELINES_SLACK 100
+#define CELL_TIMELINES_DAYS 90
+#define CELL_TIMELINES_LOOK 1024        /* one of so many cells looks for what is too old */
+void cell_ended_prune(unsigned turn, int (*prunes)(void *arg, const char *id), void *arg);
 
 /* Which folders of the host an agent could write, ever: what stands there is not the
  * operator's word.  Kept in the state folder, in a file of that name. */

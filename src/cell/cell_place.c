@@ -146,7 +146,7 @@ cell_place_leave(struct cell_place *place, bool cleared)
 
 static void
 clear_runtime_entry(int runtime, const struct cell_entry *entry,
-                    int (*clear_cgroups)(void *, const char *, const char *), void *arg)
+                    const struct cell_clearer *clearer)
 {
 	OWN(closep) int dir = openat(runtime, entry->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC |
 	                             O_NOFOLLOW);
@@ -156,7 +156,7 @@ clear_runtime_entry(int runtime, const struct cell_entry *entry,
 		return;
 	(void)read_file_at(dir, "cgroups", CGROUPS_FILE_MAX, &paths, NULL, NULL);
 	/* Something in them may still be dying; then a later run finds the entry again. */
-	if (clear_cgroups(arg, entry->id, paths != NULL ? paths : "") == 0)
+	if (clearer->clear_cgroups(clearer->arg, entry->id, paths != NULL ? paths : "") == 0)
 		remove_runtime_entry(runtime, dir, entry->dir);
 }
 
@@ -168,12 +168,28 @@ is_stale(int state, const char *entry)
 
 	/* Alive before recorded: a supervisor that ends between the two questions has
 	 * written its record by the second. */
-	return dir >= 0 && !cell_state_is_live(dir) && faccessat(dir, "record", F_OK, 0) < 0 &&
-	       faccessat(dir, CELL_KEEP, F_OK, 0) < 0;
+	if (dir < 0 || cell_state_is_live(dir) || faccessat(dir, "record", F_OK, 0) == 0)
+		return false;
+	/* What is to be kept stays, but that its timeline has ended is told once. */
+	return faccessat(dir, CELL_KEEP, F_OK, 0) < 0 ||
+	       (faccessat(dir, CELL_EVENTS, F_OK, 0) == 0 && faccessat(dir, CELL_LOST, F_OK, 0) < 0);
 }
 
 static void
-clear_state(void)
+clear_entry(int state, const struct cell_entry *entry, const struct cell_clearer *clearer)
+{
+	OWN(closep) int dir = openat(state, entry->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC |
+	                             O_NOFOLLOW);
+
+	if (dir >= 0 && faccessat(dir, CELL_EVENTS, F_OK, AT_SYMLINK_NOFOLLOW) == 0 &&
+	    create_file_at(dir, CELL_LOST, 0600, "", NULL) == 0)
+		clearer->lost(clearer->arg, dir, entry->id);
+	if (dir >= 0 && faccessat(dir, CELL_KEEP, F_OK, 0) < 0)
+		(void)cell_state_remove(state, entry->dir, NULL);
+}
+
+static void
+clear_state(const struct cell_clearer *clearer)
 {
 	OWN(closep) int state = cell_state_open(false, NULL);
 	OWN(freep) struct cell_entry *entries = NULL;
@@ -190,14 +206,12 @@ clear_state(void)
 		if (!locked)
 			locked = flock(state, LOCK_EX) == 0;
 		if (is_stale(state, entries[i].dir))
-			(void)cell_state_remove(state, entries[i].dir, NULL);
+			clear_entry(state, &entries[i], clearer);
 	}
 }
 
 void
-cell_clear_stale(const struct cell_place *place,
-                 int (*clear_cgroups)(void *arg, const char *id, const char *paths),
-                 void *arg)
+cell_clear_stale(const struct cell_place *place, const struct cell_clearer *clearer)
 {
 	OWN(freep) struct cell_entry *entries = NULL;
 	size_t n;
@@ -209,8 +223,8 @@ cell_clear_stale(const struct cell_place *place,
 			/* Our own slot is ours: another entry with it is left over. */
 			if (entries[i].slot == place->entry.slot ||
 			    slot_is_free(place->lock, entries[i].slot))
-				clear_runtime_entry(place->runtime, &entries[i], clear_cgroups, arg);
+				clear_runtime_entry(place->runtime, &entries[i], clearer);
 		}
 	}
-	clear_state();
+	clear_state(clearer);
 }

@@ -87,6 +87,8 @@ cell_state_remove(int state, const char *entry, struct err *err)
 		return 0;
 	if (dir < 0)
 		return err_errno(err, "cannot open the cell's state folder");
+	if (faccessat(dir, CELL_EVENTS, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+		return cell_state_retire(state, entry, false, err);
 	/* The record goes last: until then the entry can be removed again. */
 	r = tree_empty(dir, err);
 	if (r < 0)
@@ -173,57 +175,6 @@ cell_record_read(int state_dir, struct cell_record *ret_record, struct err *err)
 	*ret_record = record;
 	record = (struct cell_record){0};
 	return 0;
-}
-
-struct timeline {
-	char entry[CELL_ENTRY_MAX];
-	uint64_t ended_ns;
-};
-
-/* Whether the entry has nothing else that somebody may want. */
-static bool
-is_only_timeline(int state, const struct cell_entry *entry, uint64_t *ret_ended_ns)
-{
-	OWN(closep) int dir = openat(state, entry->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC |
-	                             O_NOFOLLOW);
-	OWN(cell_record_free) struct cell_record record = {0};
-
-	if (dir < 0 || cell_state_is_live(dir) || cell_record_read(dir, &record, NULL) < 0)
-		return false;
-	*ret_ended_ns = record.ended_ns;
-	return record.n_changes == 0 && record.incomplete[0] == '\0' &&
-	       faccessat(dir, CELL_LOG, F_OK, 0) < 0 &&
-	       faccessat(dir, CELL_STDOUT, F_OK, 0) < 0 && faccessat(dir, CELL_KEEP, F_OK, 0) < 0;
-}
-
-static int
-newest_first(const void *a, const void *b)
-{
-	const struct timeline *x = a, *y = b;
-
-	return x->ended_ns > y->ended_ns ? -1 : x->ended_ns < y->ended_ns;
-}
-
-void
-cell_state_prune(void)
-{
-	OWN(closep) int state = cell_state_open(false, NULL);
-	OWN(freep) struct cell_entry *entries = NULL;
-	OWN(freep) struct timeline *found = NULL;
-	size_t n, count = 0;
-
-	if (state < 0 || cell_list(state, false, &entries, &n, NULL) < 0 || n <= CELL_TIMELINES_MAX)
-		return;
-	found = calloc(n, sizeof(*found));
-	for (size_t i = 0; found != NULL && i < n; i++)
-		if (is_only_timeline(state, &entries[i], &found[count].ended_ns)) {
-			memcpy(found[count].entry, entries[i].dir, sizeof(found[count].entry));
-			count++;
-		}
-	if (count > 0)
-		qsort(found, count, sizeof(*found), newest_first);
-	for (size_t i = CELL_TIMELINES_MAX; i < count; i++)
-		(void)cell_state_remove(state, found[i].entry, NULL);
 }
 
 void

@@ -61,7 +61,8 @@ get_limits(struct buf *b, struct cell_limits *l)
 
 enum { FLAG_ROOT = 1, FLAG_DETACHED = 2, FLAG_TTY = 4, FLAG_QUIET = 8, FLAG_POLICY = 16,
        FLAG_AUTHORITIES = 32, FLAG_LEARN = 64, FLAG_SECRETS = 128,
-       FLAG_CLAIM = 256, FLAG_KEEP = 512, FLAG_STREAMS = 1024, FLAG_INPUT = 2048, FLAGS = 4095 };
+       FLAG_CLAIM = 256, FLAG_KEEP = 512, FLAG_STREAMS = 1024, FLAG_INPUT = 2048, FLAG_STRICT = 4096,
+       FLAGS = 8191 };
 enum { GRANT_WORKSPACE = 1, GRANT_GIT_DIR = 2, GRANT_FLAGS = 3 };
 
 void
@@ -93,7 +94,8 @@ cell_spec_put(struct buf *b, const struct cell_spec *spec)
 	               (spec->has_authorities ? FLAG_AUTHORITIES : 0) |
 	               (spec->learn ? FLAG_LEARN : 0) | (spec->has_secrets ? FLAG_SECRETS : 0) |
 	               (spec->claim ? FLAG_CLAIM : 0) | (spec->keep ? FLAG_KEEP : 0) |
-	               (spec->streams ? FLAG_STREAMS : 0) | (spec->input ? FLAG_INPUT : 0));
+	               (spec->streams ? FLAG_STREAMS : 0) | (spec->input ? FLAG_INPUT : 0) |
+	               (spec->audit_strict ? FLAG_STRICT : 0));
 	buf_put_strv(b, spec->egress_env != NULL ? spec->egress_env : (char *[]){ NULL });
 	buf_put_u32(b, (uint32_t)spec->n_ports);
 	for (size_t i = 0; i < spec->n_ports; i++)
@@ -111,6 +113,7 @@ cell_spec_put(struct buf *b, const struct cell_spec *spec)
 	buf_put_strv(b, spec->setups != NULL ? spec->setups : (char *[]){ NULL });
 	buf_put_str(b, spec->principal != NULL ? spec->principal : "");
 	buf_put_str(b, spec->chain != NULL ? spec->chain : "");
+	buf_put_u64(b, spec->audit_max);
 }
 
 static int
@@ -269,6 +272,8 @@ cell_spec_get(struct buf *b, struct cell_spec *ret_spec, struct err *err)
 		r = get_secrets(b, &spec);
 	if (r == 0)
 		r = get_dispatch(b, &spec);
+	if (r == 0 && (buf_get_u64(b, &spec.audit_max) < 0 || spec.audit_max < CELL_AUDIT_LEAST))
+		r = -EBADMSG;
 	if (r < 0)
 		return err_set(err, -r, "the description of the cell is malformed");
 	spec.profile = profile;
@@ -284,6 +289,7 @@ cell_spec_get(struct buf *b, struct cell_spec *ret_spec, struct err *err)
 	spec.keep = (flags & FLAG_KEEP) != 0;
 	spec.streams = (flags & FLAG_STREAMS) != 0;
 	spec.input = (flags & FLAG_INPUT) != 0;
+	spec.audit_strict = (flags & FLAG_STRICT) != 0;
 	*ret_spec = spec;
 	spec = (struct cell_spec){0};
 	return 0;

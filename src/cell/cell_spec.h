@@ -22,6 +22,8 @@ struct err;
 #define CELL_PORTS_MAX 32
 #define CELL_FILES_MAX 16
 #define CELL_KNOWN_HOSTS_MAX (64 * 1024)
+#define CELL_AUDIT_MAX (256ULL << 20)   /* of a timeline, unless the policy says otherwise, */
+#define CELL_AUDIT_LEAST (1ULL << 20)   /* which is not less than this */
 #define CELL_SETUPS_MAX 32
 #define CELL_PRINCIPAL_MAX 256          /* bytes */
 #define CELL_CHAIN_MAX 1024             /* likewise */
@@ -108,6 +110,9 @@ struct cell_spec {
 	enum cell_exfiltration exfiltration;
 	uint32_t keeper;                /* the process that renews them, as this machine counts its
 	                                 * processes; 0: there is none */
+	/* The timeline. */
+	bool audit_strict;              /* no request leaves before its record is on the disk */
+	uint64_t audit_max;             /* bytes; then nothing leaves any more */
 	char *known_hosts;              /* for ssh, a file's text; "": there is no agent for it */
 };
 

@@ -1,4 +1,4 @@
-/* events.c - `cloister events`: what a cell wanted of the network, and what it got. */
+/* events.c - `cloister events`: what befell a cell, and what it wanted of the network and got. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +23,6 @@ const struct cli_option cli_events_options[] = {
 
 struct events {
 	bool follow, json, colour;
-	uint64_t seen;                  /* the number of the last one */
 };
 
 static int
@@ -54,7 +53,7 @@ print_verdict(const struct events *ev, const struct timeline_event *e)
 			return;
 		}
 	}
-	printf("%-7s", "?");
+	printf("%-7s", e->verdict[0] == '\0' ? "-" : "?");
 }
 
 static void
@@ -103,16 +102,16 @@ print_event(const struct events *ev, const struct timeline_event *e, struct err 
 	return 0;
 }
 
-/* A cell that makes very many loses the oldest: never without a word. */
+/* What was kept of a cell before there were records lost the oldest; what is missing from those
+ * is for `cloister audit verify`. */
 static void
-note_gap(struct events *ev, uint64_t n)
+note_gap(const struct timeline_event *e)
 {
-	if (n > ev->seen + 1) {
+	if (e->n > e->before + 1) {
 		fflush(stdout);
 		fprintf(stderr, "cloister: events %llu to %llu are no longer kept\n",
-		        (unsigned long long)ev->seen + 1, (unsigned long long)n - 1);
+		        (unsigned long long)e->before + 1, (unsigned long long)e->n - 1);
 	}
-	ev->seen = n;
 }
 
 static int
@@ -122,7 +121,7 @@ print_rest(struct events *ev, struct timeline *t, struct err *err)
 	int r;
 
 	while ((r = timeline_next(t, &e, err)) > 0) {
-		note_gap(ev, e.n);
+		note_gap(&e);
 		r = print_event(ev, &e, err);
 		timeline_event_free(&e);
 		if (r < 0)

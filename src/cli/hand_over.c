@@ -39,7 +39,7 @@ cli_hand_over(const char *helper, const struct cli_option *options, int argc, ch
 	OWN(strv_freep) char **words = calloc((size_t)argc + 4, sizeof(*words));
 	struct handing h = { .words = words, .max = (size_t)argc + 3 };
 	struct err err = {0};
-	int rest, r;
+	int rest = argc, r;
 
 	if (words == NULL)
 		return cli_failf("out of memory");

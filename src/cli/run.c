@@ -236,6 +236,7 @@ run_describe(int argc, char **argv, struct run *run, struct err *err)
 	int rest, r;
 
 	cell_limits_default(&run->spec.limits);
+	run->spec.audit_max = CELL_AUDIT_MAX;
 	r = cell_make_id(run->spec.id, err);
 	if (r == 0 && (set_text(&run->spec.name, "") < 0 || set_text(&run->spec.rootfs, "") < 0 ||
 	               set_text(&run->spec.hostname, "cell") < 0 ||

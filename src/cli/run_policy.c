@@ -222,6 +222,9 @@ load_policy(struct run *run, struct policy **ret_policy, struct err *err)
 	run->spec.exfiltration = limits.exfiltration == POLICY_EXFILTRATION_FREEZE ? CELL_FREEZE :
 	                         limits.exfiltration == POLICY_EXFILTRATION_KILL ? CELL_KILL :
 	                         CELL_REFUSE;
+	run->spec.audit_strict = limits.audit == POLICY_AUDIT_STRICT;
+	if (limits.audit_max != 0)
+		run->spec.audit_max = limits.audit_max;
 	return 0;
 }
 

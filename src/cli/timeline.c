@@ -18,37 +18,85 @@ open_file(const struct timeline *t, const char *name)
 	return openat(t->dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 }
 
-/* The entry with the file that was written last, of those called NAME or (NULL) of all. */
+/* The state folder, and that of the ended in it. */
+enum { PLACES = 2 };
+
+static int
+open_place(int state, int place)
+{
+	return state < 0 ? -1 : place == 0 ? openat(state, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) :
+	       cell_ended_open(state);
+}
+
+struct newest {
+	struct cell_entry entry;
+	struct timespec time;
+	bool found, networked;
+};
+
+/* One that used the network before one that did not, and then the one that was written last. */
+static void
+look_at(int folder, const struct cell_entry *entry, struct newest *newest)
+{
+	char path[CELL_ENTRY_MAX + sizeof(CELL_EVENTS) + 1];
+	struct timespec *than = &newest->time;
+	bool networked, later;
+	struct stat st;
+
+	snprintf(path, sizeof(path), "%s/" CELL_POLICY, entry->dir);
+	networked = faccessat(folder, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+	snprintf(path, sizeof(path), "%s/" CELL_EVENTS, entry->dir);
+	if (fstatat(folder, path, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode))
+		return;
+	later = st.st_mtim.tv_sec > than->tv_sec ||
+	        (st.st_mtim.tv_sec == than->tv_sec && st.st_mtim.tv_nsec > than->tv_nsec);
+	if (!newest->found || networked > newest->networked ||
+	    (networked == newest->networked && later))
+		*newest = (struct newest){ *entry, st.st_mtim, true, networked };
+}
+
+/* Of those called NAME or (NULL) of all. */
 static int
 find_newest(int state, const char *name, struct cell_entry *ret_entry, struct err *err)
 {
-	OWN(freep) struct cell_entry *entries = NULL;
-	struct timespec newest = {0};
-	size_t n = 0;
-	bool found = false;
-	int r;
+	struct newest newest = {0};
 
-	r = state < 0 ? 0 : cell_list(state, false, &entries, &n, err);
-	if (r < 0)
-		return r;
-	for (size_t i = 0; i < n; i++) {
-		char path[CELL_ENTRY_MAX + sizeof(CELL_EVENTS) + 1];
-		struct stat st;
+	for (int place = 0; place < PLACES; place++) {
+		OWN(closep) int folder = open_place(state, place);
+		OWN(freep) struct cell_entry *entries = NULL;
+		size_t n = 0;
 
-		if (name != NULL && strcmp(entries[i].name, name) != 0)
+		if (folder < 0 || cell_list(folder, false, &entries, &n, NULL) < 0)
 			continue;
-		snprintf(path, sizeof(path), "%s/" CELL_EVENTS, entries[i].dir);
-		if (fstatat(state, path, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode))
-			continue;
-		if (!found || st.st_mtim.tv_sec > newest.tv_sec ||
-		    (st.st_mtim.tv_sec == newest.tv_sec && st.st_mtim.tv_nsec > newest.tv_nsec)) {
-			newest = st.st_mtim;
-			*ret_entry = entries[i];
-			found = true;
+		for (size_t i = 0; i < n; i++)
+			if (name == NULL || strcmp(entries[i].name, name) == 0)
+				look_at(folder, &entries[i], &newest);
+	}
+	if (!newest.found)
+		return err_set(err, ENOENT, "nothing is recorded of any cell");
+	*ret_entry = newest.entry;
+	return 0;
+}
+
+/* -ENOTUNIQ also where there is one in each place. */
+static int
+find_any(int state, const char *word, struct cell_entry *ret_entry, struct err *err)
+{
+	int r = -ENOENT;
+
+	for (int place = 0; place < PLACES; place++) {
+		OWN(closep) int folder = open_place(state, place);
+		struct cell_entry entry;
+		int one = folder < 0 ? -ENOENT : cell_find(folder, false, word, &entry, err);
+
+		if (one == -ENOTUNIQ || (one == 0 && r == 0 && strcmp(entry.id, ret_entry->id) != 0))
+			return -ENOTUNIQ;
+		if (one == 0) {
+			*ret_entry = entry;
+			r = 0;
 		}
 	}
-	return found ? 0 : err_set(err, ENOENT, "nothing is recorded of any cell: only cells with a "
-	                           "policy have events, see `cloister help run`");
+	return r == 0 ? 0 : err_set(err, ENOENT, "there is no cell '%s': see `cloister ps -a`", word);
 }
 
 /* A running cell of which nothing is recorded yet has no state entry. */
@@ -63,13 +111,16 @@ find_running(const char *word, struct cell_entry *ret_entry)
 static void
 open_dir(struct timeline *t)
 {
-	struct cell_entry entry;
-
 	if (t->state < 0)
 		t->state = cell_state_open(false, NULL);
-	if (t->state < 0 || t->dir >= 0 || cell_find(t->state, false, t->entry.id, &entry, NULL) < 0)
-		return;
-	t->dir = openat(t->state, entry.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	/* In this order: it goes from the one to the other when the cell ends. */
+	for (int place = 0; t->dir < 0 && place < PLACES; place++) {
+		OWN(closep) int folder = open_place(t->state, place);
+		struct cell_entry entry;
+
+		if (folder >= 0 && cell_find(folder, false, t->entry.id, &entry, NULL) == 0)
+			t->dir = openat(folder, entry.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	}
 }
 
 int
@@ -81,10 +132,8 @@ timeline_open(const char *word, struct timeline *ret_timeline, struct err *err)
 	t.state = cell_state_open(false, NULL);
 	if (word == NULL)
 		r = find_newest(t.state, NULL, &t.entry, err);
-	else if (t.state >= 0)
-		r = cell_find(t.state, false, word, &t.entry, err);
 	else
-		r = err_set(err, ENOENT, "there is no cell '%s': see `cloister ps -a`", word);
+		r = find_any(t.state, word, &t.entry, err);
 	if (r == -ENOENT && word != NULL && find_running(word, &t.entry))
 		r = 0;
 	/* A name that was used again means the one who has it now. */
@@ -111,22 +160,36 @@ timeline_close(struct timeline *t)
 	*t = (struct timeline){ .state = -1, .dir = -1, .fd = -1 };
 }
 
-/* Begin with the older half, if there are two. */
+/* The file that comes next: a numbered one, or the newest, which will have that number. */
+static int
+open_next(struct timeline *t)
+{
+	char name[sizeof(CELL_EVENTS) + 12];
+	int fd;
+
+	snprintf(name, sizeof(name), CELL_EVENTS ".%u", t->number + 1);
+	fd = open_file(t, name);
+	t->is_numbered = fd >= 0;
+	if (fd < 0)
+		fd = open_file(t, CELL_EVENTS);
+	/* It was turned over in between. */
+	if (fd >= 0 && !t->is_numbered && faccessat(t->dir, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
+		close(fd);
+		fd = open_file(t, name);
+		t->is_numbered = true;
+	}
+	t->number += fd >= 0;
+	return fd;
+}
+
 static bool
 open_first(struct timeline *t)
 {
 	if (t->fd >= 0)
 		return true;
 	open_dir(t);
-	if (t->dir < 0)
-		return false;
-	if (!t->from_the_start) {
-		t->fd = open_file(t, CELL_EVENTS ".1");
-		t->from_the_start = t->fd >= 0;
-	}
-	if (t->fd < 0)
-		t->fd = open_file(t, CELL_EVENTS);
-	t->from_the_start |= t->fd >= 0;
+	if (t->dir >= 0)
+		t->fd = open_next(t);
 	return t->fd >= 0;
 }
 
@@ -135,9 +198,10 @@ is_turned_over(const struct timeline *t)
 {
 	struct stat now, latest;
 
-	return fstat(t->fd, &now) == 0 &&
-	       fstatat(t->dir, CELL_EVENTS, &latest, AT_SYMLINK_NOFOLLOW) == 0 &&
-	       (now.st_ino != latest.st_ino || now.st_dev != latest.st_dev);
+	return t->is_numbered ||
+	       (fstat(t->fd, &now) == 0 &&
+	        fstatat(t->dir, CELL_EVENTS, &latest, AT_SYMLINK_NOFOLLOW) == 0 &&
+	        (now.st_ino != latest.st_ino || now.st_dev != latest.st_dev));
 }
 
 /* More bytes behind those that are there: how many, 0 at the end. */
@@ -164,7 +228,7 @@ fill(struct timeline *t, struct err *err)
 		if (n != 0 || !over)
 			break;
 		close(t->fd);
-		t->fd = open_file(t, CELL_EVENTS);
+		t->fd = open_next(t);
 		if (t->fd < 0)
 			break;
 	}
@@ -208,6 +272,24 @@ join_texts(const json_t *list)
 	return all;
 }
 
+/* A record as one looks at it: its number, time and cell, and then the members of its event.
+ * What was written before there were records is so already. */
+static json_t *
+flatten(json_t *record)
+{
+	static const char *const first[] = { "n", "time", "cell" };
+	json_t *event = json_object_get(record, "event"), *flat;
+
+	if (!json_is_object(event))
+		return record;
+	flat = json_object();
+	for (size_t i = 0; i < ARRAY_LEN(first); i++)
+		(void)json_object_set(flat, first[i], json_object_get(record, first[i]));
+	(void)json_object_update_missing(flat, event);
+	json_decref(record);
+	return flat;
+}
+
 static bool
 parse(const char *line, size_t len, struct timeline_event *ret_event)
 {
@@ -217,6 +299,7 @@ parse(const char *line, size_t len, struct timeline_event *ret_event)
 		json_decref(o);
 		return false;
 	}
+	o = flatten(o);
 	*ret_event = (struct timeline_event){
 		.json = o,
 		.n = number_of(o, "n", INT64_MAX),
@@ -225,7 +308,10 @@ parse(const char *line, size_t len, struct timeline_event *ret_event)
 		.rule = text_of(o, "rule"), .rule_text = text_of(o, "rule_text"),
 		.reason = text_of(o, "reason"), .method = text_of(o, "method"),
 		.scheme = text_of(o, "scheme"), .host = text_of(o, "host"),
-		.path = text_of(o, "path"), .note = text_of(o, "note"),
+		.path = text_of(o, "path"), .note = text_of(o, "note"), .of = text_of(o, "of"),
+		.cause = text_of(o, "cause"), .by = text_of(o, "by"),
+		.argv = join_texts(json_is_array(json_object_get(o, "argv")) ? json_object_get(o, "argv") :
+		                   json_object_get(json_object_get(o, "grant"), "argv")),
 		.secret = text_of(o, "secret"), .did = text_of(o, "did"), .user = text_of(o, "user"),
 		.sign = text_of(o, "sign"),
 		.port = (uint16_t)number_of(o, "port", UINT16_MAX),
@@ -259,9 +345,18 @@ timeline_next(struct timeline *t, struct timeline_event *ret_event, struct err *
 
 			t->at = (size_t)(end - t->data) + 1;
 			t->skipping = false;
-			if (whole && parse(line, (size_t)(end - line), ret_event))
+			if (!whole)
+				continue;
+			if (!parse(line, (size_t)(end - line), ret_event)) {
+				t->left_out++;
+				continue;
+			}
+			ret_event->before = t->seen;
+			t->seen = ret_event->n;
+			/* It says that the others are so, and nothing of the cell. */
+			if (strcmp(ret_event->type, "checkpoint") != 0)
 				return 1;
-			t->left_out += whole;
+			timeline_event_free(ret_event);
 			continue;
 		}
 		n = fill(t, err);
@@ -289,5 +384,6 @@ timeline_event_free(struct timeline_event *e)
 {
 	json_decref(e->json);
 	free(e->refs);
+	free(e->argv);
 	*e = (struct timeline_event){0};
 }

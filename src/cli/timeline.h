@@ -22,7 +22,9 @@ struct timeline_event {
 	json_t *json;
 	uint64_t n;
 	const char *time, *type, *verdict, *why, *rule, *rule_text, *reason, *method, *scheme,
-		*host, *path, *note, *secret, *did, *user, *sign;
+		*host, *path, *note, *secret, *did, *user, *sign, *of, *cause, *by;
+	uint64_t before;                /* the number of the record before it; 0: it is the first */
+	char *argv;                     /* words with spaces between them; NULL: none */
 	char *refs;                     /* of a push, as in struct policy_seen; NULL: none */
 	uint16_t port, status;          /* 0: none */
 	bool has_query, is_upgrade, has_push_options;
@@ -42,17 +44,20 @@ void timeline_get_seen(const struct timeline_event *e, struct policy_seen *ret_s
 struct timeline {
 	struct cell_entry entry;
 	int state, dir, fd;             /* -1 until there is one */
-	bool from_the_start;
+	unsigned number;                /* of FD among its files, from 1; */
+	bool is_numbered;               /* that is its name: it is not the newest */
+	uint64_t seen;                  /* the number of the last record */
 	char *data;                     /* TIMELINE_LINE_MAX of it */
 	size_t len, at;
 	bool skipping;                  /* the rest of a line that is too long */
 	size_t left_out;                /* lines that could not be read */
 };
-/* Of the cell that WORD means, running or ended; NULL: of the one for which something
- * was recorded last. */
+/* Of the cell that WORD means, running or ended; NULL: of the one that used the network last,
+ * or else of the last one. */
 int timeline_open(const char *word, struct timeline *ret_timeline, struct err *err);
 void timeline_close(struct timeline *t);                /* for OWN() too */
-/* 1 and the next event, which the caller frees; 0 if there is none as yet. */
+/* 1 and the next event, which the caller frees; 0 if there is none as yet.  Checkpoints are left
+ * out. */
 int timeline_next(struct timeline *t, struct timeline_event *ret_event, struct err *err);
 /* Whether the cell still runs.  Ask before reading: then what is read afterwards is
  * all there will be. */

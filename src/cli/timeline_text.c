@@ -28,7 +28,9 @@ timeline_format_time(char ret_text[TIMELINE_TIME_MAX], const char *time, const c
 bool
 timeline_is_refusal(const struct timeline_event *e)
 {
-	return strcmp(e->verdict, "allow") != 0;
+	/* What only befell the cell has none. */
+	return e->verdict[0] != '\0' ? strcmp(e->verdict, "allow") != 0 :
+	       strncmp(e->type, "cell", 4) != 0 && strcmp(e->type, "setup.ran") != 0;
 }
 
 static void
@@ -80,18 +82,44 @@ print_request(FILE *out, const struct timeline_event *e)
 	}
 }
 
+/* What befell the cell itself. */
+static bool
+print_cell(FILE *out, const struct timeline_event *e)
+{
+	if (strcmp(e->type, "cell.boot") == 0) {
+		fputs("cell started: ", out);
+	} else if (strcmp(e->type, "cell.end") == 0) {
+		fprintf(out, "cell ended with %u", e->status);
+		fputs(e->cause[0] != '\0' ? ": " : "", out);
+		put(out, e->cause);
+	} else if (strcmp(e->type, "setup.ran") == 0) {
+		fputs("setup ", out);
+		put(out, e->path);
+		fprintf(out, " ended with %u", e->status);
+	} else if (strcmp(e->type, "cell") == 0) {
+		fputs("cell ", out);
+		put(out, e->did);
+		fputs(e->argv != NULL ? ": " : "", out);
+	} else {
+		return false;
+	}
+	put(out, e->argv != NULL ? e->argv : "");
+	return true;
+}
+
 void
 timeline_print_what(FILE *out, const struct timeline_event *e)
 {
+	if (print_cell(out, e))
+		return;
+	if (strcmp(e->type, "intent") == 0)
+		fputs("about to: ", out);
 	if (strcmp(e->type, "dns") == 0) {
 		fputs("name ", out);
 		put(out, e->host);
 	} else if (strcmp(e->type, "secret") == 0) {
 		fputs("secret ", out);
 		put(out, e->secret);
-	} else if (strcmp(e->type, "cell") == 0) {
-		fputs("cell ", out);
-		put(out, e->did);
 	} else if (strcmp(e->type, "webhook") == 0) {
 		fputs("webhook ", out);
 		put(out, e->method);
@@ -101,10 +129,10 @@ timeline_print_what(FILE *out, const struct timeline_event *e)
 		fputs("refusals of all kinds", out);
 	} else if (strcmp(e->type, "ssh") == 0) {
 		print_ssh(out, e);
-	} else if (strcmp(e->type, "http") == 0 && e->method[0] != '\0') {
+	} else if (e->method[0] != '\0') {
 		print_request(out, e);
 	} else {
-		put(out, e->type);
+		put(out, e->of[0] != '\0' ? e->of : e->type);
 		fputc(' ', out);
 		put(out, e->host);
 		put_port(out, e);
@@ -140,6 +168,7 @@ static const struct {
 	{ "no-key",          "the cell has no such key" },
 	{ "signature",       "its signature is not right" },
 	{ "scope",           "no webhook like it is expected" },
+	{ "audit",           "there was no room to record it" },
 	{ "many",            "there were too many to tell them one by one" },
 };
 

@@ -66,6 +66,9 @@ static const struct cause {
 	{ "login", false, true, "A rule allows the connection, but nobody could be logged in: either the "
 	  "client did not give the placeholder of a secret that may go there, or the server did not "
 	  "take the real one. No rule changes that." },
+	{ "audit", false, true, "What happens is recorded, and there was no room for that: the disk was "
+	  "full, or the cell's timeline as large as its policy lets it become (`audit: {max: ...}`). "
+	  "Nothing leaves a cell then." },
 	{ "many", false, true, "More was refused in a short time than is told one by one. The events "
 	  "before this one show what it was like." },
 	{ "doh", false, false, "It asks a DNS-over-HTTPS service, which would hide the names that are "

@@ -34,12 +34,12 @@ enum courier_message {
 	 * memory file, read from its start.  A second descriptor is a file of CA certificates
 	 * (PEM), for files that the courier itself could not read; they are added too. */
 	COURIER_START = 1,
-	/* courier -> supervisor: u32 n (1 to COURIER_EVENTS_MAX), then n times: u32 refused (1
-	 * if the request was, else 0), str what ("POST api.github.com" or only a name, for the
-	 * summary at the end of `run`; at most COURIER_WHAT_MAX bytes; "" if not refused), str
-	 * event: a JSON object's members without braces ("\"type\":\"http\",..."), in UTF-8
-	 * without a control character: the supervisor puts number, time and cell before
-	 * them. */
+	/* courier -> supervisor: u32 n (1 to COURIER_EVENTS_MAX), u64 the number of the last of them
+	 * that a request waits for (counted from 1; 0: none), then n times: u32 refused (1 if the
+	 * request was, else 0), str what ("POST api.github.com" or only a name, for the summary at
+	 * the end of `run`; at most COURIER_WHAT_MAX bytes; "" if not refused), str event: the
+	 * members of a record's event, as members_check() wants them, of one of the types that are
+	 * the courier's (COURIER_TYPES). */
 	COURIER_EVENTS,
 	/* supervisor -> courier: the policy is this from now on (policy_put, or in a memory
 	 * file, as above). */
@@ -47,15 +47,24 @@ enum courier_message {
 	/* courier -> supervisor, with COURIER_ALARMS: a secret was on its way to where it may not
 	 * go.  The event that tells has been sent before. */
 	COURIER_ALARM,
+	/* supervisor -> courier, with COURIER_STRICT: u64 up to which of those numbers the records
+	 * are on the disk, so that the requests may leave. */
+	COURIER_RECORDED,
+	/* supervisor -> courier: str why nothing may leave any more, for people; "": it may again. */
+	COURIER_HALT,
 };
 enum courier_flags {
 	COURIER_LEARN = 1,
 	COURIER_SECRETS = 2,            /* the last descriptor has the cell's secrets: bound.h */
 	COURIER_KEEPER = 4,             /* behind that is the channel to who renews them */
 	COURIER_ALARMS = 8,             /* the cell is stopped at an exfiltration */
+	COURIER_STRICT = 16,            /* no request leaves before its record is on the disk */
 };
+/* What a courier may tell of; everything else is the supervisor's own. */
+#define COURIER_TYPES "dns", "http", "intent", "many", "secret", "ssh", "tcp", "tls", "webhook"
 #define COURIER_EVENTS_MAX 256          /* in a message, which is at most IPC_MESSAGE_MAX */
 #define COURIER_WHAT_MAX 300
+#define COURIER_HALT_MAX 200            /* bytes of the reason */
 
 enum gate_message {
 	/* supervisor -> gate, once, first: str CA certificate and str its key (PEM); both ""

@@ -111,7 +111,12 @@ struct policy_limits {
 	uint64_t memory, disk, io;      /* 0: not said */
 	uint64_t cpus_milli, pids, time_ms;
 	enum policy_exfiltration exfiltration;
+	/* The cell's timeline.  STRICT: no request leaves before its record is on the disk. */
+	enum policy_audit { POLICY_AUDIT_UNSAID, POLICY_AUDIT_BATCHED, POLICY_AUDIT_STRICT } audit;
+	uint64_t audit_max;             /* bytes, then nothing leaves any more; 0: not said */
 };
+#define POLICY_AUDIT_LEAST (1ULL << 20) /* what AUDIT_MAX may be */
+#define POLICY_AUDIT_MOST (1ULL << 40)
 
 /* What stands in a policy and is not for src/policy to understand: `secrets`, of this file
  * and of those that it names, the nearest first.  An error begins as all of them do. */

@@ -328,6 +328,55 @@ load_exfiltration(struct loading *l, const struct node *node)
 }
 
 static int
+load_audit_mode(struct loading *l, const struct node *node)
+{
+	bool strict = node->kind == NODE_SCALAR && strcmp(node->text, "strict") == 0;
+
+	if (!strict && (node->kind != NODE_SCALAR || strcmp(node->text, "batched") != 0))
+		return node_err(l->err, node, "a request waits until its record is on the disk, or does not: "
+		                "`strict` or `batched`");
+	if (l->limits.audit == POLICY_AUDIT_UNSAID)
+		l->limits.audit = strict ? POLICY_AUDIT_STRICT : POLICY_AUDIT_BATCHED;
+	return 0;
+}
+
+static int
+load_audit_max(struct loading *l, const struct node *node)
+{
+	uint64_t max;
+	struct err why;
+
+	if (node->kind != NODE_SCALAR || num_parse_size(node->text, &max, &why) < 0 ||
+	    max < POLICY_AUDIT_LEAST || max > POLICY_AUDIT_MOST)
+		return node_err(l->err, node, "a timeline's `max` is a size from 1M to 1T, such as 256M");
+	if (l->limits.audit_max == 0)
+		l->limits.audit_max = max;
+	return 0;
+}
+
+/* A word, or {mode: strict, max: 256M}. */
+static int
+load_audit(struct loading *l, const struct node *node)
+{
+	static const char *const names[] = { "mode", "max", NULL };
+	int r = 0;
+
+	if (node->kind != NODE_MAP)
+		return load_audit_mode(l, node);
+	for (size_t i = 0; r == 0 && i < node->n; i++) {
+		const char *key = node->items[i]->text;
+
+		if (strcmp(key, "mode") == 0)
+			r = note_fault(l, load_audit_mode(l, node->values[i]));
+		else if (strcmp(key, "max") == 0)
+			r = note_fault(l, load_audit_max(l, node->values[i]));
+		else
+			r = note_fault(l, policy_read_unknown(node->items[i], names, "in `audit`", l->err));
+	}
+	return r;
+}
+
+static int
 load_secrets(struct loading *l, const struct node *node)
 {
 	if (node_is_null(node))
@@ -342,7 +391,7 @@ static int
 check_top(struct loading *l, const struct node *root)
 {
 	static const char *const names[] = { "version", "egress", "secrets",
-		"exfiltration", "limits", "extends", NULL };
+		"exfiltration", "limits", "audit", "extends", NULL };
 	const struct node *version;
 	size_t k;
 	int r;
@@ -396,6 +445,8 @@ load_root(struct loading *l, const struct source *source, const struct node *roo
 		r = note_fault(l, load_limits(l, part));
 	if (r == 0 && (part = node_get(root, "exfiltration")) != NULL)
 		r = note_fault(l, load_exfiltration(l, part));
+	if (r == 0 && (part = node_get(root, "audit")) != NULL)
+		r = note_fault(l, load_audit(l, part));
 	if (r == 0 && (part = node_get(root, "secrets")) != NULL)
 		r = note_fault(l, load_secrets(l, part));
 	r = r == 0 ? tell_parts(l, root) : r;

@@ -105,8 +105,8 @@ take_members(struct making *m, json_t *value, unsigned depth, struct node *node)
 
 	if (n > NODE_MEMBERS_MAX)
 		return node_err(m->err, node, "this has more than %d members", NODE_MEMBERS_MAX);
-	node->items = calloc(n + 1, sizeof(*node->items));
-	node->values = calloc(n + 1, sizeof(*node->values));
+	node->items = calloc(n + 1, sizeof(struct node *));
+	node->values = calloc(n + 1, sizeof(struct node *));
 	if (node->items == NULL || node->values == NULL)
 		return no_memory(m->err);
 	for (size_t i = 0; r == 0 && i < json_array_size(value); i++) {

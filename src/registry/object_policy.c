@@ -1,6 +1,7 @@
 /* object_policy.c - policies that stand by themselves: what they name is written out. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -218,7 +219,7 @@ object_read_grants(const struct node *at, const struct node *rules, const struct
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
 		if (given[i] == NULL || (i > 0 && node_is_null(given[i])))
 			continue;
-		strcpy(text[i], names[i]);
+		snprintf(text[i], sizeof(text[i]), "%s", names[i]);
 		keys[i] = (struct node){ .kind = NODE_SCALAR, .text = text[i], .file = at->file,
 			.line = given[i]->line, .column = given[i]->column };
 		items[root.n] = &keys[i];

@@ -19,12 +19,12 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	static const unsigned char nobody[AUDIT_KEY] = "a key that has signed nothing...";
 	bool has_anchor;
 
+	buf_init(&b, 4 * AUDIT_PROOF_MAX);
 	if (audit_proof_read((const char *)data, size, &proof, &anchor, NULL) < 0)
 		return 0;
 	has_anchor = anchor.record != NULL;
 	assert(audit_proof_check(&proof, &anchor, nobody, NULL) < 0);
 	(void)audit_proof_check(&proof, &anchor, has_anchor ? anchor.key : proof.key, NULL);
-	buf_init(&b, 4 * AUDIT_PROOF_MAX);
 	audit_proof_put(&b, &proof, has_anchor ? &anchor : NULL);
 	assert(!buf_failed(&b));
 	if (b.len > AUDIT_PROOF_MAX)

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "base/own.h"
-#include "base/utf8.h"
+#include "canon/members.h"
 #include "fuzz.h"
 #include "ipc/courier_channel.h"
 #include "proc/courier/courier.h"
@@ -103,14 +103,10 @@ check_gate(struct state *s)
 static void
 check_event(const char *text)
 {
-	size_t len = strlen(text), n;
-	uint32_t code;
+	const char *type;
+	size_t len;
 
-	assert(strncmp(text, "\"type\":\"", 8) == 0);
-	for (; len > 0; text += n, len -= n) {
-		n = utf8_next(text, len, &code);
-		assert(n > 0 && !utf8_is_control(code));
-	}
+	assert(members_check(text, strlen(text), &type, &len));
 }
 
 static void
@@ -119,6 +115,7 @@ check_supervisor(struct state *s)
 	static unsigned char message[PIECE_MAX * 2];
 	const char *what, *event;
 	uint32_t type, n, refused;
+	uint64_t awaited;
 	struct buf b;
 	ssize_t len;
 
@@ -126,6 +123,7 @@ check_supervisor(struct state *s)
 		buf_init_borrowed(&b, message, (size_t)len);
 		assert(buf_get_u32(&b, &type) == 0 && type == COURIER_EVENTS);
 		assert(buf_get_u32(&b, &n) == 0 && n > 0 && n <= COURIER_EVENTS_MAX);
+		assert(buf_get_u64(&b, &awaited) == 0 && awaited == 0);
 		while (n-- > 0) {
 			assert(buf_get_u32(&b, &refused) == 0 && refused <= 1);
 			assert(buf_get_str(&b, &what) == 0 && strlen(what) <= COURIER_WHAT_MAX);

@@ -1,22 +1,35 @@
 /* fuzz_events.c - what a courier says to the supervisor, which is all that it reads of it.
  *
  * Whatever comes, the timeline is whole lines of text that steers no terminal, each with a
- * number of its own; what breaks the rules ends the courier. */
+ * number of its own, chained to the one before; what breaks the rules ends the courier. */
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/err.h"
+#include "base/io.h"
 #include "base/own.h"
 #include "base/utf8.h"
 #include "fuzz.h"
 #include "proc/supervisor/supervisor.h"
 
 static unsigned stops;
+static int folder = -1;
+
+static char name[AUDIT_NAME_MAX];
+
+static void
+open_folder(void)
+{
+	folder = open("/dev/shm", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	snprintf(name, sizeof(name), "fuzz-events-%d", (int)getpid());
+	assert(folder >= 0);
+}
 
 /* What is the supervisor's own is not there. */
 void
@@ -47,59 +60,67 @@ supervisor_alarm(struct supervisor *sv)
 	assert(sv->spec.exfiltration != CELL_REFUSE);
 }
 
-static void
-check_line(const char *line, size_t len, uint64_t n)
+/* Every line is a record that follows on the one before, and none pretends to be the
+ * supervisor's own; how many there are. */
+static uint64_t
+check_timeline(struct supervisor *sv)
 {
-	char head[64];
+	static const char *const own[] = { "checkpoint", "cell", "cell.boot", "cell.end", "setup.ran" };
+	size_t size = (size_t)sv->timeline.log.size;
+	OWN(freep) char *text = malloc(size + 1);
+	struct audit_chain chain = {0};
+	struct audit_record record;
 	uint32_t code;
 	size_t step;
 
-	snprintf(head, sizeof(head), "{\"n\":%llu,\"time\":\"", (unsigned long long)n);
-	assert(len > strlen(head) && memcmp(line, head, strlen(head)) == 0 && line[len - 1] == '}');
-	for (; len > 0; line += step, len -= step) {
-		step = utf8_next(line, len, &code);
-		assert(step > 0 && !utf8_is_control(code));
-	}
-}
-
-static void
-check_timeline(const struct supervisor *sv)
-{
-	size_t size = (size_t)sv->events.size;
-	OWN(freep) char *text = malloc(size + 1);
-	uint64_t n = 0;
-
-	assert(text != NULL && pread(sv->events.fd, text, size + 1, 0) == (ssize_t)size);
+	assert(text != NULL && pread(sv->timeline.log.fd, text, size + 1, 0) == (ssize_t)size);
 	for (char *at = text, *end; at < text + size; at = end + 1) {
 		end = memchr(at, '\n', (size_t)(text + size - at));
-		assert(end != NULL);
-		check_line(at, (size_t)(end - at), ++n);
+		assert(end != NULL && audit_record_read(at, (size_t)(end - at), &record, NULL) == 0);
+		assert(record.n == chain.tree.size + 1 && strcmp(record.timeline, "cell/abcd1234") == 0 &&
+		       memcmp(record.prev, chain.head, AUDIT_HASH) == 0);
+		for (size_t i = 0; i < ARRAY_LEN(own); i++) {
+			OWN(freep) char *member = str_format("\"type\":\"%s\"", own[i]);
+
+			assert(memmem(record.event.at, record.event.len, member, strlen(member)) == NULL);
+		}
+		for (const char *c = at; c < end; c += step) {
+			step = utf8_next(c, (size_t)(end - c), &code);
+			assert(step > 0 && !utf8_is_control(code));
+		}
+		audit_chain_add(&chain, at, (size_t)(end - at));
 	}
-	/* One that was refused in the middle of a message has its number, and no line. */
-	assert(n <= sv->events.n && sv->events.n - n <= 1);
+	return chain.tree.size;
 }
 
 static void
-hear(const uint8_t *data, size_t size, enum cell_exfiltration exfiltration)
+hear(const uint8_t *data, size_t size, enum cell_exfiltration exfiltration, bool strict)
 {
 	static struct supervisor sv;
+	struct err err;
 	int ends[2], r;
 
-	sv = (struct supervisor){ .state = -1, .spec.id = "abcd1234",
-	                          .spec.exfiltration = exfiltration };
+	sv = (struct supervisor){ .state = -1, .spec = { .id = "abcd1234", .exfiltration = exfiltration,
+	                          .audit_strict = strict, .audit_max = CELL_AUDIT_MAX } };
 	stops = 0;
 	assert(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) == 0);
 	sv.egress.courier.fd = ends[0];
-	sv.events.fd = memfd_create("timeline", MFD_CLOEXEC);
-	assert(sv.events.fd >= 0);
+	assert(loop_new(&sv.loop, NULL) == 0);
+	assert(audit_log_open(&sv.timeline.log, folder, name, "cell/abcd1234", NULL,
+	                      SUPERVISOR_EVENTS_MAX, &err) == 0);
+	buf_init(&sv.timeline.event, AUDIT_EVENT_MAX);
 	if (send(ends[1], data, size, MSG_DONTWAIT) == (ssize_t)size) {
 		r = supervisor_hear_courier(&sv);
 		assert((r == -EBADMSG) == (stops == 1));
-		check_timeline(&sv);
+		/* All of a message, or nothing. */
+		assert((check_timeline(&sv) > 0) == (r == 0 && sv.timeline.log.size > 0));
 	}
 	close(ends[0]);
 	close(ends[1]);
-	close(sv.events.fd);
+	audit_log_close(&sv.timeline.log);
+	buf_free(&sv.timeline.event);
+	loop_free(sv.loop);
+	assert(unlinkat(folder, name, 0) == 0);
 }
 
 int
@@ -108,7 +129,9 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	/* An empty datagram is the end. */
 	if (size == 0 || size > IPC_MESSAGE_MAX)
 		return 0;
-	hear(data, size, CELL_REFUSE);
-	hear(data, size, CELL_FREEZE);
+	if (folder < 0)
+		open_folder();
+	hear(data, size, CELL_REFUSE, false);
+	hear(data, size, CELL_FREEZE, true);
 	return 0;
 }

@@ -267,9 +267,10 @@ class Operator:
         return [supervisor, *descendants_of(supervisor)]
 
     def names(self, folder):
-        """What is in FOLDER, but for the list of what agents could write, which stays."""
+        """What is in FOLDER, but for the list of what agents could write and the timelines of cells
+        that have ended, which stay."""
         try:
-            return sorted(name for name in os.listdir(folder) if name != "writable")
+            return sorted(name for name in os.listdir(folder) if name not in ("writable", "ended"))
         except FileNotFoundError:
             return []
 

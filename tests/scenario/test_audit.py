@@ -16,7 +16,7 @@ pytest.importorskip("cryptography")
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey  # noqa: E402
 
 from audit_world import Key, Timeline, canonical    # noqa: E402
-from operators import CLOISTER, TREE, Result        # noqa: E402
+from operators import CLOISTER, TREE, Result, is_alive, wait_until  # noqa: E402
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz234567"
 
@@ -334,6 +334,39 @@ def test_a_timeline_that_is_gone_is_missed(world):
     world.cloister("audit", "verify", "bcdefghi")
 
 
+def test_cells_of_one_id_are_told_apart(world):
+    """An id that was chosen can be chosen again; what is over is kept among the ended."""
+    cells = []
+    for i in range(3):
+        timeline = small("abcdefgh", n=4 + i)
+        world.start(timeline)
+        world.end(timeline, status=i)
+        folder = world.state / "ended" if i < 2 else world.state
+        folder.mkdir(mode=0o700, exist_ok=True)
+        path = folder / ("abcdefgh.2" if i == 1 else "abcdefgh.")
+        path.mkdir(mode=0o700)
+        (path / "events.jsonl").write_bytes(timeline.bytes())
+        cells.append((timeline, path))
+    world.finish()
+
+    def findings():
+        said = json.loads(world.cloister("audit", "verify", "--json").out)
+        return [t["finding"] and t["finding"]["what"] for t in said["timelines"][1:]]
+
+    assert findings() == [None] * 3
+    statements = world.cloister("audit", "export", "--all", "--format", "dsse").ok().splitlines()
+    heads = {json.loads(base64.b64decode(json.loads(line)["payload"]))["subject"][0]["digest"]["sha256"]
+             for line in statements}
+    assert heads == {timeline.head.hex() for timeline, _ in cells}
+    # One of them is gone, then that is noted.
+    (cells[0][1] / "events.jsonl").unlink()
+    cells[0][1].rmdir()
+    assert sorted(map(str, findings())) == ["None", "None", "missing"]
+    world.operator.add({"type": "cell.pruned", "cell": "abcdefgh", "why": "retention"})
+    world.finish()
+    assert findings() == [None] * 2
+
+
 # ---- proofs and statements ----
 
 def proof_of(world, *words):
@@ -551,3 +584,49 @@ def test_what_cannot_be_recorded_is_not_done(operator):
     log.write_bytes(log.read_bytes()[:-30] + b"x" + log.read_bytes()[-29:])
     said = operator.cloister("secret", "add", "KEY", "--host", "api.example.com", input="x" * 20)
     said.sentence("the operator's timeline", "damaged", "cloister audit verify")
+
+
+# ---- real cells ----
+
+def sound(operator, *words):
+    said = operator.cloister("audit", "verify", "--json", *words)
+    assert said.status == 0, said
+    return {t["timeline"]: t for t in json.loads(said.out)["timelines"]}
+
+
+def test_real_cells_however_they_end(operator):
+    workspace = operator.folder("workspace", {"a": "1\n"})
+    changed = operator.run("-q", "-w", workspace, "--", "sh", "-c",
+                           "echo 2 >a; echo $CLOISTER_CELL; exit 3").out.strip()
+    operator.kept.add(changed)
+    running = operator.detach("--", "sleep", "1000")
+    operator.cloister("exec", running, "true").ok()
+    seen = sound(operator)
+    assert seen[f"cell/{changed}"]["state"] == "ended"
+    assert seen[f"cell/{running}"]["state"] == "running"
+    operator.cloister("kill", running).ok()
+    operator.cloister("discard", "--all").ok()
+    seen = sound(operator)
+    assert {seen[f"cell/{id}"]["state"] for id in (changed, running)} == {"ended"}
+    # Each record can be proved to somebody else.
+    key = operator.cloister("audit", "key").ok().strip()
+    lines = operator.cloister("audit", "show", running).ok().splitlines()
+    assert ["exec", "killed"] == [e["did"] for e in (json.loads(line)["event"] for line in lines)
+                                  if "did" in e]
+    proof = operator.file("proof.json", operator.cloister("audit", "prove", running, "2").ok())
+    assert json.loads(check_apart(key, proof).stdout.removeprefix("proved: ")) == json.loads(lines[1])
+    statement = json.loads(operator.cloister("audit", "export", "--format", "dsse", changed).ok())
+    statement = json.loads(base64.b64decode(statement["payload"]))
+    assert statement["predicate"]["status"] == 3
+
+
+def test_a_cell_whose_supervisor_was_killed(operator):
+    id = operator.detach("--", "sleep", "1000")
+    pids = operator.pids(id)
+    os.kill(pids[0], signal.SIGKILL)
+    wait_until(lambda: not any(map(is_alive, pids)), "everything is dead")
+    # The next one finds it, and notes how far it came.
+    operator.run("--", "true").ok()
+    seen = sound(operator)
+    assert f"cell/{id}" not in seen or seen[f"cell/{id}"]["state"] == "lost"
+    assert [e["cell"] for e in told(operator) if e["type"] == "cell.lost"] == [id]

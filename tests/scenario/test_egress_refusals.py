@@ -172,21 +172,6 @@ def test_a_denied_address_inside_another(online, address):
     assert "denies" in online.refusal(type="http")["note"]
 
 
-def test_a_timeline_that_could_not_be_opened_goes_on(online):
-    """Something is in its way for a while: what comes then is missing, and told as missing."""
-    online.start(OPEN, "sleep", "1000")
-    entry = next(online.operator.state.glob(f"{online.cell}.*"))
-    (entry / "events.jsonl").mkdir()
-    online.inside(*CURL, "http://up.example.test/204").ok()
-    wait_until((entry / "policy").exists, "the supervisor tried")
-    (entry / "events.jsonl").rmdir()
-    online.inside(*CURL, "http://up.example.test/204?again").ok()
-    event = await_event(online, type="http", query=True)
-    assert event["n"] > 1
-    done = online.operator.cloister("events", online.cell)
-    assert "no longer kept" in done.err
-
-
 # ---- refusals of what is still being sent -------------------------------------------------------
 
 LARGE = 64 << 20

@@ -22,6 +22,11 @@ def is_secrets(block):
     return block.startswith("version: 1\nsecrets:")
 
 
+def is_object(block):
+    """Of what can be registered: test_registry.py has them."""
+    return block.startswith("name: ")
+
+
 def whole(block):
     """Rules alone are taken for items of `egress`."""
     if not block.startswith("- "):
@@ -32,7 +37,7 @@ def whole(block):
 @pytest.mark.parametrize("name", [name for name in DOCUMENTS if blocks(name)])
 def test_examples_pass_check(operator, name):
     for number, block in enumerate(blocks(name)):
-        if not is_cases(block) and not is_secrets(block):
+        if not is_cases(block) and not is_secrets(block) and not is_object(block):
             file = operator.file(f"docs/{number}.yaml", whole(block))
             done = operator.cloister("policy", "check", file)
             assert done.status == 0, (done.err, block)

@@ -12,6 +12,14 @@
 
 static char cleared[256];
 
+static void
+no_timeline(void *arg, int dir, const char *id)
+{
+	(void)arg;
+	(void)dir;
+	(void)id;
+}
+
 static int
 remember_cgroups(void *arg, const char *id, const char *paths)
 {
@@ -37,7 +45,7 @@ spec_called(const char *name)
 {
 	struct cell_spec spec = { .name = strdup(name), .hostname = strdup("cell"),
 	                          .cwd = strdup("/"), .rootfs = strdup(""), .argv = words,
-	                          .env = words + 1 };
+	                          .env = words + 1, .audit_max = CELL_AUDIT_MAX };
 
 	CHECK_OK(cell_make_id(spec.id, NULL));
 	return spec;
@@ -143,7 +151,7 @@ TEST(cell_stale_remains_are_cleared)
 	CHECK_OK(state);
 	CHECK(count_entries(a.runtime, true) == 2 && count_entries(state, false) == 2);
 	CHECK_OK(cell_place_take(&mine, &b, NULL));
-	cell_clear_stale(&b, remember_cgroups, cleared);
+	cell_clear_stale(&b, &(struct cell_clearer){ remember_cgroups, no_timeline, cleared });
 	CHECK_STR(cleared, "/sys/fs/cgroup/x\n");
 	CHECK_ERR(cell_find(b.runtime, true, "dead", &found, NULL), ENOENT);
 	CHECK_OK(cell_find(b.runtime, true, "live", &found, NULL));
@@ -171,7 +179,7 @@ TEST(cell_record_outlives_its_supervisor)
 	CHECK_OK(cell_record_write(dir, &in, NULL));
 	close(dir);
 	CHECK_OK(cell_place_take(&other, &place, NULL));
-	cell_clear_stale(&place, remember_cgroups, cleared);
+	cell_clear_stale(&place, &(struct cell_clearer){ remember_cgroups, no_timeline, cleared });
 	state = cell_state_open(false, NULL);
 	CHECK(count_entries(state, false) == 1);
 	dir = openat(state, entry, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -269,36 +277,73 @@ TEST(cell_writable_by_way_of_links)
 	CHECK(!cell_writable_leads("../ours/file") && cell_writable_leads("file"));
 }
 
-static void
-leave_timeline(uint64_t ended_ns, uint32_t n_changes, bool logged)
-{
-	OWN(spec_done) struct cell_spec spec = spec_called("");
-	struct cell_record record = { .spec = spec, .ended_ns = ended_ns, .n_changes = n_changes };
-	OWN(closep) int dir = -1;
+static unsigned n_pruned;
 
-	CHECK_OK(cell_state_make(&spec, &dir, NULL));
-	CHECK_OK(create_file_at(dir, CELL_EVENTS, 0600, "{}\n", NULL));
-	if (logged)
-		CHECK_OK(create_file_at(dir, CELL_LOG, 0600, "", NULL));
-	CHECK_OK(cell_record_write(dir, &record, NULL));
+static int
+count_pruned(void *arg, const char *id)
+{
+	CHECK(strlen(id) == CELL_ID_LEN);
+	n_pruned++;
+	/* Who cannot write it down keeps it. */
+	return *(const bool *)arg ? 0 : -EIO;
 }
 
 TEST(cell_old_timelines_go)
 {
-	OWN(closep) int state = -1;
+	bool may = false;
+	OWN(closep) int state = -1, ended = -1;
 
 	use_own_folders();
-	for (size_t i = 0; i < CELL_TIMELINES_MAX; i++)
-		leave_timeline(1000 + i, 0, false);
-	leave_timeline(1, 1, false);
-	leave_timeline(2, 0, true);
-	cell_state_prune();
-	state = cell_state_open(false, NULL);
-	CHECK(count_entries(state, false) == CELL_TIMELINES_MAX + 2);
-	leave_timeline(5000, 0, false);
-	leave_timeline(3, 0, false);
-	cell_state_prune();
-	CHECK(count_entries(state, false) == CELL_TIMELINES_MAX + 2);
+	state = cell_state_open(true, NULL);
+	for (size_t i = 0; i <= CELL_TIMELINES_MAX + CELL_TIMELINES_SLACK; i++) {
+		OWN(spec_done) struct cell_spec spec = spec_called("");
+		OWN(freep) char *entry = str_format("%s.", spec.id);
+		OWN(closep) int dir = -1;
+
+		if (i == CELL_TIMELINES_MAX + CELL_TIMELINES_SLACK) {
+			cell_ended_prune(1, count_pruned, &may);
+			CHECK(n_pruned == 0);
+		}
+		CHECK_OK(cell_state_make(&spec, &dir, NULL));
+		CHECK_OK(create_file_at(dir, CELL_EVENTS, 0600, "{}\n", NULL));
+		CHECK_OK(cell_state_retire(state, entry, true, NULL));
+	}
+	ended = cell_ended_open(state);
+	CHECK(count_entries(state, false) == 0);
+	cell_ended_prune(1, count_pruned, &may);
+	CHECK(n_pruned == CELL_TIMELINES_SLACK + 1);
+	CHECK(count_entries(ended, false) == CELL_TIMELINES_MAX + CELL_TIMELINES_SLACK + 1);
+	may = true;
+	cell_ended_prune(1, count_pruned, &may);
+	CHECK(count_entries(ended, false) == CELL_TIMELINES_MAX);
+}
+
+TEST(cell_timeline_is_saved)
+{
+	OWN(spec_done) struct cell_spec spec = spec_called("again");
+	OWN(freep) char *entry = str_format("%s.again", spec.id);
+	OWN(closep) int state = -1, ended = -1;
+	static const char *const files[] = { CELL_EVENTS, CELL_EVENTS ".1", CELL_POLICY, CELL_LOG,
+	                                     "record", NULL };
+
+	use_own_folders();
+	/* A name that is there before is not in the way. */
+	for (int n = 0; n < 2; n++) {
+		OWN(closep) int dir = -1;
+
+		CHECK_OK(cell_state_make(&spec, &dir, NULL));
+		CHECK_OK(mkdirat(dir, CELL_CHANGES, 0700));
+		CHECK_OK(mkdirat(dir, CELL_CHANGES "/0", 0700));
+		for (size_t i = 0; files[i] != NULL; i++)
+			CHECK_OK(create_file_at(dir, files[i], 0600, "x", NULL));
+		state = state < 0 ? cell_state_open(false, NULL) : state;
+		CHECK_OK(cell_state_remove(state, entry, NULL));
+		for (size_t i = 0; files[i] != NULL; i++)
+			CHECK((faccessat(dir, files[i], F_OK, 0) == 0) == (i < 3));
+		CHECK(faccessat(dir, CELL_CHANGES, F_OK, 0) < 0);
+	}
+	ended = cell_ended_open(state);
+	CHECK(count_entries(ended, false) == 2 && count_entries(state, false) == 0);
 }
 
 /* Whoever makes the entry first has the id, and it outlives every clearing. */
@@ -320,7 +365,7 @@ TEST(cell_id_is_claimed_once)
 	/* Its supervisor is killed. */
 	close(fd);
 	CHECK_OK(cell_place_take(&other, &place, NULL));
-	cell_clear_stale(&place, remember_cgroups, cleared);
+	cell_clear_stale(&place, &(struct cell_clearer){ remember_cgroups, no_timeline, cleared });
 	cell_place_leave(&place, true);
 	state = cell_state_open(false, NULL);
 	CHECK(count_entries(state, false) == 2);

@@ -29,6 +29,7 @@ sample(void)
 		.webhook_ports = 2, .placeholders = env_of_sample, .exfiltration = CELL_FREEZE, .keeper = 7,
 		.files = { { path_of_sample, text_of_sample } }, .n_files = 1,
 		.known_hosts = strdup("a.example ssh-ed25519 AAAA\n"),
+		.audit_strict = true, .audit_max = 5 << 20,
 		.claim = true, .streams = true, .setups = setups_of_sample,
 		.principal = strdup("J\303\274rgen <j@a.example>"), .chain = strdup("lead/helper-2"),
 	};

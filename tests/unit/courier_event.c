@@ -7,43 +7,8 @@
 #include "ipc/ipc.h"
 #include "test.h"
 
-static const char *
-escaped(const char *text, size_t len, size_t max)
-{
-	static struct buf b;
-
-	buf_free(&b);
-	buf_init(&b, 4096);
-	json_escape_into(&b, text, len, max);
-	buf_put(&b, "", 1);
-	CHECK(!buf_failed(&b));
-	return (const char *)b.data;
-}
-
-TEST(courier_event_escapes)
-{
-	static const struct {
-		const char *text, *want;
-	} cases[] = {
-		{ "",                     "" },
-		{ "plain /path?x=1",      "plain /path?x=1" },
-		{ "\"\\",                 "\\\"\\\\" },
-		{ "a\nb\x1b[0m\x7f",      "a\\u000ab\\u001b[0m\\u007f" },
-		{ "\xc2\x9b\xe2\x80\xae", "\\u009b\\u202e" },
-		{ "\xf3\xa0\x81\x81",     "\\udb40\\udc41" },
-		{ "na\xc3\xafve",         "na\xc3\xafve" },
-		{ "a\xff\xc0\x80",        "a\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd" },
-	};
-
-	for (size_t i = 0; i < ARRAY_LEN(cases); i++)
-		CHECK_STR(escaped(cases[i].text, strlen(cases[i].text), 1024), cases[i].want);
-	CHECK_STR(escaped("a\0b", 3, 1024), "a\\u0000b");
-	CHECK_STR(escaped("abcdef", 6, 3), "abc...");
-	/* What is cut in the middle of a character is not one. */
-	CHECK_STR(escaped("a\xc3\xaf", 3, 2), "a\xef\xbf\xbd...");
-}
-
 static int ends[2];
+static uint64_t last_awaited;
 static struct events events;
 static struct loop *loop;
 
@@ -70,11 +35,14 @@ receive(uint32_t *ret_refused, char ret_what[COURIER_WHAT_MAX + 1], char ret_las
 {
 	OWN(ipc_message_free) struct ipc_message message = { .fds = { -1, -1, -1 } };
 	const char *what, *event;
+	uint64_t awaited;
 	uint32_t n;
 
 	CHECK_OK(ipc_receive(ends[1], &message, NULL));
 	CHECK(message.type == COURIER_EVENTS);
 	CHECK_OK(buf_get_u32(&message.body, &n));
+	CHECK_OK(buf_get_u64(&message.body, &awaited));
+	last_awaited = awaited;
 	for (uint32_t i = 0; i < n; i++) {
 		CHECK_OK(buf_get_u32(&message.body, ret_refused));
 		CHECK_OK(buf_get_str(&message.body, &what));
@@ -107,9 +75,8 @@ TEST(courier_event_members)
 	CHECK_U64(receive(&refused, what, text), 1);
 	CHECK(refused == 1);
 	CHECK_STR(what, "GET a.example");
-	CHECK_STR(text, "\"type\":\"http\",\"verdict\":\"deny\",\"ms\":0,"
-	          "\"sent\":18446744073709551615,\"query\":true,\"path\":\"/a\\u000ab\","
-	          "\"logged\":[\"a:1:2\",\"b\\\":3:4\"]");
+	CHECK_STR(text, "\"logged\":[\"a:1:2\",\"b\\\":3:4\"],\"ms\":0,\"path\":\"/a\\nb\",\"query\":true,"
+	          "\"sent\":9007199254740991,\"type\":\"http\",\"verdict\":\"deny\"");
 	end();
 }
 
@@ -152,7 +119,7 @@ TEST(courier_event_of_the_largest_size)
 		list[i] = huge;
 	event_begin(&events, "http");
 	for (size_t i = 0; i < 5; i++)
-		event_str(&events, "long", huge);
+		event_str(&events, (const char *[]){ "a", "b", "c", "d", "e" }[i], huge);
 	event_list(&events, "logged", list, 8);
 	event_done(&events, true, huge);
 	events_flush(&events, true);
@@ -191,12 +158,12 @@ TEST(courier_event_repeats)
 	events_finish(&events);
 	CHECK_U64(receive(&refused, what, text), 1);
 	CHECK(refused == 1);
-	CHECK_STR(text, "\"type\":\"http\",\"host\":\"a\",\"count\":92");
+	CHECK_STR(text, "\"count\":92,\"host\":\"a\",\"type\":\"http\"");
 	/* Then it begins anew. */
 	refuse("a");
 	events_flush(&events, true);
 	CHECK_U64(receive(&refused, what, text), 1);
-	CHECK_STR(text, "\"type\":\"http\",\"host\":\"a\",\"ms\":1");
+	CHECK_STR(text, "\"host\":\"a\",\"ms\":1,\"type\":\"http\"");
 	end();
 }
 
@@ -225,10 +192,56 @@ TEST(courier_event_floods)
 
 	begin();
 	CHECK_U64(flood(2000, text), REPEATS_ALL + 1);
-	CHECK_STR(text, "\"type\":\"many\",\"verdict\":\"deny\",\"why\":\"many\",\"count\":1488,"
-	          "\"note\":\"so many more were refused that they are not told one by one\"");
+	CHECK_STR(text, "\"count\":1488,\"note\":\"so many more were refused that they are not told one by "
+	          "one\",\"type\":\"many\",\"verdict\":\"deny\",\"why\":\"many\"");
 	CHECK_U64(flood(2000, text), REPEATS_ALL_AGAIN + 1);
 	CHECK_U64(flood(10, text), 10);
 	CHECK_U64(flood(600, text), REPEATS_ALL + 1);
+	end();
+}
+
+TEST(courier_event_awaited)
+{
+	char what[COURIER_WHAT_MAX + 1], text[1024];
+	uint32_t refused;
+
+	begin();
+	event_begin(&events, "dns");
+	event_done(&events, false, NULL);
+	event_begin(&events, "intent");
+	event_done_awaited(&events, 7);
+	/* At once, whatever is waited for otherwise. */
+	events.sent_ms = loop_now_ms();
+	events_flush(&events, false);
+	CHECK_U64(receive(&refused, what, text), 2);
+	CHECK_U64(last_awaited, 7);
+	event_begin(&events, "dns");
+	event_done(&events, false, NULL);
+	events_flush(&events, true);
+	CHECK_U64(receive(&refused, what, text), 1);
+	CHECK_U64(last_awaited, 0);
+	end();
+}
+
+TEST(courier_event_halted)
+{
+	char what[COURIER_WHAT_MAX + 1], text[1024];
+	uint32_t refused;
+
+	begin();
+	events_halt(&events, true);
+	for (size_t i = 0; i < 1000; i++)
+		refuse("a");
+	events_flush(&events, true);
+	CHECK_U64(events.n, 0);
+	events_halt(&events, false);
+	refuse("a");
+	events_flush(&events, true);
+	CHECK_U64(receive(&refused, what, text), 2);
+	events_halt(&events, true);
+	refuse("a");
+	events_finish(&events);
+	CHECK_U64(receive(&refused, what, text), 1);
+	CHECK_STR(text, "\"count\":1,\"type\":\"many\",\"verdict\":\"deny\",\"why\":\"audit\"");
 	end();
 }

@@ -17,7 +17,7 @@ static const struct {
 } refused[] = {
 	/* shape */
 	{ "allow: x.y", "3:1: there is no key 'allow' in a policy: it takes version, egress, secrets, "
-	  "exfiltration, limits, extends" },
+	  "exfiltration, limits, audit, extends" },
 	{ "- x.y", "3:3: a rule is a map: `- allow: api.example.com`" },
 	{ "- methods: [GET]", "3:3: a rule begins with allow, deny, ask or log: "
 	  "`- allow: api.example.com`" },
@@ -277,7 +277,7 @@ TEST(policy_load_whole_files)
 		{ "version: 2", "1:10: this is cloister's version 1 of policies: write 1" },
 		{ "[version]", "1:1: a policy is a map that begins with `version: 1`" },
 		{ "version: 1\nedges: []", "2:1: there is no key 'edges' in a policy: it takes version, "
-		  "egress, secrets, exfiltration, limits, extends" },
+		  "egress, secrets, exfiltration, limits, audit, extends" },
 		{ "version: 1\negres: []", "2:1: there is no key 'egres' in a policy: did you mean "
 		  "'egress'?" },
 		{ "version: 1\ninclude: npm", "2:1: `include` is an item of `egress`; to put rules behind "
@@ -295,6 +295,15 @@ TEST(policy_load_whole_files)
 		{ "version: 1\nsecrets: [a]\n", "" },
 		{ "version: 1\nsecrets: a\n", "2:10: `secrets` are a list of names, or a map of "
 		  "definitions: [GITHUB_TOKEN]" },
+		{ "version: 1\naudit: strict\n", "" },
+		{ "version: 1\naudit: batched\n", "" },
+		{ "version: 1\naudit: {mode: strict, max: 64M}\n", "" },
+		{ "version: 1\naudit: lazy\n", "2:8: a request waits until its record is on the disk, or does "
+		  "not: `strict` or `batched`" },
+		{ "version: 1\naudit: {max: 10K}\n", "2:14: a timeline's `max` is a size from 1M to 1T, such as "
+		  "256M" },
+		{ "version: 1\naudit: {size: 10M}\n", "2:9: there is no key 'size' in `audit`: it takes mode, "
+		  "max" },
 		{ "version: 1\nexfiltration: freeze\n", "" },
 		{ "version: 1\nexfiltration: thaw\n", "2:15: a cell that sends a secret where it may "
 		  "not go is left at that, or stopped: `refuse`, `freeze` or `kill`" },
@@ -379,6 +388,18 @@ load_file(const char *name, struct policy **ret_policy, struct policy_limits *re
 	err = (struct err){0};
 	policy_load_file(AT_FDCWD, path, NULL, ret_policy, ret_limits, &err);
 	return strncmp(err.text, test_dir(), n - 1) == 0 ? err.text + n : err.text;
+}
+
+TEST(policy_load_audit)
+{
+	OWN(policy_freep) struct policy *p = NULL;
+	struct policy_limits limits;
+
+	write_file("near.yaml", 0644, "version: 1\nextends: far.yaml\naudit: {max: 2M}\n");
+	write_file("far.yaml", 0644, "version: 1\naudit: {mode: strict, max: 9M}\n");
+	CHECK_STR(load_file("near.yaml", &p, &limits), "");
+	CHECK(limits.audit == POLICY_AUDIT_STRICT);
+	CHECK_U64(limits.audit_max, 2 << 20);
 }
 
 TEST(policy_load_files)

@@ -11,7 +11,7 @@ export class Registry {
     this.#kind = kind;
   }
 
-  /** {kind, name, hash, created}; the same content again is the same version. */
+  /** {kind, name, hash, new, created}; the same content again is the same version. */
   async register(object) {
     const body = this.#kind === 'capabilities' ? { ...object, files: listFiles(object.files ?? []) } : object;
     return this.#transport.json({ method: 'POST', path: path([this.#kind]), body });

@@ -81,7 +81,7 @@ test('an event comes before the end', { skip }, async (t) => {
   const client = connect(t);
   const run = client.dispatch({ subagent: await agent(client, 'waiter', 'echo ready; exec sleep 1000') });
   for await (const event of run) if (event.event === 'agent.output') break;
-  assert.equal((await run.status()).state, 'running');
+  assert.match((await run.status()).state, /^(starting|running)$/);
   await run.cancel();
   await assert.rejects(run.exitCode, { name: 'CloisterError', code: 'cancelled' });
   assert.equal((await run.ended).state, 'cancelled');
@@ -104,7 +104,7 @@ test('versions', { skip }, async (t) => {
   const client = connect(t);
   const first = await client.env.register({ name: name('versions'), values: { A: '1' } });
   const again = await client.env.register({ name: name('versions'), values: { A: '1' } });
-  assert.deepEqual([again.hash, again.created], [first.hash, false]);
+  assert.deepEqual([first.new, again.new, again.hash], [true, false, first.hash]);
   const second = await client.env.register({ name: name('versions'), values: { A: '2' } });
   assert.notEqual(second.hash, first.hash);
   const text = JSON.stringify(await client.env.versions(name('versions')));

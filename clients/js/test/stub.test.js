@@ -94,15 +94,20 @@ test('errors are one class', async (t) => {
 });
 
 test('a dispatch that nobody asks about rejects nothing', async (t) => {
-  const { client } = await stub(t, json({ error: { code: 'invalid', message: 'no' } }, 400));
+  const refuse = json({ error: { code: 'invalid', message: 'no' } }, 400);
+  let answered;
+  const over = new Promise((done) => { answered = done; });
+  const { client } = await stub(t, (r) => refuse(r.on('close', answered)), json({}), json({}));
   let unhandled = 0;
   const count = () => unhandled++;
   process.on('unhandledRejection', count);
   t.after(() => process.off('unhandledRejection', count));
   const run = client.dispatch({ subagent: 'a' });
-  await assert.rejects(run.exitCode);
-  await new Promise((done) => setImmediate(done));
+  await over;
+  await client.version();
+  await client.version();
   assert.equal(unhandled, 0);
+  await assert.rejects(run.exitCode, { code: 'invalid' });
 });
 
 test('a path that is too long for an address is reached', async (t) => {

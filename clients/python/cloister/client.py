@@ -41,7 +41,7 @@ class Registry:
         self._kind = kind
 
     def register(self, **object: Any) -> Dict[str, Any]:
-        """{"kind", "name", "hash", "created"}; the same content again is the same version."""
+        """{"kind", "name", "hash", "new", "created"}; the same content again is the same version."""
         if self._kind == "capabilities":
             object["files"] = _list_files(object.get("files", []))
         return self._transport.json("POST", path([self._kind]), object)

@@ -77,7 +77,7 @@ def test_events(client):
 def test_event_before_the_end(client):
     run = client.dispatch(subagent=agent(client, "waiter", "echo ready; exec sleep 1000"))
     until_output(run)
-    assert run.status()["state"] == "running"
+    assert run.status()["state"] in ("starting", "running")
     run.cancel()
     assert refused(lambda: run.exit_code).code == "cancelled"
     assert run.ended["state"] == "cancelled" and run.stdout == "ready\n"
@@ -93,7 +93,7 @@ def test_one_key_is_one_dispatch(client):
 def test_versions(client):
     first = client.env.register(name="py-versions", values={"A": "1"})
     again = client.env.register(name="py-versions", values={"A": "1"})
-    assert (again["hash"], again["created"]) == (first["hash"], False)
+    assert (first["new"], again["new"], again["hash"]) == (True, False, first["hash"])
     second = client.env.register(name="py-versions", values={"A": "2"})
     said = json.dumps(client.env.versions("py-versions"))
     assert first["hash"] in said and second["hash"] in said

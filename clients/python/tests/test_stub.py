@@ -62,11 +62,13 @@ def event(n, name):
 
 
 @pytest.fixture
-def stub(tmp_path):
+def stub(tmp_path, monkeypatch):
     servers = []
+    # A path from here, because the whole one may be too long for an address.
+    monkeypatch.chdir(tmp_path)
 
     def make(*answers):
-        server = Stub(str(tmp_path / "serve.sock"), answers)
+        server = Stub("serve.sock", answers)
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
         servers.append(server)
         return cloister.Client(socket=str(tmp_path / "serve.sock")), server

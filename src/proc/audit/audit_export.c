@@ -63,7 +63,7 @@ count_type(struct counts *c, const char *type)
 		return;
 	}
 	if (i == c->n_types)
-		strcpy(c->type[c->n_types++], type);
+		snprintf(c->type[c->n_types++], sizeof(c->type[0]), "%s", type);
 	c->n[i]++;
 }
 
@@ -226,7 +226,7 @@ struct export {
 static int
 export_entry(struct export *x, int dir, const struct cell_entry *entry, struct err *err)
 {
-	const struct audit_cell *cell = x->dsse ? audit_cells_find(&x->cells, entry->id) : NULL;
+	const struct audit_cell *cell = x->dsse ? audit_pick_cell(&x->cells, dir, entry->id) : NULL;
 
 	if (!x->dsse)
 		return export_lines(dir, CELL_EVENTS, err);
@@ -240,17 +240,16 @@ export_entry(struct export *x, int dir, const struct cell_entry *entry, struct e
 static int
 export_all(struct export *x, struct err *err)
 {
-	OWN(freep) struct cell_entry *entries = NULL;
-	OWN(closep) int state = -1;
-	size_t n;
-	int r = audit_list_cells(&state, &entries, &n, err);
+	OWN(audit_list_free) struct audit_list list = { .folder = { -1, -1 } };
+	int r = audit_list_cells(&list, err);
 
-	for (size_t i = 0; r == 0 && i < n; i++) {
-		OWN(closep) int dir = openat(state, entries[i].dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW |
-		                             O_CLOEXEC);
+	for (int place = 0; place < AUDIT_PLACES; place++) {
+		for (size_t i = 0; r == 0 && i < list.n[place]; i++) {
+			OWN(closep) int dir = audit_list_open(&list, place, i);
 
-		r = dir < 0 ? 0 : export_entry(x, dir, &entries[i], err);
-		r = r == -ENOENT ? 0 : r;       /* nothing was recorded of it */
+			r = dir < 0 ? 0 : export_entry(x, dir, &list.entries[place][i], err);
+			r = r == -ENOENT ? 0 : r;       /* nothing was recorded of it */
+		}
 	}
 	return r;
 }
@@ -282,6 +281,16 @@ learn_of_cells(struct export *x, struct err *err)
 	return r;
 }
 
+/* What leaves the machine is signed to its end. */
+static int
+sign_all(struct err *err)
+{
+	OWN(operator_close) struct operator op = { .dir = -1 };
+	int r = operator_open(&op, err);
+
+	return r < 0 ? r : operator_checkpoint(&op, err);
+}
+
 int
 audit_do_export(const struct audit_args *args, struct err *err)
 {
@@ -296,7 +305,8 @@ audit_do_export(const struct audit_args *args, struct err *err)
 	if (r == 0 && args->operator) {
 		OWN(closep) int dir = audit_open_operator(err);
 
-		r = dir < 0 ? dir : export_lines(dir, OPERATOR_LOG, err);
+		r = dir < 0 ? dir : sign_all(err);
+		r = r == 0 ? export_lines(dir, OPERATOR_LOG, err) : r;
 	}
 	if (r == 0)
 		r = args->all ? export_all(&x, err) : export_words(&x, err);

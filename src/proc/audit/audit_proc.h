@@ -34,12 +34,20 @@ int audit_do_key(const struct audit_args *args, struct err *err);
 void audit_path_of(int fd, char ret_path[AUDIT_PATH_TEXT]);
 /* The operator's folder, or -ENOENT where nothing was ever recorded. */
 int audit_open_operator(struct err *err);
-/* The state entry of the cell that WORD means. */
+/* The entry of the cell that WORD means, among those of which more is kept or the ended. */
 int audit_open_cell(const char *word, struct cell_entry *ret_entry, struct err *err);
-/* Every cell of which something is kept; the caller closes *ret_state (-1 if there is none) and
- * frees *ret_entries. */
-int audit_list_cells(int *ret_state, struct cell_entry **ret_entries, size_t *ret_n,
-                     struct err *err);
+
+/* Every cell of which something is kept: in the state folder, and in that of the ended in it. */
+#define AUDIT_PLACES 2
+struct audit_list {
+	int folder[AUDIT_PLACES];       /* -1 if there is none */
+	struct cell_entry *entries[AUDIT_PLACES];
+	size_t n[AUDIT_PLACES];
+};
+int audit_list_cells(struct audit_list *ret_list, struct err *err);
+void audit_list_free(struct audit_list *list);          /* for OWN() too */
+/* One of them, wherever it is by now; negative if it is gone. */
+int audit_list_open(const struct audit_list *list, int place, size_t i);
 /* The operator's public key: false if there is none. */
 bool audit_operator_key(int dir, unsigned char ret_key[AUDIT_KEY]);
 
@@ -62,7 +70,9 @@ struct audit_seen {
 };
 /* The operator's; what it says of cells comes to *cells. */
 int audit_see_operator(int dir, struct audit_seen *seen, struct err *err);
-/* CELL: what the operator's timeline says of it, NULL if nothing.  -ENOENT: there is no file. */
+/* What the operator's timeline says of the cell whose timeline is in DIR: NULL if nothing. */
+const struct audit_cell *audit_pick_cell(const struct audit_cells *cells, int dir, const char *id);
+/* CELL: that.  -ENOENT: there is no file. */
 int audit_see_cell(int dir, const struct cell_entry *entry, const struct audit_cell *cell,
                    struct audit_seen *seen, struct err *err);
 /* It was written by a cloister that did not chain records yet. */

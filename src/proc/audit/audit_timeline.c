@@ -116,6 +116,42 @@ audit_is_old(int dir, const char *name)
 	return fd >= 0 && pread(fd, first, 5, 0) == 5 && memcmp(first, "{\"n\":", 5) == 0;
 }
 
+/* The key that the timeline names itself. */
+static bool
+first_key(int dir, unsigned char ret_key[AUDIT_KEY])
+{
+	OWN(audit_reader_close) struct audit_reader r = { .dir = -1 };
+	struct audit_checkpoint checkpoint;
+	struct audit_record record;
+	const char *line;
+	size_t len;
+
+	if (audit_reader_open(&r, dir, CELL_EVENTS, NULL) < 0)
+		return false;
+	while (audit_reader_next(&r, &line, &len, NULL) == 1) {
+		if (audit_record_read(line, len, &record, NULL) < 0 || !record.is_checkpoint ||
+		    audit_checkpoint_read(&record, &checkpoint, NULL) < 0)
+			continue;
+		memcpy(ret_key, checkpoint.key, AUDIT_KEY);
+		return true;
+	}
+	return false;
+}
+
+const struct audit_cell *
+audit_pick_cell(const struct audit_cells *cells, int dir, const char *id)
+{
+	const struct audit_cell *newest = audit_cells_find(cells, id);
+	unsigned char key[AUDIT_KEY];
+
+	if (newest == NULL || newest->before == 0 || !first_key(dir, key))
+		return newest;
+	for (const struct audit_cell *c = newest; c != NULL; c = audit_cells_before(cells, c))
+		if (memcmp(c->key, key, AUDIT_KEY) == 0)
+			return c;
+	return newest;
+}
+
 int
 audit_see_cell(int dir, const struct cell_entry *entry, const struct audit_cell *cell,
                struct audit_seen *seen, struct err *err)

@@ -185,7 +185,7 @@ is_still_owed(struct verify *v, const char *id)
 static int
 verify_entry(struct verify *v, int dir, const struct cell_entry *entry, struct err *err)
 {
-	const struct audit_cell *cell = audit_cells_find(&v->cells, entry->id);
+	const struct audit_cell *cell = audit_pick_cell(&v->cells, dir, entry->id);
 	struct audit_seen seen = {0};
 	int r;
 
@@ -227,40 +227,47 @@ verify_cell(struct verify *v, const char *word, struct err *err)
 }
 
 static int
-verify_entries(struct verify *v, int state, const struct cell_entry *entries, size_t n,
-               struct err *err)
+verify_entries(struct verify *v, const struct audit_list *list, struct err *err)
 {
 	int r = 0;
 
-	for (size_t i = 0; r == 0 && i < n; i++) {
-		OWN(closep) int dir = openat(state, entries[i].dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW |
-		                             O_CLOEXEC);
+	for (int place = 0; place < AUDIT_PLACES; place++) {
+		for (size_t i = 0; r == 0 && i < list->n[place]; i++) {
+			OWN(closep) int dir = audit_list_open(list, place, i);
 
-		if (dir >= 0)
-			r = verify_entry(v, dir, &entries[i], err);
+			if (dir >= 0)
+				r = verify_entry(v, dir, &list->entries[place][i], err);
+		}
 	}
 	return r;
 }
 
-static bool
-is_listed(const struct cell_entry *entries, size_t n, const char *id)
+/* How many timelines there should be of the id, and are not. */
+static size_t
+count_absent(const struct verify *v, const struct audit_list *list, const struct audit_cell *cell)
 {
-	for (size_t i = 0; i < n; i++)
-		if (strcmp(entries[i].id, id) == 0)
-			return true;
-	return false;
+	size_t owed = 0, there = 0;
+
+	for (const struct audit_cell *c = cell; c != NULL; c = audit_cells_before(&v->cells, c))
+		owed += is_owed(c);
+	for (int place = 0; place < AUDIT_PLACES && owed > 0; place++)
+		for (size_t i = 0; i < list->n[place]; i++)
+			there += strcmp(list->entries[place][i].id, cell->id) == 0;
+	return owed > there ? owed - there : 0;
 }
 
 static void
-verify_absent(struct verify *v, const struct cell_entry *entries, size_t n)
+verify_absent(struct verify *v, const struct audit_list *list)
 {
 	bool read_again = false;
 
 	for (size_t i = 0; i < v->cells.n; i++) {
-		if (!is_owed(&v->cells.at[i]) || is_listed(entries, n, v->cells.at[i].id))
+		const struct audit_cell *cell = &v->cells.at[i];
+
+		if (audit_cells_find(&v->cells, cell->id) != cell || count_absent(v, list, cell) == 0)
 			continue;
 		if (read_again) {
-			tell_missing(v, &v->cells.at[i], v->operator);
+			tell_missing(v, cell, v->operator);
 			continue;
 		}
 		/* It may have been removed, and noted, meanwhile; begin once more. */
@@ -274,16 +281,14 @@ verify_absent(struct verify *v, const struct cell_entry *entries, size_t n)
 static int
 verify_all(struct verify *v, struct err *err)
 {
-	OWN(freep) struct cell_entry *entries = NULL;
-	OWN(closep) int state = -1;
-	size_t n;
+	OWN(audit_list_free) struct audit_list list = { .folder = { -1, -1 } };
 	/* Listed first: then whatever is listed has been noted by the operator. */
-	int r = audit_list_cells(&state, &entries, &n, err);
+	int r = audit_list_cells(&list, err);
 
 	r = r == 0 ? verify_operator(v, TELL_ALL, err) : r;
-	r = r == 0 ? verify_entries(v, state, entries, n, err) : r;
+	r = r == 0 ? verify_entries(v, &list, err) : r;
 	if (r == 0)
-		verify_absent(v, entries, n);
+		verify_absent(v, &list);
 	return r;
 }
 

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -28,39 +29,85 @@ audit_open_operator(struct err *err)
 	return data_folder("audit", false, err);
 }
 
+static int
+open_place(int state, int place)
+{
+	return openat(state, place == 0 ? "." : CELL_ENDED, O_RDONLY | O_DIRECTORY | O_NOFOLLOW |
+	              O_CLOEXEC);
+}
+
+static int
+open_entry(int folder, const char *entry)
+{
+	return folder < 0 ? -1 : openat(folder, entry, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
 int
 audit_open_cell(const char *word, struct cell_entry *ret_entry, struct err *err)
 {
 	OWN(closep) int state = cell_state_open(false, err);
-	int r, fd;
+	int r = -ENOENT;
 
-	if (state == -ENOENT)
-		return err_set(err, ENOENT, "there is no cell '%.64s': nothing is kept of any", word);
-	if (state < 0)
+	if (state < 0 && state != -ENOENT)
 		return state;
-	r = cell_find(state, false, word, ret_entry, err);
-	if (r < 0)
-		return r;
-	fd = openat(state, ret_entry->dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	return fd < 0 ? err_errno(err, "cannot open what is kept of '%s'", word) : fd;
+	/* A name may have been another's before; what is not among the ended is newer. */
+	for (int place = 0; place < AUDIT_PLACES && state >= 0; place++) {
+		OWN(closep) int folder = open_place(state, place);
+		int fd;
+
+		r = folder < 0 ? -ENOENT : cell_find(folder, false, word, ret_entry, err);
+		fd = r < 0 ? -1 : open_entry(folder, ret_entry->dir);
+		if (fd >= 0)
+			return fd;
+		if (r < 0 && r != -ENOENT)
+			return r;
+	}
+	return err_set(err, ENOENT, "there is no cell '%.64s' of which anything was recorded", word);
 }
 
 int
-audit_list_cells(int *ret_state, struct cell_entry **ret_entries, size_t *ret_n, struct err *err)
+audit_list_cells(struct audit_list *ret_list, struct err *err)
 {
-	int state = cell_state_open(false, err), r;
+	OWN(closep) int state = cell_state_open(false, err);
+	int r = state < 0 && state != -ENOENT ? state : 0;
 
-	*ret_state = -1;
-	*ret_entries = NULL;
-	*ret_n = 0;
-	if (state < 0)
-		return state == -ENOENT ? 0 : state;
-	r = cell_list(state, false, ret_entries, ret_n, err);
+	*ret_list = (struct audit_list){ .folder = { -1, -1 } };
+	for (int place = 0; place < AUDIT_PLACES && state >= 0 && r == 0; place++) {
+		ret_list->folder[place] = open_place(state, place);
+		if (ret_list->folder[place] >= 0)
+			r = cell_list(ret_list->folder[place], false, &ret_list->entries[place],
+			              &ret_list->n[place], err);
+	}
 	if (r < 0)
-		close(state);
-	else
-		*ret_state = state;
+		audit_list_free(ret_list);
 	return r;
+}
+
+void
+audit_list_free(struct audit_list *list)
+{
+	for (int place = 0; place < AUDIT_PLACES; place++) {
+		if (list->folder[place] >= 0)
+			close(list->folder[place]);
+		free(list->entries[place]);
+		list->folder[place] = -1;
+		list->entries[place] = NULL;
+	}
+}
+
+int
+audit_list_open(const struct audit_list *list, int place, size_t i)
+{
+	const char *name = list->entries[place][i].dir;
+	int fd = open_entry(list->folder[place], name);
+
+	/* It may have gone to the ended meanwhile, who may not have been there yet. */
+	if (fd < 0 && place == 0) {
+		OWN(closep) int ended = open_place(list->folder[0], 1);
+
+		fd = open_entry(ended, name);
+	}
+	return fd;
 }
 
 bool

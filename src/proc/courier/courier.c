@@ -170,6 +170,7 @@ courier_init(struct courier *c, struct policy *policy, bool learn, char *const *
 
 	c->learn = learn;
 	c->over_end = &c->over;
+	c->awaits_end = &c->awaits;
 	buf_init(&c->out, FRAME_MAX);
 	proxies_load(&c->proxies, environment);
 	if (r == 0)

@@ -18,6 +18,7 @@
 
 #include "http/http_head.h"
 #include "inspect/inspect.h"
+#include "ipc/courier_channel.h"
 #include "ipc/egress_channel.h"
 #include "loop/loop.h"
 #include "policy/policy.h"
@@ -112,6 +113,8 @@ struct exchange {
 	bool learned;                   /* no rule allows it, but it is only watched */
 	bool recorded, refused;
 	const char *why;                /* as in events, or NULL */
+	uint64_t intent;                /* the number of the record that it waits for; 0: none */
+	struct exchange *awaits_next, **awaits_at;      /* while it does; AWAITS_AT is NULL if not */
 
 	/* The request's body. */
 	struct buf body;                /* not yet sent on; POS is where */
@@ -177,7 +180,10 @@ struct courier {
 	struct loop_source supervisor;
 	struct events events;
 	struct courier_policy *policy;
-	bool learn, alarms;             /* ALARMS: see COURIER_ALARMS */
+	bool learn, alarms, strict;     /* see COURIER_ALARMS, COURIER_STRICT */
+	char halted[COURIER_HALT_MAX + 1];      /* why nothing may leave; "": it may */
+	uint64_t n_intents;
+	struct exchange *awaits, **awaits_end;  /* whose record is not on the disk yet */
 	bool inspect_knows;             /* the policy was sent there */
 	size_t held;                    /* see COURIER_HELD_ALL */
 
@@ -329,6 +335,8 @@ void courier_failure_set(struct courier_failure *f, uint16_t status, const char 
 
 /* EX, as it is now; once only. */
 void exchange_record(struct exchange *ex);
+/* That EX is about to leave, under its number. */
+void exchange_record_intent(struct exchange *ex);
 /* EX, which is over, if that has not been done; it lets go of its policy. */
 void exchange_record_last(struct exchange *ex);
 void courier_record_name(struct courier *c, const char *name, bool permitted);
@@ -343,6 +351,19 @@ struct courier_note {
 	uint32_t times;
 };
 void courier_record_note(struct courier *c, const struct courier_note *note);
+
+/* ---- courier_strict.c: nothing leaves without a record ---- */
+
+/* Whether EX may leave now.  False: it was refused, or waits for its record, and then
+ * courier_recorded() sends it on its way. */
+bool exchange_may_leave(struct exchange *ex);
+void exchange_stop_awaiting(struct exchange *ex);
+/* Refuse, if nothing may leave: then true. */
+bool exchange_is_halted(struct exchange *ex);
+/* The records up to that of NUMBER are on the disk. */
+void courier_recorded(struct courier *c, uint64_t number);
+/* WHY nothing may leave any more; "": it may again. */
+void courier_halt(struct courier *c, const char *why);
 
 /* ---- courier_pool.c ---- */
 

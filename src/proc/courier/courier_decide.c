@@ -146,6 +146,8 @@ exchange_decide(struct exchange *ex, const char *host, uint16_t port)
 		exchange_refuse_with(ex, ex->version == 20 ? 421 : 403, "mismatch", reason);
 		return;
 	}
+	if (exchange_is_halted(ex))
+		return;
 	if (CONTROL_ON("doh") && courier_is_doh(ex->host, head)) {
 		exchange_refuse(ex, "doh", NULL);
 		return;
@@ -225,6 +227,8 @@ exchange_route(struct exchange *ex, enum egress_looks looks, const char *sni)
 	enum policy_route route = policy_route(ex->policy->policy, ex->host, ex->port);
 
 	ex->recorded = false;
+	if (exchange_is_halted(ex))
+		return;
 	if (route == POLICY_ROUTE_TCP) {
 		route_raw(ex, EXCHANGE_TCP);
 		return;

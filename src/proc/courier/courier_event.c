@@ -7,89 +7,15 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "base/utf8.h"
 #include "ipc/courier_channel.h"
 #include "ipc/ipc.h"
 
 #define BATCH_ROOM (EVENT_MAX + COURIER_WHAT_MAX + 64)
-#define BATCH_HEADER 8                  /* type and number of events */
-
-static void
-put_code(struct buf *b, uint32_t code)
-{
-	char text[16];
-	int n;
-
-	if (code == '"' || code == '\\')
-		n = snprintf(text, sizeof(text), "\\%c", (char)code);
-	else if (code > 0xffff)
-		n = snprintf(text, sizeof(text), "\\u%04x\\u%04x", (unsigned)(0xd7c0 + (code >> 10)),
-		             (unsigned)(0xdc00 + (code & 0x3ff)));
-	else
-		n = snprintf(text, sizeof(text), "\\u%04x", (unsigned)code);
-	buf_put(b, text, (size_t)n);
-}
-
-/* How much of TEXT can be taken as it is. */
-static size_t
-plain_run(const char *text, size_t len)
-{
-	size_t n = 0;
-
-	while (n < len && text[n] >= ' ' && text[n] < 0x7f && text[n] != '"' && text[n] != '\\')
-		n++;
-	return n;
-}
-
-void
-json_escape_into(struct buf *b, const char *text, size_t len, size_t max)
-{
-	bool cut = len > max;
-	uint32_t code;
-	size_t n;
-
-	for (len = cut ? max : len; len > 0; text += n, len -= n) {
-		n = plain_run(text, len);
-		if (n > 0) {
-			buf_put(b, text, n);
-			continue;
-		}
-		n = utf8_next(text, len, &code);
-		if (n == 0) {
-			buf_put(b, "\xef\xbf\xbd", 3);
-			n = 1;
-		} else if (code == '"' || code == '\\' || utf8_is_control(code)) {
-			put_code(b, code);
-		} else {
-			buf_put(b, text, n);
-		}
-	}
-	if (cut)
-		buf_put(b, "...", 3);
-}
-
-static void
-put_string(struct events *e, const char *text, size_t len, size_t max)
-{
-	buf_put(&e->line, "\"", 1);
-	json_escape_into(&e->line, text, len, max);
-	buf_put(&e->line, "\"", 1);
-}
-
-/* Keys are ours, and need no escapes. */
-static void
-put_key(struct events *e, const char *key)
-{
-	buf_put(&e->line, e->line.len > 0 ? ",\"" : "\"", e->line.len > 0 ? 2 : 1);
-	buf_put(&e->line, key, strlen(key));
-	buf_put(&e->line, "\":", 2);
-}
 
 void
 event_text(struct events *e, const char *key, const char *text, size_t len)
 {
-	put_key(e, key);
-	put_string(e, text, len, EVENT_TEXT_MAX);
+	members_text(&e->line, key, text, len, EVENT_TEXT_MAX);
 }
 
 void
@@ -102,38 +28,26 @@ event_str(struct events *e, const char *key, const char *text)
 void
 event_u64(struct events *e, const char *key, uint64_t value)
 {
-	char digits[24], *at = digits + sizeof(digits);
-
-	put_key(e, key);
-	do
-		*--at = (char)('0' + value % 10);
-	while ((value /= 10) > 0);
-	buf_put(&e->line, at, (size_t)(digits + sizeof(digits) - at));
+	members_u64(&e->line, key, value);
 }
 
 void
 event_true(struct events *e, const char *key)
 {
-	put_key(e, key);
-	buf_put(&e->line, "true", 4);
+	members_bool(&e->line, key, true);
 }
 
 void
 event_list(struct events *e, const char *key, const char *const *texts, size_t n)
 {
-	put_key(e, key);
-	for (size_t i = 0; i < n; i++) {
-		buf_put(&e->line, i == 0 ? "[" : ",", 1);
-		put_string(e, texts[i], strlen(texts[i]), EVENT_ITEM_MAX);
-	}
-	buf_put(&e->line, "]", 1);
+	members_list(&e->line, key, texts, n, EVENT_ITEM_MAX);
 }
 
 void
 event_begin(struct events *e, const char *type)
 {
-	buf_reset(&e->line);
-	e->kind_len = 0;
+	members_reset(&e->line);
+	e->n_kind = 0;
 	e->times = 1;
 	event_str(e, "type", type);
 }
@@ -141,7 +55,7 @@ event_begin(struct events *e, const char *type)
 void
 event_kind_ends(struct events *e)
 {
-	e->kind_len = e->line.len;
+	e->n_kind = e->line.n;
 }
 
 void
@@ -160,6 +74,20 @@ put_length(struct buf *b, const char *text, size_t len)
 	buf_put(b, "", 1);
 }
 
+/* As a string of the message, of which the length is known only afterwards. */
+static void
+put_members(struct buf *b, const struct members *m)
+{
+	size_t at = b->len, len;
+
+	buf_put_u32(b, 0);
+	members_put(m, b);
+	len = b->len - at - 4;
+	for (size_t i = 0; i < 4 && !buf_failed(b); i++)
+		b->data[at + i] = (unsigned char)(len >> (8 * i));
+	buf_put(b, "", 1);
+}
+
 static void
 put_event(struct events *e, bool refused, const char *what)
 {
@@ -171,27 +99,41 @@ put_event(struct events *e, bool refused, const char *what)
 		buf_reset(&e->batch);
 		buf_put_u32(&e->batch, COURIER_EVENTS);
 		buf_put_u32(&e->batch, 0);
+		buf_put_u64(&e->batch, 0);
 	}
 	buf_put_u32(&e->batch, refused);
 	put_length(&e->batch, what, refused ? len : 0);
-	put_length(&e->batch, (char *)e->line.data, e->line.len);
+	put_members(&e->batch, &e->line);
 	e->n++;
 	e->urgent |= refused;
 }
 
 void
+event_done_awaited(struct events *e, uint64_t number)
+{
+	if (members_failed(&e->line))
+		return;
+	put_event(e, false, NULL);
+	e->awaited = number;
+	e->urgent = true;
+}
+
+void
 event_done(struct events *e, bool refused, const char *what)
 {
-	size_t len = e->kind_len > 0 ? e->kind_len : e->line.len;
-
 	/* Texts are cut so that this cannot be. */
-	if (buf_failed(&e->line)) {
-		buf_reset(&e->line);
+	if (members_failed(&e->line)) {
+		members_reset(&e->line);
+		return;
+	}
+	if (refused && e->halted) {
+		e->n_halted += e->times;
 		return;
 	}
 	if (refused && e->repeats_timer.at_ms == 0)
 		loop_set_timer(e->loop, &e->repeats_timer, REPEATS_EVERY_MS);
-	if (!refused || repeats_take(&e->repeats, e->line.data, len, e->times))
+	if (!refused || repeats_take(&e->repeats, &e->line, e->n_kind > 0 ? e->n_kind : e->line.n,
+	                             e->times))
 		put_event(e, refused, what);
 }
 
@@ -205,8 +147,7 @@ tell_repeats(struct events *e)
 
 		if (times == 0)
 			continue;
-		buf_reset(&e->line);
-		buf_put(&e->line, kind->text, kind->len);
+		members_copy(&e->line, &kind->members, kind->members.n);
 		event_u64(e, "count", times);
 		put_event(e, true, "");
 	}
@@ -222,10 +163,36 @@ tell_repeats(struct events *e)
 }
 
 static void
+tell_halted(struct events *e)
+{
+	if (e->n_halted == 0)
+		return;
+	event_begin(e, "many");
+	event_str(e, "verdict", "deny");
+	event_str(e, "why", "audit");
+	event_u64(e, "count", e->n_halted);
+	put_event(e, true, "");
+	e->n_halted = 0;
+}
+
+void
+events_halt(struct events *e, bool halted)
+{
+	e->halted = halted;
+	if (!halted)
+		tell_halted(e);
+}
+
+static void
 repeats_due(void *arg)
 {
 	struct events *e = arg;
 
+	/* What was counted stays so until there is room. */
+	if (e->halted) {
+		loop_set_timer(e->loop, &e->repeats_timer, REPEATS_EVERY_MS);
+		return;
+	}
 	tell_repeats(e);
 	/* Once more, so that what was a flood is known to be over. */
 	if (e->repeats.flooded)
@@ -241,6 +208,8 @@ send_batch(struct events *e)
 
 	for (size_t i = 0; i < 4; i++)
 		e->batch.data[4 + i] = (unsigned char)(e->n >> (8 * i));
+	for (size_t i = 0; i < 8; i++)
+		e->batch.data[8 + i] = (unsigned char)(e->awaited >> (8 * i));
 	do
 		n = send(e->fd, e->batch.data, e->batch.len, MSG_DONTWAIT | MSG_NOSIGNAL);
 	while (n < 0 && errno == EINTR);
@@ -248,6 +217,7 @@ send_batch(struct events *e)
 		return -EAGAIN;
 	/* Of a supervisor that has gone, the channel's end tells. */
 	e->n = 0;
+	e->awaited = 0;
 	e->urgent = false;
 	e->sent_ms = loop_now_ms();
 	if (e->batch.cap > EVENTS_FLUSH_AT + BATCH_ROOM)
@@ -281,6 +251,7 @@ events_flush(struct events *e, bool all)
 void
 events_finish(struct events *e)
 {
+	tell_halted(e);
 	tell_repeats(e);
 	events_flush(e, true);
 }
@@ -295,7 +266,7 @@ void
 events_init(struct events *e, struct loop *loop, int fd)
 {
 	*e = (struct events){ .loop = loop, .fd = fd };
-	buf_init(&e->line, EVENT_MAX);
+	members_init(&e->line, EVENT_MAX);
 	buf_init(&e->batch, IPC_MESSAGE_MAX);
 	e->timer = (struct loop_timer){ .due = timer_due, .arg = e };
 	e->repeats_timer = (struct loop_timer){ .due = repeats_due, .arg = e };
@@ -309,6 +280,6 @@ events_free(struct events *e)
 		loop_cancel_timer(e->loop, &e->repeats_timer);
 	}
 	repeats_free(&e->repeats);
-	buf_free(&e->line);
+	members_free(&e->line);
 	buf_free(&e->batch);
 }

@@ -1,4 +1,5 @@
-/* courier_event.h - events: JSON members, batched into messages to the supervisor. */
+/* courier_event.h - events: members of a record (members.h), batched into messages to the
+ * supervisor. */
 #ifndef CLOISTER_COURIER_EVENT_H
 #define CLOISTER_COURIER_EVENT_H
 #include <stdbool.h>
@@ -6,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/buf.h"
+#include "canon/members.h"
 #include "loop/loop.h"
 #include "proc/courier/courier_repeat.h"
 
@@ -20,11 +22,14 @@ struct err;
 struct events {
 	struct loop *loop;
 	int fd;                         /* borrowed: the supervisor's channel */
-	struct buf line;                /* the event being written */
-	size_t kind_len;                /* of it, what makes it one of a kind; 0: all */
+	struct members line;            /* the event being written */
+	size_t n_kind;                  /* of them, what makes it one of a kind; 0: all */
 	uint64_t times;                 /* that it stands for */
 	struct buf batch;               /* a message, but for the number of events in it */
 	uint32_t n;
+	uint64_t awaited;               /* see event_done_awaited(); 0: none */
+	bool halted;                    /* see events_halt() */
+	uint64_t n_halted;
 	bool urgent;
 	uint64_t sent_ms;
 	struct loop_timer timer;
@@ -49,14 +54,15 @@ void event_kind_ends(struct events *e);
 void event_times(struct events *e, uint64_t times);
 /* Of refusals that come in floods, most are only counted (courier_repeat.h). */
 void event_done(struct events *e, bool refused, const char *what);
+/* Something waits for this one to be recorded, under a NUMBER that grows. */
+void event_done_awaited(struct events *e, uint64_t number);
+
+/* While there is no room for records, refusals are only counted; then their number is told. */
+void events_halt(struct events *e, bool halted);
 
 /* Send what should not wait any longer; ALL: everything, waiting for the supervisor if
  * it must be. */
 void events_flush(struct events *e, bool all);
 /* Also what was only counted until now. */
 void events_finish(struct events *e);
-
-/* TEXT as the inside of a JSON string: at most MAX bytes of it are looked at; what is
- * not UTF-8 becomes U+FFFD, controls are escaped. */
-void json_escape_into(struct buf *b, const char *text, size_t len, size_t max);
 #endif

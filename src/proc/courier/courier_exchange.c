@@ -138,7 +138,10 @@ exchange_late(struct exchange *ex)
 			                    COURIER_INSPECT_S);
 		break;
 	case STEP_WAIT:
-		if (ex->wire != NULL && ex->upstream != NULL && ex->upstream->step == UP_READY)
+		if (ex->awaits_at != NULL)
+			courier_failure_set(&failure, 504, "audit", "request not recorded",
+			                    "the record of the request was not on the disk in time");
+		else if (ex->wire != NULL && ex->upstream != NULL && ex->upstream->step == UP_READY)
 			courier_failure_set(&failure, 504, "login", "login failed",
 			                    "the server did not finish the login within %d s", WIRE_LOGIN_S);
 		else
@@ -173,6 +176,7 @@ exchange_detach(struct exchange *ex)
 {
 	struct upstream *up = TAKE(ex->upstream);
 
+	exchange_stop_awaiting(ex);
 	pool_forget(ex);
 	if (up == NULL)
 		return;

@@ -197,9 +197,12 @@ void
 pool_connect(struct exchange *ex)
 {
 	struct courier *c = ex->courier;
-	struct upstream *up = new_upstream(c, ex);
 	struct courier_failure failure;
+	struct upstream *up;
 
+	if (!exchange_may_leave(ex))
+		return;
+	up = new_upstream(c, ex);
 	if (up == NULL) {
 		courier_failure_set(&failure, 502, "unreachable", "upstream unreachable",
 		                    "too many connections are open already");
@@ -317,10 +320,13 @@ put_on(struct upstream *up, struct exchange *ex)
 void
 pool_send(struct exchange *ex)
 {
-	struct origin *o = origin_find(ex);
 	struct courier_failure failure;
 	struct upstream *up;
+	struct origin *o;
 
+	if (!exchange_may_leave(ex))
+		return;
+	o = origin_find(ex);
 	if (o == NULL) {
 		courier_failure_set(&failure, 502, "unreachable", "upstream unreachable",
 		                    "too many servers are spoken with at once");

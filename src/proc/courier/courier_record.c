@@ -126,6 +126,8 @@ record(struct exchange *ex)
 	event_str(e, "why", ex->why != NULL ? ex->why : ex->learned ? "learn" : NULL);
 	put_rule(e, ex);
 	put_target(e, ex);
+	if (ex->intent != 0)
+		event_u64(e, "request", ex->intent);
 	put_outcome(e, ex);
 	if (ex->refused && ex->kind == EXCHANGE_HTTP)
 		snprintf(what, sizeof(what), "%.*s %s", ex->method.len < 32 ? (int)ex->method.len : 32,
@@ -134,6 +136,22 @@ record(struct exchange *ex)
 		snprintf(what, sizeof(what), "%s:%u", ex->host, ex->port);
 	event_done(e, ex->refused, what);
 	courier_raise_alarm(ex->courier, ex->why);
+}
+
+void
+exchange_record_intent(struct exchange *ex)
+{
+	struct events *e = &ex->courier->events;
+
+	event_begin(e, "intent");
+	event_str(e, "of", types[ex->kind]);
+	event_str(e, "verdict", "allow");
+	event_str(e, "why", ex->learned ? "learn" : NULL);
+	put_rule(e, ex);
+	put_target(e, ex);
+	event_u64(e, "request", ex->intent);
+	event_done_awaited(e, ex->intent);
+	courier_at_round_end(ex->courier);
 }
 
 void
@@ -180,6 +198,9 @@ courier_record_name(struct courier *c, const char *name, bool permitted)
 	struct events *e = &c->events;
 
 	if (was_just_recorded(name, permitted))
+		return;
+	/* It does not leave the machine, and there may be very many. */
+	if (e->halted)
 		return;
 	event_begin(e, "dns");
 	event_str(e, "verdict", permitted ? "allow" : "deny");

@@ -44,6 +44,8 @@ static const struct {
 	  "Send it in its plain form." },
 	{ "doh", "names are resolved by the machine, not over HTTPS",
 	  "Use the system's resolver; it answers for every name that a rule mentions." },
+	{ "audit", "what happens cannot be recorded, so nothing may happen",
+	  "Try again later; the operator has to make room for the cell's timeline." },
 	{ "certificate", NULL,
 	  "It cannot be ignored here; the operator can trust another authority with --ca." },
 	{ "unresolved", NULL, "Check the name." },
@@ -107,7 +109,7 @@ put_member(struct buf *b, const char *key, const char *value)
 		return;
 	}
 	put(b, "\"");
-	json_escape_into(b, value, strlen(value), EVENT_TEXT_MAX);
+	members_escape(b, value, strlen(value), EVENT_TEXT_MAX);
 	put(b, "\"");
 }
 
@@ -121,11 +123,11 @@ put_what(struct buf *b, const struct exchange *ex)
 	if (ex->port != (ex->scheme == HTTP_TLS ? 443 : 80))
 		snprintf(port, sizeof(port), ":%u", ex->port);
 	put(b, ",\"what\":\"");
-	json_escape_into(b, ex->method.at, ex->method.len, 64);
+	members_escape(b, ex->method.at, ex->method.len, 64);
 	put(b, ex->scheme == HTTP_TLS ? " https://" : " http://");
 	put(b, ex->host);
 	put(b, port);
-	json_escape_into(b, ex->path.at, query == NULL ? ex->path.len
+	members_escape(b, ex->path.at, query == NULL ? ex->path.len
 	                                               : (size_t)(query - ex->path.at), PATH_SHOWN);
 	put(b, "\"");
 }

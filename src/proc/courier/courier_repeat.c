@@ -1,32 +1,38 @@
 /* courier_repeat.c - see courier_repeat.h. */
 #include "proc/courier/courier_repeat.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static struct repeat *
-find(struct repeats *r, const void *text, size_t len)
+find(struct repeats *r, const struct members *event, size_t n)
 {
+	size_t len = n == 0 ? 0 : event->at[n - 1].at + event->at[n - 1].len;
 	struct repeat *kind;
 
-	for (size_t i = 0; i < r->n; i++)
-		if (r->kinds[i].len == len && memcmp(r->kinds[i].text, text, len) == 0)
+	for (size_t i = 0; i < r->n; i++) {
+		const struct buf *text = &r->kinds[i].members.text;
+
+		if (text->len == len && memcmp(text->data, event->text.data, len) == 0)
 			return &r->kinds[i];
+	}
 	if (r->n == REPEATS_KINDS_MAX || len == 0 || len > REPEATS_TEXT_MAX)
 		return NULL;
 	kind = &r->kinds[r->n];
-	*kind = (struct repeat){ .text = malloc(len), .len = len };
-	if (kind->text == NULL)
+	kind->times = 0;
+	members_init(&kind->members, REPEATS_TEXT_MAX);
+	members_copy(&kind->members, event, n);
+	if (members_failed(&kind->members)) {
+		members_free(&kind->members);
 		return NULL;
-	memcpy(kind->text, text, len);
+	}
 	r->n++;
 	return kind;
 }
 
 bool
-repeats_take(struct repeats *r, const void *text, size_t len, uint64_t times)
+repeats_take(struct repeats *r, const struct members *event, size_t n, uint64_t times)
 {
-	struct repeat *kind = find(r, text, len);
+	struct repeat *kind = find(r, event, n);
 
 	if (kind != NULL && kind->times >= REPEATS_EACH) {
 		kind->times += times;
@@ -61,6 +67,8 @@ void
 repeats_free(struct repeats *r)
 {
 	for (size_t i = 0; i < r->n; i++)
-		free(r->kinds[i].text);
-	*r = (struct repeats){0};
+		members_free(&r->kinds[i].members);
+	r->n = 0;
+	r->told = r->untold = 0;
+	r->flooded = false;
 }

@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "canon/members.h"
+
 #define REPEATS_EVERY_MS 10000          /* then what was counted is told */
 #define REPEATS_EACH 8                  /* of one kind are told in that time, */
 #define REPEATS_ALL 512                 /* and of all kinds; */
@@ -16,8 +18,7 @@
 
 struct repeats {
 	struct repeat {
-		char *text;             /* LEN bytes, the repeats' own */
-		size_t len;
+		struct members members;
 		uint64_t times;
 	} kinds[REPEATS_KINDS_MAX];
 	size_t n;
@@ -25,9 +26,9 @@ struct repeats {
 	bool flooded;                   /* the last time had too many */
 };
 
-/* One more, TIMES over, of the kind that TEXT is.  True: it is to be told; otherwise it was
- * counted. */
-bool repeats_take(struct repeats *r, const void *text, size_t len, uint64_t times);
+/* One more, TIMES over, of the kind that the first N of EVENT make.  True: it is to be told;
+ * otherwise it was counted. */
+bool repeats_take(struct repeats *r, const struct members *event, size_t n, uint64_t times);
 /* How many of KIND were counted and not told. */
 uint64_t repeats_untold(const struct repeat *kind);
 /* Begin anew. */

@@ -241,7 +241,9 @@ static void
 judge(struct signing *s)
 {
 	s->of = find_key(s->c, s->r.key);
-	if (s->of == NULL)
+	if (s->c->halted[0] != '\0')
+		refuse(s, "audit", s->c->halted);
+	else if (s->of == NULL)
 		refuse(s, "no-key", "the cell has no such key");
 	else if (s->kind == EGRESS_SSH_TEXT)
 		judge_text(s);

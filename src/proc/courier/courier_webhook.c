@@ -127,7 +127,11 @@ judge(struct courier *c, const struct question *q, struct http_head *head, struc
 	*o = (struct outcome){ .status = 403, .why = "scope" };
 	snprintf(o->reason, sizeof(o->reason), "no webhook of this method and path is expected at port %u",
 	         q->port);
-	for (size_t i = 0; i < bound->n; i++) {
+	if (c->halted[0] != '\0') {
+		*o = (struct outcome){ .status = 503, .why = "audit" };
+		snprintf(o->reason, sizeof(o->reason), "%s", c->halted);
+	}
+	for (size_t i = 0; c->halted[0] == '\0' && i < bound->n; i++) {
 		const struct secret *s = bound->at[i].secret;
 
 		if (!c->webhooks.is[i] || !fits_scope(q, s))

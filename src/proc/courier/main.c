@@ -156,14 +156,54 @@ lock_down(char **environment, int keep_fds, struct err *err)
 	return lockdown_enter(&l, keep_fds, err);
 }
 
+static int
+take_new_policy(struct courier *c, struct ipc_message *message)
+{
+	struct policy *policy = NULL;
+	int r = take_policy(message, &policy, NULL);
+
+	return r < 0 ? r : courier_set_policy(c, policy, NULL);
+}
+
+static int
+take_recorded(struct courier *c, struct ipc_message *message)
+{
+	uint64_t number;
+
+	if (buf_get_u64(&message->body, &number) < 0)
+		return -EBADMSG;
+	courier_recorded(c, number);
+	return 0;
+}
+
+static int
+take_halt(struct courier *c, struct ipc_message *message)
+{
+	const char *why;
+
+	if (buf_get_str(&message->body, &why) < 0)
+		return -EBADMSG;
+	courier_halt(c, why);
+	return 0;
+}
+
+static const struct {
+	uint32_t type;
+	int (*take)(struct courier *c, struct ipc_message *message);
+} supervisor_may_say[] = {
+	{ COURIER_POLICY, take_new_policy },
+	{ COURIER_RECORDED, take_recorded },
+	{ COURIER_HALT, take_halt },
+};
+
 /* The supervisor has something to say, or has gone. */
 static void
 supervisor_ready(void *arg, uint32_t events)
 {
 	struct courier *c = arg;
 	OWN(ipc_message_free) struct ipc_message message = { .fds = { -1, -1, -1, -1 } };
-	struct policy *policy = NULL;
 	struct err err = {0};
+	int r = -EBADMSG;
 
 	(void)events;
 	if (ipc_receive(EGRESS_SUPERVISOR_FD, &message, &err) < 0) {
@@ -171,8 +211,10 @@ supervisor_ready(void *arg, uint32_t events)
 			loop_quit(c->loop);
 		return;
 	}
-	if (message.type != COURIER_POLICY || take_policy(&message, &policy, &err) < 0 ||
-	    courier_set_policy(c, policy, &err) < 0)
+	for (size_t i = 0; i < ARRAY_LEN(supervisor_may_say); i++)
+		if (supervisor_may_say[i].type == message.type)
+			r = supervisor_may_say[i].take(c, &message);
+	if (r < 0)
 		loop_quit(c->loop);
 }
 
@@ -262,6 +304,7 @@ main(void)
 		r = webhooks_prepare(&courier, &err);
 	closep(&orders.secrets);
 	courier.alarms = (orders.flags & COURIER_ALARMS) != 0;
+	courier.strict = (orders.flags & COURIER_STRICT) != 0;
 	courier.keeper.fd = -1;
 	if (r == 0 && orders.keeper >= 0)
 		r = place_keeper(&orders, &err);

@@ -363,15 +363,15 @@ make_landlock(const struct supervisor *sv, int *ret_fd, struct err *err)
 {
 	char paths[CELL_GRANTS_MAX + 3][32];
 	const char *writable[CELL_GRANTS_MAX + 5] = { "/sys/fs/cgroup" };
-	/* Where the timeline will be, once there is something to tell. */
-	OWN(closep) int state = sv->spec.has_policy ? cell_state_open(false, NULL) : -1;
+	/* Where the timeline is, and where it goes when the cell has ended. */
+	OWN(closep) int state = cell_state_open(false, NULL);
 	size_t n = 0;
 
 	snprintf(paths[n++], sizeof(paths[0]), "/proc/self/fd/%d", sv->place.runtime);
-	if (sv->state >= 0)
-		snprintf(paths[n++], sizeof(paths[0]), "/proc/self/fd/%d/..", sv->state);
 	if (state >= 0)
 		snprintf(paths[n++], sizeof(paths[0]), "/proc/self/fd/%d", state);
+	if (sv->timeline.operator.dir >= 0)
+		snprintf(paths[n++], sizeof(paths[0]), "/proc/self/fd/%d", sv->timeline.operator.dir);
 	for (size_t i = 0; i < sv->spec.n_grants; i++)
 		if (sv->cell.uppers[i] >= 0)
 			snprintf(paths[n++], sizeof(paths[0]), "/proc/self/fd/%d", sv->cell.uppers[i]);
@@ -464,12 +464,14 @@ clear_cgroups(void *arg, const char *id, const char *written)
 static int
 supervise(struct supervisor *sv, struct err *err)
 {
+	const struct cell_clearer clearer = { clear_cgroups, supervisor_timeline_lost, sv };
 	int r = start(sv, err);
 
 	/* All of this while the agent starts; nothing is heard of it until the
 	 * supervisor has locked itself down. */
 	if (r == 0) {
-		cell_clear_stale(&sv->place, clear_cgroups, sv);
+		supervisor_timeline_begin(sv);
+		cell_clear_stale(&sv->place, &clearer);
 		r = lock_down(sv, err);
 	}
 	return r < 0 ? r : loop_run(sv->loop, err);
@@ -539,7 +541,7 @@ main(void)
 		            .keeper_process = -1, .names = -1,
 		            .starter_channel.fd = -1, .gate.fd = -1, .courier.fd = -1,
 		            .webhooks.fd = -1 },
-		.events.fd = -1,
+		.timeline = { .log.fd = -1, .operator = { .dir = -1, .lock = -1 } },
 	};
 	struct err err = {0};
 	int r, status;

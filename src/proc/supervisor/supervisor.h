@@ -5,13 +5,16 @@
 #ifndef CLOISTER_SUPERVISOR_H
 #define CLOISTER_SUPERVISOR_H
 #include <stdbool.h>
-#include <time.h>
 
+#include "audit/log.h"
+#include "audit/operator.h"
 #include "boundary/boundary.h"
 #include "boundary/cgroup.h"
 #include "cell/cell_dirs.h"
 #include "cell/cell_refusals.h"
 #include "cell/cell_spec.h"
+#include "canon/members.h"
+#include "ipc/courier_channel.h"
 #include "ipc/ipc.h"
 #include "loop/loop.h"
 #include "loop/stdio.h"
@@ -20,7 +23,7 @@
 #define SUPERVISOR_STARTED_FD 4         /* detached: '+' is written once the agent runs */
 #define SUPERVISOR_CLIENTS_MAX 64
 #define SUPERVISOR_LOG_MAX (8u << 20)   /* then the log is turned over; two are kept */
-#define SUPERVISOR_EVENTS_MAX (32u << 20)       /* likewise, of the timeline */
+#define SUPERVISOR_EVENTS_MAX (32u << 20)       /* of the timeline's newest file; all are kept */
 
 struct supervisor;
 
@@ -51,11 +54,42 @@ struct egress {
 	bool running, stopping, finishing, over;
 };
 
-struct events {
-	int fd;                         /* the timeline, or -1 */
-	uint64_t n, size;
-	bool has_policy, begun;         /* kept beside it; it was made */
+/* With `audit: strict`: who has the timeline on the disk. */
+struct sync {
+	pid_t pid;                      /* 0 if there is none */
+	struct loop_source channel;
+	struct loop_timer again;
+	bool busy;                      /* asked, and not answered yet: */
+	uint64_t asked;                 /* what was awaited then */
+	int files[3];                   /* that it is to see to, the newest last */
+	size_t n_files;
+	uint32_t file;                  /* the number of the newest: audit_log's LAST */
+};
+
+#define TIMELINE_LAST_WORDS (8 * 1024)  /* of the room on a full disk, for the supervisor's own */
+#define TIMELINE_SLACK (4u << 20)       /* beyond `max`: what was under way */
+
+/* Why nothing may leave, from the least to the most. */
+enum timeline_halt { HALT_NOT, HALT_ROOM, HALT_MAX, HALT_FAILED };
+
+struct timeline {
+	struct audit_log log;           /* .fd -1 while there is none */
+	struct audit_key key;
+	struct operator operator;       /* .dir -1 where there is none */
+	struct buf event;
+	uint64_t bytes;                 /* of all its files */
+	bool has_key, has_policy;       /* made; kept beside it */
 	bool failed;                    /* and that was said */
+	bool ended, kept;
+	struct loop_timer sign, again;
+
+	enum timeline_halt halt;
+	char halted[COURIER_HALT_MAX + 1];
+	bool untold;                    /* the courier does not know */
+	struct buf held;                /* a message of the courier's, for which there is no room */
+	bool holds;
+	uint64_t awaited, synced;       /* numbers of the courier's requests */
+	struct sync sync;
 	struct cell_refusals refusals;
 };
 
@@ -90,7 +124,7 @@ struct supervisor {
 	uint32_t next_handle;
 
 	struct egress egress;
-	struct events events;
+	struct timeline timeline;
 	int counters;                   /* of the cell's network, if it has no policy; or -1 */
 	pid_t publish;                  /* 0 if there is none */
 	int ports[2 * CELL_PORTS_MAX];  /* listening on the host, IPv4 and IPv6 of each */
@@ -191,12 +225,44 @@ int supervisor_egress_close(struct supervisor *sv);
 /* supervisor_events.c: one message of the courier's; -EAGAIN if there is none. */
 int supervisor_hear_courier(struct supervisor *sv);
 void supervisor_courier_ready(void *arg, uint32_t events);
-/* What befell the cell itself, and who did it; NOTE may be "".  Nothing without a policy: then
- * there is no timeline. */
-void supervisor_record(struct supervisor *sv, const char *did, const char *by, const char *note);
-/* 2026-11-15T16:00:00.000Z */
-void supervisor_format_time(const struct timespec *time, char ret_text[40]);
+/* Again, what there was no room for. */
+void supervisor_hear_held(struct supervisor *sv);
 void supervisor_tell_refusals(const struct supervisor *sv, const char *cell);
+
+/* supervisor_timeline.c: every cell has one, if it can be had. */
+void supervisor_timeline_begin(struct supervisor *sv);
+/* 0 if it is open; else it is tried. */
+int supervisor_timeline_open(struct supervisor *sv);
+/* The courier starts: there is room for what it will tell, or it is told that there is none. */
+void supervisor_timeline_egress(struct supervisor *sv);
+/* Whether LEN bytes may be put; nothing leaves the cell any more once it gets close. */
+bool supervisor_timeline_has_room(struct supervisor *sv, size_t len);
+/* Members of an event, as members_put() gives them; and then write all that was put. */
+int supervisor_timeline_put(struct supervisor *sv, const char *members, size_t len);
+int supervisor_timeline_write(struct supervisor *sv);
+/* It does not reach the disk: nothing leaves the cell any more. */
+void supervisor_timeline_failed(struct supervisor *sv, int error);
+/* The last record, signed, and tied to the operator's timeline; once only. */
+void supervisor_timeline_end(struct supervisor *sv, int status);
+/* Timelines of others: that of one whose supervisor was killed is closed, and the oldest go. */
+void supervisor_timeline_lost(void *arg, int dir, const char *id);
+void supervisor_timeline_prune(struct supervisor *sv);
+/* What befell the cell itself, and who did it; NOTE may be "". */
+void supervisor_record(struct supervisor *sv, const char *did, const char *by, const char *note);
+void supervisor_record_members(struct supervisor *sv, const struct members *members);
+
+/* supervisor_records.c */
+void supervisor_record_boot(struct supervisor *sv);
+void supervisor_record_end(struct supervisor *sv, int status);
+void supervisor_record_setup(struct supervisor *sv, const char *path, int status);
+void supervisor_record_exec(struct supervisor *sv, const char *by, char *const *argv);
+
+/* supervisor_sync.c: around the writing of what a request waits for.  Nothing, unless the policy
+ * is strict. */
+int supervisor_sync_start(struct supervisor *sv, struct err *err);
+void supervisor_sync_before(struct supervisor *sv);
+void supervisor_sync_after(struct supervisor *sv);
+void supervisor_sync_end(struct supervisor *sv);
 
 /* supervisor_freeze.c; BY is for the record. */
 int supervisor_freeze(struct supervisor *sv, const char *by, struct err *err);

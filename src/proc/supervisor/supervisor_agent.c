@@ -8,7 +8,6 @@
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -121,13 +120,11 @@ note_step(const struct supervisor *sv, const char *path, int status)
 	size_t len;
 	FILE *out = sv->setup.steps < 0 ? NULL : open_memstream(&text, &len);
 	struct json w = { .out = out };
-	struct timespec now;
-	char time[40];
+	char time[AUDIT_TIME_LEN + 1];
 
 	if (out == NULL)
 		return;
-	clock_gettime(CLOCK_REALTIME, &now);
-	supervisor_format_time(&now, time);
+	audit_time_now(time);
 	json_open(&w, NULL, '{');
 	json_str(&w, "event", path != NULL ? "setup.ran" : "agent.started");
 	if (path != NULL) {
@@ -190,8 +187,7 @@ supervisor_setup_exited(struct supervisor *sv, uint32_t wait_status)
 		return -EBADMSG;
 	path = sv->spec.setups[sv->setup.next];
 	note_step(sv, path, status);
-	snprintf(note, sizeof(note), "exit status %d", status);
-	supervisor_record(sv, "setup.ran", path, note);
+	supervisor_record_setup(sv, path, status);
 	if (status != 0) {
 		snprintf(note, sizeof(note), "with %d", status);
 		fail(sv, note);

@@ -97,28 +97,6 @@ answer_wait(struct client *client, struct ipc_message *message)
 	return buf_left(&message->body) == 0 ? 0 : -EBADMSG;
 }
 
-static int
-answer_stop(struct client *client, struct ipc_message *message)
-{
-	uint32_t grace;
-
-	if (buf_get_u32(&message->body, &grace) < 0 || buf_left(&message->body) != 0)
-		return -EBADMSG;
-	client->state = CLIENT_WAITS;
-	supervisor_stop(client->sv, grace, KILLED_BY_OPERATOR);
-	return 0;
-}
-
-static int
-answer_kill(struct client *client, struct ipc_message *message)
-{
-	if (buf_left(&message->body) != 0)
-		return -EBADMSG;
-	client->state = CLIENT_KILLS;
-	supervisor_kill(client->sv, KILLED_BY_OPERATOR);
-	return 0;
-}
-
 /* Who it is, for the record: as the kernel says. */
 static void
 describe_peer(const struct client *client, char ret_by[48])
@@ -128,6 +106,36 @@ describe_peer(const struct client *client, char ret_by[48])
 
 	(void)getsockopt(client->source.fd, SOL_SOCKET, SO_PEERCRED, &peer, &len);
 	snprintf(ret_by, 48, "uid %u, pid %d", (unsigned)peer.uid, (int)peer.pid);
+}
+
+static int
+answer_stop(struct client *client, struct ipc_message *message)
+{
+	uint32_t grace;
+	char by[48];
+
+	if (buf_get_u32(&message->body, &grace) < 0 || buf_left(&message->body) != 0)
+		return -EBADMSG;
+	client->state = CLIENT_WAITS;
+	describe_peer(client, by);
+	supervisor_record(client->sv, "stopped", by, "");
+	supervisor_stop(client->sv, grace, KILLED_BY_OPERATOR);
+	return 0;
+}
+
+static int
+answer_kill(struct client *client, struct ipc_message *message)
+{
+	char by[48];
+
+	if (buf_left(&message->body) != 0)
+		return -EBADMSG;
+	client->state = CLIENT_KILLS;
+	/* First it dies; then that is written down. */
+	supervisor_kill(client->sv, KILLED_BY_OPERATOR);
+	describe_peer(client, by);
+	supervisor_record(client->sv, "killed", by, "");
+	return 0;
 }
 
 static int
@@ -199,6 +207,22 @@ is_spawn(const struct ipc_message *message)
 	       (flags == INIT_TTY ? message->n_fds <= 1 : message->n_fds == 3);
 }
 
+static void
+record_exec(struct client *client, struct buf body)
+{
+	OWN(strv_freep) char **argv = NULL;
+	uint32_t flags, rows, columns;
+	const char *cwd;
+	char by[48];
+
+	if (buf_get_u32(&body, &flags) < 0 || buf_get_u32(&body, &rows) < 0 ||
+	    buf_get_u32(&body, &columns) < 0 || buf_get_str(&body, &cwd) < 0 ||
+	    buf_dup_strv(&body, CELL_ARGS_MAX, &argv) < 0)
+		return;
+	describe_peer(client, by);
+	supervisor_record_exec(client->sv, by, argv);
+}
+
 static int
 answer_exec(struct client *client, struct ipc_message *message)
 {
@@ -220,6 +244,7 @@ answer_exec(struct client *client, struct ipc_message *message)
 		client_refuse(client, &err);
 		return -EPIPE;
 	}
+	record_exec(client, message->body);
 	return 0;
 }
 

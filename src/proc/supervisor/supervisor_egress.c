@@ -134,7 +134,8 @@ send_start(const struct supervisor *sv, int gate, int courier, struct err *err)
 	buf_put_u64(&to_courier, (sv->spec.learn ? COURIER_LEARN : 0) |
 	                         (e->secrets >= 0 ? COURIER_SECRETS : 0) |
 	                         (e->keeper >= 0 ? COURIER_KEEPER : 0) |
-	                         (sv->spec.exfiltration != CELL_REFUSE ? COURIER_ALARMS : 0));
+	                         (sv->spec.exfiltration != CELL_REFUSE ? COURIER_ALARMS : 0) |
+	                         (sv->spec.audit_strict ? COURIER_STRICT : 0));
 	buf_put_str(&to_courier, sv->spec.id);
 	buf_put_str(&to_courier, sv->spec.name);
 	buf_put_strv(&to_courier, sv->spec.egress_env);
@@ -221,7 +222,11 @@ activate(struct supervisor *sv, struct err *err)
 	e->running = true;
 	e->started_ms = loop_now_ms();
 	r = loop_watch(sv->loop, &e->gate, EPOLLIN, err);
-	return r < 0 ? r : loop_watch(sv->loop, &e->courier, EPOLLIN, err);
+	if (r == 0)
+		r = loop_watch(sv->loop, &e->courier, EPOLLIN, err);
+	if (r == 0)
+		supervisor_timeline_egress(sv);
+	return r;
 }
 
 static void

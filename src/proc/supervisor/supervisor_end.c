@@ -383,18 +383,18 @@ keep_state(struct supervisor *sv, int status)
 	record.n_changes = (uint32_t)collect_all(sv, record.incomplete);
 	record.ended_ns = now_ns();
 	memcpy(record.cause, sv->cause, sizeof(record.cause));
-	if (record.n_changes == 0 && sv->events.fd < 0 && !sv->spec.keep &&
-	    (!sv->spec.detached || !sv->begun)) {
+	supervisor_timeline_end(sv, status);
+	if (record.n_changes == 0 && !sv->spec.keep && (!sv->spec.detached || !sv->begun)) {
 		snprintf(entry, sizeof(entry), "%s.%s", sv->spec.id, sv->spec.name);
 		folder = cell_state_open(false, NULL);
-		if (folder >= 0)
+		if (folder >= 0 && sv->timeline.kept && !cell_spec_has_state(&sv->spec))
+			(void)cell_state_retire(folder, entry, true, NULL);
+		else if (folder >= 0)
 			(void)cell_state_remove(folder, entry, NULL);
 		return;
 	}
 	if (cell_record_write(sv->state, &record, &err) < 0)
 		supervisor_say(sv, "%s", err.text);
-	if (sv->events.fd >= 0)
-		cell_state_prune();
 	if (record.n_changes > 0 && sv->spawn_error == 0)
 		supervisor_say(sv, "the workspace's changes are kept: `cloister diff %s`, then "
 		               "`cloister apply %s` or `cloister discard %s`", called(sv), called(sv),
@@ -412,6 +412,7 @@ supervisor_clean_up(struct supervisor *sv, int status)
 	supervisor_tell_refusals(sv, called(sv));
 	supervisor_tell_net(sv);
 	keep_state(sv, status);
+	supervisor_timeline_prune(sv);
 	/* If something in it would not die, the entry stays, for a later run to clear. */
 	cell_place_leave(&sv->place, cgroup_destroy(sv->cgroup) == 0 && left == 0);
 	sv->cgroup = NULL;

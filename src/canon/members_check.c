@@ -1,0 +1,175 @@
+/* members_check.c - see members.h: whether a text is the members of one object, in the only
+ * form that they can have. */
+#include <string.h>
+
+#include "base/utf8.h"
+#include "canon/members.h"
+
+#define NUMBER_DIGITS 16                /* of 2^53-1 */
+#define LIST_MAX 4096
+
+struct reader {
+	const char *at, *end;
+};
+
+static bool
+take(struct reader *r, char c)
+{
+	if (r->at == r->end || *r->at != c)
+		return false;
+	r->at++;
+	return true;
+}
+
+static bool
+take_word(struct reader *r, const char *word)
+{
+	size_t len = strlen(word);
+
+	if ((size_t)(r->end - r->at) < len || memcmp(r->at, word, len) != 0)
+		return false;
+	r->at += len;
+	return true;
+}
+
+/* Behind a backslash: the short form where there is one, and \u00xx in lower case where there
+ * is none. */
+static bool
+take_escape(struct reader *r)
+{
+	static const char digits[] = "0123456789abcdef";
+	const char *high, *low;
+	unsigned code;
+
+	if (r->at < r->end && *r->at != '\0' && strchr("\"\\bfnrt", *r->at) != NULL) {
+		r->at++;
+		return true;
+	}
+	if (!take_word(r, "u00") || r->end - r->at < 2 || r->at[0] == '\0' || r->at[1] == '\0' ||
+	    (high = strchr(digits, r->at[0])) == NULL || (low = strchr(digits, r->at[1])) == NULL)
+		return false;
+	code = (unsigned)(high - digits) * 16 + (unsigned)(low - digits);
+	r->at += 2;
+	return code != 0 && code < ' ' && strchr("\b\f\n\r\t", (int)code) == NULL;
+}
+
+static bool
+take_string(struct reader *r)
+{
+	uint32_t code;
+	size_t n;
+
+	if (!take(r, '"'))
+		return false;
+	while (r->at < r->end && *r->at != '"') {
+		if (*r->at == '\\') {
+			r->at++;
+			if (!take_escape(r))
+				return false;
+			continue;
+		}
+		n = utf8_next(r->at, (size_t)(r->end - r->at), &code);
+		if (n == 0 || utf8_is_control(code))
+			return false;
+		r->at += n;
+	}
+	return take(r, '"');
+}
+
+static bool
+take_number(struct reader *r)
+{
+	const char *first = r->at;
+	uint64_t value = 0;
+
+	while (r->at < r->end && *r->at >= '0' && *r->at <= '9' && r->at - first <= NUMBER_DIGITS)
+		value = value * 10 + (uint64_t)(*r->at++ - '0');
+	return r->at > first && r->at - first <= NUMBER_DIGITS && value <= MEMBERS_NUMBER_MAX &&
+	       (*first != '0' || r->at - first == 1);
+}
+
+static bool
+take_list(struct reader *r)
+{
+	size_t n = 0;
+
+	if (!take(r, '['))
+		return false;
+	if (take(r, ']'))
+		return true;
+	do {
+		if (n++ == LIST_MAX || !take_string(r))
+			return false;
+	} while (take(r, ','));
+	return take(r, ']');
+}
+
+static bool
+take_value(struct reader *r)
+{
+	if (r->at == r->end)
+		return false;
+	switch (*r->at) {
+	case '"':
+		return take_string(r);
+	case '[':
+		return take_list(r);
+	case 't':
+		return take_word(r, "true");
+	case 'f':
+		return take_word(r, "false");
+	default:
+		return take_number(r);
+	}
+}
+
+/* Behind the one before it. */
+static bool
+take_key(struct reader *r, const char **key, size_t *len)
+{
+	const char *first;
+	size_t n, common;
+	int order;
+
+	if (!take(r, '"'))
+		return false;
+	first = r->at;
+	while (r->at < r->end && ((*r->at >= 'a' && *r->at <= 'z') || *r->at == '_' ||
+	                          (*r->at >= '0' && *r->at <= '9')))
+		r->at++;
+	n = (size_t)(r->at - first);
+	if (n == 0 || n > MEMBERS_KEY_MAX || !take_word(r, "\":"))
+		return false;
+	common = n < *len ? n : *len;
+	order = *key == NULL ? 1 : memcmp(first, *key, common);
+	if (order < 0 || (order == 0 && n <= *len))
+		return false;
+	*key = first;
+	*len = n;
+	return true;
+}
+
+bool
+members_check(const char *text, size_t len, const char **ret_type, size_t *ret_type_len)
+{
+	struct reader r = { text, text + len };
+	const char *key = NULL, *value;
+	size_t key_len = 0, n = 0;
+	bool typed = false;
+
+	do {
+		if (n++ == MEMBERS_MAX || !take_key(&r, &key, &key_len))
+			return false;
+		value = r.at;
+		if (!take_value(&r))
+			return false;
+		if (key_len == 4 && memcmp(key, "type", 4) == 0) {
+			if (*value != '"')
+				return false;
+			*ret_type = value + 1;
+			*ret_type_len = (size_t)(r.at - value) - 2;
+			typed = true;
+		}
+	} while (take(&r, ','));
+	return typed && r.at == r.end;
+}

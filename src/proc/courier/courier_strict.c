@@ -1,0 +1,86 @@
+/* courier_strict.c - nothing leaves without a record: not before it is on the disk, where the
+ * policy wants that, and not at all where there is no room for it. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/own.h"
+#include "proc/courier/courier.h"
+
+#define RECORD_S 60                     /* for a record to reach the disk */
+
+/* ---- no room ---- */
+
+bool
+exchange_is_halted(struct exchange *ex)
+{
+	if (ex->courier->halted[0] == '\0')
+		return false;
+	exchange_refuse_with(ex, 503, "audit", ex->courier->halted);
+	return true;
+}
+
+void
+courier_halt(struct courier *c, const char *why)
+{
+	struct exchange *ex;
+
+	snprintf(c->halted, sizeof(c->halted), "%s", why);
+	events_halt(&c->events, why[0] != '\0');
+	courier_at_round_end(c);
+	/* Their records will not come. */
+	while (why[0] != '\0' && (ex = c->awaits) != NULL) {
+		exchange_stop_awaiting(ex);
+		(void)exchange_is_halted(ex);
+	}
+}
+
+/* ---- on the disk ---- */
+
+void
+exchange_stop_awaiting(struct exchange *ex)
+{
+	if (ex->awaits_at == NULL)
+		return;
+	*ex->awaits_at = ex->awaits_next;
+	if (ex->awaits_next != NULL)
+		ex->awaits_next->awaits_at = ex->awaits_at;
+	else
+		ex->courier->awaits_end = ex->awaits_at;
+	ex->awaits_at = NULL;
+}
+
+bool
+exchange_may_leave(struct exchange *ex)
+{
+	struct courier *c = ex->courier;
+
+	if (exchange_is_halted(ex))
+		return false;
+	/* Also what is tried a second time: its record is there. */
+	if (!c->strict || ex->intent != 0)
+		return true;
+	ex->intent = ++c->n_intents;
+	exchange_record_intent(ex);
+	ex->step = STEP_WAIT;
+	exchange_touch(ex, RECORD_S);
+	ex->awaits_next = NULL;
+	ex->awaits_at = c->awaits_end;
+	*c->awaits_end = ex;
+	c->awaits_end = &ex->awaits_next;
+	return false;
+}
+
+void
+courier_recorded(struct courier *c, uint64_t number)
+{
+	struct exchange *ex;
+
+	/* They wait in the order of their numbers. */
+	while ((ex = c->awaits) != NULL && ex->intent <= number) {
+		exchange_stop_awaiting(ex);
+		if (ex->kind == EXCHANGE_HTTP)
+			pool_send(ex);
+		else
+			pool_connect(ex);
+	}
+}

@@ -1,0 +1,247 @@
+/* supervisor_records.c - what the supervisor itself tells of: how the cell began and ended, and
+ * what was done to it. */
+#include <elf.h>
+#include <link.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/own.h"
+#include "canon/hash.h"
+#include "proc/supervisor/supervisor.h"
+
+#define GRANT_MAX (48 * 1024)
+#define WORD_MAX MEMBERS_STR_MAX        /* of a word of the command */
+#define WORDS_MAX (12 * 1024)           /* of all of one list */
+#define BUILD_ID_MAX 64
+
+/* A list of texts as long as it may be; how many there were is said where some are left out.
+ * UP_TO: of each only what is in front of that character; '\0': all. */
+static void
+put_words(struct members *m, const char *key, char *const *words, char up_to)
+{
+	OWN(buf_free) struct buf list;
+	char count[MEMBERS_KEY_MAX];
+	size_t n = 0, len;
+
+	buf_init(&list, GRANT_MAX);
+	buf_put(&list, "[", 1);
+	for (; words != NULL && words[n] != NULL && list.len < WORDS_MAX; n++) {
+		len = up_to == '\0' ? strlen(words[n]) : (size_t)(strchrnul(words[n], up_to) - words[n]);
+		buf_put(&list, n == 0 ? "\"" : ",\"", n == 0 ? 1 : 2);
+		members_escape(&list, words[n], len, WORD_MAX);
+		buf_put(&list, "\"", 1);
+	}
+	buf_put(&list, "]", 1);
+	members_raw(m, key, list.data, list.len);
+	if (words != NULL && words[n] != NULL) {
+		snprintf(count, sizeof(count), "n_%s", key);
+		members_u64(m, count, strv_len(words));
+	}
+}
+
+static void
+put_grants(struct members *m, const struct cell_spec *spec)
+{
+	static const char *const ways[] = { "ro", "rw", "overlay" };
+	OWN(buf_free) struct buf list;
+	size_t n;
+
+	buf_init(&list, GRANT_MAX);
+	buf_put(&list, "[", 1);
+	for (n = 0; n < spec->n_grants && list.len < WORDS_MAX; n++) {
+		OWN(members_free) struct members grant;
+
+		members_init(&grant, GRANT_MAX);
+		members_str(&grant, "access", ways[spec->grants[n].access]);
+		members_str(&grant, "cell", spec->grants[n].cell);
+		members_str(&grant, "host", spec->grants[n].host);
+		if (n > 0)
+			buf_put(&list, ",", 1);
+		members_put_object(&grant, &list);
+	}
+	buf_put(&list, "]", 1);
+	members_raw(m, "grants", list.data, list.len);
+	if (n < spec->n_grants)
+		members_u64(m, "n_grants", spec->n_grants);
+}
+
+static void
+put_limits(struct members *m, const struct cell_limits *l)
+{
+	OWN(members_free) struct members limits;
+	OWN(buf_free) struct buf text;
+
+	members_init(&limits, GRANT_MAX);
+	buf_init(&text, GRANT_MAX);
+	members_u64(&limits, "cpus_milli", l->cpus_milli);
+	members_u64(&limits, "disk", l->disk);
+	members_u64(&limits, "io", l->io);
+	members_u64(&limits, "memory", l->memory);
+	members_u64(&limits, "pids", l->pids);
+	members_u64(&limits, "time_ms", l->time_ms);
+	if (l->ttl_ms > 0)
+		members_u64(&limits, "ttl_ms", l->ttl_ms);
+	members_put_object(&limits, &text);
+	members_raw(m, "limits", text.data, text.len);
+}
+
+static void
+put_ports(struct members *m, const struct cell_spec *spec)
+{
+	OWN(buf_free) struct buf list;
+	char text[32];
+
+	if (spec->n_ports == 0)
+		return;
+	buf_init(&list, GRANT_MAX);
+	for (size_t i = 0; i < spec->n_ports; i++) {
+		snprintf(text, sizeof(text), "%s\"%u:%u\"", i == 0 ? "[" : ",", spec->ports[i].cell,
+		         spec->ports[i].host);
+		buf_put(&list, text, strlen(text));
+	}
+	buf_put(&list, "]", 1);
+	members_raw(m, "ports", list.data, list.len);
+}
+
+/* As it is beside the timeline, once the cell asked for anything. */
+static void
+put_policy(struct members *m, const struct supervisor *sv)
+{
+	unsigned char hash[HASH_LEN], bytes[16384];
+	char name[HASH_NAME + 1];
+	struct hash h;
+	off_t at = 0;
+	ssize_t n;
+
+	if (!sv->spec.has_policy)
+		return;
+	hash_begin(&h);
+	for (; (n = pread(sv->egress.policy, bytes, sizeof(bytes), at)) > 0; at += n)
+		hash_add(&h, bytes, (size_t)n);
+	hash_end(&h, hash);
+	hash_name(hash, name);
+	members_str(m, "policy", name);
+	if (sv->spec.audit_strict)
+		members_str(m, "audit", "strict");
+	if (sv->spec.learn)
+		members_bool(m, "learn", true);
+}
+
+/* What the linker made of all that this program is. */
+static int
+find_build_id(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	char *ret_hex = arg;
+
+	(void)size;
+	for (size_t i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+		const char *at = (const char *)(info->dlpi_addr + p->p_vaddr), *end = at + p->p_memsz;
+
+		while (p->p_type == PT_NOTE && (size_t)(end - at) > sizeof(ElfW(Nhdr))) {
+			const ElfW(Nhdr) *note = (const ElfW(Nhdr) *)at;
+			const char *id = at + sizeof(*note) + ((note->n_namesz + 3) & ~3u);
+
+			if (note->n_type == NT_GNU_BUILD_ID && note->n_namesz == 4 &&
+			    memcmp(at + sizeof(*note), "GNU", 4) == 0 && note->n_descsz <= BUILD_ID_MAX / 2) {
+				hex_put((const unsigned char *)id, note->n_descsz, ret_hex);
+				return 1;
+			}
+			at = id + ((note->n_descsz + 3) & ~3u);
+		}
+	}
+	/* The program itself comes first, and is the only one meant. */
+	return 1;
+}
+
+static void
+put_grant(const struct supervisor *sv, struct buf *ret_grant)
+{
+	const struct cell_spec *spec = &sv->spec;
+	OWN(members_free) struct members m;
+
+	members_init(&m, GRANT_MAX);
+	put_words(&m, "argv", spec->argv, '\0');
+	put_words(&m, "env", spec->env, '=');
+	put_words(&m, "secrets", spec->placeholders, '\0');
+	put_grants(&m, spec);
+	put_limits(&m, &spec->limits);
+	put_ports(&m, spec);
+	put_policy(&m, sv);
+	put_words(&m, "setups", spec->setups, '\0');
+	members_str(&m, "principal", spec->principal);
+	members_str(&m, "chain", spec->chain);
+	members_str(&m, "cwd", spec->cwd);
+	members_str(&m, "name", spec->name);
+	members_str(&m, "rootfs", spec->rootfs);
+	members_str(&m, "profile", spec->profile == CELL_PROFILE_NESTED ? "nested" : "default");
+	members_bool(&m, "root", spec->root);
+	members_put_object(&m, ret_grant);
+}
+
+void
+supervisor_record_boot(struct supervisor *sv)
+{
+	char build[BUILD_ID_MAX + 1] = "", name[HASH_NAME + 1];
+	OWN(members_free) struct members m;
+	OWN(buf_free) struct buf grant;
+	unsigned char hash[HASH_LEN];
+	struct err err = {0};
+
+	members_init(&m, AUDIT_EVENT_MAX);
+	buf_init(&grant, GRANT_MAX);
+	put_grant(sv, &grant);
+	hash_of(grant.data, grant.len, hash);
+	hash_name(hash, name);
+	(void)dl_iterate_phdr(find_build_id, build);
+	members_str(&m, "type", "cell.boot");
+	members_raw(&m, "grant", grant.data, grant.len);
+	members_str(&m, "hash", name);
+	members_str(&m, "build", build);
+	members_u64(&m, "uid", getuid());
+	supervisor_record_members(sv, &m);
+	if (sv->timeline.operator.dir >= 0 &&
+	    operator_cell_started(&sv->timeline.operator, sv->spec.id, sv->timeline.key.public, name,
+	                          &err) < 0)
+		supervisor_say(sv, "%s", err.text);
+}
+
+void
+supervisor_record_end(struct supervisor *sv, int status)
+{
+	OWN(members_free) struct members m;
+
+	members_init(&m, AUDIT_EVENT_MAX);
+	members_str(&m, "type", "cell.end");
+	members_u64(&m, "status", (uint64_t)status);
+	members_str(&m, "cause", sv->cause);
+	supervisor_record_members(sv, &m);
+}
+
+void
+supervisor_record_setup(struct supervisor *sv, const char *path, int status)
+{
+	OWN(members_free) struct members m;
+
+	members_init(&m, AUDIT_EVENT_MAX);
+	members_str(&m, "type", "setup.ran");
+	members_str(&m, "path", path);
+	members_u64(&m, "status", (uint64_t)status);
+	supervisor_record_members(sv, &m);
+}
+
+void
+supervisor_record_exec(struct supervisor *sv, const char *by, char *const *argv)
+{
+	OWN(members_free) struct members m;
+
+	members_init(&m, AUDIT_EVENT_MAX);
+	members_str(&m, "type", "cell");
+	members_str(&m, "verdict", "allow");
+	members_str(&m, "did", "exec");
+	members_str(&m, "by", by);
+	put_words(&m, "argv", argv, '\0');
+	supervisor_record_members(sv, &m);
+}
