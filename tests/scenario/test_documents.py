@@ -187,12 +187,13 @@ def examples():
 def test_the_readme_has_examples_of_what_matters():
     said = " ".join(examples())
     for command in ("run", "diff", "apply", "discard", "ps", "exec", "logs", "stop", "kill", "events",
-                    "why", "secret"):
+                    "why", "secret", "agent", "dispatch", "audit"):
         assert f"cloister {command} " in said + " ", command
 
 
 def test_the_readmes_examples_work_in_order(operator):
-    project = operator.folder("project", {"README": "A project.\n"})
+    agent = re.search(r"in `upper.yaml`:\n\n```yaml\n(.*?)```", (TREE / "README.md").read_text(), flags=re.S)[1]
+    project = operator.folder("project", {"README": "A project.\n", "upper.yaml": agent})
     diffs = []
     for line in examples():
         said = operator.cloister(*shlex.split(line)[1:], cwd=project,
@@ -203,7 +204,7 @@ def test_the_readmes_examples_work_in_order(operator):
             diffs.append(said.out)
     # What the text around them promises.
     assert (project / "README").read_text() == "A project.\nIt works.\n"
-    assert os.listdir(project) == ["README"]
+    assert sorted(os.listdir(project)) == ["README", "upper.yaml"]
     assert ["+It works.\n" in diff for diff in diffs] == [True, False]
     assert ["A .envrc  (held back" in diff for diff in diffs] == [True, True]
     assert operator.cells("-a") == []
