@@ -175,7 +175,7 @@ answer_one(struct api_call *c, const char *id)
 	if (dispatch_get(r, id, &d, &c->err) < 0 ||
 	    dispatch_get_resolved(r, d.id, &resolved, &c->err) < 0)
 		return api_fail(c);
-	if (dispatch_get_result(r, d.id, &result, NULL) < 0)
+	if (!dispatch_state_is_over(d.state) || dispatch_get_result(r, d.id, &result, NULL) < 0)
 		result = json_null();
 	c->answer = dispatch_to_json(&d);
 	json_object_set_new(c->answer, "resolved", resolved);
