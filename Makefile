@@ -73,11 +73,11 @@ LIBS_courier  := -lssl -lcrypto -lnghttp2 -lcares -lz -lbrotlidec -lzstd
 LIBS_inspect  := -lcrypto -lpcre2-8 -ljansson -lz -lbrotlidec -lzstd
 LIBS_audit    := $(LIBS_chain)
 LIBS_supervisor := $(LIBS_chain)
-LIBS_registry := -lsqlite3 -lyaml -lpcre2-8 -ljansson -lnettle -lm
+LIBS_registry := -lsqlite3 -lyaml -lpcre2-8 -ljansson $(LIBS_chain) -lm
 LIBS_dispatch := $(LIBS_registry)
-LIBS_serve    := -lssl -lcrypto $(LIBS_registry) $(LIBS_chain)
+LIBS_serve    := -lssl -lcrypto $(LIBS_registry)
 LIBS_mcp      := -lssl -lcrypto -ljansson
-LIBS_unit     := -lyaml $(LIBS_courier) $(LIBS_inspect) $(LIBS_registry) $(LIBS_chain)
+LIBS_unit     := $(LIBS_courier) $(LIBS_inspect) $(LIBS_registry)
 LIBS_replay   := $(LIBS_unit)
 LIBS_fuzz     := $(LIBS_unit)
 
@@ -287,11 +287,14 @@ MAN_DIR := $(DESTDIR)$(PREFIX)/share/man
 
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/libexec/cloister \
-		$(DESTDIR)$(PREFIX)/share/cloister/apparmor $(MAN_SECTIONS:%=$(MAN_DIR)/man%)
+		$(DESTDIR)$(PREFIX)/share/cloister/apparmor $(MAN_SECTIONS:%=$(MAN_DIR)/man%) \
+		$(addprefix $(DESTDIR)$(PREFIX)/share/cloister/systemd/,system user)
 	install -m 755 $(B)/cloister $(DESTDIR)$(PREFIX)/bin/
 	install -m 755 $(EXEC) $(DESTDIR)$(PREFIX)/libexec/cloister/
 	install -m 644 share/policy.schema.json $(DESTDIR)$(PREFIX)/share/cloister/
 	install -m 644 contrib/apparmor/cloister $(DESTDIR)$(PREFIX)/share/cloister/apparmor/
+	$(foreach d,system user,install -m 644 contrib/systemd/$d/* \
+		$(DESTDIR)$(PREFIX)/share/cloister/systemd/$d/ &&) true
 	$(foreach s,$(MAN_SECTIONS),install -m 644 $(filter %.$s,$(MAN)) $(MAN_DIR)/man$s/ &&) true
 	@echo "\`cloister doctor\` tells what is still missing; where AppArmor restricts user namespaces," \
 		"load $(PREFIX)/share/cloister/apparmor/cloister as it says at its top."

@@ -2,6 +2,7 @@
 #include "audit/cells.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -78,7 +79,7 @@ make(struct audit_cells *cells, const char *id, struct audit_cell **ret_cell)
 	if (r < 0)
 		return r;
 	*cell = (struct audit_cell){0};
-	strcpy(cell->id, id);
+	snprintf(cell->id, sizeof(cell->id), "%s", id);
 	number = place(cells->places, cells->n_places, cells->at, id);
 	cell->before = *number;
 	*number = (uint32_t)++cells->n;

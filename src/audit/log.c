@@ -92,6 +92,7 @@ resume_at(struct audit_log *log, const struct audit_log_end *end, struct err *er
 	log->size = end->size;
 	log->unsigned_n = end->unsigned_n;
 	log->chain = end->chain;
+	memcpy(log->signed_time, end->signed_time, sizeof(log->signed_time));
 	return 0;
 }
 
@@ -104,6 +105,7 @@ audit_log_get_end(const struct audit_log *log, struct audit_log_end *ret_end)
 	ret_end->first = log->first;
 	ret_end->last = log->last;
 	ret_end->chain = log->written;
+	memcpy(ret_end->signed_time, log->signed_time, sizeof(ret_end->signed_time));
 }
 
 int
@@ -156,14 +158,21 @@ audit_log_close(struct audit_log *log)
 
 /* ---- putting ---- */
 
+static void
+put_checkpoint(struct audit_log *log, const char *time)
+{
+	audit_checkpoint_put(&log->pending, &log->chain, log->timeline, time, log->key);
+	log->unsigned_n = 0;
+	snprintf(log->signed_time, sizeof(log->signed_time), "%s", time);
+}
+
 /* A file that others may one day be gone from before it begins with what they came to. */
 static void
 begin_file(struct audit_log *log, const char *time)
 {
 	if (log->key == NULL || log->size > 0 || log->pending.len > 0 || log->chain.tree.size == 0)
 		return;
-	audit_checkpoint_put(&log->pending, &log->chain, log->timeline, time, log->key);
-	log->unsigned_n = 0;
+	put_checkpoint(log, time);
 }
 
 int
@@ -188,8 +197,7 @@ audit_log_checkpoint(struct audit_log *log, const char *time)
 		return 0;
 	if (log->pending.len + AUDIT_LINE_MAX > AUDIT_BATCH_MAX)
 		return -ENOBUFS;
-	audit_checkpoint_put(&log->pending, &log->chain, log->timeline, time, log->key);
-	log->unsigned_n = 0;
+	put_checkpoint(log, time);
 	return buf_failed(&log->pending) ? -ENOMEM : 0;
 }
 
@@ -299,7 +307,7 @@ audit_log_drop(struct audit_log *log, const char *time, struct err *err)
 {
 	char name[AUDIT_NAME_MAX + 12], event[96];
 	uint64_t next = 0;
-	int r;
+	int r = 0;
 
 	if (log->first == 0 || log->key == NULL)
 		return 0;
@@ -308,7 +316,7 @@ audit_log_drop(struct audit_log *log, const char *time, struct err *err)
 		next = log->written.tree.size + 1;
 	else
 		r = first_record(log, log->first == log->last ? 0 : log->first + 1, &next, err);
-	if (next == 0)
+	if (r < 0)
 		return r;
 	snprintf(event, sizeof(event), "{\"through\":%llu,\"type\":\"records.dropped\"}",
 	         (unsigned long long)next - 1);

@@ -74,6 +74,8 @@ follow(struct audit_log *log, const char *line, size_t len, struct err *err)
 		               (unsigned long long)record.n);
 	audit_chain_add(&log->chain, line, len);
 	log->unsigned_n = record.is_checkpoint ? 0 : log->unsigned_n + 1;
+	if (record.is_checkpoint)
+		memcpy(log->signed_time, record.time.at, AUDIT_TIME_LEN);
 	return 0;
 }
 

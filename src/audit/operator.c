@@ -143,44 +143,58 @@ operator_load_key(struct operator *op, struct err *err)
 	return r;
 }
 
+/* Whether what is not signed has waited long enough, or will with N more. */
+static bool
+is_due(const struct audit_log *log, uint64_t n)
+{
+	char before[AUDIT_TIME_LEN + 1];
+
+	audit_time_ago(AUDIT_UNSIGNED_MS, before);
+	return log->unsigned_n + n >= OPERATOR_UNSIGNED_MAX || strcmp(log->signed_time, before) < 0;
+}
+
+/* Put and written; *ret_head: there is a checkpoint on the disk that was not there before. */
+static int
+append_to(struct audit_log *log, enum operator_when when, const char *event, size_t len,
+          bool *ret_head, struct err *err)
+{
+	char time[AUDIT_TIME_LEN + 1];
+	int r;
+
+	audit_time_now(time);
+	r = put_own(log, time);
+	if (r == 0 && event != NULL)
+		r = audit_log_put(log, time, event, len);
+	if (r == 0 && (when == OPERATOR_NOW || is_due(log, 0)))
+		r = audit_log_checkpoint(log, time);
+	if (r < 0)
+		return err_set(err, -r, "an event for the operator's timeline is %s",
+		               r == -EINVAL ? "not canonical" : r == -EMSGSIZE ? "too long" : "too much");
+	*ret_head = when == OPERATOR_NOW && log->pending.len > 0;
+	return log->pending.len == 0 ? 0 : audit_log_write(log, when == OPERATOR_NOW, err);
+}
+
 /* Under the lock.  EVENT: NULL to sign only. */
 static int
 append(struct operator *op, enum operator_when when, const char *event, size_t len,
        struct err *err)
 {
-	char time[AUDIT_TIME_LEN + 1];
+	bool has_head = false;
 	struct audit_log log;
-	bool sign;
 	int r = open_log(op, &log, err);
 
 	if (r < 0)
 		return r;
-	if (when == OPERATOR_NOW || log.unsigned_n + 2 >= OPERATOR_UNSIGNED_MAX || log.size == 0 ||
-	    log.size + AUDIT_BATCH_MAX >= OPERATOR_FILE_MAX) {
+	/* Who does not sign does without it. */
+	if (when == OPERATOR_NOW || is_due(&log, 2) || log.size == 0 ||
+	    log.size + AUDIT_BATCH_MAX >= OPERATOR_FILE_MAX)
 		r = operator_load_key(op, err);
-		log.key = &op->key;
-	}
-	if (r < 0) {
-		audit_log_close(&log);
-		return r;
-	}
-	audit_time_now(time);
-	r = put_own(&log, time);
-	if (r == 0 && event != NULL)
-		r = audit_log_put(&log, time, event, len);
-	sign = when == OPERATOR_NOW || log.unsigned_n >= OPERATOR_UNSIGNED_MAX;
-	if (r == 0 && sign)
-		r = audit_log_checkpoint(&log, time);
-	if (r < 0)
-		err_set(err, -r, "an event for the operator's timeline is %s",
-		        r == -EINVAL ? "not canonical" : r == -EMSGSIZE ? "too long" : "too much");
-	else if (log.pending.len > 0)
-		r = audit_log_write(&log, sign, err);
-	else
-		sign = false;                   /* it is */
+	log.key = op->has_key ? &op->key : NULL;
+	if (r == 0)
+		r = append_to(&log, when, event, len, &has_head, err);
 	if (r == 0)
 		keep_end(op, &log);
-	if (r == 0 && sign)
+	if (r == 0 && has_head)
 		r = keep_head(op, &log, err);
 	audit_log_close(&log);
 	return r;

@@ -57,8 +57,9 @@ void operator_close(struct operator *op);               /* for OWN() too; {.dir 
 enum operator_when {
 	OPERATOR_NOW,                   /* signed, and on the disk on return */
 	OPERATOR_LATER,                 /* in the file on return: it outlives the process, not the
-	                                 * machine's power.  Signed with the next that are NOW, or once
-	                                 * OPERATOR_UNSIGNED_MAX are waiting */
+	                                 * machine's power.  Signed with the next that is NOW, or once
+	                                 * OPERATOR_UNSIGNED_MAX are waiting, or the last checkpoint is
+	                                 * AUDIT_UNSIGNED_MS old when something is added */
 };
 /* Add a record.  EVENT is a canonical object, at most AUDIT_EVENT_MAX.  On return it is in the
  * timeline; on failure nothing was added. */

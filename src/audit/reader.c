@@ -52,7 +52,7 @@ audit_reader_open(struct audit_reader *ret_reader, int dir, const char *name, st
 
 	if (strlen(name) >= sizeof(r.name))
 		return err_set(err, ENAMETOOLONG, "the name '%s' is too long", name);
-	strcpy(r.name, name);
+	memcpy(r.name, name, strlen(name) + 1);
 	r.newest = open_file(dir, name, err);
 	if (r.newest < 0 && r.newest != -ENOENT)
 		return r.newest;

@@ -2,7 +2,6 @@
 #include "audit/record.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -61,15 +60,17 @@ static bool
 take_id(struct cursor *c, char ret_timeline[AUDIT_TIMELINE_MAX])
 {
 	const char *from = c->at;
-	int len;
+	size_t len;
 
 	while (c->at < c->end && ((*c->at >= 'a' && *c->at <= 'z') || (*c->at >= 'A' && *c->at <= 'Z') ||
 	                          (*c->at >= '0' && *c->at <= '9')))
 		c->at++;
-	len = (int)(c->at - from);
+	len = (size_t)(c->at - from);
 	if (len == 0 || len > CELL_ID_MAX)
 		return false;
-	snprintf(ret_timeline, AUDIT_TIMELINE_MAX, "cell/%.*s", len, from);
+	memcpy(ret_timeline, "cell/", 5);
+	memcpy(ret_timeline + 5, from, len);
+	ret_timeline[5 + len] = '\0';
 	return true;
 }
 
@@ -133,7 +134,7 @@ audit_record_read(const char *line, size_t len, struct audit_record *ret_record,
 	if (!is_cell && !take(&c, ",\"log\":\"" AUDIT_OPERATOR "\""))
 		return bad(&c, "there is neither a cell nor a log", err);
 	if (!is_cell)
-		strcpy(record.timeline, AUDIT_OPERATOR);
+		memcpy(record.timeline, AUDIT_OPERATOR, sizeof(AUDIT_OPERATOR));
 	if (!take(&c, ",\"n\":") || !take_number(&c, &record.n) || record.n == 0)
 		return bad(&c, "there is no number", err);
 	if (!take(&c, ",\"prev\":\"") || !take_hex(&c, record.prev, AUDIT_HASH) || !take(&c, "\""))

@@ -31,6 +31,8 @@ struct err;
 
 /* The time now, as records have it. */
 void audit_time_now(char ret_time[AUDIT_TIME_LEN + 1]);
+/* So many milliseconds (of whole seconds) before.  Times as records have them are in order as texts. */
+void audit_time_ago(uint64_t ms, char ret_time[AUDIT_TIME_LEN + 1]);
 
 /* ---- writing ---- */
 

@@ -12,13 +12,14 @@
 #include "canon/hash.h"
 
 void
-audit_time_now(char ret_time[AUDIT_TIME_LEN + 1])
+audit_time_ago(uint64_t ms, char ret_time[AUDIT_TIME_LEN + 1])
 {
 	struct timespec now;
 	struct tm tm;
 	char text[64];
 
 	clock_gettime(CLOCK_REALTIME, &now);
+	now.tv_sec -= (time_t)(ms / 1000);
 	gmtime_r(&now.tv_sec, &tm);
 	snprintf(text, sizeof(text), "%04u-%02u-%02uT%02u:%02u:%02u.%03uZ",
 	         (unsigned)(tm.tm_year + 1900) % 10000, (unsigned)tm.tm_mon + 1,
@@ -26,6 +27,12 @@ audit_time_now(char ret_time[AUDIT_TIME_LEN + 1])
 	         (unsigned)tm.tm_sec, (unsigned)(now.tv_nsec / 1000000));
 	memcpy(ret_time, text, AUDIT_TIME_LEN);
 	ret_time[AUDIT_TIME_LEN] = '\0';
+}
+
+void
+audit_time_now(char ret_time[AUDIT_TIME_LEN + 1])
+{
+	audit_time_ago(0, ret_time);
 }
 
 static void

@@ -81,6 +81,9 @@ narrow_limits(struct cell_spec *spec, const struct policy_limits *said)
 	narrow_limit(&l->time_ms, said->time_ms, l, CELL_LIMIT_TIME);
 	if (then > spec->exfiltration)
 		spec->exfiltration = then;
+	spec->audit_strict |= said->audit == POLICY_AUDIT_STRICT;
+	if (said->audit_max != 0 && said->audit_max < spec->audit_max)
+		spec->audit_max = said->audit_max;
 }
 
 /* ---- rules ---- */

@@ -7,7 +7,7 @@ const struct cli_option cli_serve_options[] = {
 	{ "listen", 'l', "127.0.0.1:PORT", "TCP too, on this machine only", 0 },
 	{ "token-file", 0, "FILE", "TCP: the operator's token; made if it is missing", 0 },
 	{ "agent-token-file", 0, "FILE", "TCP: one more token, which has an agent's rights", 0 },
-	{ "tls-cert", 0, "FILE", "TCP: the server's certificate, PEM; one is made if none is given", 0 },
+	{ "tls-cert", 0, "FILE", "TCP: the certificate, PEM; one is made if there is none", 0 },
 	{ "tls-key", 0, "FILE", "TCP: its key", 0 },
 	{ "no-tls", 0, NULL, "TCP: not encrypted", 0 },
 	{ "concurrency", 'c', "N", "how many dispatches run at a time", 0 },

@@ -20,8 +20,8 @@
 #define EXECUTABLE_MAX (1ull << 30)
 #define EXECUTABLES_MAX 64
 
-static int
-find_libexec(char ret_path[PATH_MAX], struct err *err)
+int
+dispatch_find_libexec(char ret_path[PATH_MAX], struct err *err)
 {
 	char exe[PATH_MAX];
 	ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
@@ -39,7 +39,7 @@ dispatch_find_cloister(char ret_path[PATH_MAX], struct err *err)
 {
 	static const char *const places[] = { "../cloister", "../../bin/cloister" };
 	char dir[PATH_MAX], path[PATH_MAX + 32];
-	int r = find_libexec(dir, err);
+	int r = dispatch_find_libexec(dir, err);
 
 	for (size_t i = 0; r == 0 && i < ARRAY_LEN(places); i++) {
 		snprintf(path, sizeof(path), "%s/%s", dir, places[i]);
@@ -79,7 +79,7 @@ describe_all(json_t *stamps, json_t *paths, struct err *err)
 {
 	char dir[PATH_MAX], path[PATH_MAX + 300];
 	struct dirent **found = NULL;
-	int r = find_libexec(dir, err), n = r < 0 ? 0 : scandir(dir, &found, is_ours, alphasort);
+	int r = dispatch_find_libexec(dir, err), n = r < 0 ? 0 : scandir(dir, &found, is_ours, alphasort);
 
 	if (n < 0 || n > EXECUTABLES_MAX)
 		r = err_set(err, EIO, "cannot list '%s'", dir);

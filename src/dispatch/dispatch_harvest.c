@@ -1,6 +1,7 @@
 /* dispatch_harvest.c - what a cell left becomes the result: output, and the files of /out.
  *
  * The agent made that tree: it is walked as src/workspace walks changes, and bounded. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -12,12 +13,15 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/own.h"
+#include "base/tree.h"
 #include "base/utf8.h"
 #include "canon/canon.h"
 #include "cell/cell_dirs.h"
 #include "dispatch/dispatch_parts.h"
 #include "registry/registry.h"
 #include "workspace/workspace.h"
+
+#define SMALL_MAX (256 * 1024)          /* of each stream */
 
 static int
 out_of_memory(struct err *err)
@@ -214,6 +218,46 @@ dispatch_harvest(struct registry *reg, const struct dispatch *d, struct err *err
 	if (r == 0)
 		r = canon_dump(result, DISPATCH_RESULT_MAX, &text, &len, err);
 	return r < 0 ? r : dispatch_write_file(folder, DISPATCH_RESULT_FILE, text, len, true, err);
+}
+
+static bool
+is_small_file(int entry, const char *name)
+{
+	struct stat st;
+
+	return fstatat(entry, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || st.st_size <= SMALL_MAX;
+}
+
+bool
+dispatch_harvest_is_small(const struct dispatch *d)
+{
+	OWN(cell_record_free) struct cell_record record = {0};
+	OWN(closep) int entry = dispatch_cell_open(d->cell);
+	OWN(closep) int changes = entry < 0 || cell_record_read(entry, &record, NULL) < 0 ? -1 :
+	                          open_changes(entry, &record);
+	int copy = changes < 0 ? -1 : openat(changes, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	OWN(closedirp) DIR *dir = copy < 0 ? NULL : fdopendir(copy);
+	struct dirent *e;
+
+	while (dir != NULL && (e = readdir(dir)) != NULL)
+		if (!tree_is_dots(e->d_name))
+			return false;
+	return entry >= 0 && is_small_file(entry, CELL_STDOUT) && is_small_file(entry, CELL_STDERR);
+}
+
+int
+dispatch_harvest_start(const struct dispatch *d, int lock, struct err *err)
+{
+	char dir[PATH_MAX], path[PATH_MAX + 32], id[DISPATCH_ID_LEN + 1];
+	char *const argv[] = { (char[]){ "cloister-dispatch" }, (char[]){ "harvest" }, (char[]){ "--" },
+	                       id, NULL };
+	int r = dispatch_find_libexec(dir, err);
+
+	if (r < 0)
+		return r;
+	snprintf(id, sizeof(id), "%s", d->id);
+	snprintf(path, sizeof(path), "%s/%s", dir, argv[0]);
+	return dispatch_spawn(path, argv, (const int[]){ -1, -1, -1, lock }, err);
 }
 
 json_t *

@@ -96,6 +96,7 @@ int dispatch_policy_merge(const json_t *document, json_t *const *rules, size_t n
 int dispatch_build_hash(char ret_hash[HASH_NAME + 1], struct err *err);
 /* The program `cloister` beside us; and the folder of the helpers. */
 int dispatch_find_cloister(char ret_path[PATH_MAX], struct err *err);
+int dispatch_find_libexec(char ret_path[PATH_MAX], struct err *err);
 
 /* ---- dispatch_resolve.c ---- */
 
@@ -207,6 +208,13 @@ int dispatch_log_end(struct dispatch_log *log, const struct dispatch *d,
 /* Cells that were buried long ago: nobody can start them any more. */
 int dispatch_clear_graves(struct db *db, struct err *err);
 
+/* ---- dispatch_spawn.c ---- */
+
+#define DISPATCH_SPAWN_FDS 4
+/* Start the program at PATH: a pidfd.  FDS become its first descriptors; -1 is /dev/null, or none. */
+int dispatch_spawn(const char *path, char *const *argv, const int fds[DISPATCH_SPAWN_FDS],
+                   struct err *err);
+
 /* ---- dispatch_start.c ---- */
 
 /* Start `cloister run -d` for the attempt: a pidfd, and what it says goes to *ret_said, a memory
@@ -218,6 +226,11 @@ int dispatch_start(struct registry *reg, const struct dispatch *d, int *ret_said
 /* What the ended cell left becomes blobs, and then DISPATCH_RESULT_FILE: {"cell","cause","end",
  * "files","status","stderr","stdout"}. */
 int dispatch_harvest(struct registry *reg, const struct dispatch *d, struct err *err);
+/* Whether that is so little that nobody needs to wait for it. */
+bool dispatch_harvest_is_small(const struct dispatch *d);
+/* The same in a process of its own, `cloister-dispatch harvest`: a pidfd.  It has LOCK, so that
+ * whoever adopts the dispatch waits for it. */
+int dispatch_harvest_start(const struct dispatch *d, int lock, struct err *err);
 /* What it wrote, if that is of CELL; else NULL.  The caller owns it. */
 json_t *dispatch_harvest_read(const char *id, const char *cell);
 

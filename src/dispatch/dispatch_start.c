@@ -1,14 +1,11 @@
 /* dispatch_start.c - an attempt becomes `cloister run -d`, with exactly what was resolved. */
 #include <errno.h>
 #include <fcntl.h>
-#include <spawn.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -355,49 +352,13 @@ describe(struct registry *reg, const struct dispatch *d, const json_t *resolved,
 	return r;
 }
 
-/* ---- the process ---- */
-
-static int
-spawn(const struct words *w, int input, int said, struct err *err)
-{
-	char path[PATH_MAX];
-	posix_spawn_file_actions_t actions;
-	posix_spawnattr_t attr;
-	sigset_t none, all;
-	pid_t pid;
-	int pidfd, r = dispatch_find_cloister(path, err);
-
-	if (r < 0)
-		return r;
-	sigemptyset(&none);
-	sigfillset(&all);
-	posix_spawn_file_actions_init(&actions);
-	posix_spawnattr_init(&attr);
-	posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO);
-	posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-	posix_spawn_file_actions_adddup2(&actions, said, STDERR_FILENO);
-	posix_spawn_file_actions_addchdir_np(&actions, "/");
-	posix_spawnattr_setsigmask(&attr, &none);
-	posix_spawnattr_setsigdefault(&attr, &all);
-	/* What a terminal sends is not for it. */
-	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
-	                         POSIX_SPAWN_SETSID);
-	errno = posix_spawn(&pid, path, &actions, &attr, w->at, environ);
-	r = errno == 0 ? 0 : err_errno(err, "cannot start '%s'", path);
-	posix_spawn_file_actions_destroy(&actions);
-	posix_spawnattr_destroy(&attr);
-	if (r < 0)
-		return r;
-	pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-	return pidfd < 0 ? err_errno(err, "cannot watch cloister run") : pidfd;
-}
-
 int
 dispatch_start(struct registry *reg, const struct dispatch *d, int *ret_said, struct err *err)
 {
 	OWN(json_decrefp) json_t *resolved = NULL;
 	OWN(words_free) struct words w = {0};
 	OWN(closep) int input = -1, said = -1;
+	char path[PATH_MAX];
 	const char *hash;
 	int pidfd, r = dispatch_get_resolved(reg, d->id, &resolved, err);
 
@@ -416,7 +377,10 @@ dispatch_start(struct registry *reg, const struct dispatch *d, int *ret_said, st
 	said = memfd_create("said", MFD_CLOEXEC);
 	if (input < 0 || said < 0)
 		return err_errno(err, "cannot start a cell");
-	pidfd = spawn(&w, input, said, err);
+	r = dispatch_find_cloister(path, err);
+	if (r < 0)
+		return r;
+	pidfd = dispatch_spawn(path, w.at, (const int[]){ input, -1, said, -1 }, err);
 	if (pidfd < 0)
 		return pidfd;
 	*ret_said = TAKE_FD(said);

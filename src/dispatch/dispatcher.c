@@ -22,7 +22,10 @@
 
 /* Where a driver was killed nobody tells, so that this is how long its dispatches wait. */
 #define TICK_MS 2000
-#define ORPHAN_SECONDS 3600             /* a folder without a row is left alone that long */
+/* A folder without a row is left alone for as long as it may yet get one, and looked for while that
+ * may have been a crash of late. */
+#define ORPHAN_SECONDS 3600
+#define ORPHAN_SECONDS_MAX (7 * 24 * 3600)
 
 static struct drive *
 find(struct dispatcher *dispatcher, const char *id)
@@ -121,13 +124,27 @@ notify_ready(void *arg, uint32_t events)
 		}
 }
 
+static int
+adopt(struct dispatcher *dispatcher, size_t *ret_n, struct err *err)
+{
+	OWN(strv_freep) char **ids = NULL;
+	int r = dispatch_list_open(registry_db(dispatcher->reg), &ids, err);
+
+	*ret_n = 0;
+	for (char **id = ids; r == 0 && *id != NULL; id++)
+		if (find(dispatcher, *id) == NULL && dispatcher_take(dispatcher, *id, NULL) == 0)
+			++*ret_n;
+	return r;
+}
+
 static void
 tick_due(void *arg)
 {
 	struct dispatcher *dispatcher = arg;
+	size_t n;
 
 	if (dispatcher->adopting && !dispatcher->draining)
-		(void)dispatcher_recover(dispatcher, NULL, NULL);
+		(void)adopt(dispatcher, &n, NULL);
 	dispatcher_soon(dispatcher);
 	loop_set_timer(dispatcher->loop, &dispatcher->tick, TICK_MS);
 }
@@ -268,12 +285,15 @@ clear_folders(struct registry *reg)
 	OWN(closedirp) DIR *dir = fd < 0 ? NULL : fdopendir(fd);
 	struct dirent *e;
 	struct stat st;
+	time_t age;
 
 	while (dir != NULL && (e = readdir(dir)) != NULL) {
-		if (!dispatch_id_ok(e->d_name) || fstatat(top, e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
-		    st.st_ctim.tv_sec > time(NULL) - ORPHAN_SECONDS || has_row(registry_db(reg), e->d_name))
+		if (!dispatch_id_ok(e->d_name) || fstatat(top, e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 			continue;
-		dispatch_remove_folder(e->d_name);
+		age = time(NULL) - st.st_ctim.tv_sec;
+		if (age > ORPHAN_SECONDS && age < ORPHAN_SECONDS_MAX &&
+		    !has_row(registry_db(reg), e->d_name))
+			dispatch_remove_folder(e->d_name);
 	}
 }
 
@@ -296,19 +316,14 @@ dispatch_has_orphans(struct registry *reg, const char *but)
 int
 dispatcher_recover(struct dispatcher *dispatcher, size_t *ret_n, struct err *err)
 {
-	OWN(strv_freep) char **ids = NULL;
-	size_t n = 0;
-	int r = dispatch_list_open(registry_db(dispatcher->reg), &ids, err);
+	size_t n;
+	int r = adopt(dispatcher, &n, err);
 
 	if (r < 0)
 		return r;
-	for (char **id = ids; *id != NULL; id++)
-		if (find(dispatcher, *id) == NULL && dispatcher_take(dispatcher, *id, NULL) == 0)
-			n++;
-	if (ret_n != NULL) {
+	if (ret_n != NULL)
 		*ret_n = n;
-		clear_folders(dispatcher->reg);
-		(void)dispatch_clear_graves(registry_db(dispatcher->reg), NULL);
-	}
+	clear_folders(dispatcher->reg);
+	(void)dispatch_clear_graves(registry_db(dispatcher->reg), NULL);
 	return 0;
 }

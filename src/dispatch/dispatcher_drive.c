@@ -10,8 +10,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/inotify.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -113,21 +111,14 @@ read_row(struct drive *drive, struct err *err)
 	return 0;
 }
 
-/* ---- harvesting, in a process of its own: it may take long ---- */
+/* ---- harvesting ---- */
 
 static void
-harvest_done(void *arg, uint32_t events)
+conclude(struct drive *drive)
 {
-	struct drive *drive = arg;
-	OWN(json_decrefp) json_t *result = NULL;
+	OWN(json_decrefp) json_t *result = dispatch_harvest_read(drive->d.id, drive->d.cell);
 	struct err err = {0};
-	siginfo_t info = {0};
 
-	(void)events;
-	if (waitid(P_PIDFD, (id_t)drive->child.fd, &info, WEXITED) < 0)
-		return;
-	drop_child(drive);
-	result = dispatch_harvest_read(drive->d.id, drive->d.cell);
 	if (result != NULL && drive_conclude(drive, result, &err) == 0)
 		return;
 	if (result == NULL && ++drive->failures >= HARVESTS_MAX &&
@@ -136,39 +127,40 @@ harvest_done(void *arg, uint32_t events)
 	again(drive, &err);
 }
 
-/* The lock goes with it, so that whoever adopts the dispatch waits for it. */
-_Noreturn static void
-harvest(struct drive *drive)
+static void
+harvest_done(void *arg, uint32_t events)
 {
-	sigset_t none;
+	struct drive *drive = arg;
+	siginfo_t info = {0};
 
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
-	for (struct drive *other = drive->dispatcher->drives; other != NULL; other = other->next)
-		if (other != drive)
-			closep(&other->lock);
-	_exit(dispatch_harvest(drive->dispatcher->reg, &drive->d, NULL) < 0);
+	(void)events;
+	if (waitid(P_PIDFD, (id_t)drive->child.fd, &info, WEXITED) < 0)
+		return;
+	drop_child(drive);
+	conclude(drive);
 }
 
+/* What is much takes long: others do not wait for it. */
 static void
 begin_harvest(struct drive *drive)
 {
 	struct err err = {0};
-	pid_t pid;
+	int r = 0;
 
 	drop_control(drive);
 	drive->phase = DRIVE_HARVESTS;
-	pid = fork();
-	if (pid == 0)
-		harvest(drive);
-	drive->child = (struct loop_source){ .fd = -1, .ready = harvest_done, .arg = drive };
-	if (pid > 0)
-		drive->child.fd = (int)syscall(SYS_pidfd_open, pid, 0);
+	if (dispatch_harvest_is_small(&drive->d)) {
+		(void)dispatch_harvest(drive->dispatcher->reg, &drive->d, &err);
+		conclude(drive);
+		return;
+	}
+	drive->child = (struct loop_source){ .ready = harvest_done, .arg = drive,
+	                                     .fd = dispatch_harvest_start(&drive->d, drive->lock, &err) };
 	if (drive->child.fd < 0)
-		(void)err_errno(&err, "cannot start a process");
+		r = drive->child.fd = -1;
 	else
-		(void)loop_watch(drive->dispatcher->loop, &drive->child, EPOLLIN, &err);
-	if (err.code != 0)
+		r = loop_watch(drive->dispatcher->loop, &drive->child, EPOLLIN, &err);
+	if (r < 0)
 		again(drive, &err);
 }
 

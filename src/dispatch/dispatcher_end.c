@@ -6,10 +6,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "audit/operator.h"
 #include "base/err.h"
 #include "base/own.h"
 #include "base/utf8.h"
 #include "canon/canon.h"
+#include "canon/hash.h"
 #include "cell/cell_dirs.h"
 #include "dispatch/dispatcher_parts.h"
 #include "registry/registry.h"
@@ -17,6 +19,7 @@
 #define BACKOFF_MS 1000                 /* before the second attempt; then twice as long each */
 #define BACKOFF_MAX_MS 60000
 #define CHILDREN_GRACE_MS 5000
+#define RESULT_MAX (1 << 20)            /* as text */
 
 static uint64_t
 backoff(unsigned attempts)
@@ -37,6 +40,38 @@ keeps_state(struct drive *drive)
 	       strcmp(dispatch_text(resolved, "state"), "keep") == 0;
 }
 
+/* Whoever reads the operator's timeline can tell what a dispatch came to, and hold its results
+ * against it.  Before the row: after a crash it may be there twice, but never not at all. */
+static int
+note_end(const struct drive *drive, const struct dispatch_ending *end, struct err *err)
+{
+	OWN(operator_close) struct operator op = { .dir = -1 };
+	OWN(freep) char *text = NULL;
+	char hash[HASH_NAME + 1], code[16];
+	unsigned char bytes[HASH_LEN];
+	struct audit_member members[] = {
+		{ .name = "dispatch", .text = drive->d.id },
+		{ .name = "agent", .text = drive->d.agent_hash },
+		{ .name = "state", .text = dispatch_state_name(end->state) },
+		{ .name = "exit_code", .kind = AUDIT_JSON,
+		  .text = end->state == DISPATCH_FINISHED ? code : NULL },
+		{ .name = "result", .text = end->result != NULL ? hash : NULL },
+	};
+	size_t len;
+	int r = 0;
+
+	snprintf(code, sizeof(code), "%d", end->exit_code);
+	if (end->result != NULL)
+		r = canon_dump(end->result, RESULT_MAX, &text, &len, err);
+	if (r == 0 && text != NULL) {
+		hash_of(text, len, bytes);
+		hash_name(bytes, hash);
+	}
+	r = r == 0 ? operator_open(&op, err) : r;
+	return r < 0 ? r : operator_append_members(&op, OPERATOR_LATER, "dispatch.ended", members,
+	                                           ARRAY_LEN(members), err);
+}
+
 /* The row, and all who wait for a place. */
 static int
 write_end(struct drive *drive, const struct dispatch_ending *end, struct err *err)
@@ -47,7 +82,8 @@ write_end(struct drive *drive, const struct dispatch_ending *end, struct err *er
 	/* What it wanted of others, nobody waits for any more. */
 	if (end->state != DISPATCH_FINISHED)
 		(void)dispatch_cancel_children(reg, drive->d.id, CHILDREN_GRACE_MS, NULL);
-	r = dispatch_set_end(registry_db(reg), drive->d.id, end, err);
+	r = note_end(drive, end, err);
+	r = r == 0 ? dispatch_set_end(registry_db(reg), drive->d.id, end, err) : r;
 	if (r < 0)
 		return r;
 	drive->d.state = end->state;

@@ -123,6 +123,8 @@ enum mcp_next mcp_call_broken(struct mcp_call *call, const struct err *why);
 /* The client no longer wants the result, and the peer forgets the call.  A dispatch that is waited
  * for is cancelled too. */
 enum mcp_next mcp_call_cancel(struct mcp_call *call);
+/* Whether what it waits for has been dispatched. */
+bool mcp_call_is_begun(const struct mcp_call *call);
 /* The answer to the request, which the caller owns; NULL: out of memory. */
 json_t *mcp_call_result(struct mcp_call *call);
 void mcp_call_free(struct mcp_call *call);      /* NULL is fine; the peer forgets it */

@@ -178,6 +178,12 @@ mcp_call_cancel(struct mcp_call *call)
 	return mcp_call_post(call, json_object(), "/v1/dispatches/%s/cancel", call->dispatch);
 }
 
+bool
+mcp_call_is_begun(const struct mcp_call *call)
+{
+	return call->dispatch[0] != '\0';
+}
+
 /* ---- progress ---- */
 
 static json_t *

@@ -256,7 +256,7 @@ which_field_lies(const struct mcp_fields *fields, const struct jsonrpc *m, const
 		return NULL;
 	if (fields->name == NULL || name == NULL || strlen(fields->name) >= sizeof(said))
 		return "Mcp-Name";
-	strcpy(said, fields->name);
+	memcpy(said, fields->name, strlen(fields->name) + 1);
 	return mcp_field_decode(said) && strcmp(said, name) == 0 ? NULL : "Mcp-Name";
 }
 

@@ -132,7 +132,7 @@ was_asked(struct mcp_call *call, const struct mcp_answer *answer)
 	if (id == NULL || strlen(id) >= sizeof(call->dispatch) ||
 	    strspn(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789") != strlen(id))
 		return mcp_call_fail(call, "the service gave the dispatch no name");
-	strcpy(call->dispatch, id);
+	memcpy(call->dispatch, id, strlen(id) + 1);
 	show_dispatch(call, root);
 	if (call->cancelled && call->waits)
 		return mcp_call_cancel(call);

@@ -22,8 +22,12 @@ struct serve_pool {
 	struct loop *loop;
 	struct loop_source source;      /* an eventfd: something is done */
 	void (*free_own)(void *own);
-	pthread_t threads[SERVE_THREADS_MAX];
-	unsigned n_threads;
+	struct worker {
+		struct serve_pool *pool;
+		pthread_t thread;
+		void *own;
+	} workers[SERVE_THREADS_MAX];
+	unsigned n_owns, n_threads;
 	size_t busy;                    /* the loop's */
 	pthread_mutex_t lock;           /* of what follows */
 	pthread_cond_t more;
@@ -62,9 +66,9 @@ list_take(struct job_list *list)
 static void *
 work(void *arg)
 {
-	struct serve_pool *pool = arg;
+	struct worker *w = arg;
+	struct serve_pool *pool = w->pool;
 	const uint64_t one = 1;
-	void *own = NULL;
 
 	pthread_mutex_lock(&pool->lock);
 	while (!pool->ends) {
@@ -75,14 +79,12 @@ work(void *arg)
 			continue;
 		}
 		pthread_mutex_unlock(&pool->lock);
-		job->work(job, &own);
+		job->work(job, w->own);
 		pthread_mutex_lock(&pool->lock);
 		list_add(&pool->done, job);
 		(void)!write(pool->source.fd, &one, sizeof(one));
 	}
 	pthread_mutex_unlock(&pool->lock);
-	if (own != NULL && pool->free_own != NULL)
-		pool->free_own(own);
 	return NULL;
 }
 
@@ -106,9 +108,30 @@ tell(void *arg, uint32_t events)
 	}
 }
 
+static int
+start_threads(struct serve_pool *pool, unsigned n, void *(*make_own)(struct err *err),
+              struct err *err)
+{
+	int r = 0;
+
+	for (; pool->n_owns < n; pool->n_owns++) {
+		struct worker *w = &pool->workers[pool->n_owns];
+
+		w->pool = pool;
+		w->own = make_own(err);
+		if (w->own == NULL)
+			return -err->code;
+	}
+	for (; r == 0 && pool->n_threads < n; pool->n_threads++)
+		r = pthread_create(&pool->workers[pool->n_threads].thread, NULL, work,
+		                   &pool->workers[pool->n_threads]);
+	pool->n_threads -= r != 0;
+	return r == 0 ? 0 : err_set(err, r, "cannot start threads");
+}
+
 int
-serve_pool_new(struct loop *loop, unsigned n_threads, void (*free_own)(void *own),
-               struct serve_pool **ret_pool, struct err *err)
+serve_pool_new(struct loop *loop, unsigned n_threads, void *(*make_own)(struct err *err),
+               void (*free_own)(void *own), struct serve_pool **ret_pool, struct err *err)
 {
 	struct serve_pool *pool = calloc(1, sizeof(*pool));
 	int r;
@@ -126,14 +149,7 @@ serve_pool_new(struct loop *loop, unsigned n_threads, void (*free_own)(void *own
 	pthread_cond_init(&pool->more, NULL);
 	r = pool->source.fd < 0 ? err_errno(err, "cannot start threads") :
 	    loop_watch(loop, &pool->source, EPOLLIN, err);
-	while (r == 0 && pool->n_threads < n_threads) {
-		int e = pthread_create(&pool->threads[pool->n_threads], NULL, work, pool);
-
-		if (e != 0)
-			r = err_set(err, e, "cannot start threads");
-		else
-			pool->n_threads++;
-	}
+	r = r == 0 ? start_threads(pool, n_threads, make_own, err) : r;
 	if (r < 0)
 		serve_pool_free(pool);
 	else
@@ -167,7 +183,9 @@ serve_pool_free(struct serve_pool *pool)
 	pthread_cond_broadcast(&pool->more);
 	pthread_mutex_unlock(&pool->lock);
 	for (unsigned i = 0; i < pool->n_threads; i++)
-		pthread_join(pool->threads[i], NULL);
+		pthread_join(pool->workers[i].thread, NULL);
+	for (unsigned i = 0; i < pool->n_owns; i++)
+		pool->free_own(pool->workers[i].own);
 	if (pool->source.fd >= 0) {
 		loop_unwatch(pool->loop, &pool->source);
 		close(pool->source.fd);

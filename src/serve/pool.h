@@ -11,14 +11,15 @@ struct serve_pool;                      /* opaque */
 
 /* Lives in its owner's structure, from serve_pool_add() until done() is called. */
 struct serve_job {
-	void (*work)(struct serve_job *job, void **own);  /* in a thread, with what is its own */
+	void (*work)(struct serve_job *job, void *own);   /* in a thread, with what is its own */
 	void (*done)(struct serve_job *job);              /* in the loop */
 	struct serve_job *next;                           /* private */
 };
 
-/* FREE_OWN is called in each thread at its end with what it calls its own, if that is not NULL. */
-int serve_pool_new(struct loop *loop, unsigned n_threads, void (*free_own)(void *own),
-                   struct serve_pool **ret_pool, struct err *err);
+/* MAKE_OWN makes what a thread calls its own, before there are threads (NULL: failed); FREE_OWN
+ * takes it away when they have ended. */
+int serve_pool_new(struct loop *loop, unsigned n_threads, void *(*make_own)(struct err *err),
+                   void (*free_own)(void *own), struct serve_pool **ret_pool, struct err *err);
 void serve_pool_add(struct serve_pool *pool, struct serve_job *job);
 /* How many are waiting or at work. */
 size_t serve_pool_busy(const struct serve_pool *pool);

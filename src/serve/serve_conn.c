@@ -10,7 +10,7 @@
 #include "serve/serve_parts.h"
 
 #define IN_MAX (64 * 1024)              /* read at once */
-#define LINGER_BYTES (4u << 20)         /* of a refused body, before the connection is cut */
+#define LINGER_BYTES (64u << 20)        /* of a refused body, before the connection is cut */
 
 static char in[IN_MAX];
 

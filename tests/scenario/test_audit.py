@@ -16,7 +16,7 @@ pytest.importorskip("cryptography")
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey  # noqa: E402
 
 from audit_world import Key, Timeline, canonical    # noqa: E402
-from operators import CLOISTER, TREE, Result        # noqa: E402
+from operators import CLOISTER, TREE, Result, is_alive, wait_until  # noqa: E402
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz234567"
 
@@ -285,22 +285,27 @@ def test_a_forger_without_the_key_is_found(world):
     """Records changed, and all hashes behind them made to fit."""
     timeline = world.cell()
     world.finish()
-    forger = small("abcdefgh", timeline.key, n=6)
     events = [json.loads(line)["event"] for line in timeline.lines]
-    for sign in ("keep", "own"):
-        forger = Timeline("cell/abcdefgh", Key())
+    for sign in ("keep", "own", "lie"):
+        key = Key()
+        if sign == "lie":               # signed by somebody else, in the cell's name
+            key.hex = timeline.key.hex
+        forger = Timeline("cell/abcdefgh", key)
         for event in events:
-            if event["type"] == "checkpoint" and sign == "own":
+            if event["type"] == "checkpoint" and sign != "keep":
                 forger.checkpoint()
             else:
                 forger.add(dict(event, status=299) if event.get("status") == 201 else event)
         path = world.keep(forger)
         finding = world.verify("abcdefgh")["cell/abcdefgh"]["finding"]
-        assert finding["what"] == ("changed" if sign == "keep" else "swapped"), finding
+        assert finding["what"] == ("swapped" if sign == "own" else "changed"), finding
+        assert sign != "lie" or "signature" in finding["message"]
         alone = world.cloister("audit", "verify", path, "--key", timeline.key.hex)
         assert alone.status == 1
+        if sign == "own":
+            by_itself = world.cloister("audit", "verify", path)
     # By itself, without the key, it is as good as the true one: that is what the key is for.
-    assert "by the key it names itself" in world.cloister("audit", "verify", path).ok()
+    assert "by the key it names itself" in by_itself.ok()
 
 
 def test_files_of_cells_that_changed_places_are_found(world):
@@ -411,6 +416,8 @@ def test_a_proof_of_something_else_convinces_nobody(world):
             yield part["checkpoint"], "size", part["checkpoint"]["size"] + 1
             yield part["checkpoint"], "root", "0" * 64
             yield part["checkpoint"], "key", Key().hex
+            yield part["checkpoint"], "signature", base64.b64encode(
+                Key().private.sign(b"x")).decode()
             yield part["checkpoint"], "time", "2027" + part["checkpoint"]["time"][4:]
         yield proof, "anchor", None
 
@@ -584,3 +591,49 @@ def test_what_cannot_be_recorded_is_not_done(operator):
     log.write_bytes(log.read_bytes()[:-30] + b"x" + log.read_bytes()[-29:])
     said = operator.cloister("secret", "add", "KEY", "--host", "api.example.com", input="x" * 20)
     said.sentence("the operator's timeline", "damaged", "cloister audit verify")
+
+
+# ---- real cells ----
+
+def sound(operator, *words):
+    said = operator.cloister("audit", "verify", "--json", *words)
+    assert said.status == 0, said
+    return {t["timeline"]: t for t in json.loads(said.out)["timelines"]}
+
+
+def test_real_cells_however_they_end(operator):
+    workspace = operator.folder("workspace", {"a": "1\n"})
+    changed = operator.run("-q", "-w", workspace, "--", "sh", "-c",
+                           "echo 2 >a; echo $CLOISTER_CELL; exit 3").out.strip()
+    operator.kept.add(changed)
+    running = operator.detach("--", "sleep", "1000")
+    operator.cloister("exec", running, "true").ok()
+    seen = sound(operator)
+    assert seen[f"cell/{changed}"]["state"] == "ended"
+    assert seen[f"cell/{running}"]["state"] == "running"
+    operator.cloister("kill", running).ok()
+    operator.cloister("discard", "--all").ok()
+    seen = sound(operator)
+    assert {seen[f"cell/{id}"]["state"] for id in (changed, running)} == {"ended"}
+    # Each record can be proved to somebody else.
+    key = operator.cloister("audit", "key").ok().strip()
+    lines = operator.cloister("audit", "show", running).ok().splitlines()
+    assert ["exec", "killed"] == [e["did"] for e in (json.loads(line)["event"] for line in lines)
+                                  if "did" in e]
+    proof = operator.file("proof.json", operator.cloister("audit", "prove", running, "2").ok())
+    assert json.loads(check_apart(key, proof).stdout.removeprefix("proved: ")) == json.loads(lines[1])
+    statement = json.loads(operator.cloister("audit", "export", "--format", "dsse", changed).ok())
+    statement = json.loads(base64.b64decode(statement["payload"]))
+    assert statement["predicate"]["status"] == 3
+
+
+def test_a_cell_whose_supervisor_was_killed(operator):
+    id = operator.detach("--", "sleep", "1000")
+    pids = operator.pids(id)
+    os.kill(pids[0], signal.SIGKILL)
+    wait_until(lambda: not any(map(is_alive, pids)), "everything is dead")
+    # The next one finds it, and notes how far it came.
+    operator.run("--", "true").ok()
+    seen = sound(operator)
+    assert f"cell/{id}" not in seen or seen[f"cell/{id}"]["state"] == "lost"
+    assert [e["cell"] for e in told(operator) if e["type"] == "cell.lost"] == [id]

@@ -284,3 +284,10 @@ def test_children_do_not_wait_for_a_parent_that_takes_its_time(operator):
     assert show(operator, parent)["state"] == "running"
     operator.cloister("dispatches", "cancel", "--time", "0s", parent)
     operator.cloister("kill", show(operator, parent)["cell"])
+
+
+def test_one_that_waits_lends_its_place(operator):
+    """Or all places could be taken by those that wait."""
+    agent(operator, "child", "echo done")
+    parent = lead(operator)
+    assert dispatch(operator, "--parent", parent, "child", env={"CLOISTER_CONCURRENCY": "1"}).ok() == "done\n"

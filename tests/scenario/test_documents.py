@@ -131,7 +131,8 @@ def test_the_document_knows_nothing_of_this_machine(document):
 
 # Of other programs.
 FOREIGN = {"--no-sandbox", "--user", "--scope", "--help", "--version", "--unshare-all",
-           "--arg", "--argjson", "--slurpfile", "--dangerously-skip-permissions", "--dangerously-bypass-approvals-and-sandbox"}
+           "--unix-socket", "--cacert", "--arg", "--argjson", "--slurpfile", "--dangerously-skip-permissions",
+           "--dangerously-bypass-approvals-and-sandbox", "--cli", "--method", "--transport", "--header"}
 
 
 @pytest.mark.parametrize("document", names([*DOCUMENTS, *PAGES]))
@@ -237,9 +238,10 @@ def test_the_examples_of_man_pages_work(operator, line):
     if "cloister.yaml" in line:
         operator.file("project/cloister.yaml", "version: 1\negress: []\n")
         operator.file("project/cloister.test.yaml", "- {request: https://x.y, expect: deny}\n")
-    if re.search("cloister (capability|agent|env)", line):
+    if re.search("cloister (capability|agent|env|dispatch)", line):
         operator.folder("project/web-search", {"capability.yaml": "name: web-search\n"})
-        operator.file("project/researcher.yaml", "name: researcher\ncommand: [x]\n")
+        operator.file("project/question.txt", "why?\n")
+        operator.file("project/researcher.yaml", "name: researcher\ncommand: [cp, /etc/hostname, /out]\n")
         operator.file("project/common.yaml", "name: common\nvalues: {}\n")
         for kind, file in (("capability", "web-search"), ("agent", "researcher.yaml"), ("env", "common.yaml")):
             operator.cloister(kind, "register", file, cwd=project).ok()

@@ -227,3 +227,12 @@ def test_whom_rules_are_for(online):
     assert got("--chain", "lead/helper") == ["000", "200"]
     assert got("--principal", "a@acme.example", "--chain", "lead/helper", "--within", outer) == ["204", "200"]
     assert got("--principal", "a@acme.example", "--chain", "helper/lead", "--within", outer) == ["000", "000"]
+
+
+@pytest.mark.parametrize("mine, theirs, strict", [("", "audit: strict\n", True), ("audit: strict\n", "", True),
+                                                  ("", "audit: batched\n", False)])
+def test_the_stricter_audit(online, mine, theirs, strict):
+    policy, options = within(online, f"version: 1\negress:\n{WIDE}{mine}", f"version: 1\negress:\n{WIDE}{theirs}")
+    assert online.curl(policy, f"{UP}/204", options=options).status == 0
+    grant = next(e["grant"] for e in online.events() if "grant" in e)
+    assert (grant.get("audit") == "strict") == strict

@@ -165,6 +165,27 @@ def test_script_of_jq_and_sha256sum(operator):
     assert operator.do("/bin/sh", script, folder).ok().strip() != version["hash"]
 
 
+def test_numbers_are_written_as_javascript_writes_them(operator):
+    """A number that is not in its shortest form is refused, so node and we agree on each of these."""
+    script = """
+        const numbers = [];
+        for (let e = -1074; e < 53; e++) numbers.push(2 ** e, -(2 ** e) * 1.1);
+        const view = new DataView(new ArrayBuffer(8));
+        while (numbers.length < 5000) {
+            view.setUint32(0, Math.random() * 2 ** 32); view.setUint32(4, Math.random() * 2 ** 32);
+            const number = view.getFloat64(0);
+            if (Math.abs(number) < Number.MAX_SAFE_INTEGER) numbers.push(number);
+        }
+        const json = {};
+        for (let i = 0; i < numbers.length; i += 250) json["/" + i] = numbers.slice(i, i + 250);
+        console.log(JSON.stringify({version: 1, egress: [{allow: "a.example", body: {json}}]}));"""
+    text = operator.do("node", "-e", script).ok()
+    registered(operator, "policy", operator.file("numbers.yaml", text))
+    stored = operator.cloister("policy", "show", "numbers", "--canonical").ok()
+    numbers = re.search(r'"/0":\[(.*?)\]', text).group(1)
+    assert f'"/0":[{numbers}]' in stored
+
+
 def test_files_of_a_capability(operator):
     folder = capability(operator, "c", {"b/x": "1", "a": "22", "setup.sh": "", "b-": "", "b/deep/y": ""})
     (folder / "a").chmod(0o744)

@@ -3,17 +3,17 @@ import http.client
 import json
 import os
 import re
+import shutil
 import signal
 import socket
-import ssl
 import subprocess
 import threading
 from contextlib import closing
 
 import pytest
 
-from operators import IS_ROOT, SECONDS, USER, only_root, wait_until
-from service import Answer, Events, Service, UnixConnection, connect, read_all
+from operators import CLOISTER, IS_ROOT, SECONDS, TREE, USER, only_root, wait_until
+from service import Answer, Service, UnixConnection, connect, read_all
 
 
 @pytest.fixture
@@ -416,6 +416,20 @@ def test_stops_when_told(service, how):
     assert not os.path.exists(service.socket) and not os.path.exists(service.agents)
 
 
+def test_who_has_come_is_answered(service):
+    """Told to stop while requests wait that it has not seen: they are answered."""
+    service.process.send_signal(signal.SIGSTOP)
+    waiting = [connect(service.socket) for _ in range(5)]
+    for sock in waiting:
+        sock.sendall(GET + b"\r\n")
+    service.process.send_signal(signal.SIGTERM)
+    service.process.send_signal(signal.SIGCONT)
+    for sock in waiting:
+        assert read_all(sock).startswith(b"HTTP/1.1 200 OK\r\n")
+        sock.close()
+    assert service.process.wait(SECONDS) == 0
+
+
 def test_cells_outlive_it(service):
     cell = service.operator.detach("--", "sleep", "1000")
     service.stop(signal.SIGKILL)
@@ -427,14 +441,30 @@ def test_cells_outlive_it(service):
 def test_slow_reader_holds_up_nobody(service):
     with closing(connect(service.socket)) as slow:
         slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        slow.sendall((b"GET /v1/openapi.json HTTP/1.1\r\nHost: x\r\n\r\n") * 200)
+        slow.sendall((b"GET /v1/openapi.json HTTP/1.1\r\nHost: x\r\n\r\n") * 20)
         for _ in range(20):
             assert service.get("/v1/version").ok()
-        answers = b""
-        while count(answers) < 200:
-            more = slow.recv(65536)
-            assert more
-            answers += more
+        reader = slow.makefile("rb")
+        whole = service.get("/v1/openapi.json").data
+        for _ in range(20):
+            assert reader.readline() == b"HTTP/1.1 200 OK\r\n"
+            headers = http.client.parse_headers(reader)
+            assert reader.read(int(headers["content-length"])) == whole
+        reader.close()
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd-analyze")
+@pytest.mark.parametrize("kind", ["system", "user"])
+def test_units(kind, tmp_path):
+    """systemd has nothing to say against them."""
+    for path in (TREE / "contrib" / "systemd" / kind).iterdir():
+        text = path.read_text().replace("/usr/local/bin/cloister", str(CLOISTER))
+        (tmp_path / path.name).write_text(text)
+    units = sorted(str(path) for path in tmp_path.iterdir())
+    assert len(units) == 3
+    done = subprocess.run(["systemd-analyze", f"--{kind}", "verify", "--man=no", *units], cwd=tmp_path,
+                          env={**os.environ, "XDG_RUNTIME_DIR": str(tmp_path)}, capture_output=True, text=True)
+    assert done.returncode == 0 and str(tmp_path) not in done.stderr, done
 
 
 def test_idle_exit(operator):

@@ -158,12 +158,13 @@ class Crash:
             self.cloister(who, "run", "-q", "--", "true")
 
     def left(self, before):
-        """Of cgroups only those of our own cells: others may be at work here."""
+        """Of cgroups only those of our own cells: others may be at work here.  Timelines stay."""
         end = time.monotonic() + remains.PATIENCE
         while True:
             self.clear()
-            said = [line for line in before.left() if not line.startswith("cgroup ") or
-                    os.path.basename(line)[len("cloister-"):][:8] in self.cells]
+            said = [line for line in before.left() if "/state/ended" not in line and
+                    (not line.startswith("cgroup ") or
+                     os.path.basename(line)[len("cloister-"):][:8] in self.cells)]
             if not said or time.monotonic() > end:
                 return said
             time.sleep(0.25)
@@ -237,7 +238,8 @@ class Crash:
             self.judge_one(who, id, row, ran.get(id, []))
         self.cells |= graves
         self.clear()
-        left = {entry.split(".")[0] for entry in os.listdir(who.state) if entry != "writable"} - graves
+        left = {entry.split(".")[0] for entry in os.listdir(who.state)
+                if entry not in ("writable", "ended")} - graves
         if left:
             self.complain(f"{who.name}: state of cells is left: {sorted(left)[:10]}")
         if json.loads(self.cloister(who, "ps", "--json").stdout):

@@ -91,6 +91,22 @@ TEST(canon_puts)
 	}
 }
 
+/* Each stands before the next: by UTF-16 code units. */
+static const char *const in_order[] = {
+	"", "A", "AA", "B", "a", "\xc2\x80", "\xed\x9f\xbf", "\xf0\x90\x80\x80", "\xf0\x9f\x98\x80",
+	"\xf4\x8f\xbf\xbf", "\xee\x80\x80", "\xef\xac\xb3", "\xef\xbf\xbd",
+};
+
+TEST(canon_compares)
+{
+	for (size_t i = 0; i < ARRAY_LEN(in_order); i++)
+		for (size_t k = 0; k < ARRAY_LEN(in_order); k++) {
+			int order = canon_compare(in_order[i], in_order[k]);
+
+			CHECK((order < 0) == (i < k) && (order > 0) == (i > k));
+		}
+}
+
 TEST(canon_refuses_to_put)
 {
 	OWN(json_decrefp) json_t *large = json_integer(CANON_INTEGER_MAX + 1), *text = json_string("abc");

@@ -63,7 +63,7 @@ count_type(struct counts *c, const char *type)
 		return;
 	}
 	if (i == c->n_types)
-		strcpy(c->type[c->n_types++], type);
+		snprintf(c->type[c->n_types++], sizeof(c->type[0]), "%s", type);
 	c->n[i]++;
 }
 
@@ -283,6 +283,16 @@ learn_of_cells(struct export *x, struct err *err)
 	return r;
 }
 
+/* What leaves the machine is signed to its end. */
+static int
+sign_all(struct err *err)
+{
+	OWN(operator_close) struct operator op = { .dir = -1 };
+	int r = operator_open(&op, err);
+
+	return r < 0 ? r : operator_checkpoint(&op, err);
+}
+
 int
 audit_do_export(const struct audit_args *args, struct err *err)
 {
@@ -297,7 +307,8 @@ audit_do_export(const struct audit_args *args, struct err *err)
 	if (r == 0 && args->operator) {
 		OWN(closep) int dir = audit_open_operator(err);
 
-		r = dir < 0 ? dir : export_lines(dir, OPERATOR_LOG, err);
+		r = dir < 0 ? dir : sign_all(err);
+		r = r == 0 ? export_lines(dir, OPERATOR_LOG, err) : r;
 	}
 	if (r == 0)
 		r = args->all ? export_all(&x, err) : export_words(&x, err);

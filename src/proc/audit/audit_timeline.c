@@ -87,7 +87,7 @@ audit_see_operator(int dir, struct audit_seen *seen, struct err *err)
 	bool bad_head = false;
 	int r;
 
-	strcpy(v->timeline, AUDIT_OPERATOR);
+	snprintf(v->timeline, sizeof(v->timeline), "%s", AUDIT_OPERATOR);
 	v->has_key = audit_operator_key(dir, v->key);
 	seen->check.may_be_torn = true;
 	/* Read first: what is added meanwhile comes behind it. */

@@ -12,10 +12,6 @@
 #include "base/own.h"
 #include "proc/audit/audit_proc.h"
 
-#ifndef CELL_ENDED
-#define CELL_ENDED "ended"              /* of the state folder: where only timelines are kept */
-#endif
-
 void
 audit_path_of(int fd, char ret_path[AUDIT_PATH_TEXT])
 {

@@ -126,18 +126,6 @@ print_one(struct registry *reg, const char *id, const char *path, struct err *er
 	return fd < 0 ? fd : proc_copy_out(fd, stdout, err);
 }
 
-static int
-print_json(json_t *files, struct err *err)
-{
-	OWN(freep) char *text = NULL;
-	size_t len;
-	int r = canon_dump(files, 64u << 20, &text, &len, err);
-
-	if (r == 0)
-		puts(text);
-	return r;
-}
-
 int
 proc_files(const struct said *said)
 {
@@ -157,7 +145,7 @@ proc_files(const struct said *said)
 		if (said->to != NULL)
 			r = write_all_to(reg, files, said->to, &err);
 		else if (said->json)
-			r = print_json(files, &err);
+			r = proc_print_json(json_incref(files), &err);
 		else
 			print_list(files);
 	}

@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "audit/operator.h"
 #include "base/err.h"
 #include "base/num.h"
 #include "base/own.h"
@@ -19,20 +20,6 @@ static uint64_t
 now_ms(void)
 {
 	return (uint64_t)time(NULL) * 1000;
-}
-
-static int
-print_json(json_t *value, struct err *err)
-{
-	OWN(json_decrefp) json_t *owned = value;
-	OWN(freep) char *text = NULL;
-	size_t len;
-	int r = value == NULL ? err_set(err, ENOMEM, "out of memory") :
-	        canon_dump(value, 64u << 20, &text, &len, err);
-
-	if (r == 0)
-		puts(text);
-	return r;
 }
 
 /* Without any there is nothing to open, and nothing wrong either. */
@@ -82,7 +69,7 @@ list_one(void *arg, const struct dispatch *d)
 	struct listing *l = arg;
 
 	if (l->json)
-		return print_json(dispatch_to_json(d), NULL);
+		return proc_print_json(dispatch_to_json(d), NULL);
 	print_row(l, d);
 	return 0;
 }
@@ -134,7 +121,7 @@ show_json(struct registry *reg, const struct dispatch *d, struct err *err)
 		r = err_set(err, ENOMEM, "out of memory");
 	if (r < 0)
 		json_decref(o);
-	return r < 0 ? r : print_json(o, err);
+	return r < 0 ? r : proc_print_json(o, err);
 }
 
 static void
@@ -253,7 +240,9 @@ proc_cancel(const struct said *said)
 	if (r < 0)
 		return proc_fail(&err);
 	for (size_t i = 0; i < said->n_words; i++)
-		if (dispatch_cancel(reg, said->words[i], said->grace_ms, &err) < 0)
+		if (dispatch_cancel(reg, said->words[i], said->grace_ms, &err) < 0 ||
+		    operator_note("dispatch.cancelled", (struct audit_member[]){
+		                  { .name = "dispatch", .text = said->words[i] } }, 1, &err) < 0)
 			status = proc_fail(&err);
 	return status;
 }

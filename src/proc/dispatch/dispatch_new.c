@@ -9,6 +9,7 @@
 #include <sys/inotify.h>
 #include <unistd.h>
 
+#include "audit/operator.h"
 #include "base/err.h"
 #include "base/io.h"
 #include "base/own.h"
@@ -57,20 +58,14 @@ show_plan(struct registry *reg, const struct dispatch_request *request, const st
           struct err *err)
 {
 	OWN(json_decrefp) json_t *resolved = NULL;
-	OWN(freep) char *text = NULL;
-	size_t len;
 	int r = dispatch_resolve(reg, request, &resolved, err);
 
 	if (r < 0)
 		return r;
-	if (!said->json) {
-		proc_print_resolved(stdout, resolved);
-		return 0;
-	}
-	r = canon_dump(resolved, 16u << 20, &text, &len, err);
-	if (r == 0)
-		puts(text);
-	return r;
+	if (said->json)
+		return proc_print_json(TAKE(resolved), err);
+	proc_print_resolved(stdout, resolved);
+	return 0;
 }
 
 /* ---- waiting ---- */
@@ -218,6 +213,18 @@ drive_here(struct registry *reg, const char *id, const struct said *said, struct
 /* ---- the command ---- */
 
 static int
+note_asked(const struct dispatch_request *request, const char *id, struct err *err)
+{
+	struct audit_member members[] = {
+		{ .name = "dispatch", .text = id },
+		{ .name = "agent", .text = request->agent },
+		{ .name = "principal", .text = request->principal },
+	};
+
+	return operator_note("dispatch.asked", members, ARRAY_LEN(members), err);
+}
+
+static int
 submit(const struct said *said, char ret_id[DISPATCH_ID_LEN + 1], struct registry **ret_reg,
        struct dispatch *ret_parent, bool *ret_orphans, struct err *err)
 {
@@ -241,6 +248,8 @@ submit(const struct said *said, char ret_id[DISPATCH_ID_LEN + 1], struct registr
 		return show_plan(*ret_reg, &request, said, err);
 	if (r == 0)
 		r = dispatch_submit(*ret_reg, &request, ret_id, &created, err);
+	if (r == 0 && created)
+		r = note_asked(&request, ret_id, err);
 	*ret_orphans = r == 0 && dispatch_has_orphans(*ret_reg, ret_id);
 	return r;
 }

@@ -14,6 +14,7 @@
 #include "proc/dispatch/dispatch_proc.h"
 
 #define LINE_MAX_BYTES (8u << 20)
+#define JSON_MAX (64u << 20)
 #define SHORT_HASH (7 + 12)             /* "sha256:" and some digits: enough to tell them apart */
 
 static const char *
@@ -112,6 +113,20 @@ proc_print_resolved(FILE *out, const json_t *resolved)
 	}
 	fprintf(out, "  %-11s%.*s\n", "build", SHORT_HASH, text(resolved, "build"));
 	print_confined(out, resolved);
+}
+
+int
+proc_print_json(json_t *value, struct err *err)
+{
+	OWN(freep) char *line = NULL;
+	size_t len;
+	int r = value == NULL ? err_set(err, ENOMEM, "out of memory") :
+	        canon_dump(value, JSON_MAX, &line, &len, err);
+
+	json_decref(value);
+	if (r == 0)
+		puts(line);
+	return r;
 }
 
 /* ---- output ---- */

@@ -61,6 +61,8 @@ int proc_files(const struct said *said);
 void proc_print_event(const char *line, size_t len, bool json);
 /* What was resolved, for people: on standard error, or where they asked for nothing else. */
 void proc_print_resolved(FILE *out, const json_t *resolved);
+/* As canonical JSON, on a line; takes it over. */
+int proc_print_json(json_t *value, struct err *err);
 /* All of FD to OUT; what an agent wrote is made safe for a terminal. */
 int proc_copy_out(int fd, FILE *out, struct err *err);
 /* Reads the events of a dispatch as they come. */

@@ -12,6 +12,7 @@
 #include "base/num.h"
 #include "base/own.h"
 #include "base/text.h"
+#include "dispatch/dispatch_parts.h"
 #include "loop/loop.h"
 #include "proc/dispatch/dispatch_proc.h"
 #include "registry/registry.h"
@@ -214,6 +215,17 @@ run_verb(struct said *said)
 	                  nearest != NULL ? nearest : "", nearest != NULL ? "'?" : "");
 }
 
+/* For a driver, who has locked it, and has lent us the lock. */
+static int
+harvest(const char *id)
+{
+	OWN(registry_closep) struct registry *reg = NULL;
+	OWN(dispatch_free) struct dispatch d = {0};
+
+	return registry_open(false, &reg, NULL) < 0 || dispatch_get(reg, id, &d, NULL) < 0 ||
+	       dispatch_harvest(reg, &d, NULL) < 0;
+}
+
 int
 main(int argc, char **argv)
 {
@@ -224,6 +236,8 @@ main(int argc, char **argv)
 
 	if (!args_parse(argc, argv, &args))
 		return proc_failf("cloister-dispatch is started by cloister only");
+	if (strcmp(args.command, "harvest") == 0 && args.n_words == 1)
+		return harvest(args.words[0]);
 	if (get_said(&args, &said, &err) < 0)
 		return proc_fail(&err);
 	status = strcmp(args.command, "dispatch") == 0 ? proc_dispatch(&said) : run_verb(&said);

@@ -161,8 +161,8 @@ start_worker(const struct options *o, const struct door *door, int *ret_channel,
 	if (r < 0)
 		return r;
 	if (door->listener >= 0)
-		fprintf(stderr, "cloister: MCP at http://127.0.0.1:%u/mcp, with the token in '%s'\n",
-		        door->port, o->token_file);
+		fprintf(stderr, "cloister: MCP at http://%s:%u/mcp, with the token in '%s'\n",
+		        o->http[0] == '[' ? "[::1]" : "127.0.0.1", door->port, o->token_file);
 	*ret_channel = TAKE_FD(ours);
 	return 0;
 }

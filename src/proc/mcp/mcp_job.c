@@ -426,12 +426,11 @@ job_drop(struct job *job)
 	forget(job);
 }
 
-size_t
-job_count(bool waits_too)
+bool
+job_any_brief(void)
 {
-	size_t n = 0;
-
 	for (struct job *job = jobs; job != NULL; job = job->next)
-		n += waits_too || !job->call->waits;
-	return n;
+		if (!job->call->waits || !mcp_call_is_begun(job->call))
+			return true;
+	return false;
 }

@@ -51,7 +51,8 @@ struct job *job_new(struct mcp_call *call, const struct job_handler *handler, vo
 void job_cancel(struct job *job);
 /* Nobody is there any more; what it started goes on. */
 void job_drop(struct job *job);
-size_t job_count(bool waits_too);
+/* Whether there is a job that does not only wait for a dispatch to end. */
+bool job_any_brief(void);
 
 /* ---- mcp_stdio.c ---- */
 

@@ -13,11 +13,13 @@
 #define WRITE_MAX 4096                  /* a pipe that takes anything takes as much as this */
 #define OUT_FULL (1u << 20)             /* nothing is read while so much is to be written */
 #define OUT_MAX (128u << 20)
-#define END_S 5                         /* for what was asked before the end */
+#define END_MS 5000                     /* for what was asked before the end */
+#define LOOK_MS 20                      /* whether it is there */
 
 static struct loop_source input = { .fd = STDIN_FILENO }, output = { .fd = STDOUT_FILENO };
 static struct loop_round input_round;   /* where it cannot be watched: a file */
 static struct loop_timer end_timer;
+static uint64_t end_ms;
 static struct mcp_peer peer;
 static struct buf line, out;
 static size_t out_at;
@@ -30,7 +32,7 @@ static void receive_input(void *arg);
 static void
 check_end(void)
 {
-	if (ended && out.len == out_at && job_count(false) == 0)
+	if (ended && out.len == out_at && !job_any_brief())
 		exit(0);
 }
 
@@ -93,11 +95,9 @@ static void
 job_say(struct job *job, json_t *message, bool last)
 {
 	(void)job;
+	(void)last;
 	if (message != NULL)
 		say(message);
-	/* It is gone only when this has returned. */
-	if (last && ended)
-		loop_set_timer(mcp_loop, &end_timer, 0);
 }
 
 static const struct job_handler handler = { .say = job_say };
@@ -165,27 +165,28 @@ receive_lines(const char *data, size_t len)
 	}
 }
 
+/* What was asked is answered yet, within reason; only what may take as long as it likes is not
+ * waited for. */
 static void
-is_over(void *arg)
+look_for_end(void *arg)
 {
 	(void)arg;
-	if (job_count(false) == 0 && out.len > out_at)
-		loop_set_timer(mcp_loop, &end_timer, END_S * 1000);
-	else
+	if (loop_now_ms() > end_ms)
 		exit(0);
+	check_end();
+	loop_set_timer(mcp_loop, &end_timer, LOOK_MS);
 }
 
-/* What was asked is answered yet; only what may take as long as it likes is not waited for. */
 static void
 end_input(void)
 {
 	ended = true;
+	end_ms = loop_now_ms() + END_MS;
 	if (!input_is_file)
 		loop_unwatch(mcp_loop, &input);
 	if (line.len > 0)
 		receive_line((char *)line.data, line.len);
-	loop_set_timer(mcp_loop, &end_timer, END_S * 1000);
-	check_end();
+	look_for_end(NULL);
 }
 
 static void
@@ -223,7 +224,7 @@ stdio_begin(struct err *err)
 	input.ready = input_ready;
 	output.ready = write_output;
 	input_round = (struct loop_round){ .run = receive_input };
-	end_timer = (struct loop_timer){ .due = is_over };
+	end_timer = (struct loop_timer){ .due = look_for_end };
 	r = loop_watch(mcp_loop, &input, EPOLLIN, err);
 	if (r != -EPERM)
 		return r;

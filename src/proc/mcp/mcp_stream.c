@@ -36,6 +36,8 @@ detach(struct stream *stream, bool cut)
 {
 	struct serve_request *q = TAKE(stream->q);
 
+	/* Of an event that was cut nothing counts. */
+	stream->sent = 0;
 	loop_cancel_timer(mcp_loop, &stream->alive);
 	if (q == NULL)
 		return;

@@ -1,8 +1,10 @@
 /* objects.c - `cloister capability|agent|env|policy`: register, list, show, diff, history and
  * retire. */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "audit/operator.h"
 #include "base/err.h"
 #include "base/num.h"
 #include "base/own.h"
@@ -44,6 +46,18 @@ tell_registered(struct asked *a, const struct registry_version *v, bool created)
 	return objects_print_json(told, a->err);
 }
 
+/* In the operator's timeline: what became of an object of this kind. */
+static int
+note(struct asked *a, const char *became, struct audit_member *members, size_t n)
+{
+	char type[64];
+
+	snprintf(type, sizeof(type), "%s.%s", registry_kinds[a->kind], became);
+	if (operator_note(type, members, n, a->err) < 0)
+		return err_wrap(a->err, "it is done, but not recorded");
+	return 0;
+}
+
 static int
 register_one(struct asked *a, const char *path, const char *name)
 {
@@ -54,6 +68,9 @@ register_one(struct asked *a, const char *path, const char *name)
 	                                         object_read_file(a->kind, path, name, &o, a->err);
 
 	r = r == 0 ? registry_put(a->r, o, &v, &created, a->err) : r;
+	if (r == 0 && created)
+		r = note(a, "registered", (struct audit_member[]){ { .name = "name", .text = v.name },
+		         { .name = "hash", .text = v.hash } }, 2);
 	return r < 0 ? r : tell_registered(a, &v, created);
 }
 
@@ -213,6 +230,9 @@ retire(struct asked *a)
 	json_t *told;
 	int r = registry_retire(a->r, a->kind, a->words[0], back, &n, a->err);
 
+	if (r == 0 && n > 0)
+		r = note(a, back ? "brought_back" : "retired",
+		         (struct audit_member[]){ { .name = "ref", .text = a->words[0] } }, 1);
 	if (r < 0)
 		return r;
 	if (!a->json) {

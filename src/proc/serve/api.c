@@ -183,8 +183,8 @@ call_free(struct api_call *c)
 	free(c);
 }
 
-void
-api_answer(struct api_call *c)
+static void
+answer(struct api_call *c)
 {
 	unsigned status = c->status != 0 ? c->status : c->route->status;
 	char *text;
@@ -215,28 +215,43 @@ static void
 done(struct serve_job *job)
 {
 	struct api_call *c = (struct api_call *)job;
+	bool begins = c->code == NULL && c->route->begin != NULL && c->then == NULL;
 
+	if (begins)
+		c->route->begin(c);
+	if (begins && c->then != NULL)
+		return;
 	if (c->code != NULL)
 		serve_refuse(c->q, c->status, c->code, c->pointer[0] != '\0' ? c->pointer : NULL,
 		             c->err.text);
-	else if (c->route->begin != NULL)
-		c->route->begin(c);
-	else
-		api_answer(c);
+	else if (!begins)
+		answer(c);
 	call_free(c);
 }
 
 static void
-work(struct serve_job *job, void **own)
+work(struct serve_job *job, void *own)
 {
 	struct api_call *c = (struct api_call *)job;
+	const char *body = c->route->body;
+	int r;
 
 	c->own = own;
-	if (c->route->body != NULL && (c->route->body[0] != '?' || c->q->body.len > 0) &&
-	    read_body(c) < 0)
+	if (c->then != NULL)
+		r = c->then(c);
+	else if (body != NULL && (body[0] != '?' || c->q->body.len > 0) && read_body(c) < 0)
 		return;
-	if (c->route->work(c) < 0 && c->code == NULL)
+	else
+		r = c->route->work(c);
+	if (r < 0 && c->code == NULL)
 		api_fail(c);
+}
+
+void
+api_go_on(struct api_call *c, int (*then)(struct api_call *c))
+{
+	c->then = then;
+	serve_pool_add(c->api->pool, &c->job);
 }
 
 /* ---- finding the route ---- */
@@ -383,7 +398,8 @@ api_start(struct loop *loop, int spool, const struct serve_options *options,
 	(void)dispatch_build_hash(api->build, NULL);
 	r = take_over(api, options->concurrency, err);
 	r = r == 0 ? follow_new(loop, &api->follow, err) : r;
-	r = r == 0 ? serve_pool_new(loop, API_THREADS, api_thread_free, &api->pool, err) : r;
+	r = r == 0 ? serve_pool_new(loop, API_THREADS, api_thread_new, api_thread_free, &api->pool, err) :
+	    r;
 	r = r == 0 ? serve_new(loop, &api_handler, api, spool, &api->server, err) : r;
 	if (r == 0)
 		*ret_api = TAKE(api);

@@ -13,7 +13,7 @@
 #include "serve/route.h"
 #include "serve/serve.h"
 
-#define API_THREADS 8
+#define API_THREADS 8                   /* what blocks is the disk, or a supervisor */
 #define API_POINTER_MAX 256
 #define API_PAGE_MAX 1000
 #define API_PAGE 100                    /* rows, unless asked for more */
@@ -40,7 +40,8 @@ struct api_route {
 	uint64_t body_max;
 	/* In a thread: 0, or what api_fail() returned. */
 	int (*work)(struct api_call *c);
-	/* In the loop, when WORK has returned 0: it answers.  NULL: what WORK left is the answer. */
+	/* In the loop, when WORK has returned 0: it answers, or sends C to a thread again
+	 * (api_go_on).  NULL: what WORK left is the answer. */
 	void (*begin)(struct api_call *c);
 };
 extern const struct api_route api_routes[];     /* ends with a NULL method */
@@ -62,11 +63,12 @@ struct api_call {
 	struct api *api;
 	struct serve_request *q;
 	const struct api_route *route;
+	int (*then)(struct api_call *c); /* instead of the route's WORK, the second time */
 	struct route_params params;
 	char *query[ROUTE_QUERY_MAX];   /* in the route's order */
 	struct serve_stats stats;       /* when it came */
 	json_t *body;
-	void **own;                     /* in a thread: struct api_thread */
+	void *own;                      /* in a thread: struct api_thread */
 	/* The answer: one of these, */
 	unsigned status;                /* 0: the route's */
 	json_t *answer;
@@ -105,7 +107,7 @@ int api_fail(struct api_call *c);
 int api_fail_as(struct api_call *c, unsigned status, const char *code);
 int api_fail_with(struct api_call *c, unsigned status, const char *code, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
-/* This thread's registry, opened if need be; NULL: failed. */
+/* This thread's. */
 struct registry *api_registry(struct api_call *c);
 /* The query's value NAME, or NULL. */
 const char *api_query(const struct api_call *c, const char *name);
@@ -113,8 +115,8 @@ const char *api_query(const struct api_call *c, const char *name);
 int api_query_number(struct api_call *c, const char *name, uint64_t min, uint64_t max,
                      uint64_t otherwise, uint64_t *ret_n);
 int api_query_bool(struct api_call *c, const char *name, bool otherwise, bool *ret_value);
-/* What WORK left is the answer. */
-void api_answer(struct api_call *c);
+/* In BEGIN: THEN, in a thread, makes the answer. */
+void api_go_on(struct api_call *c, int (*then)(struct api_call *c));
 /* In the operator's timeline: TYPE, who it was, and MEMBERS (name and text; NULL is left out).
  * NOW: signed and on the disk. */
 int api_note(struct api_call *c, bool now, const char *type, const char *const (*members)[2],

@@ -198,20 +198,26 @@ api_dispatch(struct api_call *c)
 		return api_fail(c);
 	if (c->q->role == SERVE_AGENT && mark(c->id, &c->err) < 0)
 		return api_fail(c);
-	if (created && api_note(c, false, "dispatch.asked", (const char *const[][2]){
-	                        { "dispatch", c->id }, { "agent", a.request.agent },
-	                        { "principal", a.request.principal } }, 3) < 0)
-		return -EIO;
 	c->status = created ? 202 : 200;
+	return 0;
+}
+
+static int
+answer_asked(struct api_call *c)
+{
+	if (c->status == 202 && api_note(c, false, "dispatch.asked", (const char *const[][2]){
+	                                 { "dispatch", c->id }, { "agent", text_of(c, "agent") },
+	                                 { "principal", text_of(c, "on_behalf_of") } }, 3) < 0)
+		return -EIO;
 	return answer_one(c, c->id);
 }
 
-/* The row is there; who drives it is this process's loop. */
+/* The row is there: it can begin while the answer is made. */
 void
 api_dispatch_begin(struct api_call *c)
 {
 	(void)dispatcher_take(c->api->dispatcher, c->id, NULL);
-	api_answer(c);
+	api_go_on(c, answer_asked);
 }
 
 /* ---- looking ---- */

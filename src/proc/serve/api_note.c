@@ -10,17 +10,21 @@
 
 #define MEMBERS_MAX 8
 
-static struct api_thread *
-thread_of(struct api_call *c)
+void *
+api_thread_new(struct err *err)
 {
-	if (*c->own == NULL) {
-		struct api_thread *t = calloc(1, sizeof(*t));
+	struct api_thread *t = calloc(1, sizeof(*t));
 
-		if (t != NULL)
-			t->op.dir = -1;
-		*c->own = t;
+	if (t == NULL) {
+		err_set(err, ENOMEM, "out of memory");
+		return NULL;
 	}
-	return *c->own;
+	t->op.dir = -1;
+	if (registry_open(true, &t->registry, err) < 0 || operator_open(&t->op, err) < 0) {
+		api_thread_free(t);
+		return NULL;
+	}
+	return t;
 }
 
 void
@@ -36,36 +40,20 @@ api_thread_free(void *own)
 struct registry *
 api_registry(struct api_call *c)
 {
-	struct api_thread *t = thread_of(c);
-
-	if (t == NULL) {
-		err_set(&c->err, ENOMEM, "out of memory");
-		api_fail(c);
-		return NULL;
-	}
-	if (t->registry == NULL && registry_open(true, &t->registry, &c->err) < 0) {
-		api_fail(c);
-		return NULL;
-	}
-	return t->registry;
+	return ((struct api_thread *)c->own)->registry;
 }
 
 int
 api_note(struct api_call *c, bool now, const char *type, const char *const (*members)[2], size_t n)
 {
-	struct api_thread *t = thread_of(c);
+	struct api_thread *t = c->own;
 	struct audit_member all[MEMBERS_MAX] = { { .name = "peer", .text = c->q->who } };
-	int r = t == NULL ? err_set(&c->err, ENOMEM, "out of memory") : 0;
+	int r;
 
 	for (size_t i = 0; i < n && i + 1 < MEMBERS_MAX; i++)
 		all[i + 1] = (struct audit_member){ .name = members[i][0], .text = members[i][1] };
-	if (r == 0 && t->op.dir < 0) {
-		r = operator_open(&t->op, &c->err);
-		if (r < 0)
-			t->op.dir = -1;
-	}
-	r = r == 0 ? operator_append_members(&t->op, now ? OPERATOR_NOW : OPERATOR_LATER, type, all,
-	                                     n + 1, &c->err) : r;
+	r = operator_append_members(&t->op, now ? OPERATOR_NOW : OPERATOR_LATER, type, all, n + 1,
+	                            &c->err);
 	if (r == 0)
 		return 0;
 	err_wrap(&c->err, "it was done, but cannot be recorded");

@@ -41,8 +41,9 @@ api_register(struct api_call *c)
 
 	if (r == NULL)
 		return -EIO;
-	if (object_read_json(r, kind_of(c), c->body, &o, c->pointer, &c->err) < 0 ||
-	    registry_put(r, o, &v, &created, &c->err) < 0)
+	if (object_read_json(r, kind_of(c), c->body, &o, c->pointer, &c->err) < 0)
+		return c->err.code == EEXIST ? api_fail_as(c, 400, "invalid") : api_fail(c);
+	if (registry_put(r, o, &v, &created, &c->err) < 0)
 		return api_fail(c);
 	snprintf(note, sizeof(note), "%s.registered", registry_kinds[v.kind]);
 	if (created && api_note(c, true, note, (const char *const[][2]){ { "name", v.name },

@@ -1,0 +1,142 @@
+"""Dispatches through the service: how soon the agent runs, and how many go through in a second."""
+import contextlib
+import http.client
+import json
+import os
+import shutil
+import socket
+import subprocess
+import threading
+import time
+
+from bench import Samples, Unmeasured, group
+from lab import await_quiet
+
+
+class Client(http.client.HTTPConnection):
+    def __init__(self, path):
+        super().__init__("localhost", timeout=60)
+        self.path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(60)
+        self.sock.connect(str(self.path))
+
+    def ask(self, method, path, body=None):
+        self.request(method, path, json.dumps(body) if body is not None else None,
+                     {"Content-Type": "application/json"} if body is not None else {})
+        answer = self.getresponse()
+        data = answer.read()
+        if answer.status >= 300:
+            raise Unmeasured(f"{method} {path}: {answer.status} {data[:300]!r}")
+        return data
+
+
+@contextlib.contextmanager
+def service(lab, who, *options):
+    """A client of a service of WHO's."""
+    process = who.popen([lab.cloister, "serve", *options], stderr=subprocess.PIPE)
+    path = who.runtime / "serve.sock"
+    end = time.monotonic() + 20
+    try:
+        while not path.exists() or process.poll() is not None:
+            if process.poll() is not None or time.monotonic() > end:
+                raise Unmeasured(f"serve: {process.communicate()[1]!r}")
+            time.sleep(0.01)
+        yield Client(path)
+    finally:
+        process.terminate()
+        process.wait()
+        process.stderr.close()
+
+
+def stamp(mark):
+    """When the agent said that it ran; the file is gone then."""
+    end = time.monotonic() + 20
+    while time.monotonic() < end:
+        with contextlib.suppress(FileNotFoundError, ValueError):
+            when = int(mark.read_text())
+            mark.unlink()
+            return when
+        time.sleep(0.0005)
+    raise Unmeasured("the agent did not run")
+
+
+def until_over(client, n):
+    """Until N dispatches are over; how many of them finished."""
+    while True:
+        text = client.ask("GET", "/metrics").decode()
+        counts = {line.split('"')[1]: int(line.split()[-1]) for line in text.splitlines()
+                  if line.startswith("cloister_dispatches{")}
+        over = sum(counts[s] for s in ("finished", "failed", "cancelled", "timed_out"))
+        if over >= n:
+            return counts["finished"]
+        time.sleep(0.02)
+
+
+def first_instruction(lab, who, report, client):
+    folder = who.home / "first"
+    folder.mkdir()
+    shutil.copy2(lab.bin / "stamp", folder / "stamp")
+    for path in (folder, folder / "stamp"):
+        os.chown(path, who.uid, who.gid)
+    mark = folder / "mark"
+    command = [str(folder / "stamp"), str(mark)]
+    client.ask("POST", "/v1/agents", {"name": "first", "command": command,
+                                      "workspace": {"mode": "rw", "path": str(folder)}})
+    ours, direct, done = Samples(), Samples(), 0
+    for i in range(report.pick(200, 20) + 3):
+        begin = time.time_ns()
+        client.ask("POST", "/v1/dispatches", {"agent": "first"})
+        took = (stamp(mark) - begin) / 1e6
+        done += 1
+        until_over(client, done)
+        begin = time.time_ns()
+        process = who.popen([lab.cloister, "run", "-q", "-w", f"{folder}:rw", "--", *command])
+        plain = (stamp(mark) - begin) / 1e6
+        if process.wait() != 0:
+            raise Unmeasured("run failed")
+        if i >= 3:
+            ours.append(took)
+            direct.append(plain)
+    report.row(f"dispatch to the first instruction ({who.name})", ours.median, "ms", ours.spread,
+               "cloister run", direct.median, "ratio <= 1.5" if who is lab.user else None)
+    return done
+
+
+def sustained(lab, who, report, client, before):
+    total, clients = report.pick(1000, 96), 8
+    client.ask("POST", "/v1/agents", {"name": "nothing", "command": ["true"]})
+    failures = []
+
+    def worker():
+        with contextlib.closing(Client(client.path)) as c:
+            try:
+                for _ in range(total // clients):
+                    c.ask("POST", "/v1/dispatches", {"agent": "nothing"})
+            except (Unmeasured, OSError) as e:
+                failures.append(str(e))
+    await_quiet()
+    begin = time.monotonic()
+    threads = [threading.Thread(target=worker) for _ in range(clients)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise Unmeasured(failures[0])
+    finished = until_over(client, before + total)
+    took = time.monotonic() - begin
+    if finished != before + total:
+        raise Unmeasured(f"{finished} of {before + total} finished")
+    report.row(f"dispatches a second, all of it ({who.name})", total / took, "/s",
+               bar="value >= 100" if who is lab.user else None)
+
+
+@group("dispatch")
+def dispatch(lab, report):
+    for who in lab.users:
+        with service(lab, who) as client:
+            done = first_instruction(lab, who, report, client)
+            sustained(lab, who, report, client, done)
