@@ -26,14 +26,20 @@ static int
 open_state(const char *word, struct cell_entry *ret_entry, struct err *err)
 {
 	OWN(closep) int state = cell_state_open(false, NULL);
+	OWN(closep) int ended = -1;
 	int dir, r;
 
 	if (state < 0)
 		return err_set(err, ENOENT, "there is no cell '%s'", word);
 	r = cell_find(state, false, word, ret_entry, err);
+	/* Of most that have ended there is but a timeline. */
+	ended = r == -ENOENT ? cell_ended_open(state) : -1;
+	if (ended >= 0)
+		r = cell_find(ended, false, word, ret_entry, err);
 	if (r < 0)
 		return r;
-	dir = openat(state, ret_entry->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	dir = openat(ended >= 0 ? ended : state, ret_entry->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC |
+	             O_NOFOLLOW);
 	return dir < 0 ? err_set(err, ENOENT, "there is no cell '%s'", word) : dir;
 }
 
