@@ -16,29 +16,19 @@
 
 #include "base/args.h"
 #include "base/own.h"
-#include "base/text.h"
+#include "base/tell.h"
 #include "base/utf8.h"
 #include "cell/cell_dirs.h"
 #include "ipc/ipc.h"
 #include "ipc/mcp_channel.h"
 #include "proc/mcp/mcp_proc.h"
 
-#define FAILED 125
 #define WORKER "cloister-mcp-worker"
 #define ASIDE 16
 
 struct options {
 	const char *http, *token_file, *principal;
 };
-
-static int
-fail(const struct err *err)
-{
-	fputs("cloister: ", stderr);
-	text_print_safe(stderr, err->text, strlen(err->text), false);
-	fputc('\n', stderr);
-	return FAILED;
-}
 
 static int
 read_options(int argc, char **argv, struct options *o, struct err *err)
@@ -205,7 +195,7 @@ keep(int channel, int runtime, pid_t worker)
 		return WEXITSTATUS(status);
 	if (r != -EBADMSG)
 		err_set(&err, EPIPE, "cloister-mcp's worker was killed by signal %d", WTERMSIG(status));
-	return fail(&err);
+	return tell_error(&err);
 }
 
 int
@@ -230,7 +220,7 @@ main(int argc, char **argv)
 		r = fd < 0 ? fd : start_worker(&o, &door, &channel, &worker, &err);
 	}
 	if (r < 0)
-		return fail(&err);
+		return tell_error(&err);
 	close(TAKE_FD(fd));
 	return keep(channel, runtime, worker);
 }

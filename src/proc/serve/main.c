@@ -20,14 +20,13 @@
 #include "base/io.h"
 #include "base/num.h"
 #include "base/own.h"
-#include "base/text.h"
+#include "base/tell.h"
 #include "cell/cell_dirs.h"
 #include "loop/loop.h"
 #include "proc/serve/api.h"
 #include "proc/serve/serve_options.h"
 #include "proc/serve/systemd.h"
 
-#define FAILED 125
 #define STOP_S 30                       /* what answers under way may take */
 #define OPERATOR_SOCKET "serve.sock"
 #define AGENTS_SOCKET "agents.sock"
@@ -45,15 +44,6 @@ struct service {
 	bool made[2];                   /* sockets of our own, to be removed */
 	bool stopping;
 };
-
-static int
-fail(const struct err *err)
-{
-	fputs("cloister: ", stderr);
-	text_print_safe(stderr, err->text, strlen(err->text), false);
-	fputc('\n', stderr);
-	return FAILED;
-}
 
 /* ---- doors ---- */
 
@@ -320,5 +310,5 @@ main(int argc, char **argv)
 	api_free(s.api);
 	SSL_CTX_free(s.tls);
 	loop_free(s.loop);
-	return r < 0 ? fail(&err) : 0;
+	return r < 0 ? tell_error(&err) : 0;
 }
