@@ -484,3 +484,9 @@ def test_a_session_is_its_token_s(operator, service):
     for _ in range(80):
         assert ask(second["token"])[0] == 200
     assert ask(first["token"], session)[0] == 200
+
+
+def test_where_it_can_be(operator):
+    for address in ("[::1]:0", "0.0.0.0:0", "10.0.0.1:80", "x"):
+        operator.cloister("serve", "--mcp", address).sentence("127.0.0.1")
+    operator.cloister("serve", "--mcp", "127.0.0.1:0", "--agents-socket", "x").sentence("--agents-socket")

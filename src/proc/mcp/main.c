@@ -62,6 +62,9 @@ read_options(int argc, char **argv, struct options *o, struct err *err)
 		return err_set(err, EINVAL, "--beside is for cloister-serve");
 	if (o->principal == NULL)
 		o->principal = "";
+	if (*o->principal != '\0' && getenv("CLOISTER_MCP_TOKEN") != NULL)
+		return err_set(err, EINVAL, "--as and CLOISTER_MCP_TOKEN contradict each other: an agent acts "
+		               "on behalf of whom it was dispatched for");
 	if ((o->http == NULL) != (o->token_file == NULL))
 		return err_set(err, EINVAL, "--http and --token-file go together: without a token every "
 		               "program of this machine could dispatch agents");
@@ -139,7 +142,7 @@ open_door(const struct options *o, struct door *door, struct err *err)
 static int
 send_beginning(int channel, const struct options *o, const struct door *door, struct err *err)
 {
-	const char *for_service = getenv("CLOISTER_TOKEN");
+	const char *for_service = getenv("CLOISTER_MCP_TOKEN");
 	char hash[2 * sizeof(door->token.hash) + 1] = "";
 	OWN(buf_free) struct buf b;
 

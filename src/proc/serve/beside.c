@@ -122,6 +122,9 @@ listen_at(struct beside *b, const char *address, struct err *err)
 	uint16_t last = dispatch_mcp_last();
 	char again[64];
 
+	/* Cells come to 127.0.0.1 first: whoever is there would be shown their tokens. */
+	if (strncmp(address, "127.0.0.1:", 10) != 0)
+		return err_set(err, EINVAL, "--mcp '%s': cells find it at 127.0.0.1:PORT only", address);
 	if (colon != NULL && strcmp(colon, ":0") == 0 && last != 0) {
 		snprintf(again, sizeof(again), "%.*s:%u", (int)(colon - address), address, last);
 		b->listener = serve_listen_tcp(again, &b->port, NULL);
