@@ -17,6 +17,7 @@
 #include "policy/policy.h"
 
 #define PLACE "mcp"                     /* beside the dispatches' folders: the port */
+#define PLACE_NEW "mcp.new"
 #define PLACE_MAX 16
 #define PATH "/mcp"
 
@@ -33,10 +34,11 @@ dispatch_mcp_announce(uint16_t port, struct err *err)
 
 	if (top < 0)
 		return top;
-	fd = openat(top, PLACE, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (fd < 0 || fcntl(fd, F_OFD_SETLK, &lock) < 0)
-		return err_errno(err, "cannot say where agents find the service");
-	if (ftruncate(fd, 0) < 0 || pwrite(fd, text, (size_t)n, 0) != n)
+	/* Another file each time: a child of one that was killed may still have the last one open. */
+	(void)unlinkat(top, PLACE_NEW, 0);
+	fd = openat(top, PLACE_NEW, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd < 0 || fcntl(fd, F_OFD_SETLK, &lock) < 0 || pwrite(fd, text, (size_t)n, 0) != n ||
+	    renameat(top, PLACE_NEW, top, PLACE) < 0)
 		return err_errno(err, "cannot say where agents find the service");
 	return TAKE_FD(fd);
 }

@@ -53,6 +53,9 @@ serve_options_read(int argc, char **argv, struct serve_options *ret_options, str
 	if (o.mcp != NULL && o.agents_socket != NULL)
 		return err_set(err, EINVAL, "--mcp and --agents-socket contradict each other: the agents' "
 		               "socket has to be where cloister-mcp looks for it");
+	if (o.mcp != NULL && o.idle_exit_ms > 0)
+		return err_set(err, EINVAL, "--mcp and --idle-exit contradict each other: no agent in a cell "
+		               "could have the service started again");
 	*ret_options = o;
 	return 0;
 }
