@@ -112,6 +112,8 @@ hear(const uint8_t *data, size_t size, enum cell_exfiltration exfiltration, bool
 	if (send(ends[1], data, size, MSG_DONTWAIT) == (ssize_t)size) {
 		r = supervisor_hear_courier(&sv);
 		assert((r == -EBADMSG) == (stops == 1));
+		/* There is room for all that a courier may say. */
+		assert(!sv.timeline.holds);
 		/* All of a message, or nothing. */
 		assert((check_timeline(&sv) > 0) == (r == 0 && sv.timeline.log.size > 0));
 	}

@@ -24,7 +24,8 @@ is_event(const char *text)
 	const char *type;
 	size_t len;
 
-	if (!members_check(text, strlen(text), &type, &len))
+	/* What is longer could not be recorded, and would be kept here for good. */
+	if (strlen(text) > AUDIT_EVENT_MAX - 2 || !members_check(text, strlen(text), &type, &len))
 		return false;
 	for (size_t i = 0; i < ARRAY_LEN(types); i++)
 		if (strlen(types[i]) == len && memcmp(types[i], type, len) == 0)
