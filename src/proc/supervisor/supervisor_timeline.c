@@ -276,8 +276,10 @@ supervisor_timeline_egress(struct supervisor *sv)
 	t->log.keeps_room = true;
 	/* It counts anew. */
 	t->awaited = t->synced = t->sync.asked = 0;
-	if (t->holds)
+	if (t->holds) {
+		supervisor_held_is_anothers(sv);
 		(void)loop_watch(sv->loop, &sv->egress.courier, 0, NULL);
+	}
 	if (sv->spec.audit_strict && t->sync.pid == 0 && supervisor_sync_start(sv, &err) < 0)
 		halt(sv, HALT_FAILED, err.text);
 	if (supervisor_timeline_has_room(sv, 0) && !t->has_policy) {
