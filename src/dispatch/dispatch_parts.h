@@ -62,6 +62,7 @@ struct dispatch_log {
 	int fd;
 	char id[DISPATCH_ID_LEN + 1];
 	uint64_t n;                     /* of the last */
+	uint64_t size;                  /* of the file, in all attempts */
 	/* Of the cell whose events were last begun: */
 	char cell[CELL_ID_LEN + 1];
 	uint64_t steps;                 /* told */
