@@ -160,6 +160,9 @@ def test_files_that_were_turned_over_are_one_timeline(world):
     finding = world.verify()["cell/abcdefgh"]["finding"]
     assert finding["what"] == "removed" and finding["file"].endswith("events.jsonl.4")
     assert finding["record"] == 12
+    # However many there seem to be.
+    (newest.parent / "events.jsonl.4294967294").touch()
+    assert world.verify()["cell/abcdefgh"]["finding"] == finding
 
 
 def test_a_crash_is_no_tampering(world):
