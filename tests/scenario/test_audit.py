@@ -633,6 +633,14 @@ def test_what_is_applied_and_discarded_is_told(operator):
         assert verb == "discard" or (last["applied"], last["force"]) == (1, False)
 
 
+def test_a_name_that_means_an_older_version_again_is_told(operator):
+    for text in "121":
+        operator.cloister("env", "register",
+                          operator.file("e.yaml", f"name: e\nvalues: {{A: '{text}'}}\n")).ok()
+    hashes = [e["hash"] for e in told(operator) if e["type"] == "env.registered"]
+    assert len(hashes) == 3 and hashes[0] == hashes[2] != hashes[1]
+
+
 def test_what_cannot_be_recorded_is_not_done(operator):
     operator.cloister("audit", "key").ok()
     folder = Path(operator.env["CLOISTER_DATA_DIR"]) / "audit"
