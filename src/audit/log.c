@@ -126,7 +126,7 @@ audit_log_open_at(struct audit_log *ret_log, int dir, const char *name, const ch
 	snprintf(log.name, sizeof(log.name), "%s", name);
 	snprintf(log.timeline, sizeof(log.timeline), "%s", timeline);
 	if (end == NULL)
-		r = audit_log_files(dir, log.name, &log.first, &log.last, err);
+		r = audit_log_files(dir, log.name, 1, &log.first, &log.last, err);
 	if (r == 0)
 		r = open_newest(&log, err);
 	if (r == 0)

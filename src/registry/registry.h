@@ -72,8 +72,8 @@ struct db *registry_db(struct registry *r);
 
 /* Make OBJECT a version, the newest of its name.  What has the same content is the same
  * version: then *ret_created is false, and it is the newest again.  A capability's blobs must
- * be there (-ENOENT).  A version that was retired stays so: -EIDRM.  When this returns 0 it is
- * on the disk. */
+ * be there (-ENOENT).  A version that was retired stays so: -EIDRM.  When this returns it is on
+ * the disk: 1 if the name meant another version before, or none, else 0. */
 int registry_put(struct registry *r, const struct object *object,
                  struct registry_version *ret_version, bool *ret_created, struct err *err);
 

@@ -160,6 +160,9 @@ def test_files_that_were_turned_over_are_one_timeline(world):
     finding = world.verify()["cell/abcdefgh"]["finding"]
     assert finding["what"] == "removed" and finding["file"].endswith("events.jsonl.4")
     assert finding["record"] == 12
+    # However many there seem to be.
+    (newest.parent / "events.jsonl.4294967294").touch()
+    assert world.verify()["cell/abcdefgh"]["finding"] == finding
 
 
 def test_a_crash_is_no_tampering(world):
@@ -628,6 +631,14 @@ def test_what_is_applied_and_discarded_is_told(operator):
         last = [e for e in told(operator) if e["type"].startswith("changes.")][-1]
         assert (last["type"], last["cell"], last["uid"]) == (kind, id, operator.uid)
         assert verb == "discard" or (last["applied"], last["force"]) == (1, False)
+
+
+def test_a_name_that_means_an_older_version_again_is_told(operator):
+    for text in "121":
+        operator.cloister("env", "register",
+                          operator.file("e.yaml", f"name: e\nvalues: {{A: '{text}'}}\n")).ok()
+    hashes = [e["hash"] for e in told(operator) if e["type"] == "env.registered"]
+    assert len(hashes) == 3 and hashes[0] == hashes[2] != hashes[1]
 
 
 def test_what_cannot_be_recorded_is_not_done(operator):

@@ -223,7 +223,7 @@ TEST(audit_log_files_turn_over)
 
 	lab_open(&lab, 1000);
 	lab_add(&lab, 60);
-	CHECK_OK(audit_log_files(lab.dir, NAME, &first, &last, &lab.err));
+	CHECK_OK(audit_log_files(lab.dir, NAME, 1, &first, &last, &lab.err));
 	CHECK(first == 1 && last >= 5 && last == lab.log.last);
 	/* The next begins with a checkpoint. */
 	OWN(freep) char *text = lab_read(&lab, NAME ".2");
@@ -251,7 +251,7 @@ TEST(audit_log_drops_the_oldest)
 	lab_add(&lab, 150);
 	last = lab.log.last;
 	CHECK(audit_log_drop(&lab.log, TIME, &lab.err) == 1);
-	CHECK_OK(audit_log_files(lab.dir, NAME, &first, &last, &lab.err));
+	CHECK_OK(audit_log_files(lab.dir, NAME, 1, &first, &last, &lab.err));
 	CHECK(first == 2 && first == lab.log.first);
 	while (audit_log_drop(&lab.log, TIME, &lab.err) == 1)
 		;

@@ -39,16 +39,19 @@ api_register(struct api_call *c)
 	struct registry_version v;
 	char note[64];
 	bool created;
+	int n;
 
 	if (r == NULL)
 		return -EIO;
 	if (object_read_json(r, kind_of(c), c->body, &o, c->pointer, &c->err) < 0)
 		return c->err.code == EEXIST ? api_fail_as(c, 400, "invalid") : api_fail(c);
-	if (registry_put(r, o, &v, &created, &c->err) < 0)
+	n = registry_put(r, o, &v, &created, &c->err);
+	if (n < 0)
 		return api_fail(c);
 	snprintf(note, sizeof(note), "%s.registered", registry_kinds[v.kind]);
-	if (created && api_note(c, true, note, (const char *const[][2]){ { "name", v.name },
-	                        { "hash", v.hash } }, 2) < 0)
+	/* Also of an older one, which the name means again. */
+	if (n == 1 && api_note(c, true, note, (const char *const[][2]){ { "name", v.name },
+	                       { "hash", v.hash } }, 2) < 0)
 		return -EIO;
 	c->answer = registry_version_json(&v);
 	if (c->answer == NULL || json_object_set_new(c->answer, "new", json_boolean(created)) < 0)
