@@ -4,6 +4,7 @@
  * it is the operator's own process, and starts cells as `cloister run` does.  Cells outlive it. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <openssl/ssl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -72,6 +73,18 @@ open_parent(const char *path, const char **ret_name, struct err *err)
 	return fd;
 }
 
+static void
+say_where(int dir, const char *name)
+{
+	char link[32], path[PATH_MAX];
+	ssize_t n;
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", dir);
+	n = readlink(link, path, sizeof(path));
+	if (n > 0)
+		fprintf(stderr, "cloister: serving at %.*s/%s\n", (int)n, path, name);
+}
+
 static int
 open_unix(struct service *s, const char *path, const char *name, enum serve_role role,
           struct err *err)
@@ -86,6 +99,8 @@ open_unix(struct service *s, const char *path, const char *name, enum serve_role
 	if (door.fd < 0)
 		return door.fd;
 	s->made[role == SERVE_AGENT] = true;
+	if (role == SERVE_OPERATOR)
+		say_where(dir, name);
 	return serve_open_door(s->api->server, &door, err);
 }
 
