@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "audit/log_parts.h"
@@ -13,6 +14,7 @@
 #include "base/own.h"
 #include "canon/canon_check.h"
 
+#define LAST_MAX 4096                   /* of a last record that is known by its hash */
 #define RESERVE_STEP (64 * 1024)        /* more at once, once a timeline has grown */
 
 void
@@ -55,20 +57,80 @@ reserve(struct audit_log *log, uint64_t len)
 	log->is_full = true;
 }
 
+/* Whether the file's last record is the one with that hash: one look, for the lines that there
+ * usually are. */
+static bool
+ends_with(int fd, uint64_t size, const unsigned char head[AUDIT_HASH])
+{
+	char text[LAST_MAX];
+	uint64_t from = size < sizeof(text) ? 0 : size - sizeof(text);
+	ssize_t n = pread(fd, text, sizeof(text), (off_t)from);
+	unsigned char hash[AUDIT_HASH];
+	const char *line;
+
+	if (n <= 0 || from + (uint64_t)n != size || text[n - 1] != '\n')
+		return false;
+	line = memrchr(text, '\n', (size_t)n - 1);
+	if (line == NULL && from > 0)
+		return false;
+	line = line == NULL ? text : line + 1;
+	audit_hash_record(line, (size_t)(text + n - 1 - line), hash);
+	return memcmp(hash, head, sizeof(hash)) == 0;
+}
+
+/* As it was left; -ESTALE. */
+static int
+resume_at(struct audit_log *log, const struct audit_log_end *end, struct err *err)
+{
+	struct stat st;
+
+	if (fstat(log->fd, &st) < 0 || !S_ISREG(st.st_mode) || (uint64_t)st.st_size != end->size ||
+	    !ends_with(log->fd, end->size, end->chain.head))
+		return err_set(err, ESTALE, "the timeline '%s' ends elsewhere", log->name);
+	log->first = end->first;
+	log->last = end->last;
+	log->size = end->size;
+	log->unsigned_n = end->unsigned_n;
+	log->chain = end->chain;
+	memcpy(log->signed_time, end->signed_time, sizeof(log->signed_time));
+	return 0;
+}
+
+void
+audit_log_get_end(const struct audit_log *log, struct audit_log_end *ret_end)
+{
+	memset(ret_end, 0, sizeof(*ret_end));
+	ret_end->size = log->size;
+	ret_end->unsigned_n = log->unsigned_written;
+	ret_end->first = log->first;
+	ret_end->last = log->last;
+	ret_end->chain = log->written;
+	memcpy(ret_end->signed_time, log->signed_time, sizeof(ret_end->signed_time));
+}
+
 int
 audit_log_open(struct audit_log *ret_log, int dir, const char *name, const char *timeline,
                const struct audit_key *key, uint64_t size_max, struct err *err)
 {
+	return audit_log_open_at(ret_log, dir, name, timeline, key, size_max, NULL, err);
+}
+
+int
+audit_log_open_at(struct audit_log *ret_log, int dir, const char *name, const char *timeline,
+                  const struct audit_key *key, uint64_t size_max,
+                  const struct audit_log_end *end, struct err *err)
+{
 	struct audit_log log = { .dir = dir, .fd = -1, .key = key, .size_max = size_max };
-	int r;
+	int r = 0;
 
 	snprintf(log.name, sizeof(log.name), "%s", name);
 	snprintf(log.timeline, sizeof(log.timeline), "%s", timeline);
-	r = audit_log_files(dir, log.name, &log.first, &log.last, err);
+	if (end == NULL)
+		r = audit_log_files(dir, log.name, &log.first, &log.last, err);
 	if (r == 0)
 		r = open_newest(&log, err);
 	if (r == 0)
-		r = audit_log_resume(&log, err);
+		r = end != NULL ? resume_at(&log, end, err) : audit_log_resume(&log, err);
 	if (r < 0) {
 		if (log.fd >= 0)
 			close(log.fd);
@@ -96,14 +158,21 @@ audit_log_close(struct audit_log *log)
 
 /* ---- putting ---- */
 
+static void
+put_checkpoint(struct audit_log *log, const char *time)
+{
+	audit_checkpoint_put(&log->pending, &log->chain, log->timeline, time, log->key);
+	log->unsigned_n = 0;
+	snprintf(log->signed_time, sizeof(log->signed_time), "%s", time);
+}
+
 /* A file that others may one day be gone from before it begins with what they came to. */
 static void
 begin_file(struct audit_log *log, const char *time)
 {
 	if (log->key == NULL || log->size > 0 || log->pending.len > 0 || log->chain.tree.size == 0)
 		return;
-	audit_checkpoint_put(&log->pending, &log->chain, log->timeline, time, log->key);
-	log->unsigned_n = 0;
+	put_checkpoint(log, time);
 }
 
 int
@@ -128,8 +197,7 @@ audit_log_checkpoint(struct audit_log *log, const char *time)
 		return 0;
 	if (log->pending.len + AUDIT_LINE_MAX > AUDIT_BATCH_MAX)
 		return -ENOBUFS;
-	audit_checkpoint_put(&log->pending, &log->chain, log->timeline, time, log->key);
-	log->unsigned_n = 0;
+	put_checkpoint(log, time);
 	return buf_failed(&log->pending) ? -ENOMEM : 0;
 }
 
@@ -139,19 +207,24 @@ static void
 turn_over(struct audit_log *log)
 {
 	char older[AUDIT_NAME_MAX + 12];
+	OWN(closep) int before = -1;
+	uint64_t end = log->size;
 
 	audit_log_name(older, log->name, log->last + 1);
 	/* It grows on where this fails: the next write tries again. */
 	if (renameat(log->dir, log->name, log->dir, older) < 0)
 		return;
-	if (log->reserved > log->size)
-		(void)!ftruncate(log->fd, (off_t)log->size);
-	close(log->fd);
+	before = TAKE_FD(log->fd);
 	log->last++;
 	log->first = log->first == 0 ? log->last : log->first;
 	log->size = log->reserved = 0;
 	/* If it cannot be now, the next write does it. */
-	(void)open_newest(log, NULL);
+	if (open_newest(log, NULL) == 0)
+		reserve(log, 0);
+	/* Given back only now, so that nobody else has it in between; unless there is no other. */
+	(void)!ftruncate(before, (off_t)end);
+	if (log->fd >= 0 && log->is_full)
+		reserve(log, 0);
 }
 
 static int

@@ -35,7 +35,7 @@ struct audit_log {
 	struct audit_chain chain;       /* with what is put */
 	struct audit_chain written;     /* without */
 	uint64_t unsigned_n, unsigned_written;  /* records since a checkpoint, likewise */
-	char signed_time[AUDIT_TIME_LEN + 1];   /* of the last checkpoint when it was opened, or "" */
+	char signed_time[AUDIT_TIME_LEN + 1];   /* of the last checkpoint, or "" */
 	uint64_t size, reserved, size_max;      /* bytes of the file, and where it is turned over */
 	uint32_t first, last;           /* numbers of the older files; 0: there are none */
 	uint64_t torn;                  /* bytes of a line that a writer did not end, and which were
@@ -51,6 +51,18 @@ struct audit_log {
  * together (`cloister audit verify` tells more).  TIMELINE: "operator" or "cell/ID". */
 int audit_log_open(struct audit_log *ret_log, int dir, const char *name, const char *timeline,
                    const struct audit_key *key, uint64_t size_max, struct err *err);
+/* Where a timeline ends.  Who was told by who wrote last need not look: as audit_log_open(), or
+ * -ESTALE if it is not so any more. */
+struct audit_log_end {
+	uint64_t size, unsigned_n;
+	uint32_t first, last;
+	char signed_time[AUDIT_TIME_LEN + 1];
+	struct audit_chain chain;
+};
+void audit_log_get_end(const struct audit_log *log, struct audit_log_end *ret_end);
+int audit_log_open_at(struct audit_log *ret_log, int dir, const char *name, const char *timeline,
+                      const struct audit_key *key, uint64_t size_max,
+                      const struct audit_log_end *end, struct err *err);
 /* Gives back what is reserved.  What is put and not written is lost. */
 void audit_log_close(struct audit_log *log);
 

@@ -69,7 +69,8 @@ put_own(struct audit_log *log, const char *time)
 	};
 	int r = 0;
 
-	hex_put(log->key->public, AUDIT_KEY, key);
+	if (log->chain.tree.size == 0)
+		hex_put(log->key->public, AUDIT_KEY, key);
 	if (log->chain.tree.size == 0)
 		r = put_members(log, time, begun, ARRAY_LEN(begun));
 	if (r == 0 && log->torn > 0)
@@ -94,14 +95,62 @@ keep_head(struct operator *op, const struct audit_log *log, struct err *err)
 	return 0;
 }
 
-/* Whether what is not signed has waited long enough. */
+/* ---- where it ends ---- */
+
+/* A hint, so that not every process has to look: wrong ones are found out by their hash, and
+ * old ones by the file's size. */
+struct end_file {
+	char magic[8];
+	struct audit_log_end end;
+	unsigned char hash[HASH_LEN];
+};
+
+static int
+open_log(struct operator *op, struct audit_log *ret_log, struct err *err)
+{
+	struct end_file file;
+	unsigned char hash[HASH_LEN];
+
+	if (op->end >= 0 && pread(op->end, &file, sizeof(file), 0) == sizeof(file) &&
+	    memcmp(file.magic, OPERATOR_END_MAGIC, sizeof(file.magic)) == 0) {
+		hash_of(&file, offsetof(struct end_file, hash), hash);
+		if (memcmp(hash, file.hash, sizeof(hash)) == 0 &&
+		    audit_log_open_at(ret_log, op->dir, OPERATOR_LOG, AUDIT_OPERATOR, NULL,
+		                      OPERATOR_FILE_MAX, &file.end, NULL) == 0)
+			return 0;
+	}
+	return audit_log_open(ret_log, op->dir, OPERATOR_LOG, AUDIT_OPERATOR, NULL,
+	                      OPERATOR_FILE_MAX, err);
+}
+
+static void
+keep_end(struct operator *op, const struct audit_log *log)
+{
+	struct end_file file = { .magic = OPERATOR_END_MAGIC };
+
+	audit_log_get_end(log, &file.end);
+	hash_of(&file, offsetof(struct end_file, hash), file.hash);
+	if (op->end >= 0)
+		(void)!pwrite(op->end, &file, sizeof(file), 0);
+}
+
+int
+operator_load_key(struct operator *op, struct err *err)
+{
+	int r = op->has_key ? 0 : audit_key_load(op->dir, OPERATOR_KEY, false, &op->key, err);
+
+	op->has_key = r == 0;
+	return r;
+}
+
+/* Whether what is not signed has waited long enough, or will with N more. */
 static bool
-is_due(const struct audit_log *log)
+is_due(const struct audit_log *log, uint64_t n)
 {
 	char before[AUDIT_TIME_LEN + 1];
 
 	audit_time_ago(AUDIT_UNSIGNED_MS, before);
-	return log->unsigned_n >= OPERATOR_UNSIGNED_MAX || strcmp(log->signed_time, before) < 0;
+	return log->unsigned_n + n >= OPERATOR_UNSIGNED_MAX || strcmp(log->signed_time, before) < 0;
 }
 
 /* Put and written; *ret_head: there is a checkpoint on the disk that was not there before. */
@@ -116,7 +165,7 @@ append_to(struct audit_log *log, enum operator_when when, const char *event, siz
 	r = put_own(log, time);
 	if (r == 0 && event != NULL)
 		r = audit_log_put(log, time, event, len);
-	if (r == 0 && (when == OPERATOR_NOW || is_due(log)))
+	if (r == 0 && (when == OPERATOR_NOW || is_due(log, 0)))
 		r = audit_log_checkpoint(log, time);
 	if (r < 0)
 		return err_set(err, -r, "an event for the operator's timeline is %s",
@@ -132,12 +181,19 @@ append(struct operator *op, enum operator_when when, const char *event, size_t l
 {
 	bool has_head = false;
 	struct audit_log log;
-	int r = audit_log_open(&log, op->dir, OPERATOR_LOG, AUDIT_OPERATOR, &op->key,
-	                       OPERATOR_FILE_MAX, err);
+	int r = open_log(op, &log, err);
 
 	if (r < 0)
 		return r;
-	r = append_to(&log, when, event, len, &has_head, err);
+	/* Who does not sign does without it. */
+	if (when == OPERATOR_NOW || is_due(&log, 2) || log.size == 0 ||
+	    log.size + AUDIT_BATCH_MAX >= OPERATOR_FILE_MAX)
+		r = operator_load_key(op, err);
+	log.key = op->has_key ? &op->key : NULL;
+	if (r == 0)
+		r = append_to(&log, when, event, len, &has_head, err);
+	if (r == 0)
+		keep_end(op, &log);
 	if (r == 0 && has_head)
 		r = keep_head(op, &log, err);
 	audit_log_close(&log);
@@ -150,16 +206,20 @@ int
 operator_open_at(int dir, struct operator *ret_op, struct err *err)
 {
 	struct operator op = { .dir = dir };
-	int r;
+	int r = 0;
 
 	op.lock = openat(dir, OPERATOR_LOCK, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-	r = op.lock < 0 ? err_errno(err, "cannot open the lock of the operator's timeline") :
-	    audit_key_load(dir, OPERATOR_KEY, false, &op.key, err);
+	op.end = openat(dir, OPERATOR_END, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (op.lock < 0)
+		r = err_errno(err, "cannot open the lock of the operator's timeline");
+	else if (faccessat(dir, OPERATOR_KEY, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+		r = -ENOENT;
 	if (r == -ENOENT && op.lock >= 0) {
 		/* Two that come first at once must not have a key each. */
 		r = take_lock(&op, err);
 		if (r == 0) {
 			r = audit_key_load(dir, OPERATOR_KEY, true, &op.key, err);
+			op.has_key = r == 0;
 			if (r == 0)
 				r = append(&op, OPERATOR_NOW, NULL, 0, err);
 			leave_lock(&op);
@@ -189,6 +249,8 @@ operator_close(struct operator *op)
 	close(op->dir);
 	if (op->lock >= 0)
 		close(op->lock);
+	if (op->end >= 0)
+		close(op->end);
 	audit_key_wipe(&op->key);
 	op->dir = op->lock = -1;
 }

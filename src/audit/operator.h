@@ -7,6 +7,7 @@
  *     operator.head             the number and hash of the last checkpoint: what comes to be
  *                               missing behind it was taken away
  *     key                       the seed of the operator's Ed25519 key, made at first use
+ *     operator.end              where it ends, for who adds the next record; it may be missing
  *     lock                      held while something is added
  *
  * Any number of processes add to it, one at a time.  For a command one call is enough:
@@ -32,20 +33,25 @@ struct err;
 #define OPERATOR_HEAD "operator.head"
 #define OPERATOR_KEY "key"
 #define OPERATOR_LOCK "lock"
+#define OPERATOR_END "operator.end"
+#define OPERATOR_END_MAGIC "cl-end1"
 #define OPERATOR_FILE_MAX (64u << 20)   /* then the file is turned over */
 #define OPERATOR_UNSIGNED_MAX 64        /* records that OPERATOR_LATER leaves unsigned */
 #define OPERATOR_LOCK_MS 10000          /* how long one waits for the others */
 #define OPERATOR_MEMBERS_MAX 32
 
 struct operator {
-	int dir, lock;
+	int dir, lock, end;             /* END may be -1 */
 	struct audit_key key;
+	bool has_key;                   /* it is read when something is to be signed */
 };
 
 /* Where it all is; the folder and the key are made.  The caller closes it. */
 int operator_open(struct operator *ret_op, struct err *err);
 /* The same in a folder that somebody else opened: DIR is taken over. */
 int operator_open_at(int dir, struct operator *ret_op, struct err *err);
+/* For who wants more of the key than that what is added gets signed with it. */
+int operator_load_key(struct operator *op, struct err *err);
 void operator_close(struct operator *op);               /* for OWN() too; {.dir = -1} is fine */
 
 enum operator_when {

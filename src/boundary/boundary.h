@@ -33,6 +33,9 @@ struct boundary_ground {
 	const struct buf *spawn;
 	const int *spawn_fds;
 	size_t n_spawn_fds;
+	/* Called while the cell is being made, which takes a while; or NULL. */
+	void (*meanwhile)(void *arg);
+	void *arg;
 };
 
 #define BOUNDARY_LISTENERS 5

@@ -6,10 +6,11 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/tell.h"
 #include "cell/cell_dirs.h"
 #include "ipc/ipc.h"
 
-#define CLI_FAILED 125                  /* cloister's own failures */
+#define CLI_FAILED TELL_FAILED
 
 /* One option; a table of them ends with a NULL name.  The tables feed parsing,
  * `help`, and the test that man pages leave none out. */

@@ -126,7 +126,7 @@ dispatch_descend(struct registry *reg, const struct dispatch_request *request,
 
 	if (request->parent == NULL) {
 		snprintf(ret->chain, sizeof(ret->chain), "%s", name);
-		return 0;
+		return dispatch_mcp_offer(NULL, plan, err);
 	}
 	r = dispatch_read(registry_db(reg), request->parent, &ret->parent, err);
 	if (r == 0)
@@ -148,7 +148,9 @@ dispatch_descend(struct registry *reg, const struct dispatch_request *request,
 		               DISPATCH_DEPTH_MAX);
 	json_object_set_new(plan->resolved, "principal", json_string(ret->parent.principal));
 	parent.resolved = resolved;
-	return dispatch_confine(&parent, request, plan, err);
+	/* Before it is confined: this rule, too, holds only where its parent has it. */
+	r = dispatch_mcp_offer(resolved, plan, err);
+	return r < 0 ? r : dispatch_confine(&parent, request, plan, err);
 }
 
 /* ---- writing it down ---- */

@@ -128,6 +128,16 @@ int registry_put_blob_fd(struct registry *r, int fd, uint64_t max, char ret_hash
                          uint64_t *ret_size, struct err *err);
 int registry_put_blob(struct registry *r, const void *data, size_t len,
                       char ret_hash[HASH_NAME + 1], struct err *err);
+
+#define REGISTRY_STAGED_MAX 16384
+
+/* As registry_put_blob_fd(), or with FD -1 registry_put_blob(), of many: they are on the disk,
+ * and under their names, after registry_settle_staged(), which registry_put() does. */
+int registry_stage_blob(struct registry *r, int fd, const void *data, uint64_t max,
+                        char ret_hash[HASH_NAME + 1], uint64_t *ret_size, struct err *err);
+int registry_settle_staged(struct registry *r, struct err *err);
+void registry_drop_staged(struct registry *r);
+
 /* A descriptor to read it; -ENOENT if there is none. */
 int registry_open_blob(struct registry *r, const char *hash, struct err *err);
 

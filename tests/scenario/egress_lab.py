@@ -231,7 +231,7 @@ class Online:
 
     def refusal(self, **wanted):
         """The one refusal among the events."""
-        found = [e for e in self.events(**wanted) if e["verdict"] != "allow"]
+        found = [e for e in self.events(**wanted) if e.get("verdict", "allow") != "allow"]
         assert len(found) == 1, self.events()
         return found[0]
 

@@ -339,6 +339,47 @@ def test_a_timeline_that_is_gone_is_missed(world):
     world.cloister("audit", "verify", "bcdefghi")
 
 
+def test_what_stands_in_a_timelines_place_is_none(world):
+    """Known cells: each has something under its name that is not its timeline."""
+    cells = [world.cell(number_id(i)) for i in range(3)]
+    never_ended = small(number_id(3))
+    world.start(never_ended)
+    world.finish()
+    folders = [world.state / f"{number_id(i)}." for i in range(3)]
+    # One that claims to be from before there were records, a link, and a file.
+    (folders[0] / "events.jsonl").write_bytes(b'{"n":1,"time":"x","cell":"%s"}\n'
+                                              % number_id(0).encode())
+    for folder in folders[1:]:
+        (folder / "events.jsonl").unlink()
+        folder.rmdir()
+    folders[1].symlink_to(folders[0])
+    folders[2].touch()
+    what = {name[5:]: t["finding"] and t["finding"]["what"] for name, t in world.verify().items()
+            if name != "operator"}
+    assert what == {number_id(0): "changed", number_id(1): "missing", number_id(2): "missing",
+                    number_id(3): "missing"}
+    # Somebody has it still, and puts it back.
+    world.keep(never_ended)
+    (folders[0] / "events.jsonl").write_bytes(cells[0].bytes())
+    seen = world.verify()
+    assert seen[f"cell/{number_id(0)}"]["finding"] is None
+    assert seen[f"cell/{number_id(3)}"]["finding"] is None
+
+
+@pytest.mark.parametrize("key", [None, b"", bytes(31)], ids=["gone", "empty", "short"])
+def test_an_operators_key_that_is_gone_is_missed(world, key):
+    """Without it whoever wrote a timeline vouches for it."""
+    world.cell()
+    world.key = world.operator.key = Key()
+    world.finish()
+    (world.audit / "key").unlink()
+    if key is not None:
+        (world.audit / "key").write_bytes(key)
+        (world.audit / "key").chmod(0o600)
+    finding = world.verify()["operator"]["finding"]
+    assert finding["what"] == "missing" and finding["file"].endswith("/key")
+
+
 def test_cells_of_one_id_are_told_apart(world):
     """An id that was chosen can be chosen again; what is over is kept among the ended."""
     cells = []
@@ -359,6 +400,11 @@ def test_cells_of_one_id_are_told_apart(world):
         return [t["finding"] and t["finding"]["what"] for t in said["timelines"][1:]]
 
     assert findings() == [None] * 3
+    # An older one in the place of a newer is sound, but the newer is missing.
+    for older, newer in ((0, 1), (0, 2), (1, 2), (1, 0)):
+        (cells[newer][1] / "events.jsonl").write_bytes(cells[older][0].bytes())
+        assert sorted(map(str, findings())) == ["None"] * 3 + ["missing"]
+        (cells[newer][1] / "events.jsonl").write_bytes(cells[newer][0].bytes())
     statements = world.cloister("audit", "export", "--all", "--format", "dsse").ok().splitlines()
     heads = {json.loads(base64.b64decode(json.loads(line)["payload"]))["subject"][0]["digest"]["sha256"]
              for line in statements}

@@ -483,3 +483,24 @@ def test_queued_one_that_lost_its_driver(operator, go):
     operator.file("go/go")
     operator.cloister("dispatches", env=one).ok()
     await_over(operator, ids[0])
+
+
+# Much of nothing: it fits any limit of the cell's, and is to take no more of the operator's disk.
+MUCH = r"""
+cd /out; truncate -s 100M hole; truncate -s 1M tail; printf x >>tail
+n=$(printf '%0200d' 0); for i in 1 2 3 4 5 6 7 8 9 10; do mkdir $n; cd $n; done
+seq 3000 | while read i; do : >$i; done
+"""
+
+
+def test_much_of_nothing(operator):
+    agent(operator, "much", MUCH)
+    dispatch(operator, "much").ok()
+    id = last(operator)["id"]
+    files = json.loads(operator.cloister("dispatches", "files", "--json", id).ok())
+    paths = {f["path"]: f for f in files["files"]}
+    assert paths["hole"]["size"] == 100 << 20 and paths["tail"]["hash"] == sha256(bytes(1 << 20) + b"x")
+    # Of the rest as many as can be listed.
+    assert files["truncated"] and 900 < len(paths) < 1100
+    used = sum(f.stat().st_blocks * 512 for f in (operator.base / "data").rglob("*") if f.is_file())
+    assert used < 32 << 20, used

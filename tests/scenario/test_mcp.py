@@ -168,9 +168,10 @@ def test_a_service_that_is_none(operator, stand, status, body):
 
 
 def test_its_token_goes_with_what_is_asked(operator, stand):
-    client = Stdio(operator, env={"CLOISTER_TOKEN": "of-a-dispatch"})
+    client = Stdio(operator, env={"CLOISTER_MCP_TOKEN": "of-a-dispatch", "CLOISTER_TOKEN": "the-operator's"})
     client.tool("list_agents")
     assert stand.tokens == ["Bearer of-a-dispatch"]
+    operator.cloister("mcp", "--as", "ann", env={"CLOISTER_MCP_TOKEN": "x"}).sentence("--as", "CLOISTER_MCP_TOKEN")
 
 
 # ---- hostile input

@@ -464,6 +464,16 @@ def test_not_a_database(operator):
     operator.cloister("env", "list").sentence("db.sqlite", "not a database")
 
 
+def test_a_content_that_is_not_what_its_hash_says(operator):
+    version = registered(operator, "env", written(operator, "env", "e", "1"))
+    with sqlite3.connect(registry(operator) / "db.sqlite") as db:
+        db.execute("UPDATE versions SET content = replace(content, '\"1\"', '\"2\"')")
+        assert db.total_changes == 1
+    db.close()
+    for ref in ("e", f"e@{version['hash']}"):
+        operator.cloister("env", "show", ref).sentence("another hash", version["hash"])
+
+
 # Never change this: it is what is on somebody's disk.
 FIRST_VERSION = """
 CREATE TABLE names (id INTEGER PRIMARY KEY, kind TEXT NOT NULL, name TEXT NOT NULL,

@@ -375,11 +375,11 @@ TEST(courier_is_halted)
 	lab_run(&lab, intends);
 	courier_halt(&lab.courier, "the disk is full");
 	lab_run(&lab, is_over);
-	CHECK(lab.streams[1].status == 503);
+	CHECK(lab.streams[1].status == 403);
 	CHECK(strstr(lab_data(&lab, 1), "\"reason\":\"the disk is full\"") != NULL);
 	lab_ask(&lab, 2, "GET", 0);
 	lab_run(&lab, second_is_over);
-	CHECK(lab.streams[2].status == 503 && lab.connections == 0);
+	CHECK(lab.streams[2].status == 403 && lab.connections == 0);
 	CHECK(!lab_recorded(&lab, "\"why\":\"audit\""));
 	courier_halt(&lab.courier, "");
 	lab_settle(&lab);

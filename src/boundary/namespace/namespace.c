@@ -234,6 +234,8 @@ start_plan(struct ns_plan *plan, struct boundary_cell *cell, struct err *err)
 		return r;
 	cell->mntns = open_namespace(cell, "mnt");
 	cell->netns = open_namespace(cell, "net");
+	if (plan->ground->meanwhile != NULL)
+		plan->ground->meanwhile(plan->ground->arg);
 	return await_ready(plan->spec, cell, err);
 }
 

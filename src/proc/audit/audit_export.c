@@ -280,6 +280,8 @@ learn_of_cells(struct export *x, struct err *err)
 	struct audit_seen seen = { .cells = &x->cells };
 	int r = operator_open(&x->op, err);
 
+	if (r == 0 && x->dsse)
+		r = operator_load_key(&x->op, err);
 	r = r == 0 ? audit_see_operator(x->op.dir, &seen, err) : r;
 	if (r == 0 && seen.check.verify.fault != AUDIT_SOUND)
 		r = err_set(err, EBADMSG, "the operator's timeline is not sound: see `cloister audit verify "

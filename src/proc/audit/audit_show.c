@@ -85,6 +85,8 @@ audit_do_key(const struct audit_args *args, struct err *err)
 	char hex[2 * AUDIT_KEY + 1];
 	int r = operator_open(&op, err);
 
+	if (r == 0)
+		r = operator_load_key(&op, err);
 	if (r < 0)
 		return r;
 	hex_put(op.key.public, AUDIT_KEY, hex);

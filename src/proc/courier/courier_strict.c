@@ -15,7 +15,7 @@ exchange_is_halted(struct exchange *ex)
 {
 	if (ex->courier->halted[0] == '\0')
 		return false;
-	exchange_refuse_with(ex, 503, "audit", ex->courier->halted);
+	exchange_refuse(ex, "audit", ex->courier->halted);
 	return true;
 }
 

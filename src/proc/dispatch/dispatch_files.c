@@ -151,5 +151,5 @@ proc_files(const struct said *said)
 		else
 			print_list(files);
 	}
-	return r < 0 ? proc_fail(&err) : 0;
+	return r < 0 ? tell_error(&err) : 0;
 }

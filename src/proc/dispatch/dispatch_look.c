@@ -107,7 +107,7 @@ proc_list(const struct said *said)
 	if (r == 0)
 		r = dispatch_list(reg, &filter, list_one, &listing, &err);
 	if (r < 0)
-		return proc_fail(&err);
+		return tell_error(&err);
 	/* Whoever looks sees to it that what was left alone goes on. */
 	orphans = dispatch_has_orphans(reg, NULL);
 	registry_close(TAKE(reg));
@@ -184,7 +184,7 @@ proc_show(const struct said *said)
 
 	if (r == 0)
 		r = said->json ? show_json(reg, &d, &err) : show_people(reg, &d, &err);
-	return r < 0 ? proc_fail(&err) : 0;
+	return r < 0 ? tell_error(&err) : 0;
 }
 
 /* ---- events and output ---- */
@@ -217,7 +217,7 @@ proc_events(const struct said *said)
 		else
 			r = proc_follow(&follower, &err);
 	}
-	return r < 0 ? proc_fail(&err) : 0;
+	return r < 0 ? tell_error(&err) : 0;
 }
 
 int
@@ -237,7 +237,7 @@ proc_output(const struct said *said)
 		r = proc_copy_out(fd, stdout, &err);
 	if (r == 0 && truncated)
 		fputs("cloister: there was more, which was not kept\n", stderr);
-	return r < 0 ? proc_fail(&err) : 0;
+	return r < 0 ? tell_error(&err) : 0;
 }
 
 /* ---- cancel ---- */
@@ -264,9 +264,9 @@ proc_cancel(const struct said *said)
 	int status = 0, r = open_one(said, &reg, &first, &err);
 
 	if (r < 0)
-		return proc_fail(&err);
+		return tell_error(&err);
 	for (size_t i = 0; i < said->n_words; i++)
 		if (cancel_one(reg, said->words[i], said->grace_ms, &err) < 0)
-			status = proc_fail(&err);
+			status = tell_error(&err);
 	return status;
 }

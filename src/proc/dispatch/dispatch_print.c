@@ -100,7 +100,7 @@ nicer_time(const char *given, char text[NUM_TEXT_MAX])
 void
 proc_print_resolved(FILE *out, const json_t *resolved)
 {
-	const json_t *policy = json_object_get(resolved, "policy");
+	const json_t *policy = json_object_get(resolved, "policy"), *mcp = json_object_get(resolved, "mcp");
 	json_t *limits = json_object_get(resolved, "limits"), *named;
 	char time[NUM_TEXT_MAX];
 	const char *name;
@@ -126,6 +126,9 @@ proc_print_resolved(FILE *out, const json_t *resolved)
 			                                    json_string_value(named));
 		fputc('\n', out);
 	}
+	if (mcp != NULL)
+		fprintf(out, "  %-11s%s%s\n", "delegates", text(mcp, "url")[0] != '\0' ? "through " : "to nobody: ",
+		        text(mcp, text(mcp, "url")[0] != '\0' ? "url" : "reason"));
 	fprintf(out, "  %-11s%.*s\n", "build", SHORT_HASH, text(resolved, "build"));
 	print_confined(out, resolved);
 }

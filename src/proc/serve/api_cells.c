@@ -21,19 +21,25 @@
 #define GRACE_MAX_MS (60 * 1000)
 #define SUPERVISOR_S 30                 /* for an answer that should come at once */
 
-/* The state entry of WORD, open; -ENOENT. */
+/* The state entry of WORD, open; -ENOENT.  BARE: also of one that has but a timeline, as most have
+ * that are over. */
 static int
-open_state(const char *word, struct cell_entry *ret_entry, struct err *err)
+open_state(const char *word, bool bare, struct cell_entry *ret_entry, struct err *err)
 {
 	OWN(closep) int state = cell_state_open(false, NULL);
+	OWN(closep) int ended = -1;
 	int dir, r;
 
 	if (state < 0)
 		return err_set(err, ENOENT, "there is no cell '%s'", word);
 	r = cell_find(state, false, word, ret_entry, err);
+	ended = r == -ENOENT && bare ? cell_ended_open(state) : -1;
+	if (ended >= 0)
+		r = cell_find(ended, false, word, ret_entry, err);
 	if (r < 0)
 		return r;
-	dir = openat(state, ret_entry->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	dir = openat(ended >= 0 ? ended : state, ret_entry->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC |
+	             O_NOFOLLOW);
 	return dir < 0 ? err_set(err, ENOENT, "there is no cell '%s'", word) : dir;
 }
 
@@ -49,7 +55,7 @@ reach(struct api_call *c, unsigned patience_s)
 	if (r >= 0)
 		r = cell_find(runtime, true, c->params.at[0], &entry, &c->err);
 	if (r == -ENOENT) {
-		OWN(closep) int ended = open_state(c->params.at[0], &entry, NULL);
+		OWN(closep) int ended = open_state(c->params.at[0], true, &entry, NULL);
 
 		if (ended >= 0)
 			return api_fail_with(c, 409, "over", "the cell '%s' has ended", entry.id);
@@ -151,7 +157,7 @@ put_cell(struct api_call *c, struct json *w)
 	}
 	if (r != -ENOENT)
 		return r;
-	dir = open_state(c->params.at[0], &entry, &c->err);
+	dir = open_state(c->params.at[0], false, &entry, &c->err);
 	r = dir < 0 ? dir : cell_record_read(dir, &record, &c->err);
 	if (r < 0)
 		return err_set(&c->err, r == -ENOTUNIQ ? ENOTUNIQ : ENOENT, r == -ENOTUNIQ ?
@@ -271,7 +277,7 @@ int
 api_cell_events(struct api_call *c)
 {
 	struct cell_entry entry;
-	int dir = open_state(c->params.at[0], &entry, &c->err);
+	int dir = open_state(c->params.at[0], true, &entry, &c->err);
 
 	if (dir < 0)
 		return api_fail(c);

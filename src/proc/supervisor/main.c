@@ -247,6 +247,7 @@ start_cell(struct supervisor *sv, struct err *err)
 		.hidden = { runtime, data != NULL ? data : state, data != NULL ? state : NULL },
 		.trust = sv->spec.has_policy ? &sv->egress.trust : NULL,
 		.spawn = &spawn, .spawn_fds = inside + (tty ? 2 : 0),
+		.meanwhile = supervisor_timeline_begin, .arg = sv,
 	};
 	int r;
 
@@ -470,7 +471,6 @@ supervise(struct supervisor *sv, struct err *err)
 	/* All of this while the agent starts; nothing is heard of it until the
 	 * supervisor has locked itself down. */
 	if (r == 0) {
-		supervisor_timeline_begin(sv);
 		cell_clear_stale(&sv->place, &clearer);
 		r = lock_down(sv, err);
 	}

@@ -227,10 +227,12 @@ int supervisor_hear_courier(struct supervisor *sv);
 void supervisor_courier_ready(void *arg, uint32_t events);
 /* Again, what there was no room for. */
 void supervisor_hear_held(struct supervisor *sv);
+/* The courier that said it has gone, and nobody waits for it. */
+void supervisor_held_is_anothers(struct supervisor *sv);
 void supervisor_tell_refusals(const struct supervisor *sv, const char *cell);
 
 /* supervisor_timeline.c: every cell has one, if it can be had. */
-void supervisor_timeline_begin(struct supervisor *sv);
+void supervisor_timeline_begin(void *arg);
 /* 0 if it is open; else it is tried. */
 int supervisor_timeline_open(struct supervisor *sv);
 /* The courier starts: there is room for what it will tell, or it is told that there is none. */
@@ -249,11 +251,12 @@ void supervisor_timeline_lost(void *arg, int dir, const char *id);
 void supervisor_timeline_prune(struct supervisor *sv);
 /* What befell the cell itself, and who did it; NOTE may be "". */
 void supervisor_record(struct supervisor *sv, const char *did, const char *by, const char *note);
+int supervisor_put_members(struct supervisor *sv, const struct members *members);
 void supervisor_record_members(struct supervisor *sv, const struct members *members);
 
 /* supervisor_records.c */
 void supervisor_record_boot(struct supervisor *sv);
-void supervisor_record_end(struct supervisor *sv, int status);
+void supervisor_put_end(struct supervisor *sv, int status);     /* and not written yet */
 void supervisor_record_setup(struct supervisor *sv, const char *path, int status);
 void supervisor_record_exec(struct supervisor *sv, const char *by, char *const *argv);
 

@@ -209,7 +209,7 @@ supervisor_record_boot(struct supervisor *sv)
 }
 
 void
-supervisor_record_end(struct supervisor *sv, int status)
+supervisor_put_end(struct supervisor *sv, int status)
 {
 	OWN(members_free) struct members m;
 
@@ -217,7 +217,7 @@ supervisor_record_end(struct supervisor *sv, int status)
 	members_str(&m, "type", "cell.end");
 	members_u64(&m, "status", (uint64_t)status);
 	members_str(&m, "cause", sv->cause);
-	supervisor_record_members(sv, &m);
+	(void)supervisor_put_members(sv, &m);
 }
 
 void

@@ -161,17 +161,23 @@ supervisor_timeline_put(struct supervisor *sv, const char *members, size_t len)
 	return r;
 }
 
-void
-supervisor_record_members(struct supervisor *sv, const struct members *members)
+int
+supervisor_put_members(struct supervisor *sv, const struct members *members)
 {
 	OWN(buf_free) struct buf text;
 
 	if (sv->timeline.log.fd < 0 || sv->timeline.ended)
-		return;
+		return -EPIPE;
 	buf_init(&text, AUDIT_EVENT_MAX);
 	members_put(members, &text);
-	if (!buf_failed(&text) &&
-	    supervisor_timeline_put(sv, (char *)text.data, text.len) == 0)
+	return buf_failed(&text) ? -EMSGSIZE :
+	       supervisor_timeline_put(sv, (char *)text.data, text.len);
+}
+
+void
+supervisor_record_members(struct supervisor *sv, const struct members *members)
+{
+	if (supervisor_put_members(sv, members) == 0)
 		(void)supervisor_timeline_write(sv);
 }
 
@@ -225,10 +231,11 @@ supervisor_timeline_open(struct supervisor *sv)
 	return 0;
 }
 
-/* The folder is opened before the supervisor locks itself down. */
+/* While the cell is being made, and before the supervisor locks itself down. */
 void
-supervisor_timeline_begin(struct supervisor *sv)
+supervisor_timeline_begin(void *arg)
 {
+	struct supervisor *sv = arg;
 	struct timeline *t = &sv->timeline;
 	struct err err = {0};
 
@@ -269,8 +276,10 @@ supervisor_timeline_egress(struct supervisor *sv)
 	t->log.keeps_room = true;
 	/* It counts anew. */
 	t->awaited = t->synced = t->sync.asked = 0;
-	if (t->holds)
+	if (t->holds) {
+		supervisor_held_is_anothers(sv);
 		(void)loop_watch(sv->loop, &sv->egress.courier, 0, NULL);
+	}
 	if (sv->spec.audit_strict && t->sync.pid == 0 && supervisor_sync_start(sv, &err) < 0)
 		halt(sv, HALT_FAILED, err.text);
 	if (supervisor_timeline_has_room(sv, 0) && !t->has_policy) {
@@ -296,7 +305,7 @@ supervisor_timeline_end(struct supervisor *sv, int status)
 		supervisor_hear_held(sv);
 		if (t->holds)
 			supervisor_say(sv, "the cell's timeline is incomplete: there was no room on the disk");
-		supervisor_record_end(sv, status);
+		supervisor_put_end(sv, status);
 		audit_time_now(time);
 		(void)audit_log_checkpoint(&t->log, time);
 		(void)supervisor_timeline_write(sv);
