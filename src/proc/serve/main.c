@@ -65,18 +65,6 @@ open_parent(const char *path, const char **ret_name, struct err *err)
 	return fd;
 }
 
-static void
-say_where(int dir, const char *name)
-{
-	char link[32], path[PATH_MAX];
-	ssize_t n;
-
-	snprintf(link, sizeof(link), "/proc/self/fd/%d", dir);
-	n = readlink(link, path, sizeof(path));
-	if (n > 0)
-		fprintf(stderr, "cloister: serving at %.*s/%s\n", (int)n, path, name);
-}
-
 static int
 open_unix(struct service *s, const char *path, const char *name, enum serve_role role,
           struct err *err)
@@ -91,8 +79,6 @@ open_unix(struct service *s, const char *path, const char *name, enum serve_role
 	if (door.fd < 0)
 		return door.fd;
 	s->made[role == SERVE_AGENT] = true;
-	if (role == SERVE_OPERATOR)
-		say_where(dir, name);
 	return serve_open_door(s->api->server, &door, err);
 }
 
@@ -165,6 +151,20 @@ open_given(struct service *s, const struct systemd_socket *given, struct err *er
 	return serve_open_door(s->api->server, &door, err);
 }
 
+static void
+say_where(const struct service *s)
+{
+	char link[32], path[PATH_MAX];
+	ssize_t n;
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", s->runtime);
+	n = readlink(link, path, sizeof(path));
+	if (s->options.socket != NULL)
+		fprintf(stderr, "cloister: serving at %s\n", s->options.socket);
+	else if (n > 0)
+		fprintf(stderr, "cloister: serving at %.*s/" OPERATOR_SOCKET "\n", (int)n, path);
+}
+
 static int
 open_doors(struct service *s, struct err *err)
 {
@@ -184,6 +184,8 @@ open_doors(struct service *s, struct err *err)
 	}
 	if (r == 0 && s->options.mcp != NULL)
 		r = beside_start(s->loop, s->options.mcp, &s->beside, err);
+	if (r == 0 && s->made[0])
+		say_where(s);
 	return r;
 }
 
