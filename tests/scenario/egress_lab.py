@@ -224,10 +224,11 @@ class Online:
 
     # ---- what was recorded -----------------------------------------------------------
     def events(self, **wanted):
-        """The cell's events that have all of WANTED."""
+        """The cell's events that have all of WANTED; of what is not asked for, decisions only."""
         told = self.operator.cloister("events", "--json", self.cell).ok()
         return [e for e in map(json.loads, told.splitlines())
-                if all(e.get(key) == value for key, value in wanted.items())]
+                if all(e.get(key) == value for key, value in wanted.items()) and
+                (wanted or ("verdict" in e and e["type"] != "cell"))]
 
     def refusal(self, **wanted):
         """The one refusal among the events."""

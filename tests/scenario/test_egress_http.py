@@ -246,7 +246,7 @@ def test_loopback_in_the_cell_is_left_alone(online):
               f"for i in $(seq 100); do {' '.join(CURL)} -fo /dev/null http://127.0.0.1:8000/ 2>/dev/null && "
               "exec echo served; sleep 0.05; done")
     assert online.sh(OPEN, script).ok() == "served\n"
-    assert online.operator.cloister("events", online.cell).out == ""
+    assert online.events() == []
 
 
 def test_no_policy_no_network(online):
