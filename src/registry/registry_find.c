@@ -160,9 +160,10 @@ registry_resolve(struct registry *r, enum registry_kind kind, const char *text,
 		return n;
 	take_version(&q, kind, &version);
 	if (scope == REGISTRY_LIVE && *version.retired != '\0')
-		return err_set(err, EIDRM, "%s %s '%s' is retired since %s",
+		return err_set(err, EIDRM, "%s %s '%s' is retired since %.10s %.8s: register another version, "
+		               "or take that back with `cloister %s retire --undo %s`",
 		               *ref.hash != '\0' ? "this version of the" : "the", registry_kinds[kind],
-		               ref.name, version.retired);
+		               ref.name, version.retired, version.retired + 11, registry_kinds[kind], text);
 	n = take_content(&q, &version, ret_content, err);
 	if (n == 0)
 		*ret_version = version;

@@ -435,6 +435,12 @@ def check_apart(key, path):
                           capture_output=True, text=True, timeout=60)
 
 
+def test_who_checks_apart_is_told_how(tmp_path):
+    for key, path in (("nokey", tmp_path / "none"), ("0" * 64, tmp_path / "none"), ("0" * 64, TREE / "LICENSE")):
+        run = check_apart(key, path)
+        assert run.returncode == 1 and run.stderr.count("\n") == 1, run
+
+
 @pytest.mark.parametrize("n", range(1, 8))
 def test_a_proof_convinces_somebody_else(world, n):
     timeline = world.cell()
@@ -543,6 +549,15 @@ def test_statements_are_signed_as_dsse_says(world):
     world.cloister("audit", "export", "--format", "dsse", "abcdefgh").sentence("not sound")
 
 
+def test_one_that_was_changed_does_not_hide_the_others(world):
+    world.cell("abcdefgh")
+    world.cell("bcdefghi", lambda data: data.replace(b'"status":201', b'"status":202'))
+    world.cell("cdefghij")
+    world.finish()
+    done = world.cloister("audit", "export", "--format", "dsse", "--all")
+    assert done.status == 125 and len(done.out.splitlines()) == 2 and "1 timeline is not sound" in done.err, done
+
+
 # ---- mistakes ----
 
 def test_what_people_get_wrong(world):
@@ -551,6 +566,7 @@ def test_what_people_get_wrong(world):
     world.cloister("audit", "verfy").sentence("did you mean 'verify'")
     world.cloister("audit", "export", "--format", "pdf", "x").sentence("jsonl or dsse")
     world.cloister("audit", "export").sentence("takes cells, --all or --operator")
+    world.cloister("audit", "show").sentence("a cell or --operator")
     world.cloister("audit", "verify", "x", "--key", "12").sentence("64 digits")
     world.cloister("audit", "verify", "--all", "x").sentence("leave the rest out")
     world.cloister("audit", "verify", "./nothing.jsonl").sentence("nothing.jsonl")

@@ -30,6 +30,7 @@ def curl(service, *words, socket=None):
 def test_about(service):
     assert service.get("/v1/version").ok()["version"] in service.operator.cloister("version").ok()
     assert service.get("/healthz").ok() == {"status": "ok"}
+    assert service.log() == f"cloister: serving at {os.path.realpath(service.socket)}\n"
     done = curl(service, "http://localhost/v1/version")
     assert json.loads(done.ok())["api"] == ["v1"]
 

@@ -201,9 +201,10 @@ run_verb(struct said *said)
 		return verbs[i].run(said);
 	}
 	nearest = text_nearest(word, names);
-	return proc_failf("there is no `dispatches %.64s`: %s%s%s", word,
-	                  nearest != NULL ? "did you mean '" : "show, events, output, files or cancel",
-	                  nearest != NULL ? nearest : "", nearest != NULL ? "'?" : "");
+	if (nearest != NULL)
+		return proc_failf("there is no `dispatches %.64s`: did you mean '%s'?", word, nearest);
+	return proc_failf("there is no `dispatches %.64s`: say what about it, show, events, output, files "
+	                  "or cancel, and then the id", word);
 }
 
 /* For a driver, who has locked it, and has lent us the lock. */
@@ -232,7 +233,9 @@ main(int argc, char **argv)
 	if (get_said(&args, &said, &err) < 0)
 		return tell_error(&err);
 	status = strcmp(args.command, "dispatch") == 0 ? proc_dispatch(&said) : run_verb(&said);
+	/* One that failed earlier has left no reason. */
+	errno = 0;
 	if (fflush(stdout) != 0 || ferror(stdout))
-		return proc_failf("cannot write all of the output: %s", strerrordesc_np(errno));
+		return proc_failf("cannot write all of the output: %s", strerrordesc_np(errno != 0 ? errno : EIO));
 	return status;
 }

@@ -4,6 +4,7 @@
  * it is the operator's own process, and starts cells as `cloister run` does.  Cells outlive it. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <openssl/ssl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -150,6 +151,20 @@ open_given(struct service *s, const struct systemd_socket *given, struct err *er
 	return serve_open_door(s->api->server, &door, err);
 }
 
+static void
+say_where(const struct service *s)
+{
+	char link[32], path[PATH_MAX];
+	ssize_t n;
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", s->runtime);
+	n = readlink(link, path, sizeof(path));
+	if (s->options.socket != NULL)
+		fprintf(stderr, "cloister: serving at %s\n", s->options.socket);
+	else if (n > 0)
+		fprintf(stderr, "cloister: serving at %.*s/" OPERATOR_SOCKET "\n", (int)n, path);
+}
+
 static int
 open_doors(struct service *s, struct err *err)
 {
@@ -169,6 +184,8 @@ open_doors(struct service *s, struct err *err)
 	}
 	if (r == 0 && s->options.mcp != NULL)
 		r = beside_start(s->loop, s->options.mcp, &s->beside, err);
+	if (r == 0 && s->made[0])
+		say_where(s);
 	return r;
 }
 
