@@ -32,6 +32,7 @@ struct registry;
 #define DISPATCH_DEPTH_MAX 16
 #define DISPATCH_CHAIN_MAX 1025         /* "a/b/c", with its NUL */
 #define DISPATCH_CONCURRENCY 32         /* unless something else is said */
+#define DISPATCH_OPEN_MAX 10000         /* that wait or run; agents may ask until half as many do */
 #define DISPATCH_LIST_MAX 1000          /* rows of one page */
 #define DISPATCH_FILES_MAX 10000        /* results: files of /out */
 #define DISPATCH_FILES_BYTES_MAX (2ull << 30)
@@ -63,6 +64,7 @@ struct dispatch_request {
 	/* The dispatch out of which this one is made, as the connection says and never the message;
 	 * NULL: an operator's.  Keys of one parent's children are a space of their own. */
 	const char *parent;
+	bool by_agent;                  /* half of the queue is for others */
 };
 
 /* One row, as it is now. */

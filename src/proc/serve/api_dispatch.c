@@ -149,6 +149,7 @@ read_asked(struct api_call *c, struct asked *a)
 	a->request = (struct dispatch_request){
 		.agent = text_of(c, "agent"), .envs = a->envs, .n_envs = json_array_size(envs),
 		.principal = text_of(c, "on_behalf_of"), .target = text_of(c, "target"),
+		.by_agent = c->q->role == SERVE_AGENT,
 	};
 	if (read_input(c, a) < 0 || read_key(c, a) < 0 || read_numbers(c, a) < 0)
 		return -EINVAL;
