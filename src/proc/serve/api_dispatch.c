@@ -151,6 +151,11 @@ read_asked(struct api_call *c, struct asked *a)
 		.principal = text_of(c, "on_behalf_of"), .target = text_of(c, "target"),
 		.by_agent = c->q->role == SERVE_AGENT,
 	};
+	/* Rules may match on it, and that token is in an agent's hands; the socket is in ours, who says
+	 * it there is cloister-mcp. */
+	if (c->q->role == SERVE_AGENT && c->q->door->is_tcp && a->request.principal != NULL)
+		return api_body_wrong(c, "on_behalf_of", api_fail_with(c, 403, "forbidden",
+			"an agent does not say on whose behalf it acts"));
 	if (read_input(c, a) < 0 || read_key(c, a) < 0 || read_numbers(c, a) < 0)
 		return -EINVAL;
 	return 0;
