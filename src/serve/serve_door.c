@@ -123,6 +123,12 @@ serve_door_check(struct serve_request *q)
 			serve_refuse(q, 403, "forbidden", NULL, "this server is another user's");
 			return false;
 		}
+		/* Who shows one asks to be held to what a dispatch may do: that is not to be passed over. */
+		if (q->role == SERVE_AGENT && http_head_get(&q->head, "authorization").len > 0) {
+			serve_refuse(q, 401, "unauthorized", NULL, "this socket takes no tokens, of a dispatch or "
+			             "others: unset CLOISTER_TOKEN");
+			return false;
+		}
 	}
 	q->conn->way->server->stats.refused--;
 	return true;

@@ -305,3 +305,11 @@ def test_the_queue_ends_somewhere(operator, service):
     wait_for(service, dispatch(service)["id"])
     fill(5000)
     service.post("/v1/dispatches", ask).error(503, "unavailable", "10000 dispatches")
+
+
+def test_a_token_that_means_nothing_here_is_no_passport(service):
+    """Who shows one means to be confined: nothing is dispatched as if it had not been said."""
+    agent(service, "true")
+    service.ask("POST", "/v1/dispatches", {"agent": "worker"}, {"Authorization": "Bearer of-a-dispatch"},
+                socket=service.agents).error(401, "unauthorized", "CLOISTER_TOKEN")
+    assert service.get("/v1/dispatches").ok()["items"] == []
