@@ -24,6 +24,7 @@ struct registry;
 #define DISPATCH_SECRETS_MAX 128
 #define DISPATCH_INPUT_MAX (64u << 20)
 #define DISPATCH_KEY_MAX 255            /* an idempotency key; printable ASCII */
+#define DISPATCH_AGENT_KEYS "agent/"    /* so begin the keys of agents, and no others */
 #define DISPATCH_PRINCIPAL_MAX 255      /* UTF-8 without control characters */
 #define DISPATCH_REASON_MAX 512
 #define DISPATCH_RETRIES_MAX 100

@@ -313,3 +313,13 @@ def test_a_token_that_means_nothing_here_is_no_passport(service):
     service.ask("POST", "/v1/dispatches", {"agent": "worker"}, {"Authorization": "Bearer of-a-dispatch"},
                 socket=service.agents).error(401, "unauthorized", "CLOISTER_TOKEN")
     assert service.get("/v1/dispatches").ok()["items"] == []
+
+
+def test_agents_keys_are_apart(service):
+    """However an operator calls a dispatch, no agent comes to it by its key."""
+    agent(service, "true")
+    ask = {"agent": "worker", "idempotency_key": "agent/k"}
+    service.post("/v1/dispatches", ask).error(400, "invalid", "'agent/'")
+    ids = {wait_for(service, dispatch(service, socket=s, idempotency_key=k)["id"])["id"]
+           for s, k in ((service.agents, "k"), (service.agents, "agent/k"), (service.socket, "k"))}
+    assert len(ids) == 3

@@ -19,7 +19,6 @@
 #include "proc/serve/follow.h"
 
 #define MARK "by-agents"
-#define AGENT_KEYS "agent/"
 #define GRACE_MS 10000
 
 static const struct api_member members[] = {
@@ -104,7 +103,7 @@ read_key(struct api_call *c, struct asked *a)
 	if (said != NULL && header.len > 0 && !http_text_is(header, said))
 		return api_body_wrong(c, "idempotency_key", api_fail_with(c, 400, "invalid",
 			"'idempotency_key' and the header Idempotency-Key contradict each other"));
-	n = asprintf(&a->key, "%s%.*s", c->q->role == SERVE_AGENT ? AGENT_KEYS : "",
+	n = asprintf(&a->key, "%s%.*s", c->q->role == SERVE_AGENT ? DISPATCH_AGENT_KEYS : "",
 	             said != NULL ? (int)strlen(said) : (int)header.len, said != NULL ? said : header.at);
 	if (n < 0) {
 		a->key = NULL;
