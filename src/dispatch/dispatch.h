@@ -24,6 +24,7 @@ struct registry;
 #define DISPATCH_SECRETS_MAX 128
 #define DISPATCH_INPUT_MAX (64u << 20)
 #define DISPATCH_KEY_MAX 255            /* an idempotency key; printable ASCII */
+#define DISPATCH_AGENT_KEYS "agent/"    /* so begin the keys of agents, and no others */
 #define DISPATCH_PRINCIPAL_MAX 255      /* UTF-8 without control characters */
 #define DISPATCH_REASON_MAX 512
 #define DISPATCH_RETRIES_MAX 100
@@ -33,6 +34,7 @@ struct registry;
 #define DISPATCH_CHAIN_MAX 1025         /* "a/b/c", with its NUL */
 #define DISPATCH_CONCURRENCY 32         /* unless something else is said */
 #define DISPATCH_TOKEN_MAX (DISPATCH_ID_LEN + 1 + 64 + 1)  /* "ID.hex", with its NUL */
+#define DISPATCH_OPEN_MAX 10000         /* that wait or run; agents may ask until half as many do */
 #define DISPATCH_LIST_MAX 1000          /* rows of one page */
 #define DISPATCH_FILES_MAX 10000        /* results: files of /out */
 #define DISPATCH_FILES_BYTES_MAX (2ull << 30)
@@ -64,6 +66,7 @@ struct dispatch_request {
 	/* The dispatch out of which this one is made, as the connection says and never the message;
 	 * NULL: an operator's.  Keys of one parent's children are a space of their own. */
 	const char *parent;
+	bool by_agent;                  /* half of the queue is for others */
 };
 
 /* One row, as it is now. */

@@ -206,6 +206,8 @@ int dispatch_list_open(struct db *db, char ***ret_ids, struct err *err);
 
 /* ---- dispatch_queue.c ---- */
 
+/* -EAGAIN if MAX or more wait or run. */
+int dispatch_check_room(struct db *db, unsigned max, struct err *err);
 /* Begin its next attempt, in CELL, if it is queued and there is a place.  1: begun; 0: not yet,
  * and before *ret_wait_ms nothing changes by itself (0: when somebody else ends).  -ECANCELED. */
 int dispatch_begin(struct db *db, const char *id, const char *cell, unsigned limit,

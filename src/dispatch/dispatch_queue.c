@@ -46,6 +46,18 @@ count_before(struct db *db, int64_t seq, int64_t now, int64_t *ret_n, struct err
 	return r;
 }
 
+int
+dispatch_check_room(struct db *db, unsigned max, struct err *err)
+{
+	int64_t n = 0;
+	int r = ask_number(db, &n, err, "SELECT count(*) FROM dispatches WHERE state < 3 AND ? = ?", 0, 0);
+
+	if (r == 0 && n >= (int64_t)max)
+		r = err_set(err, EAGAIN, "%lld dispatches wait or run already: try again when some of them "
+		            "are over", (long long)n);
+	return r;
+}
+
 static int
 begin(struct db *db, const char *id, const char *cell, unsigned limit, uint64_t *ret_wait_ms,
       struct err *err)

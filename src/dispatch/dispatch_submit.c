@@ -279,7 +279,11 @@ dispatch_submit(struct registry *reg, const struct dispatch_request *request,
 		*ret_created = false;
 		return r < 0 ? r : 0;
 	}
-	r = dispatch_plan_make(reg, request, &plan, err);
+	/* Before its input is kept; who asks at the same moment may be one too many. */
+	r = dispatch_check_room(registry_db(reg), request->by_agent ? DISPATCH_OPEN_MAX / 2 :
+	                        DISPATCH_OPEN_MAX, err);
+	if (r == 0)
+		r = dispatch_plan_make(reg, request, &plan, err);
 	if (r == 0)
 		r = dispatch_descend(reg, request, &plan, &descent, err);
 	if (r == 0)

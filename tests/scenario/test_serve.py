@@ -358,6 +358,13 @@ def test_tcp_agents_token(operator):
     assert service.tcp("GET", "/v1/cells", token).status == 200
     assert service.tcp("GET", "/v1/version", "a-token-of-some-length").status == 200
     service.tcp("GET", "/v1/cells", "a-token-of-some-length").error(404, "not_found")
+    # What rules may match on is not an agent's to say.
+    service.post("/v1/agents", {"name": "worker", "command": ["true"]}).ok(201)
+    said = json.dumps({"agent": "worker", "on_behalf_of": "ann@finance.example.com"})
+    error = service.tcp("POST", "/v1/dispatches", "a-token-of-some-length",
+                        {"Content-Type": "application/json"}, said).error(403, "forbidden")
+    assert error["pointer"] == "/on_behalf_of"
+    assert service.get("/v1/dispatches").ok()["items"] == []
 
 
 def test_tcp_refusals(operator):

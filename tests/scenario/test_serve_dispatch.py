@@ -3,6 +3,7 @@ import json
 import os
 import re
 import signal
+import sqlite3
 import threading
 from contextlib import closing
 
@@ -292,3 +293,38 @@ def test_recorded(service):
     asked = [e for e in (json.loads(line)["event"] for line in lines) if e["type"] == "dispatch.asked"]
     assert asked == [{"type": "dispatch.asked", "dispatch": id, "agent": "worker", "principal": "joe",
                       "peer": f"uid {os.geteuid()}"}]
+
+
+def test_the_queue_ends_somewhere(operator, service):
+    """Dispatches of which nothing is there but the rows: nobody begins them."""
+    agent(service, "true")
+    def fill(n):
+        with closing(sqlite3.connect(operator.base / "data" / "registry" / "db.sqlite")) as db, db:
+            db.execute("""INSERT INTO dispatches (id, state, agent, agent_hash, principal, parent, chain,
+                depth, target, policy_hash, build_hash, request_hash, resolved, retries, timeout_ms,
+                created_ms, not_before_ms) WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
+                SELECT hex(randomblob(8)), 0, '', '', '', '', '', 0, '', '', '', '', '{}', 0, 0, 0, 1 << 60 FROM n""", [n])
+    fill(5000)
+    ask = {"agent": "worker", "input": "a body"}
+    service.post("/v1/dispatches", ask, socket=service.agents).error(503, "unavailable", "5000 dispatches")
+    wait_for(service, dispatch(service)["id"])
+    fill(5000)
+    service.post("/v1/dispatches", ask).error(503, "unavailable", "10000 dispatches")
+
+
+def test_a_token_that_means_nothing_here_is_no_passport(service):
+    """Who shows one means to be confined: nothing is dispatched as if it had not been said."""
+    agent(service, "true")
+    service.ask("POST", "/v1/dispatches", {"agent": "worker"}, {"Authorization": "Bearer of-a-dispatch"},
+                socket=service.agents).error(401, "unauthorized", "CLOISTER_TOKEN")
+    assert service.get("/v1/dispatches").ok()["items"] == []
+
+
+def test_agents_keys_are_apart(service):
+    """However an operator calls a dispatch, no agent comes to it by its key."""
+    agent(service, "true")
+    ask = {"agent": "worker", "idempotency_key": "agent/k"}
+    service.post("/v1/dispatches", ask).error(400, "invalid", "'agent/'")
+    ids = {wait_for(service, dispatch(service, socket=s, idempotency_key=k)["id"])["id"]
+           for s, k in ((service.agents, "k"), (service.agents, "agent/k"), (service.socket, "k"))}
+    assert len(ids) == 3

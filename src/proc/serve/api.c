@@ -277,6 +277,7 @@ void
 api_go_on(struct api_call *c, int (*then)(struct api_call *c))
 {
 	c->then = then;
+	c->job.heavy = false;
 	serve_pool_add(c->api->pool, &c->job);
 }
 
@@ -358,6 +359,8 @@ take_request(void *arg, struct serve_request *q)
 	struct api_call *c = q->app;
 
 	c->stats = *serve_stats(api->server);
+	/* What had no place in memory: few are read at once, and nobody else waits for them. */
+	c->job.heavy = q->body.fd >= 0;
 	serve_pool_add(api->pool, &c->job);
 }
 

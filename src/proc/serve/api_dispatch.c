@@ -21,7 +21,6 @@
 #include "proc/serve/follow.h"
 
 #define MARK "by-agents"
-#define AGENT_KEYS "agent/"
 #define GRACE_MS 10000
 
 static const struct api_member members[] = {
@@ -106,7 +105,7 @@ read_key(struct api_call *c, struct asked *a)
 	if (said != NULL && header.len > 0 && !http_text_is(header, said))
 		return api_body_wrong(c, "idempotency_key", api_fail_with(c, 400, "invalid",
 			"'idempotency_key' and the header Idempotency-Key contradict each other"));
-	n = asprintf(&a->key, "%s%.*s", c->q->role == SERVE_AGENT ? AGENT_KEYS : "",
+	n = asprintf(&a->key, "%s%.*s", c->q->role == SERVE_AGENT ? DISPATCH_AGENT_KEYS : "",
 	             said != NULL ? (int)strlen(said) : (int)header.len, said != NULL ? said : header.at);
 	if (n < 0) {
 		a->key = NULL;
@@ -151,11 +150,16 @@ read_asked(struct api_call *c, struct asked *a)
 	a->request = (struct dispatch_request){
 		.agent = text_of(c, "agent"), .envs = a->envs, .n_envs = json_array_size(envs),
 		.principal = text_of(c, "on_behalf_of"), .target = text_of(c, "target"),
-		.parent = c->parent[0] != '\0' ? c->parent : NULL,
+		.parent = c->parent[0] != '\0' ? c->parent : NULL, .by_agent = c->q->role == SERVE_AGENT,
 	};
 	if (c->parent[0] != '\0' && a->request.principal != NULL)
 		return api_body_wrong(c, "on_behalf_of", api_fail_with(c, 403, "forbidden",
 			"an agent acts on behalf of whom it was dispatched for: leave 'on_behalf_of' out"));
+	/* Rules may match on it, and that token is in an agent's hands; the socket is in ours, who says
+	 * it there is cloister-mcp. */
+	if (c->q->role == SERVE_AGENT && c->q->door->is_tcp && a->request.principal != NULL)
+		return api_body_wrong(c, "on_behalf_of", api_fail_with(c, 403, "forbidden",
+			"an agent does not say on whose behalf it acts"));
 	if (read_input(c, a) < 0 || read_key(c, a) < 0 || read_numbers(c, a) < 0)
 		return -EINVAL;
 	return 0;
