@@ -28,9 +28,7 @@ while not os.path.exists("go"):
 '''
 
 
-@pytest.fixture(autouse=True)
-def nothing_goes_on(operator):
-    yield
+def end_all(operator):
     for d in all_of(operator):
         if d["state"] in ("queued", "starting", "running"):
             operator.cloister("dispatches", "cancel", "--time", "0s", d["id"])
@@ -41,6 +39,8 @@ def nothing_goes_on(operator):
 def service(operator):
     service = Service(operator, "--mcp", "127.0.0.1:0")
     yield service
+    # While there is somebody who drives what agents dispatched.
+    end_all(operator)
     if service.process.poll() is None:
         service.stop()
 
