@@ -178,10 +178,16 @@ begin_file(struct audit_log *log, const char *time)
 int
 audit_log_put(struct audit_log *log, const char *time, const char *event, size_t len)
 {
+	if (len <= AUDIT_EVENT_MAX && !canon_check_object(event, len))
+		return -EINVAL;
+	return audit_log_put_known(log, time, event, len);
+}
+
+int
+audit_log_put_known(struct audit_log *log, const char *time, const char *event, size_t len)
+{
 	if (len > AUDIT_EVENT_MAX)
 		return -EMSGSIZE;
-	if (!canon_check_object(event, len))
-		return -EINVAL;
 	if (log->pending.len + 2 * AUDIT_LINE_MAX > AUDIT_BATCH_MAX)
 		return -ENOBUFS;
 	begin_file(log, time);

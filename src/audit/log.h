@@ -69,6 +69,8 @@ void audit_log_close(struct audit_log *log);
 /* Put a record.  EVENT is a canonical object, or -EINVAL; -EMSGSIZE: it is over AUDIT_EVENT_MAX;
  * -ENOBUFS: too much is waiting to be written. */
 int audit_log_put(struct audit_log *log, const char *time, const char *event, size_t len);
+/* The same for an event that is known to be canonical. */
+int audit_log_put_known(struct audit_log *log, const char *time, const char *event, size_t len);
 /* Put a checkpoint, if there is a key and anything that is not signed. */
 int audit_log_checkpoint(struct audit_log *log, const char *time);
 

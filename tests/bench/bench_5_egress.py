@@ -120,10 +120,12 @@ def nginx(top, role, body):
 class Cell:
     """A running cell, from which commands are measured."""
 
-    def __init__(self, lab, top, origin):
+    def __init__(self, lab, top, origin, mode="batched"):
         self.lab, self.who = lab, lab.user
-        self.policy = top / "policy.yaml"
-        self.policy.write_text(f"version: 1\negress:\n  - allow: {NAME}:{origin}\n")
+        self.policy = top / f"{mode}.yaml"
+        # More than a cell may record unless its policy says so is asked for here.
+        self.policy.write_text(f"version: 1\negress:\n  - allow: {NAME}:{origin}\n"
+                               f"audit: {{mode: {mode}, max: 16G}}\n")
         self.options = ["-p", self.policy, "--ca", top / "ca.pem"]
 
     def __enter__(self):

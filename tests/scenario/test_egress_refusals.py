@@ -135,7 +135,7 @@ for i in range(1500):
     assert len(refused) < 1000, len(refused)
     same = [e for e in refused if e.get("path") == "/same"]
     assert sum(e.get("count", 1) for e in same) == 1500 and len(same) < 100
-    assert [e["n"] for e in events] == list(range(1, len(events) + 1))
+    assert [e["n"] for e in events] == sorted({e["n"] for e in events})
     told = online.operator.cloister("events", online.cell).ok()
     assert "refusals of all kinds" in told and " times" in told
 

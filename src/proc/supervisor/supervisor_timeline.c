@@ -154,10 +154,11 @@ supervisor_timeline_put(struct supervisor *sv, const char *members, size_t len)
 	if (buf_failed(&t->event))
 		return -EMSGSIZE;
 	audit_time_now(time);
-	r = audit_log_put(&t->log, time, (char *)t->event.data, t->event.len);
+	/* Its members were put together by members_put(), or checked to be as if they were. */
+	r = audit_log_put_known(&t->log, time, (char *)t->event.data, t->event.len);
 	/* Written sooner than it would have been. */
 	if (r == -ENOBUFS && supervisor_timeline_write(sv) == 0)
-		r = audit_log_put(&t->log, time, (char *)t->event.data, t->event.len);
+		r = audit_log_put_known(&t->log, time, (char *)t->event.data, t->event.len);
 	return r;
 }
 
