@@ -115,7 +115,7 @@ say(same=mcp.tool("dispatch", agent="child", wait=False, idempotency_key="k")["i
     assert (d["parent"], d["principal"], d["depth"]) == (parent["id"], "ann", 1)
     # Who asked is on record, and it was the dispatch.
     asked = [r["event"] for r in lines(operator.cloister("audit", "show", "--operator").ok())
-             if r["event"].get("dispatch") == done["id"]]
+             if r["event"].get("dispatch") == done["id"] and r["event"]["type"] == "dispatch.asked"]
     assert [e["peer"] for e in asked] == [f"dispatch {parent['id']}"], asked
 
 
