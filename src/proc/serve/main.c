@@ -43,7 +43,7 @@ struct service {
 	size_t n_tokens;
 	SSL_CTX *tls;
 	char print[SERVE_PRINT_MAX];
-	struct loop_timer late;
+	struct loop_timer late, idle;   /* a stop that takes too long; --idle-exit */
 	bool made[2];                   /* sockets of our own, to be removed */
 	bool stopping;
 };
@@ -227,6 +227,7 @@ stop(struct service *s)
 	systemd_notify("STOPPING=1");
 	beside_stop(TAKE(s->beside));
 	remove_sockets(s);
+	loop_cancel_timer(s->loop, &s->idle);
 	s->late = (struct loop_timer){ .due = too_late, .arg = s };
 	loop_set_timer(s->loop, &s->late, STOP_S * 1000);
 	api_stop(s->api, all_answered, s);
@@ -249,7 +250,7 @@ look_idle(void *arg)
 	if (since != 0 && now - since >= s->options.idle_exit_ms && api_is_idle(s->api))
 		stop(s);
 	else
-		loop_set_timer(s->loop, &s->late, 1000);
+		loop_set_timer(s->loop, &s->idle, 1000);
 }
 
 /* ---- the beginning ---- */
@@ -321,8 +322,8 @@ main(int argc, char **argv)
 	r = r == 0 ? set_up(&s, &err) : r;
 	if (r == 0) {
 		if (s.options.idle_exit_ms > 0) {
-			s.late = (struct loop_timer){ .due = look_idle, .arg = &s };
-			loop_set_timer(s.loop, &s.late, 1000);
+			s.idle = (struct loop_timer){ .due = look_idle, .arg = &s };
+			loop_set_timer(s.loop, &s.idle, 1000);
 		}
 		systemd_notify("READY=1");
 		r = loop_run(s.loop, &err);
