@@ -2,7 +2,8 @@
 """verify_proof.py KEY PROOF.json - checks what `cloister audit prove` gave, without cloister.
 
 KEY is the operator's public key, as `cloister audit key` shows it (64 hex digits), and has to
-come from somebody you trust.  docs/audit.md tells what is checked here, and why it suffices."""
+come from somebody you trust.  docs/audit.md tells what is checked here, and why it suffices.
+It needs the package `cryptography` (python3-cryptography)."""
 import base64
 import hashlib
 import json
@@ -46,7 +47,12 @@ def check(proof, key):
     return record
 
 
-key, proof = sys.argv[1], json.load(open(sys.argv[2], encoding="utf-8"))
+if len(sys.argv) != 3 or len(sys.argv[1]) != 64:
+    sys.exit("usage: verify_proof.py KEY PROOF.json (KEY is 64 hex digits: `cloister audit key`)")
+try:
+    key, proof = sys.argv[1], json.load(open(sys.argv[2], encoding="utf-8"))
+except (OSError, ValueError) as error:
+    sys.exit(f"cannot read the proof: {error}")
 if proof["anchor"]:             # the operator's record says which key is the cell's
     start = check(proof["anchor"], key)
     need("log" in start and start["event"]["type"] == "cell.started" and

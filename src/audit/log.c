@@ -130,7 +130,7 @@ audit_log_open_at(struct audit_log *ret_log, int dir, const char *name, const ch
 	snprintf(log.name, sizeof(log.name), "%s", name);
 	snprintf(log.timeline, sizeof(log.timeline), "%s", timeline);
 	if (end == NULL)
-		r = audit_log_files(dir, log.name, &log.first, &log.last, err);
+		r = audit_log_files(dir, log.name, 1, &log.first, &log.last, err);
 	if (r == 0)
 		r = open_newest(&log, err);
 	if (r == 0)
@@ -217,19 +217,24 @@ static void
 turn_over(struct audit_log *log)
 {
 	char older[AUDIT_NAME_MAX + 12];
+	OWN(closep) int before = -1;
+	uint64_t end = log->size;
 
 	audit_log_name(older, log->name, log->last + 1);
 	/* It grows on where this fails: the next write tries again. */
 	if (renameat(log->dir, log->name, log->dir, older) < 0)
 		return;
-	if (log->reserved > log->size)
-		(void)!ftruncate(log->fd, (off_t)log->size);
-	close(log->fd);
+	before = TAKE_FD(log->fd);
 	log->last++;
 	log->first = log->first == 0 ? log->last : log->first;
 	log->size = log->reserved = 0;
 	/* If it cannot be now, the next write does it. */
-	(void)open_newest(log, NULL);
+	if (open_newest(log, NULL) == 0)
+		reserve(log, 0);
+	/* Given back only now, so that nobody else has it in between; unless there is no other. */
+	(void)!ftruncate(before, (off_t)end);
+	if (log->fd >= 0 && log->is_full)
+		reserve(log, 0);
 }
 
 static int

@@ -86,9 +86,9 @@ int audit_log_write(struct audit_log *log, bool sync, struct err *err);
  * far it went, is written down first. */
 int audit_log_drop(struct audit_log *log, const char *time, struct err *err);
 
-/* The older files' numbers, from the lowest to the highest; 0 if there are none. */
-int audit_log_files(int dir, const char *name, uint32_t *ret_first, uint32_t *ret_last,
-                    struct err *err);
+/* The older files' numbers, the lowest that is at least FROM and the highest; 0 if there are none. */
+int audit_log_files(int dir, const char *name, uint32_t from, uint32_t *ret_first,
+                    uint32_t *ret_last, struct err *err);
 /* NAME, NAME.1 ...: of number N, 0 being the newest. */
 void audit_log_name(char ret_name[AUDIT_NAME_MAX + 12], const char *name, uint32_t n);
 #endif

@@ -19,8 +19,8 @@
 #define TAIL_MAX (256u << 20)
 
 int
-audit_log_files(int dir, const char *name, uint32_t *ret_first, uint32_t *ret_last,
-                struct err *err)
+audit_log_files(int dir, const char *name, uint32_t from, uint32_t *ret_first,
+                uint32_t *ret_last, struct err *err)
 {
 	OWN(closedirp) DIR *list = NULL;
 	int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -40,7 +40,7 @@ audit_log_files(int dir, const char *name, uint32_t *ret_first, uint32_t *ret_la
 	while ((entry = readdir(list)) != NULL) {
 		if (strncmp(entry->d_name, name, len) != 0 || entry->d_name[len] != '.' ||
 		    entry->d_name[len + 1] == '0' ||
-		    num_parse_count(entry->d_name + len + 1, 1, UINT32_MAX - 1, &n, NULL) < 0)
+		    num_parse_count(entry->d_name + len + 1, from, UINT32_MAX - 1, &n, NULL) < 0)
 			continue;
 		if (*ret_first == 0 || n < *ret_first)
 			*ret_first = (uint32_t)n;

@@ -37,8 +37,9 @@ count_bytes(struct audit_reader *r)
 
 	for (uint32_t n = r->next; n != 0 && n <= r->last; n++) {
 		audit_log_name(name, r->name, n);
-		if (fstatat(r->dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
-			r->total += (uint64_t)st.st_size;
+		if (fstatat(r->dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+			break;
+		r->total += (uint64_t)st.st_size;
 	}
 	if (r->newest >= 0 && fstat(r->newest, &st) == 0)
 		r->total += (uint64_t)st.st_size;
@@ -56,7 +57,7 @@ audit_reader_open(struct audit_reader *ret_reader, int dir, const char *name, st
 	r.newest = open_file(dir, name, err);
 	if (r.newest < 0 && r.newest != -ENOENT)
 		return r.newest;
-	code = audit_log_files(dir, name, &r.next, &r.last, err);
+	code = audit_log_files(dir, name, 1, &r.next, &r.last, err);
 	if (code == 0 && r.next == 0 && r.newest < 0)
 		code = err_set(err, ENOENT, "there is no timeline '%s'", name);
 	if (code == 0) {
@@ -97,21 +98,38 @@ is_same(int a, int b)
 	       x.st_dev == y.st_dev;
 }
 
+/* 1: the next of the older is open; 0: there are no more.  One that is missing among others
+ * shows in the numbers of records; it may be millions that somebody made seem missing. */
+static int
+next_older(struct audit_reader *r, struct err *err)
+{
+	uint32_t turned_over;           /* meanwhile: has another name now, and is open */
+	int code = 0;
+
+	while (code == 0 && r->next != 0 && r->next <= r->last) {
+		audit_log_name(r->file, r->name, r->next);
+		r->fd = open_file(r->dir, r->file, err);
+		if (r->fd >= 0)
+			r->next++;
+		if (r->fd != -ENOENT)
+			return r->fd < 0 ? r->fd : 1;
+		code = audit_log_files(r->dir, r->name, r->next + 1, &r->next, &turned_over, err);
+	}
+	return code;
+}
+
 /* 1: the next file is open; 0: there are no more. */
 static int
 next_file(struct audit_reader *r, struct err *err)
 {
 	OWN(closep) int before = TAKE_FD(r->fd);
+	int code = next_older(r, err);
 
 	r->line = 0;
 	r->at = r->len = 0;
 	r->file_ended = false;
-	if (r->next != 0 && r->next <= r->last) {
-		audit_log_name(r->file, r->name, r->next++);
-		r->fd = open_file(r->dir, r->file, err);
-		/* One that is missing among others shows in the numbers of records. */
-		return r->fd >= 0 ? 1 : r->fd == -ENOENT ? next_file(r, err) : r->fd;
-	}
+	if (code != 0)
+		return code;
 	if (r->at_newest || r->newest < 0 || is_same(before, r->newest))
 		return 0;
 	r->at_newest = true;

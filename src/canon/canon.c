@@ -210,6 +210,24 @@ check(json_t *value, unsigned depth, struct err *err)
 	return r;
 }
 
+/* Before anything is made of them: "[[],[],..." takes fifty times its length. */
+static bool
+has_too_many(const char *text, size_t len)
+{
+	bool quoted = false;
+	size_t n = 1;
+
+	for (size_t i = 0; i < len && n <= CANON_VALUES_MAX; i++) {
+		if (quoted && text[i] == '\\')
+			i++;
+		else if (text[i] == '"')
+			quoted = !quoted;
+		else if (!quoted)
+			n += text[i] == ',' || text[i] == '[' || text[i] == '{';
+	}
+	return n > CANON_VALUES_MAX;
+}
+
 int
 canon_read(const char *text, size_t len, json_t **ret_value, struct err *err)
 {
@@ -217,6 +235,8 @@ canon_read(const char *text, size_t len, json_t **ret_value, struct err *err)
 	json_error_t why;
 	int r;
 
+	if (has_too_many(text, len))
+		return err_set(err, EINVAL, "this has more than %d values", CANON_VALUES_MAX);
 	value = json_loadb(text, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &why);
 	if (value == NULL && json_error_code(&why) == json_error_out_of_memory)
 		return err_set(err, ENOMEM, "out of memory");

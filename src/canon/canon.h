@@ -12,11 +12,13 @@ struct buf;
 struct err;
 
 #define CANON_DEPTH_MAX 64              /* of lists and objects in each other */
+#define CANON_VALUES_MAX (256 * 1024)  /* in one text: as values they are fifty times as long */
 #define CANON_NUMBER_MAX 48             /* bytes of any number, with its NUL */
 #define CANON_INTEGER_MAX 9007199254740991      /* beyond it a double is not exact */
 
 /* Read TEXT strictly: one value, no name twice in one object, no NUL in a string, no number
- * beyond CANON_INTEGER_MAX, at most CANON_DEPTH_MAX deep.  The caller owns *ret_value. */
+ * beyond CANON_INTEGER_MAX, at most CANON_DEPTH_MAX deep, at most CANON_VALUES_MAX values.  The
+ * caller owns *ret_value. */
 int canon_read(const char *text, size_t len, json_t **ret_value, struct err *err);
 
 /* Write VALUE at the end of B.  -EINVAL: it has a number that is none, or one that a double

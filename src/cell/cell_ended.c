@@ -169,7 +169,8 @@ cell_ended_prune(unsigned turn, int (*prunes)(void *arg, const char *id), void *
 		}
 	if (count > 0)
 		qsort(found, count, sizeof(*found), newest_first);
-	for (size_t i = 0; i < count; i++)
+	/* The oldest first: of two of one id, that is how `cloister audit` tells which is gone. */
+	for (size_t i = count; i-- > 0;)
 		if ((i >= CELL_TIMELINES_MAX ||
 		     time(NULL) - found[i].since.tv_sec > CELL_TIMELINES_DAYS * 24 * 3600L) &&
 		    prunes(arg, found[i].id) == 0)

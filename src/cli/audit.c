@@ -59,9 +59,9 @@ static const struct verb {
 	const char *words;
 } verbs[] = {
 	{ "verify", "aokj", 0, 4096, 0, 4096, "cells or files" },
-	{ "show", "o", 1, 2, 0, 1, "a cell, and the number of one record if that is enough" },
+	{ "show", "o", 1, 2, 0, 1, "a cell or --operator, and the number of one record if that is enough" },
 	{ "export", "aof", 1, 4096, 0, 0, "cells, --all or --operator" },
-	{ "prove", "oj", 2, 2, 1, 1, "a cell and the number of a record" },
+	{ "prove", "oj", 2, 2, 1, 1, "a cell and the number of a record, or --operator and a number" },
 	{ "key", "j", 0, 0, 0, 0, "no words" },
 };
 

@@ -6,10 +6,11 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/tell.h"
 #include "cell/cell_dirs.h"
 #include "ipc/ipc.h"
 
-#define CLI_FAILED 125                  /* cloister's own failures */
+#define CLI_FAILED TELL_FAILED
 
 /* One option; a table of them ends with a NULL name.  The tables feed parsing,
  * `help`, and the test that man pages leave none out. */
@@ -29,6 +30,9 @@ struct cli_command {
 
 extern const struct cli_command cli_commands[];     /* ends with a NULL name */
 const struct cli_command *cli_find_command(const char *name);
+void cli_help_all(void);
+void cli_help_one(const struct cli_command *c);
+bool cli_has_verbs(const struct cli_command *c);    /* `cloister secret add`, not `cloister run` */
 
 extern const struct cli_option cli_run_options[], cli_ps_options[], cli_logs_options[],
 	cli_exec_options[], cli_stop_options[], cli_kill_options[], cli_diff_options[],

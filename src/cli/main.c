@@ -92,48 +92,26 @@ cmd_version(int argc, char **argv)
 	return 0;
 }
 
-static void
-help_all(void)
-{
-	puts("cloister runs AI agents in throwaway cells.\n\nusage: cloister COMMAND ...\n");
-	for (const struct cli_command *c = cli_commands; c->name != NULL; c++)
-		printf("  %-10s %-28s %s\n", c->name, c->args, c->help);
-	puts("\n`cloister help COMMAND` tells more; so do the man pages, cloister(1) first.");
-}
-
-static void
-help_one(const struct cli_command *c)
-{
-	char option[64];
-
-	printf("usage: cloister %s%s%s\n%s\n", c->name, *c->args != '\0' ? " " : "", c->args,
-	       c->help);
-	if (c->options->name != NULL)
-		puts("");
-	for (const struct cli_option *o = c->options; o->name != NULL; o++) {
-		snprintf(option, sizeof(option), "%c%c%c --%s%s%s", o->letter != 0 ? '-' : ' ',
-		         o->letter != 0 ? o->letter : ' ', o->letter != 0 ? ',' : ' ', o->name,
-		         o->arg != NULL ? " " : "", o->arg != NULL ? o->arg : "");
-		printf("  %-34s %s\n", option, o->help);
-	}
-	if (c->options == cli_learn_options)
-		puts("\nIt takes the options of `cloister run` too, but for -p and -d.");
-}
-
 int
 cmd_help(int argc, char **argv)
 {
 	const struct cli_command *c;
 
 	if (argc < 2) {
-		help_all();
+		cli_help_all();
 		return 0;
 	}
 	c = cli_find_command(argv[1]);
 	if (c == NULL)
 		return unknown_command(argv[1]);
-	help_one(c);
+	cli_help_one(c);
 	return 0;
+}
+
+static bool
+asks_for_help(const char *word)
+{
+	return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
 }
 
 int
@@ -144,23 +122,26 @@ main(int argc, char **argv)
 
 	stdio_fill_closed();
 	if (argc < 2) {
-		help_all();
+		cli_help_all();
 		return CLI_FAILED;
 	}
-	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
+	if (asks_for_help(argv[1]))
 		return cmd_help(1, argv);
 	if (strcmp(argv[1], "--version") == 0)
 		return cmd_version(1, argv);
 	c = cli_find_command(argv[1]);
 	if (c == NULL)
 		return unknown_command(argv[1]);
-	if (argc == 3 && (strcmp(argv[2], "--help") == 0 || strcmp(argv[2], "-h") == 0)) {
-		help_one(c);
+	if ((argc == 3 && asks_for_help(argv[2])) ||
+	    (argc == 4 && cli_has_verbs(c) && asks_for_help(argv[3]))) {
+		cli_help_one(c);
 		return 0;
 	}
 	status = c->run(argc - 1, argv + 1);
 	/* On a full disk, half a diff must not pass for the whole. */
+	/* One that failed earlier has left no reason. */
+	errno = 0;
 	if (fflush(stdout) != 0 || ferror(stdout))
-		return cli_failf("cannot write all of the output: %s", strerrordesc_np(errno));
+		return cli_failf("cannot write all of the output: %s", strerrordesc_np(errno != 0 ? errno : EIO));
 	return status;
 }

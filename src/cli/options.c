@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/own.h"
+#include "base/tell.h"
 #include "base/text.h"
 #include "cli/cli.h"
 
@@ -153,10 +154,7 @@ cli_parse(const struct cli_option *options, int argc, char **argv, bool anywhere
 int
 cli_fail(const struct err *err)
 {
-	fputs("cloister: ", stderr);
-	text_print_safe(stderr, err->text, strlen(err->text), false);
-	fputc('\n', stderr);
-	return CLI_FAILED;
+	return tell_error(err);
 }
 
 int

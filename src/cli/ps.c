@@ -86,6 +86,13 @@ print_command(const struct ps *ps, const struct cell_spec *spec, int n)
 	puts(text);
 }
 
+/* What began or ended while we looked was just now. */
+static uint64_t
+since_ms(const struct ps *ps, uint64_t ns)
+{
+	return ps->now_ns > ns ? (ps->now_ns - ns) / 1000000 : 0;
+}
+
 static void
 show_running(struct ps *ps, const struct cell_info *info)
 {
@@ -100,7 +107,7 @@ show_running(struct ps *ps, const struct cell_info *info)
 		num_format_size(memory, info->memory);
 	if (info->pids > 0)
 		snprintf(pids, sizeof(pids), "%llu", (unsigned long long)info->pids);
-	num_format_duration(age, (ps->now_ns - info->started_ns) / 1000000);
+	num_format_duration(age, since_ms(ps, info->started_ns));
 	n = printf("%-9s %-12s %-11s %-7s %-7s %-5s ", info->spec.id,
 	       info->spec.name[0] != '\0' ? info->spec.name : "-", cell_info_state(info),
 	       age, memory, pids);
@@ -117,7 +124,7 @@ show_ended(struct ps *ps, const struct cell_record *record)
 		cell_record_json(&ps->out, record);
 		return;
 	}
-	num_format_duration(age, (ps->now_ns - record->ended_ns) / 1000000);
+	num_format_duration(age, since_ms(ps, record->ended_ns));
 	snprintf(state, sizeof(state), "ended %u%s", record->status,
 	         record->n_changes > 0 ? "*" : "");
 	n = printf("%-9s %-12s %-11s %-7s %-7s %-5s ", record->spec.id,

@@ -24,6 +24,7 @@ struct registry;
 #define DISPATCH_SECRETS_MAX 128
 #define DISPATCH_INPUT_MAX (64u << 20)
 #define DISPATCH_KEY_MAX 255            /* an idempotency key; printable ASCII */
+#define DISPATCH_AGENT_KEYS "agent/"    /* so begin the keys of agents, and no others */
 #define DISPATCH_PRINCIPAL_MAX 255      /* UTF-8 without control characters */
 #define DISPATCH_REASON_MAX 512
 #define DISPATCH_RETRIES_MAX 100
@@ -32,6 +33,8 @@ struct registry;
 #define DISPATCH_DEPTH_MAX 16
 #define DISPATCH_CHAIN_MAX 1025         /* "a/b/c", with its NUL */
 #define DISPATCH_CONCURRENCY 32         /* unless something else is said */
+#define DISPATCH_TOKEN_MAX (DISPATCH_ID_LEN + 1 + 64 + 1)  /* "ID.hex", with its NUL */
+#define DISPATCH_OPEN_MAX 10000         /* that wait or run; agents may ask until half as many do */
 #define DISPATCH_LIST_MAX 1000          /* rows of one page */
 #define DISPATCH_FILES_MAX 10000        /* results: files of /out */
 #define DISPATCH_FILES_BYTES_MAX (2ull << 30)
@@ -63,6 +66,7 @@ struct dispatch_request {
 	/* The dispatch out of which this one is made, as the connection says and never the message;
 	 * NULL: an operator's.  Keys of one parent's children are a space of their own. */
 	const char *parent;
+	bool by_agent;                  /* half of the queue is for others */
 };
 
 /* One row, as it is now. */
@@ -154,6 +158,24 @@ char *dispatch_events_path(const char *id, struct err *err);
 
 /* Whether there are some besides BUT (NULL: none) that are not over and that nobody drives. */
 bool dispatch_has_orphans(struct registry *reg, const char *but);
+
+/* ---- from inside a cell: dispatch_token.c, dispatch_mcp.c ---- */
+
+/* An agent with `delegate` gets an address and a token, so that it can dispatch others: if there is
+ * somebody at that address when it is resolved, who keeps this descriptor open.  There is no more
+ * than one. */
+int dispatch_mcp_announce(uint16_t port, struct err *err);
+/* The port that was announced last, by whomever; 0: none was. */
+uint16_t dispatch_mcp_last(void);
+/* The running dispatch whose token this is, and what it was resolved to; the caller frees both.
+ * -EACCES: it is nobody's, or no longer.  Takes as long whatever of the token is right. */
+int dispatch_token_find(struct registry *reg, const char *token, struct dispatch *ret_d,
+                        json_t **ret_resolved, struct err *err);
+/* Whether AGENTS, of a `delegate`, has the agent NAME, version HASH, that REF asked for.  A bare name
+ * stands for what it means now: one that was superseded is not for agents to bring back.  A pinned
+ * one is meant. */
+bool dispatch_may_ask_for(const json_t *agents, const char *name, const char *hash,
+                          const char *ref);
 
 /* ---- cancelling: dispatch_cancel.c ---- */
 

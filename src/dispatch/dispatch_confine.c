@@ -19,12 +19,9 @@ out_of_memory(struct err *err)
 
 /* ---- whether it may be at all ---- */
 
-/* A bare name stands for what it means now: one that was superseded is not for agents to bring
- * back.  A pinned one is meant. */
-static bool
-may_ask_for(const json_t *agents, const json_t *agent, const char *ref)
+bool
+dispatch_may_ask_for(const json_t *agents, const char *name, const char *hash, const char *ref)
 {
-	const char *name = dispatch_text(agent, "name"), *hash = dispatch_text(agent, "hash");
 	size_t len = strlen(name), i;
 	json_t *named;
 
@@ -71,7 +68,8 @@ check_asking(const struct dispatch_parent *parent, const struct dispatch_request
 	const json_t *agent = json_object_get(resolved, "agent");
 	const char *name = dispatch_text(agent, "name");
 
-	if (!may_ask_for(json_object_get(delegate, "agents"), agent, request->agent))
+	if (!dispatch_may_ask_for(json_object_get(delegate, "agents"), name,
+	                          dispatch_text(agent, "hash"), request->agent))
 		return err_set(err, EPERM, "the agent '%s' may not dispatch '%s': its `delegate` does not "
 		               "name it", parent->d->agent, request->agent);
 	if (json_integer_value(json_object_get(delegate, "depth")) < 1)

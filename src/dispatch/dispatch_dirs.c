@@ -161,6 +161,15 @@ dispatch_tidy(const char *id)
 }
 
 void
+dispatch_remove_env(const char *id)
+{
+	OWN(closep) int folder = dispatch_folder(id, false, NULL);
+
+	if (folder >= 0)
+		(void)unlinkat(folder, DISPATCH_ENV_FILE, 0);
+}
+
+void
 dispatch_remove_folder(const char *id)
 {
 	OWN(closep) int top = dispatch_top(NULL);

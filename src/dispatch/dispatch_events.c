@@ -19,6 +19,7 @@
 #define OUTPUT_EVENT_MAX 16384          /* bytes of output in one event */
 #define LINE_MAX_BYTES (4u << 20)
 #define END_MAX (2 * DISPATCH_RESULT_MAX)       /* of dispatch.finished */
+#define LOG_OUTPUT_MAX (64u << 20)      /* in a longer file no more output is told */
 #define LOG_MAX (256u << 20)            /* what is read back when a dispatch is adopted */
 
 static int
@@ -114,6 +115,7 @@ dispatch_log_open(const char *id, struct dispatch_log *ret_log, struct err *err)
 		r = err_errno(err, "cannot mend the events of dispatch %s", id);
 	if (r < 0)
 		return r;
+	log.size = at;
 	*ret_log = log;
 	log = (struct dispatch_log){ .fd = -1 };
 	return 0;
@@ -130,6 +132,7 @@ append(struct dispatch_log *log, const struct buf *line, bool sync, struct err *
 	if (fstat(log->fd, &st) < 0)
 		return err_errno(err, "cannot write the events of dispatch %s", log->id);
 	r = write_all(log->fd, line->data, line->len, err);
+	log->size = (uint64_t)st.st_size + line->len;
 	if (r == 0 && sync && fdatasync(log->fd) < 0)
 		r = err_errno(err, "cannot write the events of dispatch %s", log->id);
 	/* Half a line would spoil the next one. */
@@ -231,10 +234,10 @@ dispatch_log_output(struct dispatch_log *log, enum dispatch_stream stream, const
 	while (r == 0 && len > 0 && !log->cut[stream]) {
 		size_t part = len < OUTPUT_EVENT_MAX ? len : OUTPUT_EVENT_MAX, text;
 		uint64_t room = DISPATCH_EVENTS_OUTPUT_MAX - log->output[stream];
-		bool cut = part >= room;
+		bool full = log->size >= LOG_OUTPUT_MAX, cut = part >= room || full;
 		json_t *event = json_object();
 
-		part = cut ? room : part;
+		part = part < room ? part : room;
 		text = text_len(data, part);
 		/* A character that the end of the part splits waits for the rest of it. */
 		if (text < part && is_begun(data + text, part - text)) {
@@ -243,7 +246,7 @@ dispatch_log_output(struct dispatch_log *log, enum dispatch_stream stream, const
 				return 0;
 			}
 			part = text > 0 ? text : part;
-			cut = cut && text == 0;
+			cut = full || (cut && text == 0);
 		}
 		json_object_set_new(event, "offset", json_integer((json_int_t)log->output[stream]));
 		json_object_set_new(event, "size", json_integer((json_int_t)part));

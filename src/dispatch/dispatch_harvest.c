@@ -22,6 +22,7 @@
 #include "workspace/workspace.h"
 
 #define SMALL_MAX (256 * 1024)          /* of each stream */
+#define PATHS_MAX (DISPATCH_JSON_MAX / 8)       /* all together: as JSON a byte takes up to six */
 
 static int
 out_of_memory(struct err *err)
@@ -59,6 +60,7 @@ struct reaping {
 	int changes;
 	json_t *files;
 	uint64_t size, skipped;
+	size_t paths;                   /* bytes */
 	bool truncated;
 };
 
@@ -84,14 +86,15 @@ reap_file(struct reaping *reap, const struct workspace_change *change, struct er
 	int r;
 
 	if (json_array_size(reap->files) == DISPATCH_FILES_MAX ||
-	    change->size > DISPATCH_FILES_BYTES_MAX - reap->size) {
+	    change->size > DISPATCH_FILES_BYTES_MAX - reap->size ||
+	    strlen(change->path) > PATHS_MAX - reap->paths) {
 		reap->truncated = true;
 		return 0;
 	}
 	fd = workspace_open(reap->changes, change->path, err);
 	if (fd < 0)
 		return fd;
-	r = registry_put_blob_fd(reap->reg, fd, change->size, hash, &size, err);
+	r = registry_stage_blob(reap->reg, fd, NULL, change->size, hash, &size, err);
 	if (r < 0)
 		return r;
 	file = json_pack("{s:b,s:s,s:s,s:I}", "executable", (change->mode & 0111) != 0, "hash", hash,
@@ -99,6 +102,7 @@ reap_file(struct reaping *reap, const struct workspace_change *change, struct er
 	if (file == NULL || json_array_append_new(reap->files, file) < 0)
 		return out_of_memory(err);
 	reap->size += size;
+	reap->paths += strlen(change->path);
 	return 0;
 }
 
@@ -119,6 +123,9 @@ reap_all(struct reaping *reap, int empty, struct err *err)
 		else
 			r = reap_file(reap, &list[i], err);
 	}
+	r = r == 0 ? registry_settle_staged(reap->reg, err) : r;
+	if (r < 0)
+		registry_drop_staged(reap->reg);
 	return r;
 }
 

@@ -9,6 +9,7 @@
 #include "dispatch/dispatch.h"
 
 struct db;
+struct dispatch_plan;
 struct dispatcher;
 
 #define DISPATCH_POLICY_FILE "policy.json"
@@ -46,6 +47,8 @@ int dispatch_lock(const char *id, struct err *err);
 void dispatch_tell(void);
 /* It is over: what was only there for its cells goes. */
 void dispatch_tidy(const char *id);
+/* Its cell has its environment: nobody else needs to find it. */
+void dispatch_remove_env(const char *id);
 /* Remove the folder of ID, of which there is no row. */
 void dispatch_remove_folder(const char *id);
 /* Write NAME in FOLDER whole, or not at all; durable with SYNC. */
@@ -59,6 +62,7 @@ struct dispatch_log {
 	int fd;
 	char id[DISPATCH_ID_LEN + 1];
 	uint64_t n;                     /* of the last */
+	uint64_t size;                  /* of the file, in all attempts */
 	/* Of the cell whose events were last begun: */
 	char cell[CELL_ID_LEN + 1];
 	uint64_t steps;                 /* told */
@@ -89,6 +93,25 @@ json_t *dispatch_peek_end(const char *id);
  * own, without those that earlier ones leave nothing for.  *ret_policy NULL: no rule, no network. */
 int dispatch_policy_merge(const json_t *document, json_t *const *rules, size_t n,
                           json_t **ret_policy, struct err *err);
+
+/* DOCUMENT (NULL: there is none) with RULE in front, without those that it leaves nothing for. */
+int dispatch_policy_front(const json_t *document, json_t *rule, json_t **ret_policy,
+                          struct err *err);
+
+/* ---- dispatch_mcp.c ---- */
+
+/* Whether the agent of PLAN can dispatch others from its cell: then "mcp" of what was resolved has
+ * the "url", and the policy in force a rule for it; else a "reason".  An agent without `delegate`
+ * has no "mcp".  PARENT is what its parent was resolved to; NULL: there is none. */
+int dispatch_mcp_offer(const json_t *parent, struct dispatch_plan *plan, struct err *err);
+
+/* ---- dispatch_token.c ---- */
+
+/* A new one for D, which is about to run; the one before it is nobody's. */
+int dispatch_token_mint(struct db *db, const struct dispatch *d,
+                        char ret_token[DISPATCH_TOKEN_MAX], struct err *err);
+/* The agent is over. */
+int dispatch_token_drop(struct db *db, const char *id, struct err *err);
 
 /* ---- dispatch_build.c ---- */
 
@@ -183,6 +206,8 @@ int dispatch_list_open(struct db *db, char ***ret_ids, struct err *err);
 
 /* ---- dispatch_queue.c ---- */
 
+/* -EAGAIN if MAX or more wait or run. */
+int dispatch_check_room(struct db *db, unsigned max, struct err *err);
 /* Begin its next attempt, in CELL, if it is queued and there is a place.  1: begun; 0: not yet,
  * and before *ret_wait_ms nothing changes by itself (0: when somebody else ends).  -ECANCELED. */
 int dispatch_begin(struct db *db, const char *id, const char *cell, unsigned limit,

@@ -53,6 +53,30 @@ add_reached(json_t *document, json_t *egress, json_t *const *rules, size_t n, st
 }
 
 int
+dispatch_policy_front(const json_t *document, json_t *rule, json_t **ret_policy, struct err *err)
+{
+	OWN(json_decrefp) json_t *own = json_incref(json_object_get(document, "egress"));
+	OWN(json_decrefp) json_t *front = document != NULL ? json_deep_copy(document) :
+	                                  json_pack("{s:i}", "version", 1);
+	json_t *egress = json_pack("[O]", rule);
+	struct err ignored = {0};
+	int r = 0;
+
+	if (front == NULL || json_object_set_new(front, "egress", egress) < 0 ||
+	    (own != NULL && json_array_extend(egress, own) < 0))
+		return out_of_memory(err);
+	if (try_load(front, &ignored) < 0) {
+		while (json_array_size(egress) > 1)
+			(void)json_array_remove(egress, json_array_size(egress) - 1);
+		r = try_load(front, err);
+		r = r == 0 ? add_reached(front, egress, &own, 1, err) : r;
+	}
+	if (r == 0)
+		*ret_policy = TAKE(front);
+	return r;
+}
+
+int
 dispatch_policy_merge(const json_t *document, json_t *const *rules, size_t n,
                       json_t **ret_policy, struct err *err)
 {

@@ -46,6 +46,18 @@ count_before(struct db *db, int64_t seq, int64_t now, int64_t *ret_n, struct err
 	return r;
 }
 
+int
+dispatch_check_room(struct db *db, unsigned max, struct err *err)
+{
+	int64_t n = 0;
+	int r = ask_number(db, &n, err, "SELECT count(*) FROM dispatches WHERE state < 3 AND ? = ?", 0, 0);
+
+	if (r == 0 && n >= (int64_t)max)
+		r = err_set(err, EAGAIN, "%lld dispatches wait or run already: try again when some of them "
+		            "are over", (long long)n);
+	return r;
+}
+
 static int
 begin(struct db *db, const char *id, const char *cell, unsigned limit, uint64_t *ret_wait_ms,
       struct err *err)
@@ -75,8 +87,8 @@ begin(struct db *db, const char *id, const char *cell, unsigned limit, uint64_t 
 	if (r < 0 || n >= (int64_t)limit)
 		return r;
 	(void)dispatch_boot(boot);
-	r = db_do(db, err, "UPDATE dispatches SET state = 1, cell = ?, boot = ?, attempts = attempts + "
-	          "1, started_ms = CASE started_ms WHEN 0 THEN ? ELSE started_ms END WHERE id = ?",
+	r = db_do(db, err, "UPDATE dispatches SET state = 1, cell = ?, boot = ?, token_hash = '', "
+	          "attempts = attempts + 1, started_ms = CASE started_ms WHEN 0 THEN ? ELSE started_ms END WHERE id = ?",
 	          "ssis", cell, boot, now, id);
 	return r < 0 ? r : 1;
 }
@@ -128,8 +140,8 @@ dispatch_set_running(struct db *db, const char *id, struct err *err)
 int
 dispatch_requeue(struct db *db, const char *id, uint64_t before_ms, struct err *err)
 {
-	return change(db_do(db, err, "UPDATE dispatches SET state = 0, not_before_ms = ? WHERE id = ? "
-	                    "AND state IN (1, 2)", "is", (int64_t)before_ms, id), id, err);
+	return change(db_do(db, err, "UPDATE dispatches SET state = 0, not_before_ms = ?, "
+	                    "token_hash = '' WHERE id = ? AND state IN (1, 2)", "is", (int64_t)before_ms, id), id, err);
 }
 
 int
@@ -143,7 +155,7 @@ dispatch_set_end(struct db *db, const char *id, const struct dispatch_ending *en
 	if (r < 0)
 		return r;
 	return change(db_do(db, err, "UPDATE dispatches SET state = ?, exit_code = ?, reason = ?, "
-	                    "result = ?, ended_ms = ? WHERE id = ? AND state < 3", "iissis",
+	                    "result = ?, ended_ms = ?, token_hash = '' WHERE id = ? AND state < 3", "iissis",
 	                    (int64_t)end->state, (int64_t)end->exit_code, end->reason, text,
 	                    (int64_t)end->ended_ms, id), id, err);
 }

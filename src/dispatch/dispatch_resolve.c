@@ -49,9 +49,9 @@ check_principal(const char *text, struct err *err)
 }
 
 static int
-check_key(const char *key, struct err *err)
+check_key(const char *key, bool by_agent, struct err *err)
 {
-	size_t len = strlen(key);
+	size_t len = strlen(key), own = strlen(DISPATCH_AGENT_KEYS);
 
 	for (size_t i = 0; i < len; i++)
 		if (key[i] < '!' || key[i] > '~')
@@ -59,6 +59,9 @@ check_key(const char *key, struct err *err)
 	if (len == 0 || len > DISPATCH_KEY_MAX)
 		return err_set(err, EINVAL, "an idempotency key is 1 to %d printable ASCII characters "
 		               "without spaces", DISPATCH_KEY_MAX);
+	if (!by_agent && strncmp(key, DISPATCH_AGENT_KEYS, own) == 0)
+		return err_set(err, EINVAL, "idempotency keys that begin with '" DISPATCH_AGENT_KEYS
+		               "' are for agents: choose another one");
 	return 0;
 }
 
@@ -82,7 +85,7 @@ dispatch_check_request(const struct dispatch_request *request, struct err *err)
 	if (request->principal != NULL)
 		r = check_principal(request->principal, err);
 	if (r == 0 && request->key != NULL)
-		r = check_key(request->key, err);
+		r = check_key(request->key, request->by_agent, err);
 	return r;
 }
 

@@ -132,6 +132,25 @@ put_variable(struct buf *b, const char *name, const char *value)
 	buf_put(b, value, strlen(value) + 1);
 }
 
+/* How it can dispatch others, if it can. */
+static int
+put_mcp(struct registry *reg, const struct dispatch *d, const json_t *resolved, struct buf *b,
+        struct err *err)
+{
+	const char *url = dispatch_text(json_object_get(resolved, "mcp"), "url");
+	char token[DISPATCH_TOKEN_MAX];
+	int r;
+
+	if (url[0] == '\0')
+		return 0;
+	r = dispatch_token_mint(registry_db(reg), d, token, err);
+	if (r < 0)
+		return r;
+	put_variable(b, "CLOISTER_MCP_URL", url);
+	put_variable(b, "CLOISTER_MCP_TOKEN", token);
+	return 0;
+}
+
 /* What the operator gave, and then what the agent may count on. */
 static int
 make_env_file(struct registry *reg, int folder, const struct dispatch *d, const json_t *resolved,
@@ -167,6 +186,9 @@ make_env_file(struct registry *reg, int folder, const struct dispatch *d, const 
 	put_variable(&b, "CLOISTER_PRINCIPAL", d->principal);
 	put_variable(&b, "CLOISTER_OUT", DISPATCH_OUT);
 	put_variable(&b, "CLOISTER_CAPABILITIES", DISPATCH_CAPABILITIES);
+	r = put_mcp(reg, d, resolved, &b, err);
+	if (r < 0)
+		return r;
 	if (buf_failed(&b))
 		return err_set(err, E2BIG, "the values of the envs are over %d KiB", FILE_MAX / 1024);
 	return dispatch_write_file(folder, DISPATCH_ENV_FILE, b.data, b.len, false, err);

@@ -126,7 +126,7 @@ dispatch_descend(struct registry *reg, const struct dispatch_request *request,
 
 	if (request->parent == NULL) {
 		snprintf(ret->chain, sizeof(ret->chain), "%s", name);
-		return 0;
+		return dispatch_mcp_offer(NULL, plan, err);
 	}
 	r = dispatch_read(registry_db(reg), request->parent, &ret->parent, err);
 	if (r == 0)
@@ -148,7 +148,9 @@ dispatch_descend(struct registry *reg, const struct dispatch_request *request,
 		               DISPATCH_DEPTH_MAX);
 	json_object_set_new(plan->resolved, "principal", json_string(ret->parent.principal));
 	parent.resolved = resolved;
-	return dispatch_confine(&parent, request, plan, err);
+	/* Before it is confined: this rule, too, holds only where its parent has it. */
+	r = dispatch_mcp_offer(resolved, plan, err);
+	return r < 0 ? r : dispatch_confine(&parent, request, plan, err);
 }
 
 /* ---- writing it down ---- */
@@ -277,7 +279,11 @@ dispatch_submit(struct registry *reg, const struct dispatch_request *request,
 		*ret_created = false;
 		return r < 0 ? r : 0;
 	}
-	r = dispatch_plan_make(reg, request, &plan, err);
+	/* Before its input is kept; who asks at the same moment may be one too many. */
+	r = dispatch_check_room(registry_db(reg), request->by_agent ? DISPATCH_OPEN_MAX / 2 :
+	                        DISPATCH_OPEN_MAX, err);
+	if (r == 0)
+		r = dispatch_plan_make(reg, request, &plan, err);
 	if (r == 0)
 		r = dispatch_descend(reg, request, &plan, &descent, err);
 	if (r == 0)

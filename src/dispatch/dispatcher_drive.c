@@ -322,7 +322,8 @@ drive_look(struct drive *drive)
 		return;
 	case DISPATCH_CELL_ENDED:
 		drive_attach(drive);
-		if (note_ran(drive, &err) == 0)
+		if (note_ran(drive, &err) == 0 &&
+		    dispatch_token_drop(registry_db(drive->dispatcher->reg), drive->d.id, &err) == 0)
 			begin_harvest(drive);
 		else
 			again(drive, &err);
@@ -380,6 +381,7 @@ run_done(void *arg, uint32_t events)
 	if (waitid(P_PIDFD, (id_t)drive->child.fd, &info, WEXITED) < 0)
 		return;
 	note_said(drive);
+	dispatch_remove_env(drive->d.id);
 	/* One that was killed may have left a supervisor that is only just beginning. */
 	drive->began = info.si_code == CLD_EXITED;
 	drop_child(drive);

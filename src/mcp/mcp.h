@@ -128,6 +128,10 @@ bool mcp_call_is_begun(const struct mcp_call *call);
 /* The answer to the request, which the caller owns; NULL: out of memory. */
 json_t *mcp_call_result(struct mcp_call *call);
 void mcp_call_free(struct mcp_call *call);      /* NULL is fine; the peer forgets it */
+/* Not a client's: whether the service takes the token that it is asked with.  Then, once it is done:
+ * 200, 401, or 503 where the service could not be asked. */
+struct mcp_call *mcp_call_check(const struct mcp_config *config, struct mcp_peer *peer);
+unsigned mcp_call_checked(const struct mcp_call *call);
 /* The peer goes: its calls lead nowhere from now on, and are dropped as they end. */
 void mcp_peer_leave(struct mcp_peer *peer);
 #endif

@@ -257,3 +257,29 @@ mcp_call_result(struct mcp_call *call)
 	}
 	return jsonrpc_result(call->id, result);
 }
+
+/* ---- whether a token is good ---- */
+
+static enum mcp_next
+step_check(struct mcp_call *call, const struct mcp_answer *answer)
+{
+	if (answer == NULL)
+		return mcp_call_get(call, MCP_JSON_MAX, "/v1/version");
+	call->step = (int)answer->status;
+	return MCP_DONE;
+}
+
+struct mcp_call *
+mcp_call_check(const struct mcp_config *config, struct mcp_peer *peer)
+{
+	static const struct mcp_tool tool = { .name = "", .input = "{\"type\":\"object\"}",
+	                                      .step = step_check };
+
+	return mcp_call_new(config, peer, &tool, NULL, NULL, NULL, false);
+}
+
+unsigned
+mcp_call_checked(const struct mcp_call *call)
+{
+	return call->failed || (call->step != 200 && call->step != 401) ? 503 : (unsigned)call->step;
+}

@@ -31,7 +31,7 @@
 const struct mcp_tool mcp_tools[] = {
 	{ .name = "list_agents", .title = "List agents",
 	  .description = "The agents that can be dispatched, by name.",
-	  .input = "{\"type\":\"object\",\"properties\":{\"after\":{\"type\":\"string\",\"maxLength\":64,"
+	  .input = "{\"type\":\"object\",\"properties\":{\"after\":{\"type\":\"string\",\"maxLength\":160,"
 	           "\"description\":\"Go on behind this name: next of the answer before\"},\"limit\":{"
 	           "\"type\":\"integer\",\"minimum\":1,\"maximum\":500,\"default\":100}},"
 	           "\"additionalProperties\":false}",

@@ -139,6 +139,9 @@ object_read_folder(struct registry *r, const char *path, const char *name,
 	size_t len;
 	int n;
 
+	if (dir < 0 && errno == ENOTDIR)
+		return err_set(err, ENOTDIR, "'%s' is not a folder: a capability is one, with a "
+		               OBJECT_ABOUT " in it", path);
 	if (dir < 0)
 		return err_errno(err, "cannot open the folder '%s'", path);
 	if (file == NULL || list == NULL)

@@ -54,7 +54,7 @@ read_words(struct reading *o, const struct node *node, const char *what, size_t 
 	int r;
 
 	if (node != NULL && node->kind != NODE_LIST)
-		return node_err(o->err, node, "this is a list: [%s, ...]", what);
+		return node_err(o->err, node, "this must be a list: [%s, ...]", what);
 	if (node != NULL && node->n > n_max)
 		return node_err(o->err, node, "there are more than %zu here", n_max);
 	for (size_t i = 0; node != NULL && i < node->n; i++) {

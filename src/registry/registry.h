@@ -72,8 +72,8 @@ struct db *registry_db(struct registry *r);
 
 /* Make OBJECT a version, the newest of its name.  What has the same content is the same
  * version: then *ret_created is false, and it is the newest again.  A capability's blobs must
- * be there (-ENOENT).  A version that was retired stays so: -EIDRM.  When this returns 0 it is
- * on the disk. */
+ * be there (-ENOENT).  A version that was retired stays so: -EIDRM.  When this returns it is on
+ * the disk: 1 if the name meant another version before, or none, else 0. */
 int registry_put(struct registry *r, const struct object *object,
                  struct registry_version *ret_version, bool *ret_created, struct err *err);
 
@@ -128,6 +128,16 @@ int registry_put_blob_fd(struct registry *r, int fd, uint64_t max, char ret_hash
                          uint64_t *ret_size, struct err *err);
 int registry_put_blob(struct registry *r, const void *data, size_t len,
                       char ret_hash[HASH_NAME + 1], struct err *err);
+
+#define REGISTRY_STAGED_MAX 16384
+
+/* As registry_put_blob_fd(), or with FD -1 registry_put_blob(), of many: they are on the disk,
+ * and under their names, after registry_settle_staged(), which registry_put() does. */
+int registry_stage_blob(struct registry *r, int fd, const void *data, uint64_t max,
+                        char ret_hash[HASH_NAME + 1], uint64_t *ret_size, struct err *err);
+int registry_settle_staged(struct registry *r, struct err *err);
+void registry_drop_staged(struct registry *r);
+
 /* A descriptor to read it; -ENOENT if there is none. */
 int registry_open_blob(struct registry *r, const char *hash, struct err *err);
 

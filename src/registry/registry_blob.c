@@ -24,6 +24,21 @@ blob_path(const unsigned char hash[HASH_LEN], char ret_path[BLOB_PATH_MAX])
 	snprintf(ret_path, BLOB_PATH_MAX, "%.2s/%s", hex, hex + 2);
 }
 
+static bool
+is_zero(const unsigned char *data, size_t len)
+{
+	return len > 0 && data[0] == 0 && memcmp(data, data + 1, len - 1) == 0;
+}
+
+/* A hole stays one: it took no room where an agent made it. */
+static int
+write_block(int to, const unsigned char *data, size_t len, struct err *err)
+{
+	if (!is_zero(data, len))
+		return write_all(to, data, len, err);
+	return lseek(to, (off_t)len, SEEK_CUR) < 0 ? err_errno(err, "cannot write") : 0;
+}
+
 /* Copy from FD, or DATA if that is not NULL, and hash what is written. */
 static int
 copy(int to, int fd, const void *data, uint64_t max, unsigned char ret_hash[HASH_LEN],
@@ -50,10 +65,12 @@ copy(int to, int fd, const void *data, uint64_t max, unsigned char ret_hash[HASH
 		if (size > max)
 			return err_set(err, EFBIG, "this is over %llu bytes", (unsigned long long)max);
 		hash_add(&h, block, (size_t)n);
-		r = write_all(to, block, (size_t)n, err);
+		r = write_block(to, block, (size_t)n, err);
 	}
 	hash_end(&h, ret_hash);
 	*ret_size = size;
+	if (r == 0 && ftruncate(to, (off_t)size) < 0)
+		return err_errno(err, "cannot write");
 	return r;
 }
 

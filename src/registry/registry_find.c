@@ -62,13 +62,23 @@ name_is_there(struct registry *r, enum registry_kind kind, const char *name, str
 	return n == 0 ? no_such_name(r, kind, name, err) : n < 0 ? n : 0;
 }
 
+/* A version is what its name says, whatever somebody did to the database. */
 static int
-take_content(const struct db_query *q, json_t **ret_content, struct err *err)
+take_content(const struct db_query *q, const struct registry_version *version,
+             json_t **ret_content, struct err *err)
 {
 	const char *text = db_text(q, N_COLUMNS);
+	unsigned char hash[HASH_LEN];
+	char name[HASH_NAME + 1];
 
 	if (ret_content == NULL)
 		return 0;
+	hash_of(text, strlen(text), hash);
+	hash_name(hash, name);
+	if (strcmp(name, version->hash) != 0)
+		return err_set(err, EUCLEAN, "the registry's database is damaged: what it has for %s '%s@%s' "
+		               "has another hash", registry_kinds[version->kind], version->name,
+		               version->hash);
 	return canon_read(text, strlen(text), ret_content, err);
 }
 
@@ -150,10 +160,11 @@ registry_resolve(struct registry *r, enum registry_kind kind, const char *text,
 		return n;
 	take_version(&q, kind, &version);
 	if (scope == REGISTRY_LIVE && *version.retired != '\0')
-		return err_set(err, EIDRM, "%s %s '%s' is retired since %s",
+		return err_set(err, EIDRM, "%s %s '%s' is retired since %.10s %.8s: register another version, "
+		               "or take that back with `cloister %s retire --undo %s`",
 		               *ref.hash != '\0' ? "this version of the" : "the", registry_kinds[kind],
-		               ref.name, version.retired);
-	n = take_content(&q, ret_content, err);
+		               ref.name, version.retired, version.retired + 11, registry_kinds[kind], text);
+	n = take_content(&q, &version, ret_content, err);
 	if (n == 0)
 		*ret_version = version;
 	return n;

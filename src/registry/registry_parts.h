@@ -28,15 +28,4 @@ extern const char *const registry_migrations[];         /* ends with NULL */
 int registry_tmp_name(char ret_name[REGISTRY_TMP_MAX], struct err *err);
 /* Remove what was left in tmp/ by who did not come to an end. */
 void registry_clear_tmp(struct registry *r);
-
-/* ---- registry_blob.c ---- */
-
-#define REGISTRY_STAGED_MAX 16384
-
-/* As registry_put_blob_fd(), or with FD -1 registry_put_blob(), of many: they are on the disk,
- * and under their names, after registry_settle_staged(), which registry_put() does. */
-int registry_stage_blob(struct registry *r, int fd, const void *data, uint64_t max,
-                        char ret_hash[HASH_NAME + 1], uint64_t *ret_size, struct err *err);
-int registry_settle_staged(struct registry *r, struct err *err);
-void registry_drop_staged(struct registry *r);
 #endif

@@ -60,7 +60,9 @@ put_name(struct registry *r, const struct object *o, int64_t *ret_id, struct err
 	return n < 0 ? n : 0;
 }
 
-/* 1: it is there already, and is the newest now. */
+enum { NOT_THERE, IS_NEWEST, IS_NEWEST_NOW };
+
+/* Whether it is there already, and then it is the newest. */
 static int
 renew(struct registry *r, const struct object *o, int64_t name, struct err *err)
 {
@@ -76,10 +78,10 @@ renew(struct registry *r, const struct object *o, int64_t name, struct err *err)
 		               "`cloister %s retire --undo %s@%.15s` takes that back", registry_kinds[o->kind],
 		               o->name, db_text(&q, 0), registry_kinds[o->kind], o->name, o->hash);
 	if (db_int(&q, 1) != 0)
-		return 1;
+		return IS_NEWEST;
 	n = db_do(r->db, err, "UPDATE versions SET turn = (SELECT max(turn) + 1 FROM versions WHERE "
 	          "name = ?1) WHERE name = ?1 AND hash = ?2", "is", name, o->hash);
-	return n < 0 ? n : 1;
+	return n < 0 ? n : IS_NEWEST_NOW;
 }
 
 static int
@@ -101,7 +103,7 @@ registry_put(struct registry *r, const struct object *o, struct registry_version
 {
 	char ref[REGISTRY_REF_MAX + 1];
 	int64_t name = 0;
-	int n = registry_settle_staged(r, err), there = 0;
+	int n = registry_settle_staged(r, err), there = NOT_THERE;
 
 	n = n < 0 ? n : check_blobs(r, o, err);
 	n = n < 0 ? n : db_begin(r->db, err);
@@ -110,14 +112,15 @@ registry_put(struct registry *r, const struct object *o, struct registry_version
 	n = put_name(r, o, &name, err);
 	if (n == 0) {
 		there = renew(r, o, name, err);
-		n = there < 0 ? there : there > 0 ? 0 : add(r, o, name, err);
+		n = there < 0 ? there : there != NOT_THERE ? 0 : add(r, o, name, err);
 	}
 	n = db_end(r->db, n, err);
 	if (n < 0)
 		return n;
-	*ret_created = there == 0;
+	*ret_created = there == NOT_THERE;
 	snprintf(ref, sizeof(ref), "%s@%s", o->name, o->hash);
-	return registry_resolve(r, o->kind, ref, REGISTRY_ALL, ret_version, NULL, err);
+	n = registry_resolve(r, o->kind, ref, REGISTRY_ALL, ret_version, NULL, err);
+	return n < 0 ? n : there != IS_NEWEST;
 }
 
 /* ---- retiring ---- */

@@ -67,5 +67,9 @@ const char *const registry_migrations[] = {
 	"	cell TEXT PRIMARY KEY,"
 	"	buried_ms INTEGER NOT NULL"
 	") STRICT;",
+
+	/* 3: the token that a dispatch's agent shows to dispatch others: its SHA-256, while the agent
+	 * runs, else "". */
+	"ALTER TABLE dispatches ADD COLUMN token_hash TEXT NOT NULL DEFAULT '';",
 	NULL
 };

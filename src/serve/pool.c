@@ -31,7 +31,8 @@ struct serve_pool {
 	size_t busy;                    /* the loop's */
 	pthread_mutex_t lock;           /* of what follows */
 	pthread_cond_t more;
-	struct job_list waiting, done;
+	struct job_list waiting, heavy, done;
+	unsigned n_heavy;               /* at work */
 	bool ends;
 };
 
@@ -63,6 +64,15 @@ list_take(struct job_list *list)
 	return job;
 }
 
+static struct serve_job *
+next_job(struct serve_pool *pool)
+{
+	struct serve_job *job = pool->n_heavy < SERVE_HEAVY_MAX ? list_take(&pool->heavy) : NULL;
+
+	pool->n_heavy += job != NULL;
+	return job != NULL ? job : list_take(&pool->waiting);
+}
+
 static void *
 work(void *arg)
 {
@@ -72,7 +82,7 @@ work(void *arg)
 
 	pthread_mutex_lock(&pool->lock);
 	while (!pool->ends) {
-		struct serve_job *job = list_take(&pool->waiting);
+		struct serve_job *job = next_job(pool);
 
 		if (job == NULL) {
 			pthread_cond_wait(&pool->more, &pool->lock);
@@ -81,6 +91,7 @@ work(void *arg)
 		pthread_mutex_unlock(&pool->lock);
 		job->work(job, w->own);
 		pthread_mutex_lock(&pool->lock);
+		pool->n_heavy -= job->heavy;
 		list_add(&pool->done, job);
 		(void)!write(pool->source.fd, &one, sizeof(one));
 	}
@@ -144,6 +155,7 @@ serve_pool_new(struct loop *loop, unsigned n_threads, void *(*make_own)(struct e
 	pool->source = (struct loop_source){ .fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
 	                                     .ready = tell, .arg = pool };
 	list_init(&pool->waiting);
+	list_init(&pool->heavy);
 	list_init(&pool->done);
 	pthread_mutex_init(&pool->lock, NULL);
 	pthread_cond_init(&pool->more, NULL);
@@ -162,7 +174,7 @@ serve_pool_add(struct serve_pool *pool, struct serve_job *job)
 {
 	pool->busy++;
 	pthread_mutex_lock(&pool->lock);
-	list_add(&pool->waiting, job);
+	list_add(job->heavy ? &pool->heavy : &pool->waiting, job);
 	pthread_cond_signal(&pool->more);
 	pthread_mutex_unlock(&pool->lock);
 }

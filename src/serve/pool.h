@@ -1,6 +1,7 @@
 /* pool.h - threads for what blocks: the work is done in one of them, and then told in the loop. */
 #ifndef CLOISTER_SERVE_POOL_H
 #define CLOISTER_SERVE_POOL_H
+#include <stdbool.h>
 #include <stddef.h>
 
 struct err;
@@ -8,11 +9,13 @@ struct loop;
 struct serve_pool;                      /* opaque */
 
 #define SERVE_THREADS_MAX 64
+#define SERVE_HEAVY_MAX 2               /* at work at a time, so that the rest need not wait for them */
 
 /* Lives in its owner's structure, from serve_pool_add() until done() is called. */
 struct serve_job {
 	void (*work)(struct serve_job *job, void *own);   /* in a thread, with what is its own */
 	void (*done)(struct serve_job *job);              /* in the loop */
+	bool heavy;                                       /* it takes much time and memory */
 	struct serve_job *next;                           /* private */
 };
 

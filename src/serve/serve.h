@@ -51,6 +51,10 @@ struct serve_door {
 	bool is_tcp;
 	uint16_t port;                          /* of TCP */
 	bool takes_local_origin;                /* pages of this machine may ask */
+	/* A token that is none of TOKENS is the handler's to judge: it finds it in the request, and
+	 * answers for nothing before it has.  On a unix socket nobody has to show one. */
+	bool hears_tokens;
+	const char *also_called;                /* borrowed: a name besides localhost; NULL: none */
 	struct ssl_ctx_st *tls;                 /* borrowed; NULL: plain */
 	const struct serve_token *tokens;       /* borrowed; TCP: one of them must be shown */
 	size_t n_tokens;
@@ -68,6 +72,7 @@ struct serve_request {
 	enum serve_role role;
 	uid_t uid;                              /* of the peer; (uid_t)-1 behind TCP */
 	char who[SERVE_NAME_MAX];               /* for the record: "uid 1000" or "token NAME" */
+	char token[SERVE_TOKEN_MAX + 1];        /* that was shown and nobody judged yet; else "" */
 	struct http_head head;                  /* canonical; lives as long as the request */
 	char *path;                             /* without the query; escapes as they came */
 	const char *query;                      /* what is behind "?", or "" */
@@ -152,6 +157,9 @@ int serve_check_given(int fd, bool *ret_is_tcp, uint16_t *ret_port, struct err *
 /* The one token in the file at PATH, made if it is missing; refused if others may read it. */
 int serve_token_load(const char *path, const char *name, enum serve_role role,
                      struct serve_token *ret_token, struct err *err);
+
+/* Answers 401.  Ends the request. */
+void serve_refuse_token(struct serve_request *q, const char *message);
 
 /* ---- TLS (serve_tls.c) ---- */
 

@@ -62,46 +62,94 @@ is_local_origin(struct http_text origin)
 	return false;
 }
 
+/* What was shown, or nothing. */
+static struct http_text
+shown_token(const struct serve_request *q)
+{
+	static const char bearer[] = "Bearer ";
+	struct http_text shown = http_head_get(&q->head, "authorization");
+	size_t n = sizeof(bearer) - 1;
+
+	if (shown.len <= n || shown.len > SERVE_TOKEN_MAX + n || strncasecmp(shown.at, bearer, n) != 0)
+		return (struct http_text){0};
+	return (struct http_text){ shown.at + n, shown.len - n };
+}
+
 static const struct serve_token *
 find_token(const struct serve_door *door, struct http_text shown)
 {
-	static const char bearer[] = "Bearer ";
 	const struct serve_token *found = NULL;
 	unsigned char hash[SHA256_DIGEST_LENGTH];
 
-	if (shown.len <= sizeof(bearer) - 1 || shown.len > SERVE_TOKEN_MAX + sizeof(bearer) - 1 ||
-	    strncasecmp(shown.at, bearer, sizeof(bearer) - 1) != 0)
-		return NULL;
-	SHA256((const unsigned char *)shown.at + sizeof(bearer) - 1, shown.len - (sizeof(bearer) - 1),
-	       hash);
+	SHA256((const unsigned char *)shown.at, shown.len, hash);
 	for (size_t i = 0; i < door->n_tokens; i++)
 		if (CRYPTO_memcmp(hash, door->tokens[i].hash, sizeof(hash)) == 0)
 			found = &door->tokens[i];
 	return found;
 }
 
+void
+serve_refuse_token(struct serve_request *q, const char *message)
+{
+	serve_field(q, "www-authenticate", "Bearer realm=\"cloister\"");
+	serve_refuse(q, 401, "unauthorized", NULL, message);
+}
+
+/* For the handler to judge. */
+static bool
+hear_token(struct serve_request *q, struct http_text shown)
+{
+	if (!q->door->hears_tokens || shown.len == 0)
+		return false;
+	snprintf(q->token, sizeof(q->token), "%.*s", (int)shown.len, shown.at);
+	q->role = q->door->role;
+	return true;
+}
+
 static bool
 check_tcp(struct serve_request *q)
 {
 	const struct serve_token *token;
+	struct http_text shown = shown_token(q);
 	char host[HTTP_HOST_MAX + 1];
+	bool is_ours;
 
 	snprintf(host, sizeof(host), "%.*s", (int)q->head.host.len, q->head.host.at);
-	if (!is_local_name(host) || q->head.port != q->door->port) {
+	is_ours = is_local_name(host) || (q->door->also_called != NULL &&
+	                                  strcmp(host, q->door->also_called) == 0);
+	if (!is_ours || q->head.port != q->door->port) {
 		serve_refuse(q, 421, "wrong_host", NULL, "this server is called localhost, 127.0.0.1 or "
 		             "[::1], with its port: anything else may be a page's trick");
 		return false;
 	}
-	token = find_token(q->door, http_head_get(&q->head, "authorization"));
+	token = shown.len > 0 ? find_token(q->door, shown) : NULL;
+	if (token == NULL && hear_token(q, shown))
+		return true;
 	if (token == NULL) {
-		serve_field(q, "www-authenticate", "Bearer realm=\"cloister\"");
-		serve_refuse(q, 401, "unauthorized", NULL, "the token is missing or wrong: send "
-		             "'Authorization: Bearer TOKEN', with what is in the server's token file");
+		serve_refuse_token(q, q->door->n_tokens == 0 ? "the token is missing: send 'Authorization: "
+		                   "Bearer TOKEN', with what is in CLOISTER_MCP_TOKEN" :
+		                   "the token is missing or wrong: send 'Authorization: Bearer TOKEN', with "
+		                   "what is in the server's token file");
 		return false;
 	}
 	q->role = token->role;
 	snprintf(q->who, sizeof(q->who), "token %.*s", (int)sizeof(q->who) - 7, token->name);
 	return true;
+}
+
+static bool
+check_unix(struct serve_request *q)
+{
+	snprintf(q->who, sizeof(q->who), "uid %u", q->uid);
+	if (q->uid != geteuid() && q->uid != 0) {
+		serve_refuse(q, 403, "forbidden", NULL, "this server is another user's");
+		return false;
+	}
+	if (!q->door->hears_tokens || http_head_get(&q->head, "authorization").len == 0 ||
+	    hear_token(q, shown_token(q)))
+		return true;
+	serve_refuse_token(q, "what is shown in 'Authorization' is no token");
+	return false;
 }
 
 bool
@@ -114,16 +162,8 @@ serve_door_check(struct serve_request *q)
 		serve_refuse(q, 403, "origin", NULL, "pages of a browser have no business here");
 		return false;
 	}
-	if (q->door->is_tcp) {
-		if (!check_tcp(q))
-			return false;
-	} else {
-		snprintf(q->who, sizeof(q->who), "uid %u", q->uid);
-		if (q->uid != geteuid() && q->uid != 0) {
-			serve_refuse(q, 403, "forbidden", NULL, "this server is another user's");
-			return false;
-		}
-	}
+	if (!(q->door->is_tcp ? check_tcp(q) : check_unix(q)))
+		return false;
 	q->conn->way->server->stats.refused--;
 	return true;
 }

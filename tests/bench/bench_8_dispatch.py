@@ -63,7 +63,7 @@ def stamp(mark):
     raise Unmeasured("the agent did not run")
 
 
-def until_over(client, n):
+def until_over(client, n, pause):
     """Until N dispatches are over; how many of them finished."""
     while True:
         text = client.ask("GET", "/metrics").decode()
@@ -72,7 +72,7 @@ def until_over(client, n):
         over = sum(counts[s] for s in ("finished", "failed", "cancelled", "timed_out"))
         if over >= n:
             return counts["finished"]
-        time.sleep(0.02)
+        time.sleep(pause)
 
 
 def first_instruction(lab, who, report, client):
@@ -91,7 +91,7 @@ def first_instruction(lab, who, report, client):
         client.ask("POST", "/v1/dispatches", {"agent": "first"})
         took = (stamp(mark) - begin) / 1e6
         done += 1
-        until_over(client, done)
+        until_over(client, done, 0.005)
         begin = time.time_ns()
         process = who.popen([lab.cloister, "run", "-q", "-w", f"{folder}:rw", "--", *command])
         plain = (stamp(mark) - begin) / 1e6
@@ -126,7 +126,7 @@ def sustained(lab, who, report, client, before):
         thread.join()
     if failures:
         raise Unmeasured(failures[0])
-    finished = until_over(client, before + total)
+    finished = until_over(client, before + total, 0.1)
     took = time.monotonic() - begin
     if finished != before + total:
         raise Unmeasured(f"{finished} of {before + total} finished")

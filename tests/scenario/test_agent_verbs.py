@@ -58,6 +58,9 @@ MESSAGES = {
     "mcp_channel.h": {      # the half of cloister-mcp that reads, and its keeper
         "MCP_BEGIN", "MCP_CONNECT", "MCP_CONNECTED", "MCP_REFUSED"},
 }
+# What a dispatch tells its agent by the environment; by the last two it can ask for something.
+VARIABLES = {"CLOISTER_DISPATCH", "CLOISTER_ATTEMPT", "CLOISTER_AGENT", "CLOISTER_CHAIN", "CLOISTER_PRINCIPAL",
+             "CLOISTER_OUT", "CLOISTER_CAPABILITIES", "CLOISTER_MCP_URL", "CLOISTER_MCP_TOKEN"}
 # Where a cell finds something of cloister's own: names, and sockets that listen for it.
 NAMES = {"gate.cloister.internal", "host.cloister.internal", "cell.cloister.internal"}
 LISTENERS = {"INIT_LISTENS_TCP", "INIT_LISTENS_DNS", "INIT_LISTENS_SSH"}
@@ -172,12 +175,17 @@ def test_what_listens_in_a_cell():
     assert names == NAMES
 
 
+def test_what_a_dispatch_tells_its_agent():
+    text = (TREE / "src/dispatch/dispatch_start.c").read_text()
+    assert set(re.findall(r'put_variable\(&?b, "(\w+)"', text)) == VARIABLES
+
+
 def test_nothing_of_the_operators_is_in_reach_of_a_cell(operator):
     """Neither by a path nor by an address: a cell's control socket, and the service's."""
-    service = Service(operator)
+    service = Service(operator, "--mcp", "127.0.0.1:0")
     said = operator.sh("find / -xdev -type s 2>/dev/null; cat /proc/net/unix; env").ok()
     for name in OUT_OF_REACH:
         assert not re.search(rf"/{re.escape(name)}\b", said), said
     assert str(operator.runtime) not in said
-    assert "CLOISTER_TOKEN" not in said
+    assert "TOKEN" not in said and "MCP" not in said
     service.stop()

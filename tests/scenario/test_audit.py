@@ -160,6 +160,9 @@ def test_files_that_were_turned_over_are_one_timeline(world):
     finding = world.verify()["cell/abcdefgh"]["finding"]
     assert finding["what"] == "removed" and finding["file"].endswith("events.jsonl.4")
     assert finding["record"] == 12
+    # However many there seem to be.
+    (newest.parent / "events.jsonl.4294967294").touch()
+    assert world.verify()["cell/abcdefgh"]["finding"] == finding
 
 
 def test_a_crash_is_no_tampering(world):
@@ -339,6 +342,47 @@ def test_a_timeline_that_is_gone_is_missed(world):
     world.cloister("audit", "verify", "bcdefghi")
 
 
+def test_what_stands_in_a_timelines_place_is_none(world):
+    """Known cells: each has something under its name that is not its timeline."""
+    cells = [world.cell(number_id(i)) for i in range(3)]
+    never_ended = small(number_id(3))
+    world.start(never_ended)
+    world.finish()
+    folders = [world.state / f"{number_id(i)}." for i in range(3)]
+    # One that claims to be from before there were records, a link, and a file.
+    (folders[0] / "events.jsonl").write_bytes(b'{"n":1,"time":"x","cell":"%s"}\n'
+                                              % number_id(0).encode())
+    for folder in folders[1:]:
+        (folder / "events.jsonl").unlink()
+        folder.rmdir()
+    folders[1].symlink_to(folders[0])
+    folders[2].touch()
+    what = {name[5:]: t["finding"] and t["finding"]["what"] for name, t in world.verify().items()
+            if name != "operator"}
+    assert what == {number_id(0): "changed", number_id(1): "missing", number_id(2): "missing",
+                    number_id(3): "missing"}
+    # Somebody has it still, and puts it back.
+    world.keep(never_ended)
+    (folders[0] / "events.jsonl").write_bytes(cells[0].bytes())
+    seen = world.verify()
+    assert seen[f"cell/{number_id(0)}"]["finding"] is None
+    assert seen[f"cell/{number_id(3)}"]["finding"] is None
+
+
+@pytest.mark.parametrize("key", [None, b"", bytes(31)], ids=["gone", "empty", "short"])
+def test_an_operators_key_that_is_gone_is_missed(world, key):
+    """Without it whoever wrote a timeline vouches for it."""
+    world.cell()
+    world.key = world.operator.key = Key()
+    world.finish()
+    (world.audit / "key").unlink()
+    if key is not None:
+        (world.audit / "key").write_bytes(key)
+        (world.audit / "key").chmod(0o600)
+    finding = world.verify()["operator"]["finding"]
+    assert finding["what"] == "missing" and finding["file"].endswith("/key")
+
+
 def test_cells_of_one_id_are_told_apart(world):
     """An id that was chosen can be chosen again; what is over is kept among the ended."""
     cells = []
@@ -359,6 +403,11 @@ def test_cells_of_one_id_are_told_apart(world):
         return [t["finding"] and t["finding"]["what"] for t in said["timelines"][1:]]
 
     assert findings() == [None] * 3
+    # An older one in the place of a newer is sound, but the newer is missing.
+    for older, newer in ((0, 1), (0, 2), (1, 2), (1, 0)):
+        (cells[newer][1] / "events.jsonl").write_bytes(cells[older][0].bytes())
+        assert sorted(map(str, findings())) == ["None"] * 3 + ["missing"]
+        (cells[newer][1] / "events.jsonl").write_bytes(cells[newer][0].bytes())
     statements = world.cloister("audit", "export", "--all", "--format", "dsse").ok().splitlines()
     heads = {json.loads(base64.b64decode(json.loads(line)["payload"]))["subject"][0]["digest"]["sha256"]
              for line in statements}
@@ -384,6 +433,12 @@ def check_apart(key, path):
     """docs/verify_proof.py knows nothing of cloister."""
     return subprocess.run([sys.executable, TREE / "docs" / "verify_proof.py", key, path],
                           capture_output=True, text=True, timeout=60)
+
+
+def test_who_checks_apart_is_told_how(tmp_path):
+    for key, path in (("nokey", tmp_path / "none"), ("0" * 64, tmp_path / "none"), ("0" * 64, TREE / "LICENSE")):
+        run = check_apart(key, path)
+        assert run.returncode == 1 and run.stderr.count("\n") == 1, run
 
 
 @pytest.mark.parametrize("n", range(1, 8))
@@ -494,6 +549,15 @@ def test_statements_are_signed_as_dsse_says(world):
     world.cloister("audit", "export", "--format", "dsse", "abcdefgh").sentence("not sound")
 
 
+def test_one_that_was_changed_does_not_hide_the_others(world):
+    world.cell("abcdefgh")
+    world.cell("bcdefghi", lambda data: data.replace(b'"status":201', b'"status":202'))
+    world.cell("cdefghij")
+    world.finish()
+    done = world.cloister("audit", "export", "--format", "dsse", "--all")
+    assert done.status == 125 and len(done.out.splitlines()) == 2 and "1 timeline is not sound" in done.err, done
+
+
 # ---- mistakes ----
 
 def test_what_people_get_wrong(world):
@@ -502,6 +566,7 @@ def test_what_people_get_wrong(world):
     world.cloister("audit", "verfy").sentence("did you mean 'verify'")
     world.cloister("audit", "export", "--format", "pdf", "x").sentence("jsonl or dsse")
     world.cloister("audit", "export").sentence("takes cells, --all or --operator")
+    world.cloister("audit", "show").sentence("a cell or --operator")
     world.cloister("audit", "verify", "x", "--key", "12").sentence("64 digits")
     world.cloister("audit", "verify", "--all", "x").sentence("leave the rest out")
     world.cloister("audit", "verify", "./nothing.jsonl").sentence("nothing.jsonl")
@@ -582,6 +647,14 @@ def test_what_is_applied_and_discarded_is_told(operator):
         last = [e for e in told(operator) if e["type"].startswith("changes.")][-1]
         assert (last["type"], last["cell"], last["uid"]) == (kind, id, operator.uid)
         assert verb == "discard" or (last["applied"], last["force"]) == (1, False)
+
+
+def test_a_name_that_means_an_older_version_again_is_told(operator):
+    for text in "121":
+        operator.cloister("env", "register",
+                          operator.file("e.yaml", f"name: e\nvalues: {{A: '{text}'}}\n")).ok()
+    hashes = [e["hash"] for e in told(operator) if e["type"] == "env.registered"]
+    assert len(hashes) == 3 and hashes[0] == hashes[2] != hashes[1]
 
 
 def test_what_cannot_be_recorded_is_not_done(operator):

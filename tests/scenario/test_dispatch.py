@@ -220,7 +220,7 @@ def test_names_mean_the_newest(operator):
     assert dispatch(operator, "a").ok() == "2\n"
     assert dispatch(operator, f"a@{first}").ok() == "1\n"
     operator.cloister("agent", "retire", f"a@{first}").ok()
-    dispatch(operator, f"a@{first}").sentence("retired")
+    dispatch(operator, f"a@{first}").sentence("retired", f"`cloister agent retire --undo a@{first}`")
 
 
 def test_workspace_and_state(operator):
@@ -262,6 +262,7 @@ def test_questions_about_nothing(operator):
         operator.cloister("dispatches", verb, "nosuch").sentence("nosuch")
         operator.cloister("dispatches", verb).sentence("which")
     operator.cloister("dispatches", "shwo", "x").sentence("did you mean 'show'")
+    operator.cloister("dispatches", "5kq2mzr7").sentence("show, events, output", "then the id")
     operator.cloister("dispatches", "--state", "x").sentence("'x'")
 
 
@@ -301,7 +302,8 @@ def test_retries(operator, go):
     agent(operator, "a", "echo $CLOISTER_ATTEMPT >>f; [ $CLOISTER_ATTEMPT = 2 ]",
           workspace={"path": str(go), "mode": "rw"})
     done = dispatch(operator, "a", "--retries", "3")
-    assert done.status == 0 and (go / "f").read_text() == "1\n2\n" and "attempt 1 failed" in done.err
+    assert done.status == 0 and (go / "f").read_text() == "1\n2\n" and \
+        "attempt 1 failed with exit status 1; again in" in done.err
     d = last(operator)
     assert (d["state"], d["attempts"], d["retries"]) == ("finished", 2, 3)
     told = events(operator, d["id"])
@@ -335,6 +337,33 @@ def test_cancel(operator):
     assert (d["state"], d["exit_code"], d["reason"]) == ("cancelled", None, None)
     assert operator.cloister("dispatches", "output", id).ok() == "begun\n"
     operator.cloister("dispatches", "cancel", id).sentence(id, "over")
+
+
+def test_cancel_by_a_short_id(operator):
+    """What is recorded has the whole of it; one that takes its time is seen to be ending."""
+    agent(operator, "a", "trap : TERM; echo begun; while :; do sleep 0.1; done")
+    id = detach(operator, "a")
+    wait_until(lambda: operator.cloister("dispatches", "output", id).ok() == "begun\n", "it runs")
+    operator.cloister("dispatches", "cancel", "--time", "1h", id[:8]).ok()
+    assert "running, being cancelled\n" in operator.cloister("dispatches", "show", id).ok()
+    assert operator.cloister("dispatches").ok().endswith("being cancelled\n")
+    noted = [json.loads(line)["event"] for line in operator.cloister("audit", "show", "--operator").ok().splitlines()]
+    assert [e["dispatch"] for e in noted if e["type"] == "dispatch.cancelled"] == [id]
+    operator.cloister("kill", show(operator, id)["cell"]).ok()
+    assert await_over(operator, id)["state"] == "cancelled"
+
+
+def test_output_that_cannot_be_written(operator):
+    agent(operator, "a", "echo x")
+    with open("/dev/full", "w") as full:
+        done = operator.cloister("dispatch", "a", stdout=full)
+    assert done.status == 125 and "cannot write all of the output" in done.err and "Success" not in done.err
+
+
+def test_times_are_told_as_people_write_them(operator):
+    agent(operator, "a", "true")
+    for given, told in (("90s", "1m30s"), ("20m", "20m"), ("1500ms", "1500ms"), ("2h", "2h")):
+        assert f"  limits     time {told}\n" in dispatch(operator, "a", "--dry-run", "--timeout", given).ok()
 
 
 def test_interrupt_cancels(operator):
@@ -454,3 +483,24 @@ def test_queued_one_that_lost_its_driver(operator, go):
     operator.file("go/go")
     operator.cloister("dispatches", env=one).ok()
     await_over(operator, ids[0])
+
+
+# Much of nothing: it fits any limit of the cell's, and is to take no more of the operator's disk.
+MUCH = r"""
+cd /out; truncate -s 100M hole; truncate -s 1M tail; printf x >>tail
+n=$(printf '%0200d' 0); for i in 1 2 3 4 5 6 7 8 9 10; do mkdir $n; cd $n; done
+seq 3000 | while read i; do : >$i; done
+"""
+
+
+def test_much_of_nothing(operator):
+    agent(operator, "much", MUCH)
+    dispatch(operator, "much").ok()
+    id = last(operator)["id"]
+    files = json.loads(operator.cloister("dispatches", "files", "--json", id).ok())
+    paths = {f["path"]: f for f in files["files"]}
+    assert paths["hole"]["size"] == 100 << 20 and paths["tail"]["hash"] == sha256(bytes(1 << 20) + b"x")
+    # Of the rest as many as can be listed.
+    assert files["truncated"] and 900 < len(paths) < 1100
+    used = sum(f.stat().st_blocks * 512 for f in (operator.base / "data").rglob("*") if f.is_file())
+    assert used < 32 << 20, used

@@ -176,23 +176,26 @@ VALUE = "0123456789abcdef"             # of a secret that an example adds
 
 # ---- the README's examples ---------------------------------------------------------------------
 
+def blocks(document):
+    return re.findall(r"^```sh\n(.*?)^```$", (TREE / document).read_text(), flags=re.M | re.S)
+
+
 def examples():
     """The commands of the README that begin with cloister, in order."""
-    text = (TREE / "README.md").read_text()
-    blocks = re.findall(r"^```sh\n(.*?)^```$", text, flags=re.M | re.S)
-    lines = [line for block in blocks for line in block.splitlines()]
+    lines = [line for block in blocks("README.md") for line in block.splitlines()]
     return [line for line in lines if re.match(r"(build/)?cloister\b", line)]
 
 
 def test_the_readme_has_examples_of_what_matters():
     said = " ".join(examples())
     for command in ("run", "diff", "apply", "discard", "ps", "exec", "logs", "stop", "kill", "events",
-                    "why", "secret"):
+                    "why", "secret", "agent", "dispatch", "audit"):
         assert f"cloister {command} " in said + " ", command
 
 
 def test_the_readmes_examples_work_in_order(operator):
-    project = operator.folder("project", {"README": "A project.\n"})
+    agent = re.search(r"in `upper.yaml`:\n\n```yaml\n(.*?)```", (TREE / "README.md").read_text(), flags=re.S)[1]
+    project = operator.folder("project", {"README": "A project.\n", "upper.yaml": agent})
     diffs = []
     for line in examples():
         said = operator.cloister(*shlex.split(line)[1:], cwd=project,
@@ -203,11 +206,27 @@ def test_the_readmes_examples_work_in_order(operator):
             diffs.append(said.out)
     # What the text around them promises.
     assert (project / "README").read_text() == "A project.\nIt works.\n"
-    assert os.listdir(project) == ["README"]
+    assert sorted(os.listdir(project)) == ["README", "upper.yaml"]
     assert ["+It works.\n" in diff for diff in diffs] == [True, False]
     assert ["A .envrc  (held back" in diff for diff in diffs] == [True, True]
     assert operator.cells("-a") == []
     assert operator.cloister("secret", "list", "--json").ok().count(VALUE) == 0
+
+
+def run_script(operator, text):
+    operator.file("script", text)
+    path = f"{operator.program.parent}:/usr/bin:/bin"
+    return operator.do("sh", "-e", operator.base / "script", cwd=operator.folder("scripts"), env={"PATH": path})
+
+
+@pytest.mark.skipif(CLOISTER.name != "cloister", reason="it is another program")
+def test_scripts_of_the_documents_work(operator):
+    """From nothing to a result, by what stands there alone."""
+    script, = (block for block in blocks("docs/registry.md") if "<<" in block)
+    said = run_script(operator, script)
+    assert said.status == 0 and "How many words?\n" in said.out and "1 file of /out (2B)" in said.err, said
+    script, = (block for block in blocks("docs/audit.md") if "verify_proof" in block)
+    assert run_script(operator, script.replace("docs/", f"{TREE}/docs/")).ok().startswith("proved: ")
 
 
 # ---- the man pages' examples ---------------------------------------------------------------------

@@ -39,6 +39,27 @@ def test_every_option_is_one(operator):
             assert "there is no option" not in done.err, (command, option)
 
 
+VERBS = {
+    **dict.fromkeys(("capability", "agent", "env"), ["register", "list", "show", "diff", "history", "retire"]),
+    "policy": ["check", "test", "explain", "presets", "schema", "register", "list", "show", "diff", "history",
+               "retire"],
+    "secret": ["add", "list", "show", "rotate", "remove", "services", "init"],
+    "dispatches": ["show", "events", "output", "files", "cancel"],
+    "audit": ["verify", "show", "export", "prove", "key"],
+}
+
+
+@pytest.mark.parametrize("command", VERBS)
+def test_verbs(operator, command):
+    """All of them are told of, and are asked about as new users do."""
+    said = operator.cloister("help", command).ok()
+    assert re.findall(r"^  ([a-z]+) .* [a-z]", said, re.M) == VERBS[command], said
+    assert all(re.match(r"  .{34} [a-z]", line) for line in said.splitlines() if line[:2] == "  "), said
+    for verb in VERBS[command]:
+        assert operator.cloister(command, verb, "--help").ok() == said
+        assert "there is no `" not in operator.cloister(command, verb, "--no-such-option").err
+
+
 def test_run_options(operator):
     said = operator.cloister("help", "run").ok()
     for option in ("-w, --workspace", "-v, --volume", "-e, --env", "-d, --detach", "-t, --tty",

@@ -143,8 +143,10 @@ def test_a_wait_survives_a_service_that_breaks_off(operator, stand):
     wait_until(lambda: stand.cut == 0, "it broke off three times")
     stand.finish.set()
     assert client.answer(5)["result"]["structuredContent"]["state"] == "finished"
-    # What was told once is not told again.
-    assert [said["params"]["progress"] for said in client.aside] == [1, 2, 3]
+    # What was told once is not told again; the last of it may come too late to be told.
+    told = [said["params"]["message"] for said in client.aside]
+    assert [said["params"]["progress"] for said in client.aside] == list(range(1, len(told) + 1))
+    assert len(told) >= 2 and len(set(told)) == len(told)
     assert stand.paths().count("POST /v1/dispatches") == 1
 
 
@@ -168,9 +170,10 @@ def test_a_service_that_is_none(operator, stand, status, body):
 
 
 def test_its_token_goes_with_what_is_asked(operator, stand):
-    client = Stdio(operator, env={"CLOISTER_TOKEN": "of-a-dispatch"})
+    client = Stdio(operator, env={"CLOISTER_MCP_TOKEN": "of-a-dispatch", "CLOISTER_TOKEN": "the-operator's"})
     client.tool("list_agents")
     assert stand.tokens == ["Bearer of-a-dispatch"]
+    operator.cloister("mcp", "--as", "ann", env={"CLOISTER_MCP_TOKEN": "x"}).sentence("--as", "CLOISTER_MCP_TOKEN")
 
 
 # ---- hostile input

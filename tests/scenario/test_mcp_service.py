@@ -2,6 +2,7 @@
 import json
 import os
 import signal
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -92,9 +93,23 @@ def test_the_same_key_is_the_same_dispatch(operator, service):
     assert len(ids) == 1
 
 
+@contextmanager
+def started_services():
+    """Those that `cloister mcp` starts; they are ended afterwards."""
+    def found():
+        return [pid for pid in descendants_of(os.getpid())
+                if b"cloister-serve\0" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    try:
+        yield found
+    finally:
+        for pid in found():
+            os.kill(pid, signal.SIGTERM)
+        wait_until(lambda: not found(), "the service has ended")
+
+
 @only_user
 def test_a_wait_outlives_the_service(operator, service):
-    """Killed and started again, it goes on where it was."""
+    """Killed, another is started, and goes on where it was."""
     work = operator.folder("work")
     register(operator, "slow", "echo up; while [ ! -e go ]; do sleep 0.02; done; echo done",
              workspace={"path": str(work), "mode": "rw"})
@@ -102,11 +117,11 @@ def test_a_wait_outlives_the_service(operator, service):
     client.send(call("dispatch", {"agent": "slow"}, id="w", _meta={"progressToken": 1}))
     while client.read()["params"]["message"] != "up\n":
         pass
-    os.kill(service.process.pid, signal.SIGKILL)
-    service.process.wait(SECONDS)
-    service.start()
-    operator.file("work/go")
-    done = client.answer("w")["result"]["structuredContent"]
+    with started_services():
+        os.kill(service.process.pid, signal.SIGKILL)
+        service.process.wait(SECONDS)
+        operator.file("work/go")
+        done = client.answer("w")["result"]["structuredContent"]
     assert done["state"] == "finished" and done["stdout"] == "up\ndone\n" and done["attempts"] == 1
     # What had been told was not told again.
     assert not {"it is queued", "its cell runs"} & {s["params"]["message"] for s in client.aside}
@@ -125,20 +140,14 @@ def test_a_service_is_started(operator):
     """Where none runs; it is nobody's child, and ends by itself when nobody needs it."""
     register(operator, "quick", "echo here")
     client = Stdio(operator)
-    done = client.tool("dispatch", {"agent": "quick"})
-    services = [pid for pid in descendants_of(os.getpid())
-                if b"cloister-serve" in Path(f"/proc/{pid}/cmdline").read_bytes()]
-    try:
+    with started_services() as services:
+        done = client.tool("dispatch", {"agent": "quick"})
         assert done["structuredContent"]["stdout"] == "here\n"
-        assert len(services) == 1
-        assert b"idle-exit=60s" in Path(f"/proc/{services[0]}/cmdline").read_bytes()
+        [started] = services()
+        assert b"idle-exit=60s" in Path(f"/proc/{started}/cmdline").read_bytes()
         assert client.end() == 0
-        assert is_alive(services[0])
+        assert is_alive(started)
         # Another client finds it.
         again = Stdio(operator)
         assert again.tool("list_agents")["isError"] is False
         assert again.end() == 0
-    finally:
-        for pid in services:
-            os.kill(pid, signal.SIGTERM)
-        wait_until(lambda: not any(map(is_alive, services)), "the service has ended")

@@ -417,6 +417,9 @@ def test_commands_as_new_users_type_them(operator):
     operator.cloister("agent", "register").sentence("FILE")
     operator.cloister("capability", "register").sentence("FOLDER")
     operator.cloister("agent", "show").sentence("NAME")
+    file = operator.file("a.yaml", "name: a\ncommand: ls\n")
+    operator.cloister("agent", "register", file).sentence("a.yaml:2:10", "must be a list")
+    operator.cloister("capability", "register", file).sentence("not a folder", "capability.yaml")
     operator.cloister("agent", "list", "x").sentence("no words")
     operator.cloister("agent", "list", "--undo").sentence("takes no --undo")
     operator.cloister("agent", "list", "--limit", "none").sentence("--limit")
@@ -459,6 +462,16 @@ def test_not_a_database(operator):
         (registry(operator) / f"db.sqlite{suffix}").unlink(missing_ok=True)
     operator.file("data/registry/db.sqlite", "this is no database" * 100)
     operator.cloister("env", "list").sentence("db.sqlite", "not a database")
+
+
+def test_a_content_that_is_not_what_its_hash_says(operator):
+    version = registered(operator, "env", written(operator, "env", "e", "1"))
+    with sqlite3.connect(registry(operator) / "db.sqlite") as db:
+        db.execute("UPDATE versions SET content = replace(content, '\"1\"', '\"2\"')")
+        assert db.total_changes == 1
+    db.close()
+    for ref in ("e", f"e@{version['hash']}"):
+        operator.cloister("env", "show", ref).sentence("another hash", version["hash"])
 
 
 # Never change this: it is what is on somebody's disk.

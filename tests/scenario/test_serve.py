@@ -30,6 +30,7 @@ def curl(service, *words, socket=None):
 def test_about(service):
     assert service.get("/v1/version").ok()["version"] in service.operator.cloister("version").ok()
     assert service.get("/healthz").ok() == {"status": "ok"}
+    assert service.log() == f"cloister: serving at {os.path.realpath(service.socket)}\n"
     done = curl(service, "http://localhost/v1/version")
     assert json.loads(done.ok())["api"] == ["v1"]
 
@@ -357,6 +358,13 @@ def test_tcp_agents_token(operator):
     assert service.tcp("GET", "/v1/cells", token).status == 200
     assert service.tcp("GET", "/v1/version", "a-token-of-some-length").status == 200
     service.tcp("GET", "/v1/cells", "a-token-of-some-length").error(404, "not_found")
+    # What rules may match on is not an agent's to say.
+    service.post("/v1/agents", {"name": "worker", "command": ["true"]}).ok(201)
+    said = json.dumps({"agent": "worker", "on_behalf_of": "ann@finance.example.com"})
+    error = service.tcp("POST", "/v1/dispatches", "a-token-of-some-length",
+                        {"Content-Type": "application/json"}, said).error(403, "forbidden")
+    assert error["pointer"] == "/on_behalf_of"
+    assert service.get("/v1/dispatches").ok()["items"] == []
 
 
 def test_tcp_refusals(operator):

@@ -300,7 +300,7 @@ def small(online):
     for _ in range(100):
         if subprocess.run([*enter, "--", "umount", str(operator.state)], check=False).returncode == 0:
             break
-        time.sleep(0.1)
+        time.sleep(0.05)
 
 
 def ask(online, path="/204"):

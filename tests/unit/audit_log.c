@@ -223,7 +223,7 @@ TEST(audit_log_files_turn_over)
 
 	lab_open(&lab, 1000);
 	lab_add(&lab, 60);
-	CHECK_OK(audit_log_files(lab.dir, NAME, &first, &last, &lab.err));
+	CHECK_OK(audit_log_files(lab.dir, NAME, 1, &first, &last, &lab.err));
 	CHECK(first == 1 && last >= 5 && last == lab.log.last);
 	/* The next begins with a checkpoint. */
 	OWN(freep) char *text = lab_read(&lab, NAME ".2");
@@ -251,7 +251,7 @@ TEST(audit_log_drops_the_oldest)
 	lab_add(&lab, 150);
 	last = lab.log.last;
 	CHECK(audit_log_drop(&lab.log, TIME, &lab.err) == 1);
-	CHECK_OK(audit_log_files(lab.dir, NAME, &first, &last, &lab.err));
+	CHECK_OK(audit_log_files(lab.dir, NAME, 1, &first, &last, &lab.err));
 	CHECK(first == 2 && first == lab.log.first);
 	while (audit_log_drop(&lab.log, TIME, &lab.err) == 1)
 		;
@@ -284,6 +284,21 @@ TEST(audit_log_takes_only_what_is_canonical)
 	CHECK_OK(audit_log_write(&lab.log, false, &lab.err));
 	lab_again(&lab);
 	CHECK_U64(lab.log.chain.tree.size, (uint64_t)n + 1);
+	audit_log_close(&lab.log);
+}
+
+/* At no time is there none for the last word: others may fill the disk right then. */
+TEST(audit_log_keeps_room_when_turned_over)
+{
+	struct lab lab;
+
+	lab_open(&lab, 1000);
+	lab.log.keeps_room = true;
+	for (int i = 0; i < 100 && lab.log.last < 3; i++) {
+		lab_add(&lab, 1);
+		CHECK(lab.log.reserved >= lab.log.size + AUDIT_RESERVE);
+	}
+	CHECK_U64(lab.log.last, 3);
 	audit_log_close(&lab.log);
 }
 

@@ -155,3 +155,31 @@ TEST(canon_reads_strictly)
 	json_decref(TAKE(good));
 	CHECK_OK(canon_read(deep + 1, 2 * CANON_DEPTH_MAX, &good, NULL));
 }
+
+/* [1,1,...] of N values, the list itself included. */
+static int
+read_many(size_t n)
+{
+	OWN(json_decrefp) json_t *value = NULL;
+	OWN(freep) char *text = malloc(2 * n);
+
+	memset(text, '1', 2 * n);
+	for (size_t i = 0; i < 2 * n; i += 2)
+		text[i] = i == 0 ? '[' : ',';
+	text[2 * n - 2] = ']';
+	return canon_read(text, 2 * n - 1, &value, NULL);
+}
+
+TEST(canon_reads_no_more_values_than_there_may_be)
+{
+	OWN(json_decrefp) json_t *value = NULL;
+	OWN(freep) char *text = malloc(CANON_VALUES_MAX + 4);
+
+	CHECK_OK(read_many(CANON_VALUES_MAX));
+	CHECK_ERR(read_many(CANON_VALUES_MAX + 2), EINVAL);
+	/* In a text they are none. */
+	memset(text, '[', CANON_VALUES_MAX + 4);
+	text[0] = text[CANON_VALUES_MAX + 3] = '"';
+	memcpy(text + 1, "\\\"", 2);
+	CHECK_OK(canon_read(text, CANON_VALUES_MAX + 4, &value, NULL));
+}

@@ -169,6 +169,28 @@ TEST(dispatch_events_hold_the_beginning_of_much_output)
 	CHECK(json_is_true(json_object_get(last, "cut")));
 }
 
+/* What takes six times its length to write down, attempt after attempt, with a character that every
+ * part splits. */
+TEST(dispatch_events_stay_readable_whatever_is_printed)
+{
+	OWN(dispatch_log_close) struct dispatch_log log = make_log(), again = { .fd = -1 };
+	OWN(freep) char *data = malloc(1 << 20);
+
+	memset(data, 1, 1 << 20);
+	for (size_t i = 16383; i + 1 < 1 << 20; i += 16383)
+		memcpy(data + i, "\xc3\xa9", 2);
+	for (int attempt = 0; attempt < 3; attempt++) {
+		CHECK_OK(dispatch_log_put(&log, "cell.boot", json_pack("{s:s}", "cell", "a"), false, NULL));
+		for (int i = 0; i < 9; i++)
+			CHECK_OK(dispatch_log_output(&log, DISPATCH_STDOUT, data, 1 << 20, true, NULL));
+		CHECK(log.cut[0]);
+	}
+	CHECK(log.size > 48u << 20 && log.size < 66u << 20);
+	CHECK_OK(dispatch_log_open(ID, &again, NULL));
+	CHECK_U64(again.size, log.size);
+	CHECK(again.cut[0]);
+}
+
 TEST(dispatch_events_end)
 {
 	OWN(dispatch_log_close) struct dispatch_log log = make_log(), again = { .fd = -1 };

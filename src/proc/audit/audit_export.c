@@ -242,15 +242,21 @@ export_all(struct export *x, struct err *err)
 {
 	OWN(audit_list_free) struct audit_list list = { .folder = { -1, -1 } };
 	int r = audit_list_cells(&list, err);
+	size_t unsound = 0;
 
 	for (int place = 0; place < AUDIT_PLACES; place++) {
 		for (size_t i = 0; r == 0 && i < list.n[place]; i++) {
 			OWN(closep) int dir = audit_list_open(&list, place, i);
 
 			r = dir < 0 ? 0 : export_entry(x, dir, &list.entries[place][i], err);
-			r = r == -ENOENT ? 0 : r;       /* nothing was recorded of it */
+			/* What somebody did to one does not keep the others from being vouched for. */
+			unsound += r == -EBADMSG;
+			r = r == -ENOENT || r == -EBADMSG ? 0 : r;      /* or nothing was recorded of it */
 		}
 	}
+	if (r == 0 && unsound > 0)
+		return err_set(err, EBADMSG, "%zu timeline%s not sound, and got no statement: see `cloister "
+		               "audit verify`", unsound, unsound == 1 ? " is" : "s are");
 	return r;
 }
 

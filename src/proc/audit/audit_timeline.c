@@ -84,11 +84,11 @@ audit_see_operator(int dir, struct audit_seen *seen, struct err *err)
 {
 	struct audit_verify *v = &seen->check.verify;
 	OWN(freep) char *head = NULL;
-	bool bad_head = false;
+	bool bad_head = false, has_key = audit_operator_key(dir, v->key);
 	int r;
 
 	snprintf(v->timeline, sizeof(v->timeline), "%s", AUDIT_OPERATOR);
-	v->has_key = audit_operator_key(dir, v->key);
+	v->has_key = has_key;
 	seen->check.may_be_torn = true;
 	/* Read first: what is added meanwhile comes behind it. */
 	if (read_file_at(dir, OPERATOR_HEAD, HEAD_FILE_MAX, &head, NULL, NULL) == 0)
@@ -96,6 +96,9 @@ audit_see_operator(int dir, struct audit_seen *seen, struct err *err)
 	r = run(seen, dir, OPERATOR_LOG, err);
 	if (r < 0)
 		return r;
+	if (!has_key)
+		fault(&seen->check, AUDIT_MISSING, OPERATOR_KEY, "the operator's key is gone, or not one "
+		      "that can be used, so that anybody may have signed this");
 	if (bad_head)
 		fault(&seen->check, AUDIT_CHANGED, OPERATOR_HEAD, "this is no number and hash of a record");
 	/* A crash can come between the first checkpoint and the first note of it, and no later. */

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <libgen.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -22,6 +23,9 @@ struct verify {
 	const struct audit_args *args;
 	struct audit_cells cells;
 	int operator;                   /* folder, or -1 */
+	bool *there;                    /* by a cell's number in CELLS, which it keeps when these are
+	                                 * read again: its own timeline was found */
+	size_t n_there;
 	struct json out;
 	unsigned found, timelines, old;         /* OLD: recorded before records were chained */
 };
@@ -165,47 +169,73 @@ tell_missing(struct verify *v, const struct audit_cell *cell, int dir)
 	tell(v, &check, dir, state_of(cell, -1));
 }
 
+/* Of one that has not ended there is an entry as well: it was made first. */
 static bool
 is_owed(const struct audit_cell *cell)
 {
 	return cell != NULL && cell->started_n != 0 && !cell->pruned &&
-	       (!cell->has_chain || cell->size > 0) &&
-	       (cell->end == AUDIT_CELL_ENDED || cell->has_chain);
+	       (cell->has_chain ? cell->size > 0 : cell->end != AUDIT_CELL_LOST);
 }
 
-/* What was removed since the operator's timeline was read is noted in it by now. */
 static bool
-is_still_owed(struct verify *v, const char *id)
+is_there(const struct verify *v, const struct audit_cell *cell)
 {
-	if (verify_operator(v, TELL_NOT, NULL) < 0)
-		return true;
-	return is_owed(audit_cells_find(&v->cells, id));
+	size_t i = (size_t)(cell - v->cells.at);
+
+	return i < v->n_there && v->there[i];
 }
 
 static int
-verify_entry(struct verify *v, int dir, const struct cell_entry *entry, struct err *err)
+note_there(struct verify *v, const struct audit_cell *cell, struct err *err)
 {
-	const struct audit_cell *cell = audit_pick_cell(&v->cells, dir, entry->id);
+	bool *more = v->there;
+
+	if (v->n_there < v->cells.n) {
+		more = realloc(v->there, v->cells.n * sizeof(*more));
+		if (more == NULL)
+			return err_set(err, ENOMEM, "out of memory");
+		memset(more + v->n_there, 0, (v->cells.n - v->n_there) * sizeof(*more));
+		v->there = more;
+		v->n_there = v->cells.n;
+	}
+	more[cell - v->cells.at] = true;
+	return 0;
+}
+
+/* From before there were records; to who is known to have written some, that is no excuse. */
+static bool
+is_old(const struct audit_cell *cell, int dir)
+{
+	return (cell == NULL || cell->started_n == 0) && audit_is_old(dir, CELL_EVENTS);
+}
+
+static int
+verify_entry(struct verify *v, int dir, const struct cell_entry *entry,
+             const struct audit_cell *cell, struct err *err)
+{
 	struct audit_seen seen = {0};
 	int r;
 
-	if (audit_is_old(dir, CELL_EVENTS)) {
+	if (is_old(cell, dir)) {
 		v->old++;
 		return v->args->all ? 0 : err_set(err, EINVAL, "what is recorded of cell '%s' cannot be "
 		                                  "verified: an older cloister did not chain records",
 		                                  entry->id);
 	}
 	r = audit_see_cell(dir, entry, cell, &seen, err);
-	if (r == -ENOENT && is_owed(cell) && is_still_owed(v, entry->id)) {
-		tell_missing(v, audit_cells_find(&v->cells, entry->id), dir);
+	if (r == 0) {
+		tell(v, &seen.check, dir, state_of(cell, dir));
+		return cell == NULL ? 0 : note_there(v, cell, err);
+	}
+	/* Of all, who is missing is told at the end. */
+	if (r != -ENOENT || v->args->all)
+		return r == -ENOENT ? 0 : r;
+	if (is_owed(cell)) {
+		tell_missing(v, cell, dir);
 		return 0;
 	}
-	if (r == 0)
-		tell(v, &seen.check, dir, state_of(cell, dir));
-	else if (r == -ENOENT && !v->args->all)
-		return err_set(err, ENOENT, "nothing was recorded of the cell '%s'",
-		               entry->name[0] != '\0' ? entry->name : entry->id);
-	return r == -ENOENT ? 0 : r;
+	return err_set(err, ENOENT, "nothing was recorded of the cell '%s'",
+	               entry->name[0] != '\0' ? entry->name : entry->id);
 }
 
 static int
@@ -216,7 +246,7 @@ verify_cell(struct verify *v, const char *word, struct err *err)
 	const struct audit_cell *cell = dir < 0 ? audit_cells_find(&v->cells, word) : NULL;
 
 	if (dir >= 0)
-		return verify_entry(v, dir, &entry, err);
+		return verify_entry(v, dir, &entry, audit_pick_cell(&v->cells, dir, entry.id), err);
 	if (is_owed(cell)) {
 		tell_missing(v, cell, v->operator);
 		return 0;
@@ -226,56 +256,52 @@ verify_cell(struct verify *v, const char *word, struct err *err)
 	return dir;
 }
 
+/* AGAIN: only those that were not there before. */
 static int
-verify_entries(struct verify *v, const struct audit_list *list, struct err *err)
+verify_entries(struct verify *v, const struct audit_list *list, bool again, struct err *err)
 {
 	int r = 0;
 
 	for (int place = 0; place < AUDIT_PLACES; place++) {
 		for (size_t i = 0; r == 0 && i < list->n[place]; i++) {
 			OWN(closep) int dir = audit_list_open(list, place, i);
+			const struct cell_entry *entry = &list->entries[place][i];
+			const struct audit_cell *cell = dir < 0 ? NULL :
+				audit_pick_cell(&v->cells, dir, entry->id);
 
-			if (dir >= 0)
-				r = verify_entry(v, dir, &list->entries[place][i], err);
+			if (dir >= 0 && (!again || (cell != NULL && !is_there(v, cell))))
+				r = verify_entry(v, dir, entry, cell, err);
 		}
 	}
 	return r;
 }
 
-/* How many timelines there should be of the id, and are not. */
-static size_t
-count_absent(const struct verify *v, const struct audit_list *list, const struct audit_cell *cell)
+static bool
+any_absent(const struct verify *v)
 {
-	size_t owed = 0, there = 0;
-
-	for (const struct audit_cell *c = cell; c != NULL; c = audit_cells_before(&v->cells, c))
-		owed += is_owed(c);
-	for (int place = 0; place < AUDIT_PLACES && owed > 0; place++)
-		for (size_t i = 0; i < list->n[place]; i++)
-			there += strcmp(list->entries[place][i].id, cell->id) == 0;
-	return owed > there ? owed - there : 0;
+	for (size_t i = 0; i < v->cells.n; i++)
+		if (is_owed(&v->cells.at[i]) && !is_there(v, &v->cells.at[i]))
+			return true;
+	return false;
 }
 
-static void
-verify_absent(struct verify *v, const struct audit_list *list)
+/* Cells come and go meanwhile.  Who is known has an entry, unless it is noted later that it was
+ * removed: so those are looked for between two readings of the operator's timeline. */
+static int
+verify_absent(struct verify *v, struct err *err)
 {
-	bool read_again = false;
+	OWN(audit_list_free) struct audit_list list = { .folder = { -1, -1 } };
+	size_t known;
+	int r = verify_operator(v, TELL_NOT, err);
 
-	for (size_t i = 0; i < v->cells.n; i++) {
-		const struct audit_cell *cell = &v->cells.at[i];
-
-		if (audit_cells_find(&v->cells, cell->id) != cell || count_absent(v, list, cell) == 0)
-			continue;
-		if (read_again) {
-			tell_missing(v, cell, v->operator);
-			continue;
-		}
-		/* It may have been removed, and noted, meanwhile; begin once more. */
-		read_again = true;
-		if (verify_operator(v, TELL_NOT, NULL) < 0)
-			return;
-		i = (size_t)-1;
-	}
+	known = v->cells.n;
+	r = r == 0 ? audit_list_cells(&list, err) : r;
+	r = r == 0 ? verify_entries(v, &list, true, err) : r;
+	r = r == 0 ? verify_operator(v, TELL_NOT, err) : r;
+	for (size_t i = 0; r == 0 && i < known && i < v->cells.n; i++)
+		if (is_owed(&v->cells.at[i]) && !is_there(v, &v->cells.at[i]))
+			tell_missing(v, &v->cells.at[i], v->operator);
+	return r;
 }
 
 static int
@@ -286,10 +312,8 @@ verify_all(struct verify *v, struct err *err)
 	int r = audit_list_cells(&list, err);
 
 	r = r == 0 ? verify_operator(v, TELL_ALL, err) : r;
-	r = r == 0 ? verify_entries(v, &list, err) : r;
-	if (r == 0)
-		verify_absent(v, &list);
-	return r;
+	r = r == 0 ? verify_entries(v, &list, false, err) : r;
+	return r == 0 && any_absent(v) ? verify_absent(v, err) : r;
 }
 
 /* ---- files ---- */
@@ -449,6 +473,7 @@ audit_do_verify(const struct audit_args *args, struct err *err)
 		end_text(&v);
 	}
 	audit_cells_free(&v.cells);
+	free(v.there);
 	if (v.operator >= 0)
 		close(v.operator);
 	return r < 0 ? r : v.found > 0 ? AUDIT_EXIT_FOUND : AUDIT_EXIT_SOUND;

@@ -6,17 +6,8 @@
 #include "audit/audit_request.h"
 #include "base/err.h"
 #include "base/own.h"
-#include "base/text.h"
+#include "base/tell.h"
 #include "proc/audit/audit_proc.h"
-
-static int
-fail(const struct err *err)
-{
-	fputs("cloister: ", stderr);
-	text_print_safe(stderr, err->text, strlen(err->text), false);
-	fputc('\n', stderr);
-	return AUDIT_EXIT_FAILED;
-}
 
 static const struct {
 	const char *name;
@@ -51,5 +42,5 @@ main(int argc, char **argv)
 	/* On a full disk, half an export must not pass for the whole. */
 	if (status >= 0 && (fflush(stdout) != 0 || ferror(stdout)))
 		status = err_errno(&err, "cannot write all of the output");
-	return status < 0 ? fail(&err) : status;
+	return status < 0 ? tell_error(&err) : status;
 }

@@ -106,7 +106,9 @@ write_all_to(struct registry *reg, const json_t *files, const char *to, struct e
 
 	/* Nothing that is there can be overwritten, or lead elsewhere. */
 	if (mkdir(to, 0777) < 0)
-		return err_errno(err, "cannot make the folder '%s'", to);
+		return errno == EEXIST ? err_set(err, EEXIST, "'%s' is there already: --to takes the name of a "
+		                                 "new folder", to) :
+		       err_errno(err, "cannot make the folder '%s'", to);
 	dir = open(to, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (dir < 0)
 		return err_errno(err, "cannot open '%s'", to);
@@ -149,5 +151,5 @@ proc_files(const struct said *said)
 		else
 			print_list(files);
 	}
-	return r < 0 ? proc_fail(&err) : 0;
+	return r < 0 ? tell_error(&err) : 0;
 }

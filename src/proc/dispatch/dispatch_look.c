@@ -19,7 +19,10 @@
 static uint64_t
 now_ms(void)
 {
-	return (uint64_t)time(NULL) * 1000;
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
 /* Without any there is nothing to open, and nothing wrong either. */
@@ -45,6 +48,12 @@ struct listing {
 	uint64_t now;
 };
 
+static bool
+is_being_cancelled(const struct dispatch *d)
+{
+	return d->cancel && !dispatch_state_is_over(d->state);
+}
+
 static void
 print_row(struct listing *l, const struct dispatch *d)
 {
@@ -56,9 +65,11 @@ print_row(struct listing *l, const struct dispatch *d)
 	if (d->started_ms != 0)
 		num_format_duration(took, until > d->started_ms ? until - d->started_ms : 0);
 	if (d->state == DISPATCH_FINISHED)
-		snprintf(end, sizeof(end), "%d ", d->exit_code);
+		snprintf(end, sizeof(end), "%d", d->exit_code);
 	printf("%-16s  %-9s  %-24s  %7s  %7s  %s", d->id, dispatch_state_name(d->state), d->agent,
 	       num_format_duration(age, l->now > d->created_ms ? l->now - d->created_ms : 0), took, end);
+	if (is_being_cancelled(d))
+		fputs("being cancelled", stdout);
 	text_print_safe(stdout, d->reason, strlen(d->reason), false);
 	fputc('\n', stdout);
 }
@@ -96,7 +107,7 @@ proc_list(const struct said *said)
 	if (r == 0)
 		r = dispatch_list(reg, &filter, list_one, &listing, &err);
 	if (r < 0)
-		return proc_fail(&err);
+		return tell_error(&err);
 	/* Whoever looks sees to it that what was left alone goes on. */
 	orphans = dispatch_has_orphans(reg, NULL);
 	registry_close(TAKE(reg));
@@ -138,13 +149,15 @@ static int
 show_people(struct registry *reg, const struct dispatch *d, struct err *err)
 {
 	OWN(json_decrefp) json_t *resolved = NULL;
-	char number[32];
+	char number[32], state[48];
 	int r = dispatch_get_resolved(reg, d->id, &resolved, err);
 
 	if (r < 0)
 		return r;
 	show_line("id", d->id);
-	show_line("state", dispatch_state_name(d->state));
+	snprintf(state, sizeof(state), "%s%s", dispatch_state_name(d->state),
+	         is_being_cancelled(d) ? ", being cancelled" : "");
+	show_line("state", state);
 	if (d->state == DISPATCH_FINISHED) {
 		snprintf(number, sizeof(number), "%d", d->exit_code);
 		show_line("exit code", number);
@@ -171,7 +184,7 @@ proc_show(const struct said *said)
 
 	if (r == 0)
 		r = said->json ? show_json(reg, &d, &err) : show_people(reg, &d, &err);
-	return r < 0 ? proc_fail(&err) : 0;
+	return r < 0 ? tell_error(&err) : 0;
 }
 
 /* ---- events and output ---- */
@@ -204,7 +217,7 @@ proc_events(const struct said *said)
 		else
 			r = proc_follow(&follower, &err);
 	}
-	return r < 0 ? proc_fail(&err) : 0;
+	return r < 0 ? tell_error(&err) : 0;
 }
 
 int
@@ -224,10 +237,23 @@ proc_output(const struct said *said)
 		r = proc_copy_out(fd, stdout, &err);
 	if (r == 0 && truncated)
 		fputs("cloister: there was more, which was not kept\n", stderr);
-	return r < 0 ? proc_fail(&err) : 0;
+	return r < 0 ? tell_error(&err) : 0;
 }
 
 /* ---- cancel ---- */
+
+/* The id may be cut short; what is recorded has the whole of it. */
+static int
+cancel_one(struct registry *reg, const char *id, uint64_t grace_ms, struct err *err)
+{
+	OWN(dispatch_free) struct dispatch d = {0};
+	int r = dispatch_get(reg, id, &d, err);
+
+	if (r == 0)
+		r = dispatch_cancel(reg, d.id, grace_ms, err);
+	return r < 0 ? r : operator_note("dispatch.cancelled", (struct audit_member[]){
+	                                 { .name = "dispatch", .text = d.id } }, 1, err);
+}
 
 int
 proc_cancel(const struct said *said)
@@ -238,11 +264,9 @@ proc_cancel(const struct said *said)
 	int status = 0, r = open_one(said, &reg, &first, &err);
 
 	if (r < 0)
-		return proc_fail(&err);
+		return tell_error(&err);
 	for (size_t i = 0; i < said->n_words; i++)
-		if (dispatch_cancel(reg, said->words[i], said->grace_ms, &err) < 0 ||
-		    operator_note("dispatch.cancelled", (struct audit_member[]){
-		                  { .name = "dispatch", .text = said->words[i] } }, 1, &err) < 0)
-			status = proc_fail(&err);
+		if (cancel_one(reg, said->words[i], said->grace_ms, &err) < 0)
+			status = tell_error(&err);
 	return status;
 }

@@ -269,7 +269,7 @@ proc_dispatch(const struct said *said)
 		                  "one agent at a time: cloister dispatch [OPTION...] AGENT");
 	r = submit(said, id, &reg, &parent, &orphans, &err);
 	if (r < 0 || said->dry_run)
-		return r < 0 ? proc_fail(&err) : 0;
+		return r < 0 ? tell_error(&err) : 0;
 	if (said->detach || orphans) {
 		/* A database must not be open on both sides of a fork. */
 		registry_close(TAKE(reg));
@@ -279,11 +279,11 @@ proc_dispatch(const struct said *said)
 			puts(id);
 		r = proc_drive_behind(said->detach ? id : NULL, &err);
 		if (said->detach)
-			return r < 0 ? proc_fail(&err) : 0;
+			return r < 0 ? tell_error(&err) : 0;
 		r = registry_open(false, &reg, &err);
 		if (r < 0)
-			return proc_fail(&err);
+			return tell_error(&err);
 	}
 	r = drive_here(reg, id, said, &err);
-	return r < 0 ? proc_fail(&err) : r;
+	return r < 0 ? tell_error(&err) : r;
 }

@@ -85,11 +85,24 @@ print_confined(FILE *out, const json_t *resolved)
 		fprintf(out, "  %-11sits policy: that dispatch has no network\n", "left out");
 }
 
+/* 1200000ms is 20m, if nothing is lost by saying so. */
+static const char *
+nicer_time(const char *given, char text[NUM_TEXT_MAX])
+{
+	uint64_t ms, again;
+
+	if (num_parse_duration(given, &ms, NULL) < 0)
+		return given;
+	num_format_duration(text, ms);
+	return num_parse_duration(text, &again, NULL) == 0 && again == ms ? text : given;
+}
+
 void
 proc_print_resolved(FILE *out, const json_t *resolved)
 {
-	const json_t *policy = json_object_get(resolved, "policy");
+	const json_t *policy = json_object_get(resolved, "policy"), *mcp = json_object_get(resolved, "mcp");
 	json_t *limits = json_object_get(resolved, "limits"), *named;
+	char time[NUM_TEXT_MAX];
 	const char *name;
 	size_t i;
 
@@ -108,9 +121,14 @@ proc_print_resolved(FILE *out, const json_t *resolved)
 		fprintf(out, "  %-11s", "limits");
 		i = 0;
 		json_object_foreach(limits, name, named)
-			fprintf(out, "%s%s %s", i++ > 0 ? ", " : "", name, json_string_value(named));
+			fprintf(out, "%s%s %s", i++ > 0 ? ", " : "", name,
+			        strcmp(name, "time") == 0 ? nicer_time(json_string_value(named), time) :
+			                                    json_string_value(named));
 		fputc('\n', out);
 	}
+	if (mcp != NULL)
+		fprintf(out, "  %-11s%s%s\n", "delegates", text(mcp, "url")[0] != '\0' ? "through " : "to nobody: ",
+		        text(mcp, text(mcp, "url")[0] != '\0' ? "url" : "reason"));
 	fprintf(out, "  %-11s%.*s\n", "build", SHORT_HASH, text(resolved, "build"));
 	print_confined(out, resolved);
 }
@@ -213,10 +231,26 @@ print_end(const json_t *event)
 }
 
 static void
+print_failed(const json_t *event)
+{
+	const json_t *code = json_object_get(event, "exit_code");
+	const char *reason = text(event, "reason");
+	char time[NUM_TEXT_MAX];
+
+	fprintf(stderr, "cloister: attempt %lld failed%s",
+	        (long long)json_integer_value(json_object_get(event, "attempt")),
+	        reason[0] != '\0' ? ": " : "");
+	text_print_safe(stderr, reason, strlen(reason), false);
+	if (reason[0] == '\0' && json_is_integer(code))
+		fprintf(stderr, " with exit status %lld", (long long)json_integer_value(code));
+	fprintf(stderr, "; again in %s\n", num_format_duration(time, (uint64_t)json_integer_value(
+	                                                json_object_get(event, "again_ms"))));
+}
+
+static void
 print_for_people(const json_t *event)
 {
 	const char *type = text(event, "event");
-	char time[NUM_TEXT_MAX];
 
 	if (strcmp(type, "agent.output") == 0) {
 		print_output(event);
@@ -228,12 +262,7 @@ print_for_people(const json_t *event)
 		fprintf(stderr, "cloister: setup %s failed with %lld\n", text(event, "path"),
 		        (long long)json_integer_value(json_object_get(event, "status")));
 	} else if (strcmp(type, "attempt.failed") == 0) {
-		fprintf(stderr, "cloister: attempt %lld failed%s",
-		        (long long)json_integer_value(json_object_get(event, "attempt")),
-		        text(event, "reason")[0] != '\0' ? ": " : "");
-		text_print_safe(stderr, text(event, "reason"), strlen(text(event, "reason")), false);
-		fprintf(stderr, "; again in %s\n", num_format_duration(time, (uint64_t)json_integer_value(
-		                                                json_object_get(event, "again_ms"))));
+		print_failed(event);
 	} else if (strcmp(type, "dispatch.finished") == 0) {
 		print_end(event);
 	}

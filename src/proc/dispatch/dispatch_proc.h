@@ -7,9 +7,9 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "base/tell.h"
 #include "dispatch/dispatch.h"
 
-#define PROC_FAILED 125                 /* cloister's own failures, as everywhere */
 #define PROC_TIMED_OUT 124
 #define PROC_CANCELLED 130
 
@@ -27,7 +27,6 @@ struct said {
 	size_t n_words;
 };
 
-int proc_fail(const struct err *err);
 int proc_failf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* A status for the shell: the agent's own if it finished. */
 int proc_status(enum dispatch_state state, int exit_code);

@@ -21,15 +21,6 @@
 #define GRACE_MS 10000
 
 int
-proc_fail(const struct err *err)
-{
-	fputs("cloister: ", stderr);
-	text_print_safe(stderr, err->text, strlen(err->text), false);
-	fputc('\n', stderr);
-	return PROC_FAILED;
-}
-
-int
 proc_failf(const char *fmt, ...)
 {
 	struct err err = {0};
@@ -40,7 +31,7 @@ proc_failf(const char *fmt, ...)
 	vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
 	(void)err_set(&err, EINVAL, "%s", text);
-	return proc_fail(&err);
+	return tell_error(&err);
 }
 
 int
@@ -50,7 +41,7 @@ proc_status(enum dispatch_state state, int exit_code)
 	case DISPATCH_FINISHED:  return exit_code;
 	case DISPATCH_TIMED_OUT: return PROC_TIMED_OUT;
 	case DISPATCH_CANCELLED: return PROC_CANCELLED;
-	default:                 return PROC_FAILED;
+	default:                 return TELL_FAILED;
 	}
 }
 
@@ -210,9 +201,10 @@ run_verb(struct said *said)
 		return verbs[i].run(said);
 	}
 	nearest = text_nearest(word, names);
-	return proc_failf("there is no `dispatches %.64s`: %s%s%s", word,
-	                  nearest != NULL ? "did you mean '" : "show, events, output, files or cancel",
-	                  nearest != NULL ? nearest : "", nearest != NULL ? "'?" : "");
+	if (nearest != NULL)
+		return proc_failf("there is no `dispatches %.64s`: did you mean '%s'?", word, nearest);
+	return proc_failf("there is no `dispatches %.64s`: say what about it, show, events, output, files "
+	                  "or cancel, and then the id", word);
 }
 
 /* For a driver, who has locked it, and has lent us the lock. */
@@ -239,9 +231,11 @@ main(int argc, char **argv)
 	if (strcmp(args.command, "harvest") == 0 && args.n_words == 1)
 		return harvest(args.words[0]);
 	if (get_said(&args, &said, &err) < 0)
-		return proc_fail(&err);
+		return tell_error(&err);
 	status = strcmp(args.command, "dispatch") == 0 ? proc_dispatch(&said) : run_verb(&said);
+	/* One that failed earlier has left no reason. */
+	errno = 0;
 	if (fflush(stdout) != 0 || ferror(stdout))
-		return proc_failf("cannot write all of the output: %s", strerrordesc_np(errno));
+		return proc_failf("cannot write all of the output: %s", strerrordesc_np(errno != 0 ? errno : EIO));
 	return status;
 }

@@ -15,30 +15,23 @@
 #include <unistd.h>
 
 #include "base/args.h"
+#include "base/num.h"
 #include "base/own.h"
-#include "base/text.h"
+#include "base/tell.h"
 #include "base/utf8.h"
 #include "cell/cell_dirs.h"
 #include "ipc/ipc.h"
 #include "ipc/mcp_channel.h"
 #include "proc/mcp/mcp_proc.h"
 
-#define FAILED 125
 #define WORKER "cloister-mcp-worker"
 #define ASIDE 16
 
 struct options {
 	const char *http, *token_file, *principal;
+	/* Started by cloister-serve, whose process this is, for agents in cells; 0: it is not. */
+	uint64_t port, parent;
 };
-
-static int
-fail(const struct err *err)
-{
-	fputs("cloister: ", stderr);
-	text_print_safe(stderr, err->text, strlen(err->text), false);
-	fputc('\n', stderr);
-	return FAILED;
-}
 
 static int
 read_options(int argc, char **argv, struct options *o, struct err *err)
@@ -52,8 +45,16 @@ read_options(int argc, char **argv, struct options *o, struct err *err)
 	o->http = args_get(&args, "http");
 	o->token_file = args_get(&args, "token-file");
 	o->principal = args_get(&args, "as");
+	if (args_get(&args, "beside") != NULL &&
+	    (num_parse_count(args_get(&args, "beside"), 1, UINT16_MAX, &o->port, err) < 0 ||
+	     args_get(&args, "parent") == NULL ||
+	     num_parse_count(args_get(&args, "parent"), 1, INT32_MAX, &o->parent, err) < 0))
+		return err_set(err, EINVAL, "--beside is for cloister-serve");
 	if (o->principal == NULL)
 		o->principal = "";
+	if (*o->principal != '\0' && getenv("CLOISTER_MCP_TOKEN") != NULL)
+		return err_set(err, EINVAL, "--as and CLOISTER_MCP_TOKEN contradict each other: an agent acts "
+		               "on behalf of whom it was dispatched for");
 	if ((o->http == NULL) != (o->token_file == NULL))
 		return err_set(err, EINVAL, "--http and --token-file go together: without a token every "
 		               "program of this machine could dispatch agents");
@@ -113,6 +114,12 @@ open_door(const struct options *o, struct door *door, struct err *err)
 	int r;
 
 	door->listener = -1;
+	if (o->port != 0) {
+		door->listener = fcntl(MCP_GIVEN_FD, F_DUPFD_CLOEXEC, ASIDE);
+		door->port = (uint16_t)o->port;
+		return door->listener < 0 ? err_errno(err, "cannot listen for agents") :
+		       close(MCP_GIVEN_FD);
+	}
 	if (o->http == NULL)
 		return 0;
 	r = serve_token_load(o->token_file, "mcp", SERVE_AGENT, &door->token, err);
@@ -125,16 +132,16 @@ open_door(const struct options *o, struct door *door, struct err *err)
 static int
 send_beginning(int channel, const struct options *o, const struct door *door, struct err *err)
 {
-	const char *for_service = getenv("CLOISTER_TOKEN");
+	const char *for_service = getenv("CLOISTER_MCP_TOKEN");
 	char hash[2 * sizeof(door->token.hash) + 1] = "";
 	OWN(buf_free) struct buf b;
 
-	for (size_t i = 0; door->listener >= 0 && i < sizeof(door->token.hash); i++)
+	for (size_t i = 0; door->listener >= 0 && o->port == 0 && i < sizeof(door->token.hash); i++)
 		snprintf(hash + 2 * i, 3, "%02x", door->token.hash[i]);
 	ipc_begin(&b, MCP_BEGIN);
 	buf_put_str(&b, o->principal);
 	/* Of a dispatch: what is dispatched with it is its child. */
-	buf_put_str(&b, for_service != NULL ? for_service : "");
+	buf_put_str(&b, for_service != NULL && o->port == 0 ? for_service : "");
 	buf_put_u32(&b, door->port);
 	buf_put_str(&b, hash);
 	return ipc_send(channel, &b, NULL, 0, err);
@@ -160,7 +167,7 @@ start_worker(const struct options *o, const struct door *door, int *ret_channel,
 	r = send_beginning(ours, o, door, err);
 	if (r < 0)
 		return r;
-	if (door->listener >= 0)
+	if (door->listener >= 0 && o->port == 0)
 		fprintf(stderr, "cloister: MCP at http://%s:%u/mcp, with the token in '%s'\n",
 		        o->http[0] == '[' ? "[::1]" : "127.0.0.1", door->port, o->token_file);
 	*ret_channel = TAKE_FD(ours);
@@ -170,7 +177,7 @@ start_worker(const struct options *o, const struct door *door, int *ret_channel,
 /* ---- keeping ---- */
 
 static int
-answer(int channel, int runtime, struct err *err)
+answer(int channel, int runtime, bool may_start, struct err *err)
 {
 	OWN(ipc_message_free) struct ipc_message message = {0};
 	OWN(closep) int fd = -1;
@@ -183,7 +190,7 @@ answer(int channel, int runtime, struct err *err)
 	/* The one thing that it may ask. */
 	if (message.type != MCP_CONNECT || buf_left(&message.body) != 0 || message.n_fds != 0)
 		return err_set(err, EBADMSG, "cloister-mcp's worker asked for what it may not have");
-	fd = keeper_connect(runtime, &why);
+	fd = keeper_connect(runtime, may_start, &why);
 	ipc_begin(&b, fd >= 0 ? MCP_CONNECTED : MCP_REFUSED);
 	if (fd < 0)
 		buf_put_str(&b, why.text);
@@ -191,13 +198,13 @@ answer(int channel, int runtime, struct err *err)
 }
 
 static int
-keep(int channel, int runtime, pid_t worker)
+keep(int channel, int runtime, bool may_start, pid_t worker)
 {
 	struct err err = {0};
 	int status = 0, r;
 
 	do
-		r = answer(channel, runtime, &err);
+		r = answer(channel, runtime, may_start, &err);
 	while (r == 0);
 	if (r == -EBADMSG)
 		(void)kill(worker, SIGKILL);
@@ -205,7 +212,18 @@ keep(int channel, int runtime, pid_t worker)
 		return WEXITSTATUS(status);
 	if (r != -EBADMSG)
 		err_set(&err, EPIPE, "cloister-mcp's worker was killed by signal %d", WTERMSIG(status));
-	return fail(&err);
+	return tell_error(&err);
+}
+
+/* Without its service there is nothing that it could do, and another one would have its own. */
+static int
+stay_with_parent(const struct options *o, struct err *err)
+{
+	if (o->port == 0)
+		return 0;
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
+		return err_errno(err, "cannot ask to end with the service");
+	return getppid() == (pid_t)o->parent ? 0 : err_set(err, ESRCH, "the service has ended");
 }
 
 int
@@ -222,15 +240,16 @@ main(int argc, char **argv)
 		return worker_main();
 	r = read_options(argc, argv, &o, &err);
 	r = r == 0 ? check_principal(o.principal, &err) : r;
+	r = r == 0 ? stay_with_parent(&o, &err) : r;
 	r = r == 0 ? open_door(&o, &door, &err) : r;
 	if (r == 0) {
 		runtime = cell_runtime_open(&err);
 		/* So that a service that cannot be had is told here and now. */
-		fd = runtime < 0 ? runtime : keeper_connect(runtime, &err);
+		fd = runtime < 0 ? runtime : keeper_connect(runtime, o.port == 0, &err);
 		r = fd < 0 ? fd : start_worker(&o, &door, &channel, &worker, &err);
 	}
 	if (r < 0)
-		return fail(&err);
+		return tell_error(&err);
 	close(TAKE_FD(fd));
-	return keep(channel, runtime, worker);
+	return keep(channel, runtime, o.port == 0, worker);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/own.h"
+#include "cell/cell_net.h"
 #include "ipc/mcp_channel.h"
 #include "proc/mcp/mcp_proc.h"
 
@@ -87,7 +88,7 @@ reply(struct serve_request *q, struct session *s, const struct jsonrpc *m, const
 	struct mcp_reply r;
 
 	if (stream == NULL ||
-	    mcp_receive(&mcp_config, s != NULL ? &s->peer : &stream->own, &a->fields, m, &r) < 0) {
+	    mcp_receive(q->token[0] != '\0' ? &mcp_guest_config : &mcp_config, s != NULL ? &s->peer : &stream->own, &a->fields, m, &r) < 0) {
 		serve_refuse(q, 503, "memory", NULL, "out of memory");
 		if (stream != NULL) {
 			stream->q = NULL;
@@ -115,7 +116,7 @@ reply(struct serve_request *q, struct session *s, const struct jsonrpc *m, const
 static struct session *
 find_session(struct serve_request *q, const struct asked *a)
 {
-	struct session *s = a->has_session ? session_find(a->session) : NULL;
+	struct session *s = a->has_session ? session_find(a->session, q->token) : NULL;
 
 	if (!a->has_session)
 		serve_refuse(q, 400, "session", NULL, "'Mcp-Session-Id' is missing: say `initialize` first");
@@ -143,7 +144,7 @@ post(struct serve_request *q, const struct asked *a)
 		return;
 	}
 	if (m.kind == JSONRPC_REQUEST && strcmp(m.method, "initialize") == 0 && !a->has_session) {
-		s = session_new();
+		s = session_new(q->token);
 		if (s == NULL) {
 			serve_refuse(q, 503, "memory", NULL, "out of memory");
 			return;
@@ -197,22 +198,33 @@ delete(struct serve_request *q, const struct asked *a)
 
 /* ---- requests ---- */
 
+/* "ID.HEX"; nothing else can be a dispatch's. */
+static bool
+is_of_dispatch(const char *token)
+{
+	static const char hex[] = "0123456789abcdef";
+
+	return strspn(token, "abcdefghijklmnopqrstuvwxyz234567") == 16 && token[16] == '.' &&
+	       strspn(token + 17, hex) == 64 && token[17 + 64] == '\0';
+}
+
 static void
 take_head(void *arg, struct serve_request *q)
 {
 	(void)arg;
-	if (strcmp(q->path, "/mcp") != 0)
+	if (q->token[0] != '\0' && !is_of_dispatch(q->token))
+		serve_refuse_token(q, "the token is wrong");
+	else if (strcmp(q->path, "/mcp") != 0)
 		serve_refuse(q, 404, "not_found", NULL, "there is only /mcp here");
 	else if (http_text_is(q->head.method, "POST") && check_types(q))
 		q->body_max = SERVE_BODY_KEPT;
 }
 
 static void
-take_request(void *arg, struct serve_request *q)
+deal_with(struct serve_request *q)
 {
 	struct asked a = {0};
 
-	(void)arg;
 	read_fields(q, &a);
 	if (http_text_is(q->head.method, "POST"))
 		post(q, &a);
@@ -224,6 +236,39 @@ take_request(void *arg, struct serve_request *q)
 		serve_field(q, "allow", "POST, GET, DELETE");
 		serve_refuse(q, 405, "method", NULL, "a message is sent by POST");
 	}
+}
+
+/* ---- who shows a token that is not ours ---- */
+
+static void
+checked(struct job *job, json_t *message, bool last)
+{
+	struct serve_request *q = job->arg;
+	unsigned status = mcp_call_checked(job->call);
+
+	json_decref(message);
+	if (!last)
+		return;
+	if (status == 200 && !q->is_gone)
+		deal_with(q);
+	else if (status == 401)
+		serve_refuse_token(q, "the token is not, or no longer, that of a running dispatch");
+	else
+		serve_refuse(q, 503, "unavailable", NULL, "the service cannot be asked: try again later");
+}
+
+/* Each request anew: a dispatch may be over. */
+static void
+take_request(void *arg, struct serve_request *q)
+{
+	static const struct job_handler handler = { .say = checked };
+	static struct mcp_peer nobody;
+
+	(void)arg;
+	if (q->token[0] == '\0')
+		deal_with(q);
+	else if (job_new(mcp_call_check(&mcp_guest_config, &nobody), q->token, &handler, q) == NULL)
+		serve_refuse(q, 503, "busy", NULL, "too much is being dealt with: try again later");
 }
 
 /* Nothing was kept of it. */
@@ -241,7 +286,9 @@ int
 http_begin(uint16_t port, const struct serve_token *token, struct err *err)
 {
 	const struct serve_door door = { .fd = MCP_LISTENER_FD, .role = SERVE_AGENT, .is_tcp = true,
-		.port = port, .takes_local_origin = true, .tokens = token, .n_tokens = 1 };
+		.port = port, .takes_local_origin = token != NULL, .tokens = token,
+		.n_tokens = token != NULL, .hears_tokens = true,
+		.also_called = token != NULL ? NULL : CELL_NET_HOST_NAME };
 	struct serve_server *server;
 	int r = serve_new(mcp_loop, &handler, NULL, -1, &server, err);
 

@@ -33,7 +33,7 @@ struct link {
 static struct job *jobs, *waiting, **waiting_end = &waiting;
 static size_t n_jobs;
 static struct loop_source channel = { .fd = MCP_CHANNEL_FD };
-static char bearer[TOKEN_MAX + 16];
+static char common[TOKEN_MAX + 1];      /* the token */
 static char in[32 * 1024];
 
 static void go_on(struct job *job, enum mcp_next next);
@@ -271,6 +271,8 @@ send_ask(struct link *link)
 	struct http_head head = { .method = text_of(ask->method), .host = text_of("localhost"),
 		.path = text_of(ask->path), .port = 80, .scheme = HTTP_PLAIN };
 	struct http_field *f = head.fields;
+	const char *token = link->job->token[0] != '\0' ? link->job->token : common;
+	char bearer[TOKEN_MAX + 16];
 	OWN(buf_free) struct buf b;
 
 	if (ask->body != NULL) {
@@ -280,7 +282,8 @@ send_ask(struct link *link)
 	}
 	f[head.n_fields++] = (struct http_field){ text_of("accept"),
 		text_of(ask->lines ? "application/x-ndjson" : "*/*") };
-	if (bearer[0] != '\0')
+	snprintf(bearer, sizeof(bearer), "Bearer %s", token);
+	if (token[0] != '\0')
 		f[head.n_fields++] = (struct http_field){ text_of("authorization"), text_of(bearer) };
 	buf_init(&b, HTTP_HEAD_MAX);
 	h1_write_head(&b, &head, (struct h1_style){ .keep_alive = false });
@@ -379,16 +382,26 @@ go_on(struct job *job, enum mcp_next next)
 void
 job_start(const char *token)
 {
-	if (token[0] != '\0')
-		snprintf(bearer, sizeof(bearer), "Bearer %.*s", TOKEN_MAX, token);
+	snprintf(common, sizeof(common), "%s", token);
 	channel.ready = connected;
 	(void)loop_watch(mcp_loop, &channel, EPOLLIN, NULL);
 }
 
-struct job *
-job_new(struct mcp_call *call, const struct job_handler *handler, void *arg)
+/* One agent must not take what there is for all. */
+static bool
+has_room(const char *token)
 {
-	struct job *job = n_jobs < MCP_JOBS_MAX ? calloc(1, sizeof(*job)) : NULL;
+	size_t n = 0;
+
+	for (const struct job *job = jobs; job != NULL && token[0] != '\0'; job = job->next)
+		n += strcmp(job->token, token) == 0;
+	return n_jobs < MCP_JOBS_MAX && n < MCP_GUEST_JOBS_MAX;
+}
+
+struct job *
+job_new(struct mcp_call *call, const char *token, const struct job_handler *handler, void *arg)
+{
+	struct job *job = call != NULL && has_room(token) ? calloc(1, sizeof(*job)) : NULL;
 
 	if (job == NULL) {
 		mcp_call_free(call);
@@ -397,6 +410,7 @@ job_new(struct mcp_call *call, const struct job_handler *handler, void *arg)
 	n_jobs++;
 	*job = (struct job){ .call = call, .handler = handler, .arg = arg, .next = jobs, .at = &jobs,
 	                     .round = { .run = finish, .arg = job } };
+	snprintf(job->token, sizeof(job->token), "%s", token);
 	if (jobs != NULL)
 		jobs->at = &job->next;
 	jobs = job;

@@ -85,13 +85,13 @@ start_service(struct err *err)
 }
 
 int
-keeper_connect(int runtime, struct err *err)
+keeper_connect(int runtime, bool may_start, struct err *err)
 {
 	const struct timespec pause = { .tv_nsec = LOOK_MS * 1000 * 1000 };
 	int fd = try_connect(runtime), r;
 	uint64_t until;
 
-	if (fd >= 0 || (fd != -ENOENT && fd != -ECONNREFUSED))
+	if (fd >= 0 || !may_start || (fd != -ENOENT && fd != -ECONNREFUSED))
 		return fd >= 0 ? fd : err_set(err, -fd, "cannot reach the service at agents.sock: %s",
 		                              strerror(-fd));
 	r = start_service(err);

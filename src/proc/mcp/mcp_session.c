@@ -28,19 +28,34 @@ end_idle(void *arg)
 		loop_set_timer(mcp_loop, &idle, SESSION_IDLE_S * 1000 / 4);
 }
 
+/* Of those with TOKEN, or of all. */
 static void
-end_oldest(void)
+end_oldest(const char *token)
 {
-	struct session *s = sessions, *oldest = sessions;
+	struct session *oldest = NULL;
 
-	for (; s != NULL; s = s->next)
-		if (s->used_ms <= oldest->used_ms)
+	for (struct session *s = sessions; s != NULL; s = s->next)
+		if ((token == NULL || strcmp(s->token, token) == 0) &&
+		    (oldest == NULL || s->used_ms <= oldest->used_ms))
 			oldest = s;
 	session_end(oldest);
 }
 
+static void
+make_room(const char *token)
+{
+	size_t n = 0;
+
+	for (struct session *s = sessions; s != NULL; s = s->next)
+		n += strcmp(s->token, token) == 0;
+	if (token[0] != '\0' && n >= SESSIONS_GUEST_MAX)
+		end_oldest(token);
+	else if (n_sessions == SESSIONS_MAX)
+		end_oldest(NULL);
+}
+
 struct session *
-session_new(void)
+session_new(const char *token)
 {
 	struct session *s = calloc(1, sizeof(*s));
 	unsigned char random[SESSION_ID_LEN / 2];
@@ -49,8 +64,8 @@ session_new(void)
 		free(s);
 		return NULL;
 	}
-	if (n_sessions == SESSIONS_MAX)
-		end_oldest();
+	make_room(token);
+	snprintf(s->token, sizeof(s->token), "%s", token);
 	for (size_t i = 0; i < sizeof(random); i++)
 		snprintf(s->id + 2 * i, 3, "%02x", random[i]);
 	s->used_ms = loop_now_ms();
@@ -65,12 +80,12 @@ session_new(void)
 }
 
 struct session *
-session_find(const char *id)
+session_find(const char *id, const char *token)
 {
 	if (strlen(id) != SESSION_ID_LEN)
 		return NULL;
 	for (struct session *s = sessions; s != NULL; s = s->next)
-		if (CRYPTO_memcmp(s->id, id, SESSION_ID_LEN) == 0) {
+		if (CRYPTO_memcmp(s->id, id, SESSION_ID_LEN) == 0 && strcmp(s->token, token) == 0) {
 			s->used_ms = loop_now_ms();
 			return s;
 		}

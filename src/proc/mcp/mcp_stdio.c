@@ -132,7 +132,7 @@ receive_line(const char *text, size_t len)
 	if (reply.message != NULL)
 		say(reply.message);
 	if (reply.call != NULL) {
-		reply.call->app = job_new(reply.call, &handler, NULL);
+		reply.call->app = job_new(reply.call, "", &handler, NULL);
 		if (reply.call->app == NULL)
 			refuse_call(&m);
 	}

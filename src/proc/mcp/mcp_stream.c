@@ -238,7 +238,7 @@ stream_begin(struct stream *stream, struct mcp_call *call)
 	struct serve_request *q = stream->q;
 
 	stream->streams = call->waits;
-	stream->job = job_new(call, &handler, stream);
+	stream->job = job_new(call, q->token, &handler, stream);
 	if (stream->job == NULL) {
 		stream->streams = false;
 		serve_refuse(TAKE(stream->q), 503, "busy", NULL,

@@ -23,6 +23,7 @@
 
 struct loop *mcp_loop;
 struct mcp_config mcp_config = { .version = CLOISTER_VERSION };
+const struct mcp_config mcp_guest_config = { .version = CLOISTER_VERSION, .principal = "" };
 
 struct beginning {
 	struct ipc_message message;     /* what the strings point into */
@@ -54,7 +55,7 @@ begin_http(const struct beginning *b, struct err *err)
 	for (size_t i = 0; i < sizeof(token.hash) && b->hash[2 * i] != '\0'; i++)
 		token.hash[i] = (unsigned char)(num_hex_digit(b->hash[2 * i]) << 4 |
 		                                num_hex_digit(b->hash[2 * i + 1]));
-	return http_begin((uint16_t)b->port, &token, err);
+	return http_begin((uint16_t)b->port, b->hash[0] != '\0' ? &token : NULL, err);
 }
 
 /* What libraries would open at their first use. */
@@ -80,13 +81,13 @@ worker_main(void)
 	prepare();
 	r = hear_beginning(&b, &err);
 	if (r == 0)
-		r = lockdown_enter(&what_is_left, *b.hash != '\0' ? MCP_LISTENER_FD + 1 : MCP_LISTENER_FD,
+		r = lockdown_enter(&what_is_left, b.port != 0 ? MCP_LISTENER_FD + 1 : MCP_LISTENER_FD,
 		                   &err);
 	if (r == 0)
 		r = loop_new(&mcp_loop, &err);
 	if (r == 0) {
 		job_start(b.token);
-		r = *b.hash != '\0' ? begin_http(&b, &err) : stdio_begin(&err);
+		r = b.port != 0 ? begin_http(&b, &err) : stdio_begin(&err);
 	}
 	if (r == 0)
 		r = loop_run(mcp_loop, &err);

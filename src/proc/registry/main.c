@@ -6,10 +6,8 @@
 
 #include "base/err.h"
 #include "base/own.h"
-#include "base/text.h"
+#include "base/tell.h"
 #include "proc/registry/registry_proc.h"
-
-#define FAILED 125
 
 static const struct {
 	const char *name;
@@ -34,15 +32,6 @@ run(int argc, char **argv, struct err *err)
 	return err_set(err, EINVAL, "cloister-registry knows no command '%.64s'", args.command);
 }
 
-static int
-fail(const struct err *err)
-{
-	fputs("cloister: ", stderr);
-	text_print_safe(stderr, err->text, strlen(err->text), false);
-	fputc('\n', stderr);
-	return FAILED;
-}
-
 int
 main(int argc, char **argv)
 {
@@ -50,10 +39,10 @@ main(int argc, char **argv)
 	int status = run(argc, argv, &err);
 
 	if (status < 0)
-		return fail(&err);
+		return tell_error(&err);
 	if (fflush(stdout) != 0 || ferror(stdout)) {
 		err_set(&err, EIO, "cannot write all of the output");
-		return fail(&err);
+		return tell_error(&err);
 	}
 	return status;
 }

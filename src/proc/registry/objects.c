@@ -68,7 +68,8 @@ register_one(struct asked *a, const char *path, const char *name)
 	                                         object_read_file(a->kind, path, name, &o, a->err);
 
 	r = r == 0 ? registry_put(a->r, o, &v, &created, a->err) : r;
-	if (r == 0 && created)
+	/* Also of an older one, which the name means again. */
+	if (r == 1)
 		r = note(a, "registered", (struct audit_member[]){ { .name = "name", .text = v.name },
 		         { .name = "hash", .text = v.hash } }, 2);
 	return r < 0 ? r : tell_registered(a, &v, created);

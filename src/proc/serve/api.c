@@ -174,6 +174,7 @@ call_free(struct api_call *c)
 {
 	route_params_free(&c->params);
 	route_query_free(c->query);
+	json_decref(c->delegate);
 	json_decref(c->body);
 	json_decref(c->answer);
 	free(c->text);
@@ -229,6 +230,29 @@ done(struct serve_job *job)
 	call_free(c);
 }
 
+/* Who shows a token is the agent of that dispatch, whatever else is said, or nobody. */
+static int
+find_parent(struct api_call *c)
+{
+	OWN(dispatch_free) struct dispatch d = {0};
+	OWN(json_decrefp) json_t *resolved = NULL;
+	int r;
+
+	if (c->q->token[0] == '\0' || c->parent[0] != '\0')
+		return 0;
+	r = dispatch_token_find(api_registry(c), c->q->token, &d, &resolved, &c->err);
+	if (r == -EACCES) {
+		serve_field(c->q, "www-authenticate", "Bearer realm=\"cloister\"");
+		return api_fail_as(c, 401, "unauthorized");
+	}
+	if (r < 0)
+		return api_fail(c);
+	snprintf(c->parent, sizeof(c->parent), "%s", d.id);
+	snprintf(c->q->who, sizeof(c->q->who), "dispatch %s", d.id);
+	c->delegate = json_incref(json_object_get(resolved, "delegate"));
+	return 0;
+}
+
 static void
 work(struct serve_job *job, void *own)
 {
@@ -237,6 +261,8 @@ work(struct serve_job *job, void *own)
 	int r;
 
 	c->own = own;
+	if (find_parent(c) < 0)
+		return;
 	if (c->then != NULL)
 		r = c->then(c);
 	else if (body != NULL && (body[0] != '?' || c->q->body.len > 0) && read_body(c) < 0)
@@ -251,6 +277,7 @@ void
 api_go_on(struct api_call *c, int (*then)(struct api_call *c))
 {
 	c->then = then;
+	c->job.heavy = false;
 	serve_pool_add(c->api->pool, &c->job);
 }
 
@@ -332,6 +359,8 @@ take_request(void *arg, struct serve_request *q)
 	struct api_call *c = q->app;
 
 	c->stats = *serve_stats(api->server);
+	/* What had no place in memory: few are read at once, and nobody else waits for them. */
+	c->job.heavy = q->body.fd >= 0;
 	serve_pool_add(api->pool, &c->job);
 }
 

@@ -67,6 +67,9 @@ struct api_call {
 	struct route_params params;
 	char *query[ROUTE_QUERY_MAX];   /* in the route's order */
 	struct serve_stats stats;       /* when it came */
+	/* The dispatch whose agent asks, by its token; "": none.  What it may is in DELEGATE. */
+	char parent[API_ID_MAX];
+	json_t *delegate;
 	json_t *body;
 	void *own;                      /* in a thread: struct api_thread */
 	/* The answer: one of these, */

@@ -1,7 +1,9 @@
 /* api_dispatch.c - dispatches over the API: asked for, looked at, cancelled.
  *
  * Who comes in as an agent sees and cancels only what agents asked for: those have a mark in
- * their folder.  What an agent calls a key is kept apart from what operators call so. */
+ * their folder.  Who shows the token of a dispatch sees and cancels only what that one asked for,
+ * and nobody else's agent does.  What an agent calls a key is kept apart from what operators call
+ * so. */
 #include <errno.h>
 #include <fcntl.h>
 #include <nettle/base64.h>
@@ -19,7 +21,6 @@
 #include "proc/serve/follow.h"
 
 #define MARK "by-agents"
-#define AGENT_KEYS "agent/"
 #define GRACE_MS 10000
 
 static const struct api_member members[] = {
@@ -104,7 +105,7 @@ read_key(struct api_call *c, struct asked *a)
 	if (said != NULL && header.len > 0 && !http_text_is(header, said))
 		return api_body_wrong(c, "idempotency_key", api_fail_with(c, 400, "invalid",
 			"'idempotency_key' and the header Idempotency-Key contradict each other"));
-	n = asprintf(&a->key, "%s%.*s", c->q->role == SERVE_AGENT ? AGENT_KEYS : "",
+	n = asprintf(&a->key, "%s%.*s", c->q->role == SERVE_AGENT ? DISPATCH_AGENT_KEYS : "",
 	             said != NULL ? (int)strlen(said) : (int)header.len, said != NULL ? said : header.at);
 	if (n < 0) {
 		a->key = NULL;
@@ -149,7 +150,16 @@ read_asked(struct api_call *c, struct asked *a)
 	a->request = (struct dispatch_request){
 		.agent = text_of(c, "agent"), .envs = a->envs, .n_envs = json_array_size(envs),
 		.principal = text_of(c, "on_behalf_of"), .target = text_of(c, "target"),
+		.parent = c->parent[0] != '\0' ? c->parent : NULL, .by_agent = c->q->role == SERVE_AGENT,
 	};
+	if (c->parent[0] != '\0' && a->request.principal != NULL)
+		return api_body_wrong(c, "on_behalf_of", api_fail_with(c, 403, "forbidden",
+			"an agent acts on behalf of whom it was dispatched for: leave 'on_behalf_of' out"));
+	/* Rules may match on it, and that token is in an agent's hands; the socket is in ours, who says
+	 * it there is cloister-mcp. */
+	if (c->q->role == SERVE_AGENT && c->q->door->is_tcp && a->request.principal != NULL)
+		return api_body_wrong(c, "on_behalf_of", api_fail_with(c, 403, "forbidden",
+			"an agent does not say on whose behalf it acts"));
 	if (read_input(c, a) < 0 || read_key(c, a) < 0 || read_numbers(c, a) < 0)
 		return -EINVAL;
 	return 0;
@@ -175,7 +185,7 @@ answer_one(struct api_call *c, const char *id)
 	if (dispatch_get(r, id, &d, &c->err) < 0 ||
 	    dispatch_get_resolved(r, d.id, &resolved, &c->err) < 0)
 		return api_fail(c);
-	if (dispatch_get_result(r, d.id, &result, NULL) < 0)
+	if (!dispatch_state_is_over(d.state) || dispatch_get_result(r, d.id, &result, NULL) < 0)
 		result = json_null();
 	c->answer = dispatch_to_json(&d);
 	json_object_set_new(c->answer, "resolved", resolved);
@@ -196,7 +206,7 @@ api_dispatch(struct api_call *c)
 		return api_fail_with(c, 503, "stopping", "the service is about to stop: try again in a moment");
 	if (dispatch_submit(r, &a.request, c->id, &created, &c->err) < 0)
 		return api_fail(c);
-	if (c->q->role == SERVE_AGENT && mark(c->id, &c->err) < 0)
+	if (c->q->role == SERVE_AGENT && c->parent[0] == '\0' && mark(c->id, &c->err) < 0)
 		return api_fail(c);
 	c->status = created ? 202 : 200;
 	return 0;
@@ -222,22 +232,34 @@ api_dispatch_begin(struct api_call *c)
 
 /* ---- looking ---- */
 
-/* The dispatch that is asked for, if it is one that may be seen. */
+static bool
+may_see(const struct api_call *c, const struct dispatch *d)
+{
+	OWN(closep) int folder = -1;
+
+	if (c->q->role == SERVE_OPERATOR)
+		return true;
+	if (c->parent[0] != '\0')
+		return strcmp(d->parent, c->parent) == 0;
+	folder = folder_of(d->id);
+	return folder >= 0 && faccessat(folder, MARK, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+/* The dispatch that is asked for, if it is one that may be seen.  To an agent, one of somebody
+ * else's is as one that there is not, also by the beginning of its id. */
 static int
 find(struct api_call *c, struct dispatch *ret_d)
 {
 	struct registry *r = api_registry(c);
-	OWN(closep) int folder = -1;
+	int found;
 
 	if (r == NULL)
 		return -EIO;
-	if (dispatch_get(r, c->params.at[0], ret_d, &c->err) < 0)
+	found = dispatch_get(r, c->params.at[0], ret_d, &c->err);
+	if (found == 0 && may_see(c, ret_d))
+		return 0;
+	if (found < 0 && (c->q->role == SERVE_OPERATOR || (found != -ENOENT && found != -ENOTUNIQ)))
 		return api_fail(c);
-	if (c->q->role == SERVE_OPERATOR)
-		return 0;
-	folder = folder_of(ret_d->id);
-	if (folder >= 0 && faccessat(folder, MARK, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
-		return 0;
 	return api_fail_with(c, 404, "not_found", "there is no dispatch '%.64s' of yours", c->params.at[0]);
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/num.h"
 #include "base/own.h"
+#include "dispatch/dispatch.h"
 #include "proc/serve/api.h"
 #include "registry/object.h"
 
@@ -38,16 +39,19 @@ api_register(struct api_call *c)
 	struct registry_version v;
 	char note[64];
 	bool created;
+	int n;
 
 	if (r == NULL)
 		return -EIO;
 	if (object_read_json(r, kind_of(c), c->body, &o, c->pointer, &c->err) < 0)
 		return c->err.code == EEXIST ? api_fail_as(c, 400, "invalid") : api_fail(c);
-	if (registry_put(r, o, &v, &created, &c->err) < 0)
+	n = registry_put(r, o, &v, &created, &c->err);
+	if (n < 0)
 		return api_fail(c);
 	snprintf(note, sizeof(note), "%s.registered", registry_kinds[v.kind]);
-	if (created && api_note(c, true, note, (const char *const[][2]){ { "name", v.name },
-	                        { "hash", v.hash } }, 2) < 0)
+	/* Also of an older one, which the name means again. */
+	if (n == 1 && api_note(c, true, note, (const char *const[][2]){ { "name", v.name },
+	                       { "hash", v.hash } }, 2) < 0)
 		return -EIO;
 	c->answer = registry_version_json(&v);
 	if (c->answer == NULL || json_object_set_new(c->answer, "new", json_boolean(created)) < 0)
@@ -94,6 +98,47 @@ answer_page(struct api_call *c, const struct registry_page *page, const char *ne
 	return c->answer == NULL ? no_memory(c) : 0;
 }
 
+static int
+compare_texts(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* What an agent may dispatch: what its `delegate` names and there is. */
+static int
+list_delegate(struct api_call *c, const char *after, uint64_t limit)
+{
+	const json_t *agents = json_object_get(c->delegate, "agents");
+	size_t n = json_array_size(agents);
+	OWN(freep) const char **refs = calloc(n + 1, sizeof(*refs));
+	const char *last = NULL;
+	json_t *items = json_array();
+	bool more = false;
+
+	for (size_t i = 0; refs != NULL && i < n; i++)
+		refs[i] = json_string_value(json_array_get(agents, i));
+	if (refs != NULL)
+		qsort(refs, n, sizeof(*refs), compare_texts);
+	for (size_t i = 0; refs != NULL && i < n && !more; i++) {
+		struct registry_version v;
+
+		if ((after != NULL && strcmp(refs[i], after) <= 0) ||
+		    registry_resolve(api_registry(c), REGISTRY_AGENT, refs[i], REGISTRY_LIVE, &v, NULL,
+		                     NULL) < 0)
+			continue;
+		more = json_array_size(items) == limit;
+		if (more)
+			break;
+		last = refs[i];
+		if (json_array_append_new(items, shown_item(c, &v)) < 0)
+			break;
+	}
+	c->answer = refs == NULL ? NULL :
+	            json_pack("{s:O, s:s?}", "items", items, "next", more ? last : NULL);
+	json_decref(items);
+	return c->answer == NULL ? no_memory(c) : 0;
+}
+
 int
 api_list(struct api_call *c)
 {
@@ -106,6 +151,8 @@ api_list(struct api_call *c)
 	if (r == NULL || api_query_number(c, "limit", 1, API_PAGE_MAX, API_PAGE, &limit) < 0 ||
 	    api_query_bool(c, "retired", false, &retired) < 0)
 		return -EIO;
+	if (c->parent[0] != '\0')
+		return list_delegate(c, after, limit);
 	if (registry_list(r, kind_of(c), retired ? REGISTRY_ALL : REGISTRY_LIVE, after != NULL ? after : "",
 	                  limit, &page, &c->err) < 0)
 		return api_fail(c);
@@ -130,6 +177,13 @@ api_versions(struct api_call *c)
 	return answer_page(c, &page, page.more ? next : NULL);
 }
 
+static int
+refuse_agent(struct api_call *c)
+{
+	return api_fail_with(c, 404, "not_found", "there is no agent '%.*s' that you may dispatch",
+	                     (int)REGISTRY_REF_MAX, c->params.at[0]);
+}
+
 int
 api_show(struct api_call *c)
 {
@@ -140,8 +194,13 @@ api_show(struct api_call *c)
 
 	if (r == NULL)
 		return -EIO;
-	if (registry_resolve(r, kind_of(c), c->params.at[0], scope, &v, &content, &c->err) < 0)
-		return api_fail(c);
+	if (registry_resolve(r, kind_of(c), c->params.at[0], scope, &v, &content, &c->err) < 0) {
+		/* What there is that it may not ask for is not told either. */
+		return c->parent[0] == '\0' ? api_fail(c) : refuse_agent(c);
+	}
+	if (c->parent[0] != '\0' && !dispatch_may_ask_for(json_object_get(c->delegate, "agents"), v.name,
+	                                                  v.hash, c->params.at[0]))
+		return refuse_agent(c);
 	c->answer = registry_version_json(&v);
 	if (c->answer == NULL || json_object_set_new(c->answer, "content", shown_content(c, content)) < 0)
 		return no_memory(c);

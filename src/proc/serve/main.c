@@ -4,6 +4,7 @@
  * it is the operator's own process, and starts cells as `cloister run` does.  Cells outlive it. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <openssl/ssl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -20,14 +21,14 @@
 #include "base/io.h"
 #include "base/num.h"
 #include "base/own.h"
-#include "base/text.h"
+#include "base/tell.h"
 #include "cell/cell_dirs.h"
 #include "loop/loop.h"
 #include "proc/serve/api.h"
+#include "proc/serve/beside.h"
 #include "proc/serve/serve_options.h"
 #include "proc/serve/systemd.h"
 
-#define FAILED 125
 #define STOP_S 30                       /* what answers under way may take */
 #define OPERATOR_SOCKET "serve.sock"
 #define AGENTS_SOCKET "agents.sock"
@@ -36,6 +37,7 @@ struct service {
 	struct serve_options options;
 	struct loop *loop;
 	struct api *api;
+	struct beside *beside;          /* NULL: there is none */
 	int folder, runtime, lock;      /* DATA/serve, the runtime folder, the lock */
 	struct serve_token tokens[2];
 	size_t n_tokens;
@@ -45,15 +47,6 @@ struct service {
 	bool made[2];                   /* sockets of our own, to be removed */
 	bool stopping;
 };
-
-static int
-fail(const struct err *err)
-{
-	fputs("cloister: ", stderr);
-	text_print_safe(stderr, err->text, strlen(err->text), false);
-	fputc('\n', stderr);
-	return FAILED;
-}
 
 /* ---- doors ---- */
 
@@ -76,7 +69,7 @@ static int
 open_unix(struct service *s, const char *path, const char *name, enum serve_role role,
           struct err *err)
 {
-	struct serve_door door = { .role = role };
+	struct serve_door door = { .role = role, .hears_tokens = role == SERVE_AGENT };
 	OWN(closep) int dir = path != NULL ? open_parent(path, &name, err) :
 		fcntl(s->runtime, F_DUPFD_CLOEXEC, 3);
 
@@ -151,11 +144,25 @@ open_given(struct service *s, const struct systemd_socket *given, struct err *er
 		return r < 0 ? r : open_tcp_fd(s, given->fd, port, err);
 	}
 	if (strcmp(given->name, "agents") == 0 || strcmp(given->name, AGENTS_SOCKET) == 0)
-		door.role = SERVE_AGENT;
+		door.role = SERVE_AGENT, door.hears_tokens = true;
 	else if (strcmp(given->name, "serve") != 0 && strcmp(given->name, OPERATOR_SOCKET) != 0)
 		return err_set(err, EINVAL, "the socket '%s' is neither 'serve' nor 'agents': say "
 		               "FileDescriptorName= in its unit", given->name);
 	return serve_open_door(s->api->server, &door, err);
+}
+
+static void
+say_where(const struct service *s)
+{
+	char link[32], path[PATH_MAX];
+	ssize_t n;
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", s->runtime);
+	n = readlink(link, path, sizeof(path));
+	if (s->options.socket != NULL)
+		fprintf(stderr, "cloister: serving at %s\n", s->options.socket);
+	else if (n > 0)
+		fprintf(stderr, "cloister: serving at %.*s/" OPERATOR_SOCKET "\n", (int)n, path);
 }
 
 static int
@@ -175,6 +182,10 @@ open_doors(struct service *s, struct err *err)
 		r = s->n_tokens > 0 ? 0 : load_tcp(s, err);
 		r = r == 0 ? open_tcp(s, err) : r;
 	}
+	if (r == 0 && s->options.mcp != NULL)
+		r = beside_start(s->loop, s->options.mcp, &s->beside, err);
+	if (r == 0 && s->made[0])
+		say_where(s);
 	return r;
 }
 
@@ -214,6 +225,7 @@ stop(struct service *s)
 	}
 	s->stopping = true;
 	systemd_notify("STOPPING=1");
+	beside_stop(TAKE(s->beside));
 	remove_sockets(s);
 	s->late = (struct loop_timer){ .due = too_late, .arg = s };
 	loop_set_timer(s->loop, &s->late, STOP_S * 1000);
@@ -317,8 +329,9 @@ main(int argc, char **argv)
 	}
 	if (!s.stopping)
 		remove_sockets(&s);
+	beside_stop(s.beside);
 	api_free(s.api);
 	SSL_CTX_free(s.tls);
 	loop_free(s.loop);
-	return r < 0 ? fail(&err) : 0;
+	return r < 0 ? tell_error(&err) : 0;
 }

@@ -34,7 +34,8 @@ serve_options_read(int argc, char **argv, struct serve_options *ret_options, str
 		return err_set(err, EINVAL, "'serve' takes no words: '%s' is too much", args.words[0]);
 	o = (struct serve_options){
 		.socket = args_get(&args, "socket"), .agents_socket = args_get(&args, "agents-socket"),
-		.listen = args_get(&args, "listen"), .token_file = args_get(&args, "token-file"),
+		.listen = args_get(&args, "listen"), .mcp = args_get(&args, "mcp"),
+		.token_file = args_get(&args, "token-file"),
 		.agent_token_file = args_get(&args, "agent-token-file"),
 		.tls_cert = args_get(&args, "tls-cert"), .tls_key = args_get(&args, "tls-key"),
 		.no_tls = args_get(&args, "no-tls") != NULL, .routes = args_get(&args, "routes") != NULL,
@@ -49,6 +50,12 @@ serve_options_read(int argc, char **argv, struct serve_options *ret_options, str
 		return err_set(err, EINVAL, "--tls-cert and --tls-key belong together");
 	if (o.no_tls && o.tls_cert != NULL)
 		return err_set(err, EINVAL, "--no-tls and --tls-cert contradict each other");
+	if (o.mcp != NULL && o.agents_socket != NULL)
+		return err_set(err, EINVAL, "--mcp and --agents-socket contradict each other: the agents' "
+		               "socket has to be where cloister-mcp looks for it");
+	if (o.mcp != NULL && o.idle_exit_ms > 0)
+		return err_set(err, EINVAL, "--mcp and --idle-exit contradict each other: no agent in a cell "
+		               "could have the service started again");
 	*ret_options = o;
 	return 0;
 }

@@ -217,6 +217,8 @@ int supervisor_hear_courier(struct supervisor *sv);
 void supervisor_courier_ready(void *arg, uint32_t events);
 /* Again, what there was no room for. */
 void supervisor_hear_held(struct supervisor *sv);
+/* The courier that said it has gone, and nobody waits for it. */
+void supervisor_held_is_anothers(struct supervisor *sv);
 void supervisor_tell_refusals(const struct supervisor *sv, const char *cell);
 
 /* supervisor_timeline.c: every cell has one, if it can be had. */

@@ -316,8 +316,10 @@ supervisor_timeline_egress(struct supervisor *sv)
 	t->log.keeps_room = true;
 	/* It counts anew. */
 	t->awaited = t->synced = t->told = 0;
-	if (t->holds)
+	if (t->holds) {
+		supervisor_held_is_anothers(sv);
 		(void)loop_watch(sv->loop, &sv->egress.courier, 0, NULL);
+	}
 	if (supervisor_timeline_has_room(sv, 0) && !t->has_policy) {
 		t->has_policy = keep_policy(sv) == 0;
 		if (!t->has_policy)

@@ -16,21 +16,10 @@
 #include "audit/operator.h"
 #include "base/err.h"
 #include "base/own.h"
-#include "base/text.h"
+#include "base/tell.h"
 #include "proc/vault/vault_proc.h"
 #include "vault/shape.h"
 #include "vault/vault_request.h"
-
-#define FAILED 125
-
-static int
-fail(const struct err *err)
-{
-	fputs("cloister: ", stderr);
-	text_print_safe(stderr, err->text, strlen(err->text), false);
-	fputc('\n', stderr);
-	return FAILED;
-}
 
 static uint64_t
 now(void)
@@ -263,10 +252,10 @@ main(void)
 	if (r == 0 && keeper.n > 0)
 		r = keeper_run(&keeper, &err);
 	if (r < 0)
-		return fail(&err);
+		return tell_error(&err);
 	if (fflush(stdout) != 0 || ferror(stdout)) {
 		fprintf(stderr, "cloister: cannot write all of the output\n");
-		return FAILED;
+		return TELL_FAILED;
 	}
 	return 0;
 }

@@ -1,0 +1,112 @@
+/* help.c - `cloister help`: from the tables that commands and options are read from. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/own.h"
+#include "cli/cli.h"
+
+#define REGISTRY_VERBS(what) \
+	{ "register " what, "make it known; prints the name of the version" }, \
+	{ "list", "what there is" }, \
+	{ "show NAME[@HASH]", "one version, by default the newest" }, \
+	{ "diff [NAME@HASH] NAME[@HASH]", "what differs from the version before, or from that one" }, \
+	{ "history NAME", "all of its versions" }, \
+	{ "retire NAME[@HASH]", "take it out of use" }
+
+struct verb {
+	const char *use, *help;
+};
+
+static const struct verb capability[] = { REGISTRY_VERBS("FOLDER..."), {0} };
+static const struct verb agent[] = { REGISTRY_VERBS("FILE..."), {0} };
+static const struct verb policy[] = {
+	{ "check [FILE...]", "tell all that is wrong with it" },
+	{ "test [FILE]", "try requests whose verdict is known" },
+	{ "explain FILE METHOD URL", "show the way of one request through the rules" },
+	{ "presets [NAME]", "rules that come with cloister, to be included" },
+	{ "schema", "print the JSON Schema of policies" },
+	REGISTRY_VERBS("FILE..."), {0}
+};
+static const struct verb secret[] = {
+	{ "add NAME", "keep a new one; its value is typed, or is standard input" },
+	{ "list", "all of them" },
+	{ "show NAME", "one of them, without its value" },
+	{ "rotate NAME", "give it another value" },
+	{ "remove NAME", "forget it" },
+	{ "services [SERVICE]", "what is known of services" },
+	{ "init", "make the vault, with a key of another kind" },
+	{0}
+};
+static const struct verb dispatches[] = {
+	{ "[--state STATE] [--limit N]", "without a verb: list them, the newest first" },
+	{ "show ID", "how it stands, and what it was given" },
+	{ "events ID", "what happened" },
+	{ "output ID", "what the agent printed" },
+	{ "files ID [PATH]", "what it left in /out: which files, or the content of one" },
+	{ "cancel ID...", "end it, without waiting for that" },
+	{0}
+};
+static const struct verb audit[] = {
+	{ "verify [CELL|FILE...]", "check timelines, by default all, or proofs and exports" },
+	{ "show CELL [N]", "the records of a timeline, or one" },
+	{ "export CELL...", "timelines, or statements about ended cells" },
+	{ "prove CELL N", "that this record is in what the operator signed" },
+	{ "key", "the operator's public key" },
+	{0}
+};
+
+static const struct {
+	const char *command;
+	const struct verb *verbs;
+} all[] = {
+	{ "capability", capability }, { "agent", agent }, { "env", agent }, { "policy", policy },
+	{ "secret", secret }, { "dispatches", dispatches }, { "audit", audit },
+};
+
+static const struct verb *
+verbs_of(const struct cli_command *c)
+{
+	for (size_t i = 0; i < ARRAY_LEN(all); i++)
+		if (strcmp(all[i].command, c->name) == 0)
+			return all[i].verbs;
+	return NULL;
+}
+
+bool
+cli_has_verbs(const struct cli_command *c)
+{
+	return verbs_of(c) != NULL;
+}
+
+void
+cli_help_all(void)
+{
+	puts("cloister runs AI agents in throwaway cells.\n\nusage: cloister COMMAND ...\n");
+	for (const struct cli_command *c = cli_commands; c->name != NULL; c++)
+		printf("  %-10s %-28s %s\n", c->name, c->args, c->help);
+	puts("\n`cloister help COMMAND` tells more; so do the man pages, cloister(1) first.");
+}
+
+void
+cli_help_one(const struct cli_command *c)
+{
+	const struct verb *verb = verbs_of(c);
+	char option[64];
+
+	printf("usage: cloister %s%s%s\n%s\n", c->name, *c->args != '\0' ? " " : "", c->args,
+	       c->help);
+	if (verb != NULL)
+		puts("");
+	for (; verb != NULL && verb->use != NULL; verb++)
+		printf("  %-34s %s\n", verb->use, verb->help);
+	if (c->options->name != NULL)
+		puts("");
+	for (const struct cli_option *o = c->options; o->name != NULL; o++) {
+		snprintf(option, sizeof(option), "%c%c%c --%s%s%s", o->letter != 0 ? '-' : ' ',
+		         o->letter != 0 ? o->letter : ' ', o->letter != 0 ? ',' : ' ', o->name,
+		         o->arg != NULL ? " " : "", o->arg != NULL ? o->arg : "");
+		printf("  %-34s %s\n", option, o->help);
+	}
+	if (c->options == cli_learn_options)
+		puts("\nIt takes the options of `cloister run` too, but for -p and -d.");
+}

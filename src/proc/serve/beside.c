@@ -1,0 +1,176 @@
+/* beside.c - see beside.h. */
+#include "proc/serve/beside.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <limits.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/own.h"
+#include "dispatch/dispatch.h"
+#include "ipc/mcp_channel.h"
+#include "loop/loop.h"
+#include "serve/serve.h"
+
+#define AGAIN_MS 1000                   /* after it was killed */
+
+struct beside {
+	struct loop *loop;
+	int listener, announced;
+	uint16_t port;
+	char path[PATH_MAX + 32];       /* of the program */
+	struct loop_source child;       /* a pidfd */
+	struct loop_timer again;
+};
+
+static int
+find_program(char path[PATH_MAX + 32], struct err *err)
+{
+	char exe[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+
+	if (n < 0)
+		return err_errno(err, "cannot find cloister's own folder (is /proc mounted?)");
+	exe[n] = '\0';
+	snprintf(path, PATH_MAX + 32, "%s/cloister-mcp", dirname(exe));
+	return 0;
+}
+
+static int
+spawn(struct beside *b, struct err *err)
+{
+	char port[32], parent[32], program[] = "cloister-mcp", command[] = "mcp", end[] = "--";
+	char *const argv[] = { program, command, port, parent, end, NULL };
+	posix_spawn_file_actions_t actions;
+	posix_spawnattr_t attr;
+	sigset_t none, all;
+	pid_t pid;
+	int r;
+
+	snprintf(port, sizeof(port), "--beside=%u", b->port);
+	snprintf(parent, sizeof(parent), "--parent=%d", getpid());
+	sigemptyset(&none);
+	sigfillset(&all);
+	posix_spawn_file_actions_init(&actions);
+	posix_spawnattr_init(&attr);
+	posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+	posix_spawn_file_actions_adddup2(&actions, b->listener, MCP_GIVEN_FD);
+	posix_spawnattr_setsigmask(&attr, &none);
+	posix_spawnattr_setsigdefault(&attr, &all);
+	/* What a terminal sends is for the service, which ends it. */
+	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
+	                         POSIX_SPAWN_SETSID);
+	r = posix_spawn(&pid, b->path, &actions, &attr, argv, environ);
+	posix_spawn_file_actions_destroy(&actions);
+	posix_spawnattr_destroy(&attr);
+	if (r != 0)
+		return err_set(err, r, "cannot start '%s': %s", b->path, strerror(r));
+	b->child.fd = (int)syscall(SYS_pidfd_open, pid, 0);
+	if (b->child.fd < 0)
+		return err_errno(err, "cannot watch cloister-mcp");
+	return loop_watch(b->loop, &b->child, EPOLLIN, err);
+}
+
+static void
+start_again(void *arg)
+{
+	struct beside *b = arg;
+	struct err err = {0};
+
+	if (spawn(b, &err) == 0)
+		return;
+	fprintf(stderr, "cloister: %s\n", err.text);
+	loop_set_timer(b->loop, &b->again, AGAIN_MS);
+}
+
+static void
+reap(struct beside *b)
+{
+	siginfo_t info = {0};
+
+	loop_unwatch(b->loop, &b->child);
+	(void)waitid(P_PIDFD, (id_t)b->child.fd, &info, WEXITED);
+	closep(&b->child.fd);
+	b->child.fd = -1;
+}
+
+static void
+ended(void *arg, uint32_t events)
+{
+	struct beside *b = arg;
+
+	(void)events;
+	reap(b);
+	fputs("cloister: cloister-mcp has ended, and is started again\n", stderr);
+	loop_set_timer(b->loop, &b->again, AGAIN_MS);
+}
+
+static int
+listen_at(struct beside *b, const char *address, struct err *err)
+{
+	const char *colon = strrchr(address, ':');
+	uint16_t last = dispatch_mcp_last();
+	char again[64];
+
+	/* Cells come to 127.0.0.1 first: whoever is there would be shown their tokens. */
+	if (strncmp(address, "127.0.0.1:", 10) != 0)
+		return err_set(err, EINVAL, "--mcp '%s': cells find it at 127.0.0.1:PORT only", address);
+	if (colon != NULL && strcmp(colon, ":0") == 0 && last != 0) {
+		snprintf(again, sizeof(again), "%.*s:%u", (int)(colon - address), address, last);
+		b->listener = serve_listen_tcp(again, &b->port, NULL);
+	}
+	if (b->listener < 0)
+		b->listener = serve_listen_tcp(address, &b->port, err);
+	return b->listener < 0 ? err_wrap(err, "--mcp") : 0;
+}
+
+int
+beside_start(struct loop *loop, const char *address, struct beside **ret_beside, struct err *err)
+{
+	struct beside *b = calloc(1, sizeof(*b));
+	int r;
+
+	if (b == NULL)
+		return err_set(err, ENOMEM, "out of memory");
+	*b = (struct beside){ .loop = loop, .listener = -1, .announced = -1,
+		.child = { .fd = -1, .ready = ended, .arg = b }, .again = { .due = start_again, .arg = b } };
+	r = find_program(b->path, err);
+	r = r == 0 ? listen_at(b, address, err) : r;
+	r = r == 0 ? spawn(b, err) : r;
+	if (r == 0) {
+		b->announced = dispatch_mcp_announce(b->port, err);
+		r = b->announced < 0 ? b->announced : 0;
+	}
+	if (r < 0) {
+		beside_stop(b);
+		return r;
+	}
+	fprintf(stderr, "cloister: agents in cells find MCP at port %u\n", b->port);
+	*ret_beside = b;
+	return 0;
+}
+
+void
+beside_stop(struct beside *b)
+{
+	if (b == NULL)
+		return;
+	closep(&b->announced);
+	loop_cancel_timer(b->loop, &b->again);
+	if (b->child.fd >= 0) {
+		(void)syscall(SYS_pidfd_send_signal, b->child.fd, SIGKILL, NULL, 0);
+		reap(b);
+	}
+	closep(&b->listener);
+	free(b);
+}
