@@ -15,7 +15,9 @@
 #include "canon/canon_check.h"
 
 #define LAST_MAX 4096                   /* of a last record that is known by its hash */
-#define RESERVE_STEP (64 * 1024)        /* more at once, once a timeline has grown */
+#define RESERVE_STEP (64 * 1024)        /* more at once, once a timeline has grown: as much as
+                                         * there is, between these two */
+#define RESERVE_STEP_MAX (4 * 1024 * 1024)
 
 void
 audit_log_name(char ret_name[AUDIT_NAME_MAX + 12], const char *name, uint32_t n)
@@ -36,25 +38,27 @@ open_newest(struct audit_log *log, struct err *err)
 	return 0;
 }
 
+/* Where the file system cannot promise room there is nothing to be done about it. */
+static bool
+reserve_to(struct audit_log *log, uint64_t end)
+{
+	if (fallocate(log->fd, FALLOC_FL_KEEP_SIZE, (off_t)log->size, (off_t)(end - log->size)) < 0 &&
+	    (errno == ENOSPC || errno == EDQUOT))
+		return false;
+	log->reserved = end;
+	return true;
+}
+
 /* What comes next must fit whatever else fills the disk. */
 static void
 reserve(struct audit_log *log, uint64_t len)
 {
-	uint64_t want = log->size + len + AUDIT_RESERVE;
+	uint64_t least = log->size + len + AUDIT_RESERVE;
+	uint64_t step = log->size == 0 ? 0 : log->size < RESERVE_STEP ? RESERVE_STEP :
+	                log->size < RESERVE_STEP_MAX ? log->size : RESERVE_STEP_MAX;
 
-	if (!log->keeps_room || log->reserved >= want) {
-		log->is_full = false;
-		return;
-	}
-	want += log->size == 0 ? 0 : RESERVE_STEP;
-	/* Where the file system cannot promise room there is nothing to be done about it. */
-	if (fallocate(log->fd, FALLOC_FL_KEEP_SIZE, (off_t)log->size, (off_t)(want - log->size)) == 0 ||
-	    (errno != ENOSPC && errno != EDQUOT)) {
-		log->reserved = want;
-		log->is_full = false;
-		return;
-	}
-	log->is_full = true;
+	log->is_full = log->keeps_room && log->reserved < least &&
+	               !reserve_to(log, least + step) && !reserve_to(log, least);
 }
 
 /* Whether the file's last record is the one with that hash: one look, for the lines that there

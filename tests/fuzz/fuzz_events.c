@@ -106,7 +106,6 @@ hear_later(struct supervisor *sv, const uint8_t *data, size_t size)
 	buf_put(&t->held, data, size);
 	assert(buf_get_u32(&t->held, &type) == 0);
 	t->holds = t->has_policy = true;
-	t->sync.pid = -1;               /* nobody has it on the disk */
 	supervisor_timeline_egress(sv);
 	supervisor_hear_held(sv);
 	assert(!t->holds && t->log.size > before && t->awaited == 0);

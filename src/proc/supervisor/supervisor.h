@@ -54,18 +54,6 @@ struct egress {
 	bool running, stopping, finishing, over;
 };
 
-/* With `audit: strict`: who has the timeline on the disk. */
-struct sync {
-	pid_t pid;                      /* 0 if there is none */
-	struct loop_source channel;
-	struct loop_timer again;
-	bool busy;                      /* asked, and not answered yet: */
-	uint64_t asked;                 /* what was awaited then */
-	int files[3];                   /* that it is to see to, the newest last */
-	size_t n_files;
-	uint32_t file;                  /* the number of the newest: audit_log's LAST */
-};
-
 #define TIMELINE_LAST_WORDS (8 * 1024)  /* of the room on a full disk, for the supervisor's own */
 #define TIMELINE_SLACK (4u << 20)       /* beyond `max`: what was under way */
 
@@ -88,8 +76,10 @@ struct timeline {
 	bool untold;                    /* the courier does not know */
 	struct buf held;                /* a message of the courier's, for which there is no room */
 	bool holds;
-	uint64_t awaited, synced;       /* numbers of the courier's requests */
-	struct sync sync;
+	/* Numbers of the courier's requests: whose records were written, are on the disk, and were
+	 * told to be. */
+	uint64_t awaited, synced, told;
+	struct loop_round sync;
 	struct cell_refusals refusals;
 };
 
@@ -242,8 +232,8 @@ bool supervisor_timeline_has_room(struct supervisor *sv, size_t len);
 /* Members of an event, as members_put() gives them; and then write all that was put. */
 int supervisor_timeline_put(struct supervisor *sv, const char *members, size_t len);
 int supervisor_timeline_write(struct supervisor *sv);
-/* It does not reach the disk: nothing leaves the cell any more. */
-void supervisor_timeline_failed(struct supervisor *sv, int error);
+/* Something waits for what was written to be on the disk. */
+void supervisor_timeline_sync(struct supervisor *sv);
 /* The last record, signed, and tied to the operator's timeline; once only. */
 void supervisor_timeline_end(struct supervisor *sv, int status);
 /* Timelines of others: that of one whose supervisor was killed is closed, and the oldest go. */
@@ -259,13 +249,6 @@ void supervisor_record_boot(struct supervisor *sv);
 void supervisor_put_end(struct supervisor *sv, int status);     /* and not written yet */
 void supervisor_record_setup(struct supervisor *sv, const char *path, int status);
 void supervisor_record_exec(struct supervisor *sv, const char *by, char *const *argv);
-
-/* supervisor_sync.c: around the writing of what a request waits for.  Nothing, unless the policy
- * is strict. */
-int supervisor_sync_start(struct supervisor *sv, struct err *err);
-void supervisor_sync_before(struct supervisor *sv);
-void supervisor_sync_after(struct supervisor *sv);
-void supervisor_sync_end(struct supervisor *sv);
 
 /* supervisor_freeze.c; BY is for the record. */
 int supervisor_freeze(struct supervisor *sv, const char *by, struct err *err);

@@ -85,14 +85,13 @@ record_events(struct supervisor *sv, const struct buf *body)
 	(void)buf_get_u32(&b, &n);
 	if (!supervisor_timeline_has_room(sv, buf_left(body) + (size_t)n * WRAP_MAX))
 		return -ENOSPC;
-	supervisor_sync_before(sv);
 	r = read_events(sv, *body, true);
 	if (r == 0)
 		r = supervisor_timeline_write(sv);
 	if (r < 0)
 		sv->timeline.awaited = awaited;
 	else
-		supervisor_sync_after(sv);
+		supervisor_timeline_sync(sv);
 	return r;
 }
 

@@ -29,6 +29,22 @@ tell_courier(struct supervisor *sv)
 }
 
 static void
+tell_recorded(struct supervisor *sv)
+{
+	struct timeline *t = &sv->timeline;
+	OWN(buf_free) struct buf message;
+
+	if (t->told == t->synced || sv->egress.courier.fd < 0)
+		return;
+	ipc_begin(&message, COURIER_RECORDED);
+	buf_put_u64(&message, t->synced);
+	if (ipc_send(sv->egress.courier.fd, &message, NULL, 0, NULL) == 0)
+		t->told = t->synced;
+	else
+		loop_set_timer(sv->loop, &t->again, BUSY_MS);
+}
+
+static void
 look_again(void *arg)
 {
 	struct supervisor *sv = arg;
@@ -36,6 +52,7 @@ look_again(void *arg)
 
 	if (t->untold)
 		tell_courier(sv);
+	tell_recorded(sv);
 	if (t->halt == HALT_ROOM && supervisor_timeline_open(sv) == 0 &&
 	    audit_log_left(&t->log, 0) == UINT64_MAX) {
 		t->halt = HALT_NOT;
@@ -44,7 +61,7 @@ look_again(void *arg)
 		tell_courier(sv);
 	}
 	supervisor_hear_held(sv);
-	if (t->halt == HALT_ROOM || t->untold || t->holds)
+	if (t->halt == HALT_ROOM || t->untold || t->holds || t->told < t->synced)
 		loop_set_timer(sv->loop, &t->again, BUSY_MS);
 }
 
@@ -62,16 +79,6 @@ halt(struct supervisor *sv, enum timeline_halt how, const char *why)
 	supervisor_say(sv, "nothing leaves the cell any more: %s", why);
 	tell_courier(sv);
 	loop_set_timer(sv->loop, &t->again, BUSY_MS);
-}
-
-void
-supervisor_timeline_failed(struct supervisor *sv, int error)
-{
-	char why[COURIER_HALT_MAX];
-
-	snprintf(why, sizeof(why), "the cell's timeline does not reach the disk: %s",
-	         strerrordesc_np(error));
-	halt(sv, HALT_FAILED, why);
 }
 
 bool
@@ -125,7 +132,9 @@ supervisor_timeline_write(struct supervisor *sv)
 		(void)audit_log_checkpoint(&t->log, time);
 		len = t->log.pending.len;
 	}
-	r = audit_log_write(&t->log, false, &err);
+	/* What is in a file that is turned over has to be on the disk before. */
+	r = audit_log_write(&t->log, t->awaited > t->synced && t->log.size + len >= t->log.size_max,
+	                    &err);
 	if (r < 0) {
 		if (!t->failed)
 			supervisor_say(sv, "the cell's timeline is incomplete: %s", err.text);
@@ -138,6 +147,36 @@ supervisor_timeline_write(struct supervisor *sv)
 	else if (t->sign.at_ms == 0)
 		loop_set_timer(sv->loop, &t->sign, AUDIT_UNSIGNED_MS);
 	return 0;
+}
+
+/* At the end of a round: all that came meanwhile is on the disk together. */
+static void
+sync_due(void *arg)
+{
+	struct supervisor *sv = arg;
+	struct timeline *t = &sv->timeline;
+	char why[COURIER_HALT_MAX];
+
+	if (t->awaited == t->synced || t->halt == HALT_FAILED)
+		return;
+	/* A disk that fails once is not believed again. */
+	if (t->log.fd >= 0 && fdatasync(t->log.fd) < 0) {
+		snprintf(why, sizeof(why), "the cell's timeline does not reach the disk: %s",
+		         strerrordesc_np(errno));
+		halt(sv, HALT_FAILED, why);
+		return;
+	}
+	t->synced = t->awaited;
+	tell_recorded(sv);
+}
+
+void
+supervisor_timeline_sync(struct supervisor *sv)
+{
+	struct timeline *t = &sv->timeline;
+
+	if (t->awaited > t->synced)
+		loop_at_round_end(sv->loop, &t->sync);
 }
 
 int
@@ -242,6 +281,7 @@ supervisor_timeline_begin(void *arg)
 
 	buf_init(&t->event, AUDIT_EVENT_MAX);
 	t->again = (struct loop_timer){ .due = look_again, .arg = sv };
+	t->sync = (struct loop_round){ .run = sync_due, .arg = sv };
 	if (operator_open(&t->operator, &err) < 0)
 		supervisor_say(sv, "the operator's timeline does not tell of the cell: %s", err.text);
 	(void)supervisor_timeline_open(sv);
@@ -272,17 +312,14 @@ void
 supervisor_timeline_egress(struct supervisor *sv)
 {
 	struct timeline *t = &sv->timeline;
-	struct err err = {0};
 
 	t->log.keeps_room = true;
 	/* It counts anew. */
-	t->awaited = t->synced = t->sync.asked = 0;
+	t->awaited = t->synced = t->told = 0;
 	if (t->holds) {
 		supervisor_held_is_anothers(sv);
 		(void)loop_watch(sv->loop, &sv->egress.courier, 0, NULL);
 	}
-	if (sv->spec.audit_strict && t->sync.pid == 0 && supervisor_sync_start(sv, &err) < 0)
-		halt(sv, HALT_FAILED, err.text);
 	if (supervisor_timeline_has_room(sv, 0) && !t->has_policy) {
 		t->has_policy = keep_policy(sv) == 0;
 		if (!t->has_policy)
@@ -301,7 +338,7 @@ supervisor_timeline_end(struct supervisor *sv, int status)
 
 	if (t->ended)
 		return;
-	supervisor_sync_end(sv);
+	loop_cancel_round(sv->loop, &t->sync);
 	if (t->log.fd >= 0) {
 		supervisor_hear_held(sv);
 		if (t->holds)
