@@ -145,8 +145,6 @@ apply_all(struct apply *apply, struct changes *changes, char *const *paths, stru
 		r = apply_part(&look, changes, &changes->parts[i], paths, err);
 	for (size_t i = 0; r == 0 && i < changes->n_parts; i++)
 		r = apply_part(apply, changes, &changes->parts[i], paths, err);
-	if (r == 0 && !apply->dry_run)
-		r = forget_applied(changes, err);
 	return r;
 }
 
@@ -184,6 +182,8 @@ cmd_apply(int argc, char **argv)
 	fflush(stdout);
 	/* Also when it broke off in the middle. */
 	noted = note_applied(&apply, changes.entry.id, &why);
+	if (r == 0 && noted == 0 && !apply.dry_run)
+		r = forget_applied(&changes, &err);
 	if (r < 0 || noted < 0)
 		return cli_fail(r < 0 ? &err : &why);
 	if (apply.held > 0)

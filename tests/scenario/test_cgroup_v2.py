@@ -24,7 +24,8 @@ echo $$ >{CG}/$1/cgroup.procs && shift && exec "$@"
 END
 cat >/bin/as_user <<'END'
 #!/bin/sh
-exec su -s /bin/sh user -c "exec $*"
+mkdir -p /tmp/user && chown user /tmp/user
+exec su -s /bin/sh user -c "export HOME=/tmp/user; exec $*"
 END
 chmod 755 /bin/in_group /bin/as_user
 mount -t cgroup2 none {CG}

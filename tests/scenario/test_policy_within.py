@@ -234,5 +234,5 @@ def test_whom_rules_are_for(online):
 def test_the_stricter_audit(online, mine, theirs, strict):
     policy, options = within(online, f"version: 1\negress:\n{WIDE}{mine}", f"version: 1\negress:\n{WIDE}{theirs}")
     assert online.curl(policy, f"{UP}/204", options=options).status == 0
-    grant = next(e["grant"] for e in online.events() if "grant" in e)
+    grant = next(e["grant"] for e in online.events(type="cell.boot") if "grant" in e)
     assert (grant.get("audit") == "strict") == strict
