@@ -231,7 +231,7 @@ def test_strangers_and_siblings(operator, service):
     lead(operator, '''
 mcp = Mcp().begin()
 own = mcp.tool("dispatch", agent="child", input="x", wait=False)["id"]
-for id in sys.stdin.read().split() + ["a" * 16, "a", own[:4], own]:
+for id in sys.stdin.read().split() + ["a" * 16, "b" if own[0] == "a" else "a", own[:4], own]:
     say(id=id, status=mcp.tool("status", id=id), output=mcp.tool("output", id=id), files=mcp.tool("result_files", id=id),
         cancel=mcp.tool("cancel", id=id))
 ''', "second")
