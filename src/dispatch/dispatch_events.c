@@ -98,7 +98,7 @@ dispatch_log_open(const char *id, struct dispatch_log *ret_log, struct err *err)
 	OWN(dispatch_log_close) struct dispatch_log log = { .fd = -1 };
 	OWN(closep) int folder = dispatch_folder(id, true, err);
 	OWN(freep) char *text = NULL;
-	size_t len, at = 0;
+	size_t len = 0, at = 0;
 	int r = folder < 0 ? folder : log_open(folder, id, 0, &log, err);
 
 	if (r == 0)

@@ -38,7 +38,8 @@ end_oldest(const char *token)
 		if ((token == NULL || strcmp(s->token, token) == 0) &&
 		    (oldest == NULL || s->used_ms <= oldest->used_ms))
 			oldest = s;
-	session_end(oldest);
+	if (oldest != NULL)
+		session_end(oldest);
 }
 
 static void
