@@ -274,7 +274,7 @@ policy_judge(struct policy_judge *judge, struct policy_asked *asked,
 	if (d->too_large)
 		deny(out, "its body is larger than ", num_format_size(size, d->upload_max));
 	if (asked->req.protocol != POLICY_HTTP || d->too_large ||
-	    (!d->needs_body && (asked->n_body == 0 || d->verdict != POLICY_ALLOW)))
+	    (!d->needs_body && (asked->n_body == 0 || d->verdict == POLICY_DENY)))
 		return 0;
 	if (d->needs_body && asked->n_body > d->held_max) {
 		deny(out, "its body is too large to be looked into: over ",
@@ -287,7 +287,7 @@ policy_judge(struct policy_judge *judge, struct policy_asked *asked,
 	asked->req.body_fits = out->fits;
 	asked->req.n_body_fits = out->n_fits;
 	policy_decide(judge->p, &asked->req, d, &out->logged);
-	if (d->verdict != POLICY_ALLOW)
+	if (d->verdict == POLICY_DENY)
 		return 0;
 	if (judge->result == INSPECT_UNREADABLE)
 		deny(out, "its body cannot be read: ", judge->what);
