@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/json.h"
+#include "base/num.h"
 #include "base/own.h"
 #include "base/text.h"
 #include "cli/cli.h"
@@ -138,6 +139,27 @@ show_steps(const struct explaining *e)
 	}
 }
 
+/* By each layer that asks: all of them have to agree. */
+static void
+show_asked(const struct explaining *e)
+{
+	struct policy_question q;
+	char time[NUM_TEXT_MAX];
+
+	for (unsigned layer = 0; layer < POLICY_LAYERS_MAX; layer++) {
+		int rule = policy_way_rule(e->p, &e->got.decision.way, layer);
+
+		if (!policy_question(e->p, rule, &q))
+			continue;
+		printf("asked: %u of ", q.approvals);
+		for (size_t i = 0; i < q.n_approvers; i++)
+			printf("%s%s", i > 0 ? ", " : "", q.approvers[i]);
+		printf("%s, for %s%s\n", q.n_approvers == 0 ? "any operator" : "",
+		       num_format_duration(time, q.timeout_ms),
+		       q.freeze ? ", while the cell stands still" : "");
+	}
+}
+
 static void
 show_verdict(const struct explaining *e)
 {
@@ -155,11 +177,36 @@ show_verdict(const struct explaining *e)
 		       d->layer > 0 ? e->cli->within[d->layer - 1] : "");
 	if (e->got.why[0] != '\0')
 		printf(": %s", e->got.why);
-	else if (d->verdict == POLICY_ASK)
-		printf(" (until there is somebody to ask, that is deny)");
 	printf("\n");
+	if (d->verdict == POLICY_ASK)
+		show_asked(e);
 	if (d->reason != NULL && d->verdict != POLICY_ALLOW)
 		printf("reason: %s\n", d->reason);
+}
+
+static void
+json_asked(const struct explaining *e, struct json *out)
+{
+	struct policy_question q;
+
+	json_open(out, "asked", '[');
+	for (unsigned layer = 0; layer < POLICY_LAYERS_MAX; layer++) {
+		int rule = policy_way_rule(e->p, &e->got.decision.way, layer);
+
+		if (!policy_question(e->p, rule, &q))
+			continue;
+		json_open(out, NULL, '{');
+		json_str(out, "rule", policy_rule_place(e->p, rule));
+		json_open(out, "approvers", '[');
+		for (size_t i = 0; i < q.n_approvers; i++)
+			json_str(out, NULL, q.approvers[i]);
+		json_close(out, ']');
+		json_u64(out, "approvals", q.approvals);
+		json_u64(out, "timeout_ms", q.timeout_ms);
+		json_bool(out, "freeze", q.freeze);
+		json_close(out, '}');
+	}
+	json_close(out, ']');
 }
 
 static void
@@ -176,6 +223,8 @@ show_json(const struct explaining *e)
 		json_u64(&out, "layer", d->layer);
 	json_str(&out, "reason", d->reason);
 	json_str(&out, "why", e->got.why[0] != '\0' ? e->got.why : NULL);
+	if (d->verdict == POLICY_ASK && !e->open)
+		json_asked(e, &out);
 	json_open(&out, "rules", '[');
 	for (size_t i = 0; i < policy_n_rules(e->p); i++) {
 		json_open(&out, NULL, '{');

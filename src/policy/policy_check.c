@@ -109,9 +109,9 @@ int
 policy_check_rule(const struct policy_draft *d)
 {
 	const struct policy_rule *rule = &d->rule;
-	int r = 0;
+	int r = policy_check_ask(d);
 
-	if (rule->verb == POLICY_VERB_DENY || rule->verb == POLICY_VERB_LOG)
+	if (r == 0 && (rule->verb == POLICY_VERB_DENY || rule->verb == POLICY_VERB_LOG))
 		r = REFUSE_KEYS(d, "permits something: it belongs to allow or ask",
 		                POLICY_KEY_SECRETS, POLICY_KEY_PRIVATE, POLICY_KEY_WEBSOCKET);
 	if (r < 0)

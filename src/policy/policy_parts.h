@@ -63,6 +63,14 @@ const char *policy_get_text(struct policy_getting *g, size_t max);      /* "" if
 struct policy_list policy_get_list(struct policy_getting *g, uint32_t max);
 void policy_put_list(struct buf *b, const struct policy_list *list);
 
+/* ---- policy_read_ask.c ---- */
+
+/* What a rule that asks means where it says nothing. */
+void policy_ask_default(struct policy_rule *rule);
+bool policy_ask_is_default(const struct policy_rule *rule);
+void policy_put_ask(struct buf *b, const struct policy_rule *rule);
+void policy_get_ask(struct policy_getting *g, struct policy_rule *rule);
+
 /* ---- policy_match.c ---- */
 
 /* The address that TEXT is (an IPv6 one may stand in brackets), IPv4 as ::ffff:a.b.c.d. */

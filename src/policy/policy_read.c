@@ -461,6 +461,10 @@ static const struct {
 	[POLICY_KEY_PRINCIPAL] = { "principal", read_principal },
 	[POLICY_KEY_CHAIN] = { "chain", read_chain },
 	[POLICY_KEY_REASON] = { "reason", read_reason },
+	[POLICY_KEY_APPROVERS] = { "approvers", policy_read_approvers },
+	[POLICY_KEY_APPROVALS] = { "approvals", policy_read_approvals },
+	[POLICY_KEY_TIMEOUT] = { "timeout", policy_read_timeout },
+	[POLICY_KEY_FREEZE] = { "freeze", policy_read_freeze },
 };
 
 static int
@@ -528,6 +532,7 @@ fill_in(struct policy_draft *d)
 	bool refuses = rule->verb == POLICY_VERB_DENY || rule->verb == POLICY_VERB_LOG;
 	struct policy_ports *ports;
 
+	policy_ask_default(rule);
 	if (rule->protocols == 0) {
 		rule->protocols = 1u << POLICY_HTTP;
 		if (refuses)

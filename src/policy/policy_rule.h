@@ -117,6 +117,20 @@ enum policy_upgrade {
 #define POLICY_SCHEME_PLAIN 1
 #define POLICY_SCHEME_TLS 2
 
+/* Who is asked, of a rule that asks.  An approver is a user's name, "uid:N" or "token:NAME". */
+#define POLICY_APPROVERS_MAX 32
+#define POLICY_APPROVER_MAX 128         /* bytes */
+#define POLICY_APPROVALS_MAX 8
+#define POLICY_TIMEOUT_MS (10 * 60 * 1000)
+#define POLICY_TIMEOUT_LEAST_MS 1000
+#define POLICY_TIMEOUT_MOST_MS (24 * 60 * 60 * 1000)
+struct policy_ask {
+	struct policy_list approvers;   /* none: any operator */
+	uint32_t approvals;             /* of different ones; at least 1 */
+	uint64_t timeout_ms;
+	bool freeze;                    /* the cell stands still until there is an answer */
+};
+
 /* What of a rule does not fit the cell: then it matches nothing, whatever is asked. */
 enum policy_off { POLICY_ON, POLICY_OFF_PRINCIPAL, POLICY_OFF_CHAIN, POLICY_OFFS };
 
@@ -145,6 +159,7 @@ struct policy_rule {
 	bool secrets;                   /* what looks like a credential may leave */
 	bool private;                   /* names may resolve to private addresses */
 	struct policy_list principals;  /* globs of who the cell is for */
+	struct policy_ask ask;          /* all zero, unless the rule asks */
 	struct policy_list chains;      /* globs; an agent of its chain fits one */
 	enum policy_off off;            /* see policy_bind() */
 	const char *reason;             /* or NULL */

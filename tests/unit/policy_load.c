@@ -156,7 +156,7 @@ static const struct {
 	{ "- {allow: x.y, body: {max: 1G, regex: a}}",
 	  "3:22: a body that is looked into is held in memory: its `max` is at most 64M" },
 	{ "- {deny: x.y, body: {max: 1M}}",
-	  "3:21: `max` limits what is allowed: put an allow rule with it in front" },
+	  "3:21: `max` limits what may go: put an allow rule with it in front" },
 	/* git and gRPC */
 	{ "- {allow: x.y, git: push}",
 	  "3:21: `git` is `fetch`, or a map: {push: [refs/heads/agent/*]}" },

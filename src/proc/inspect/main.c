@@ -102,6 +102,7 @@ send_result(struct server *s, uint32_t id, const struct inspect_findings *f)
 	                                                                : INSPECT_CLEAN);
 	buf_put_str(&answer, f->what);
 	buf_put_str(&answer, f->pushed);
+	buf_put_str(&answer, f->shape);
 	buf_put_u32(&answer, (uint32_t)f->n_fits);
 	buf_put(&answer, f->fits, f->n_fits);
 	mux_send(s->mux, id, INSPECT_RESULT, &answer);
@@ -110,7 +111,8 @@ send_result(struct server *s, uint32_t id, const struct inspect_findings *f)
 static void
 refuse(struct server *s, uint32_t id, const char *why)
 {
-	struct inspect_findings f = { .unreadable = true, .fits = (const unsigned char *)"" };
+	struct inspect_findings f = { .unreadable = true, .fits = (const unsigned char *)"",
+	                              .shape = "" };
 
 	snprintf(f.what, sizeof(f.what), "%s", why);
 	send_result(s, id, &f);
@@ -164,10 +166,11 @@ read_question(struct server *s, struct buf *body, struct inspect_request *ret_re
 	if (get_text(body, &ret_req->method) < 0 || get_text(body, &ret_req->path) < 0 ||
 	    get_text(body, &ret_req->content_type) < 0 ||
 	    get_text(body, &ret_req->content_coding) < 0 || buf_get_u32(body, &wanted) < 0 ||
-	    buf_left(body) != 0 || (wanted & ~(INSPECT_SECRETS | INSPECT_RULES)) != 0)
+	    buf_left(body) != 0 || (wanted & ~(INSPECT_SECRETS | INSPECT_RULES | INSPECT_SHAPE)) != 0)
 		return -EBADMSG;
 	ret_req->secrets = (wanted & INSPECT_SECRETS) != 0;
 	ret_req->rules = (wanted & INSPECT_RULES) != 0;
+	ret_req->shape = (wanted & INSPECT_SHAPE) != 0;
 	if (ret_req->rules && s->rules == NULL)
 		return -EBADMSG;
 	ret_req->policy = s->rules != NULL ? s->rules->policy : NULL;
