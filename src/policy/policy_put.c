@@ -10,7 +10,7 @@
 /* They change with what follows them.  Vaults hold policies too, so that what says nothing of
  * layers and of whom rules are for stays as it was before there were any. */
 #define FORMAT_PLAIN 0x706f6c32u
-#define FORMAT 0x706f6c33u
+#define FORMAT 0x706f6c34u
 
 /* ---- writing ---- */
 
@@ -127,7 +127,7 @@ is_plain(const struct policy *p)
 	for (size_t i = 0; i < p->n_rules; i++)
 		if (p->rules[i].principals.n > 0 || p->rules[i].chains.n > 0)
 			return false;
-	return p->within == NULL;
+	return p->within == NULL && !policy_has_budgets(p);
 }
 
 void
@@ -145,6 +145,8 @@ policy_put(struct buf *b, const struct policy *p)
 		buf_put_u32(b, (uint32_t)p->n_rules);
 		for (size_t i = 0; i < p->n_rules; i++)
 			put_rule(b, &p->rules[i], plain);
+		if (!plain)
+			policy_put_budgets(b, p);
 	}
 }
 
@@ -358,6 +360,8 @@ get_layer(struct buf *b, bool plain, struct policy **ret_policy, struct err *err
 			return err_set(err, ENOMEM, "out of memory");
 		get_rule(&g, rule, plain);
 	}
+	if (!plain)
+		policy_get_budgets(&g);
 	if (g.bad)
 		return err_set(err, EBADMSG, "the policy is not as this version writes it");
 	r = policy_seal(p, err);

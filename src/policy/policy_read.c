@@ -461,6 +461,9 @@ static const struct {
 	[POLICY_KEY_PRINCIPAL] = { "principal", read_principal },
 	[POLICY_KEY_CHAIN] = { "chain", read_chain },
 	[POLICY_KEY_REASON] = { "reason", read_reason },
+	[POLICY_KEY_BUDGET] = { "budget", policy_read_budget },
+	[POLICY_KEY_PRICE] = { "price", policy_read_price },
+	[POLICY_KEY_USAGE] = { "usage", policy_read_usage },
 };
 
 static int
@@ -560,7 +563,7 @@ finish_rule(struct policy_draft *d, const char *shown)
 	                policy_copy(d->p, place, (size_t)n) : NULL;
 	d->rule.text = policy_text_of(d->p, &d->rule);
 	d->rule.off = policy_off_for(&d->rule, "", "");
-	if (d->rule.place == NULL || d->rule.text == NULL)
+	if (d->rule.place == NULL || d->rule.text == NULL || policy_name_budget(d) < 0)
 		return policy_read_oom(d);
 	rule = policy_add_rule(d->p);
 	if (rule == NULL)
