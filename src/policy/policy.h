@@ -20,7 +20,7 @@ struct node;
 struct policy;                          /* opaque; what is in it: policy_rule.h */
 
 #define POLICY_RULES_MAX 4096
-#define POLICY_LAYERS_MAX 8             /* itself included */
+#define POLICY_LAYERS_MAX 16            /* itself included */
 #define POLICY_FITS_MAX (POLICY_RULES_MAX * POLICY_LAYERS_MAX / 8) /* bytes of a bit for each */
 #define POLICY_FILE_MAX (1024 * 1024)
 #define POLICY_ENCODED_MAX (8 * 1024 * 1024)
@@ -148,6 +148,9 @@ struct policy_reader {
 	 * in which they count; and each other part of a file but `extends`, the nearest first. */
 	int (*rule)(void *arg, const struct node *rule, struct err *err);
 	int (*part)(void *arg, const struct node *key, const struct node *value, struct err *err);
+	/* Likewise: the rules from here on, until it is called again, are what the rule that comes
+	 * behind them leads to. */
+	void (*narrow)(void *arg, bool begins);
 };
 
 /* Load the file at PATH (relative to DIRFD) with what it extends and includes.  Every

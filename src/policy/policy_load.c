@@ -232,11 +232,42 @@ load_words(struct loading *l, const struct source *from, const struct node *node
 
 /* ---- what a file says ---- */
 
+/* What the last rule leads to is in a file. */
+static int
+load_narrow(struct loading *l, const struct source *source)
+{
+	OWN(policy_freep) struct policy *narrow = policy_new_empty();
+	const struct policy_rule *rule = &l->p->rules[l->p->n_rules - 1];
+	const struct node *node = rule->then->narrow_file;
+	const struct policy_reader *reader = l->reader;
+	struct loading inner = *l;
+	int r;
+
+	if (narrow == NULL)
+		return out_of_memory(l);
+	narrow->is_narrow = true;
+	inner.p = narrow;
+	if (reader != NULL && reader->narrow != NULL)
+		reader->narrow(reader->arg, true);
+	r = load_word(&inner, source, node);
+	if (reader != NULL && reader->narrow != NULL)
+		reader->narrow(reader->arg, false);
+	l->n_files = inner.n_files;
+	r = r == 0 ? policy_set_narrow(l->p, rule->then, node, narrow, l->err) : r;
+	rule->then->narrow_file = NULL;
+	if (r == 0)
+		rule->then->key = policy_consequence_hash(rule->text, rule->then);
+	return r;
+}
+
 static int
 load_rule(struct loading *l, const struct source *source, const struct node *node)
 {
 	int r = policy_read_rule(l->p, node, source->shown, l->err);
 
+	if (r == 0 && l->p->rules[l->p->n_rules - 1].then != NULL &&
+	    l->p->rules[l->p->n_rules - 1].then->narrow_file != NULL)
+		r = load_narrow(l, source);
 	if (r == 0 && l->reader != NULL && l->reader->rule != NULL)
 		r = l->reader->rule(l->reader->arg, node, l->err);
 	return r;
@@ -335,6 +366,20 @@ load_exfiltration(struct loading *l, const struct node *node)
 }
 
 static int
+load_tripwires(struct loading *l, const struct node *root, const struct node *node)
+{
+	const struct node *exfiltration;
+	int r = policy_read_tripwires(l->p, node, &exfiltration, l->err);
+
+	if (r < 0 || exfiltration == NULL)
+		return r;
+	if (node_get(root, "exfiltration") != NULL)
+		return node_err(l->err, exfiltration, "this is said twice: `exfiltration` stands outside of "
+		                "`tripwires`, too");
+	return load_exfiltration(l, exfiltration);
+}
+
+static int
 load_audit_mode(struct loading *l, const struct node *node)
 {
 	bool strict = node->kind == NODE_SCALAR && strcmp(node->text, "strict") == 0;
@@ -398,7 +443,7 @@ static int
 check_top(struct loading *l, const struct node *root)
 {
 	static const char *const names[] = { "version", "egress", "secrets",
-		"exfiltration", "limits", "audit", "extends", "budgets", "prices", NULL };
+		"exfiltration", "limits", "audit", "extends", "budgets", "prices", "tripwires", NULL };
 	const struct node *version;
 	size_t k;
 	int r;
@@ -410,9 +455,13 @@ check_top(struct loading *l, const struct node *root)
 
 		for (k = 0; names[k] != NULL && strcmp(names[k], key) != 0; k++)
 			;
-		if (names[k] != NULL)
+		if (names[k] != NULL && (!l->p->is_narrow || strcmp(key, "version") == 0 ||
+		                         strcmp(key, "egress") == 0 || strcmp(key, "extends") == 0))
 			continue;
-		if (strcmp(key, "include") == 0)
+		if (names[k] != NULL)
+			r = node_err(l->err, root->items[i], "a policy that `narrow` names has rules only: '%s' "
+			             "belongs into the one that names it", key);
+		else if (strcmp(key, "include") == 0)
 			r = node_err(l->err, root->items[i], "`include` is an item of `egress`; to put "
 			             "rules behind yours write `extends`");
 		else
@@ -434,7 +483,7 @@ tell_parts(struct loading *l, const struct node *root)
 {
 	int r = 0;
 
-	if (l->reader == NULL || l->reader->part == NULL)
+	if (l->reader == NULL || l->reader->part == NULL || l->p->is_narrow)
 		return 0;
 	for (size_t i = 0; r == 0 && i < root->n; i++)
 		if (strcmp(root->items[i]->text, "egress") != 0 && strcmp(root->items[i]->text, "extends") != 0)
@@ -458,6 +507,8 @@ load_root(struct loading *l, const struct source *source, const struct node *roo
 		r = note_fault(l, load_secrets(l, part));
 	if (r == 0 && (part = node_get(root, "budgets")) != NULL)
 		r = note_fault(l, policy_read_budgets(l->p, part, source->shown, l->err));
+	if (r == 0 && (part = node_get(root, "tripwires")) != NULL)
+		r = note_fault(l, load_tripwires(l, root, part));
 	if (r == 0 && (part = node_get(root, "prices")) != NULL)
 		r = note_fault(l, policy_read_prices(l->p, part, l->err));
 	r = r == 0 ? tell_parts(l, root) : r;
