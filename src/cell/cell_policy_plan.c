@@ -84,7 +84,7 @@ check_fixed(const struct policy_flat *before, const struct policy_flat *after, c
 		const struct policy_flat_part *old = policy_flat_find(before, fixed[i]);
 		const struct policy_flat_part *new = policy_flat_find(after, fixed[i]);
 
-		if (new == NULL || (old != NULL && old->text.len == new->text.len &&
+		if (new == NULL || new->text.len == 0 || (old != NULL && old->text.len == new->text.len &&
 		                    memcmp(old->text.data, new->text.data, new->text.len) == 0))
 			continue;
 		return err_set(err, EINVAL, "%s: `%s` is settled when a cell starts: leave it as it was, or "
@@ -112,15 +112,15 @@ add_fixed(struct cell_policy_plan *plan, const char *name, const struct policy_f
 		buf_put(&text, "\n", 1);
 	for (size_t i = 0; r == 0 && i < ARRAY_LEN(fixed); i++) {
 		const struct policy_flat_part *old = policy_flat_find(before, fixed[i]);
+		const struct policy_flat_part *new = policy_flat_find(after, fixed[i]);
 
-		if (old == NULL || policy_flat_find(after, fixed[i]) != NULL)
+		if (old == NULL || (new != NULL && (new->text.len > 0 || old->text.len == 0)))
 			continue;
 		missing = true;
 		r = policy_flat_take(after, before, fixed[i], err);
 		buf_put(&text, fixed[i], strlen(fixed[i]));
 		buf_put(&text, ": ", 2);
-		buf_put(&text, old->text.data, old->text.len);
-		buf_put(&text, !old->is_open ? "\n" : old->is_list ? "]\n" : "}\n", old->is_open ? 2 : 1);
+		policy_flat_put_part(&text, old);
 	}
 	if (r < 0 || !missing)
 		return r;

@@ -53,6 +53,8 @@ const struct cli_command cli_commands[] = {
 	  cli_dispatches_options, cmd_dispatches },
 	{ "serve", "[OPTION...]", "answer for this user's cells over HTTP", cli_serve_options,
 	  cmd_serve },
+	{ "dashboard", "[--open]", "log a browser in to the service's dashboard", cli_dashboard_options,
+	  cmd_dashboard },
 	{ "mcp", "[OPTION...]", "let an orchestrating agent dispatch agents", cli_mcp_options,
 	  cmd_mcp },
 	{ "audit", "verify|show|export|prove|key", "tell whether what was recorded is as it was",

@@ -36,6 +36,7 @@ policy_flat_free(struct policy_flat *f)
 	for (size_t i = 0; i < f->n_parts; i++) {
 		free(f->parts[i].key);
 		buf_free(&f->parts[i].text);
+		buf_free(&f->parts[i].loose);
 	}
 	f->n_parts = 0;
 	buf_free(&f->rules);
@@ -158,6 +159,7 @@ add_part(struct policy_flat *f, const char *key, struct err *err)
 	part = &f->parts[f->n_parts];
 	*part = (struct policy_flat_part){ .key = copy };
 	buf_init(&part->text, POLICY_FLAT_MAX);
+	buf_init(&part->loose, POLICY_FLAT_MAX);
 	f->n_parts++;
 	return part;
 }
@@ -179,49 +181,64 @@ is_known(struct policy_flat *f, const char *key, const char *name, size_t len)
 	return !buf_failed(&f->seen) && from > 0 && memmem(f->seen.data, from, new, n) != NULL;
 }
 
+/* Which of its members the courier keeps, and not the cell's walls. */
+static bool
+is_loose(const char *key, const char *name)
+{
+	return strcmp(key, "limits") == 0 && (strcmp(name, "rate") == 0 || strcmp(name, "bandwidth") == 0);
+}
+
+static bool
+counts_already(struct policy_flat *f, const char *key, const struct node *item, bool is_list)
+{
+	/* Budgets of all files count, and a budget is no name. */
+	if (item->kind != NODE_SCALAR)
+		return false;
+	return is_known(f, key, item->text, is_list ? strcspn(item->text, "=:@") : strlen(item->text));
+}
+
 /* Several files say something of it: each name counts once, as the nearest file has it. */
 static int
 merge(struct policy_flat *f, const struct node *key, const struct node *value, struct err *err)
 {
 	struct policy_flat_part *part = (struct policy_flat_part *)(uintptr_t)policy_flat_find(f, key->text);
 	bool is_list = value->kind == NODE_LIST;
+	struct buf *to;
 
 	if (part == NULL) {
 		part = add_part(f, key->text, err);
 		if (part == NULL)
 			return -ENOMEM;
 		part->is_list = is_list;
-		part->is_open = true;
-		put(&part->text, is_list ? "[" : "{");
+		part->is_map = !is_list;
 	}
 	/* A list and a map cannot be one. */
 	for (size_t i = 0; part->is_list == is_list && i < value->n; i++) {
-		const struct node *item = value->items[i];
-
-		if (item->kind == NODE_SCALAR &&
-		    is_known(f, key->text, item->text, is_list ? strcspn(item->text, "=:@") : strlen(item->text)))
+		if (counts_already(f, key->text, value->items[i], is_list))
 			continue;
-		put(&part->text, part->text.len == 1 ? "" : ", ");
-		policy_flat_put_node(&part->text, item);
+		to = !is_list && is_loose(key->text, value->items[i]->text) ? &part->loose : &part->text;
+		put(to, to->len == 0 ? "" : ", ");
+		policy_flat_put_node(to, value->items[i]);
 		if (!is_list) {
-			put(&part->text, ": ");
-			policy_flat_put_node(&part->text, value->values[i]);
+			put(to, ": ");
+			policy_flat_put_node(to, value->values[i]);
 		}
 	}
-	return buf_failed(&part->text) ? no_memory(err) : 0;
+	return buf_failed(&part->text) || buf_failed(&part->loose) ? no_memory(err) : 0;
 }
 
 int
 policy_flat_part(struct policy_flat *f, const struct node *key, const struct node *value,
                  struct err *err)
 {
+	static const char *const merged[] = { "budgets", "limits", "prices", "secrets" };
 	struct policy_flat_part *part;
 
 	if (strcmp(key->text, "version") == 0)
 		return 0;
-	if ((strcmp(key->text, "limits") == 0 || strcmp(key->text, "secrets") == 0) &&
-	    value->kind != NODE_SCALAR)
-		return merge(f, key, value, err);
+	for (size_t i = 0; i < ARRAY_LEN(merged) && value->kind != NODE_SCALAR; i++)
+		if (strcmp(key->text, merged[i]) == 0)
+			return merge(f, key, value, err);
 	if (policy_flat_find(f, key->text) != NULL)
 		return 0;
 	part = add_part(f, key->text, err);
@@ -245,9 +262,21 @@ policy_flat_take(struct policy_flat *f, const struct policy_flat *from, const ch
 		return -ENOMEM;
 	buf_reset(&part->text);
 	buf_put(&part->text, other->text.data, other->text.len);
-	part->is_open = other->is_open;
+	if (part->loose.len == 0)
+		buf_put(&part->loose, other->loose.data, other->loose.len);
 	part->is_list = other->is_list;
+	part->is_map = other->is_map;
 	return buf_failed(&part->text) ? no_memory(err) : 0;
+}
+
+void
+policy_flat_put_part(struct buf *b, const struct policy_flat_part *part)
+{
+	put(b, part->is_list ? "[" : part->is_map ? "{" : "");
+	buf_put(b, part->text.data, part->text.len);
+	put(b, part->text.len > 0 && part->loose.len > 0 ? ", " : "");
+	buf_put(b, part->loose.data, part->loose.len);
+	put(b, part->is_list ? "]\n" : part->is_map ? "}\n" : "\n");
 }
 
 void
@@ -260,12 +289,9 @@ policy_flat_put(struct buf *b, const struct policy_flat *f)
 		put(b, "egress:\n");
 	buf_put(b, f->rules.data, f->rules.len);
 	for (size_t i = 0; i < f->n_parts; i++) {
-		const struct policy_flat_part *part = &f->parts[i];
-
-		put(b, part->key);
+		put(b, f->parts[i].key);
 		put(b, ": ");
-		buf_put(b, part->text.data, part->text.len);
-		put(b, !part->is_open ? "\n" : part->is_list ? "]\n" : "}\n");
+		policy_flat_put_part(b, &f->parts[i]);
 	}
 	if (buf_failed(&f->rules))
 		b->failed = true;

@@ -19,9 +19,10 @@ struct policy_faults;
 
 struct policy_flat_part {
 	char *key;
-	struct buf text;                /* its value */
-	bool is_list;                   /* how TEXT is to be closed, if it is not yet: */
-	bool is_open;
+	struct buf text;                /* its value; of a list or a map that is merged, what is in it */
+	struct buf loose;               /* of `limits`, what is the courier's to keep: it can be changed
+	                                 * while a cell runs */
+	bool is_list, is_map;           /* it is merged */
 };
 
 struct policy_flat {
@@ -41,7 +42,9 @@ int policy_flat_part(struct policy_flat *f, const struct node *key, const struct
 int policy_flat_line(struct policy_flat *f, const char *line, struct err *err);
 /* What stands for KEY, or NULL. */
 const struct policy_flat_part *policy_flat_find(const struct policy_flat *f, const char *key);
-/* A part of FROM takes the place of, or is added to, what F has. */
+/* Its value, as it is written down. */
+void policy_flat_put_part(struct buf *b, const struct policy_flat_part *part);
+/* A part of FROM takes the place of what F has; of one that has only what is loose, the rest. */
 int policy_flat_take(struct policy_flat *f, const struct policy_flat *from, const char *key,
                      struct err *err);
 

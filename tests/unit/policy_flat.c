@@ -42,6 +42,11 @@ TEST(policy_flat)
 		/* A rule that nothing is left for is no error here. */
 		{ "version: 1\negress: [{deny: a.example}, {allow: a.example}]",
 		  "version: 1\negress:\n  - deny: a.example\n  - allow: a.example\n" },
+		/* What the courier keeps of the limits stands behind what the walls do. */
+		{ "version: 1\nlimits: {rate: 5/s, pids: 9}\nbudgets:\n  - {per: cell, requests: 5}\n"
+		  "  - {per: cell, hosts: 2}\nprices: {a-*: {input: 1, output: 2}}\n",
+		  "version: 1\negress: []\nlimits: {pids: 9, rate: 5/s}\nbudgets: [{per: cell, requests: 5}, "
+		  "{per: cell, hosts: 2}]\nprices: {'a-*': {input: 1, output: 2}}\n" },
 		{ "version: 1\negress: [{allow: }]", "t.yaml:2:" },
 	};
 

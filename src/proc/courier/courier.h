@@ -395,6 +395,8 @@ bool pool_tick(struct pool *pool);
 void pool_round_over(struct pool *pool);
 /* Whether others wait for what EX has, or waits for itself. */
 bool pool_is_pressed(const struct exchange *ex);
+/* What was made with this certificate is for nothing new; NOW: nor for what it does. */
+void pool_forget_certificate(struct pool *pool, unsigned certificate, bool now);
 /* A connection of EX's own, for raw bytes. */
 void pool_connect(struct exchange *ex);
 #endif
