@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/own.h"
 #include "base/text.h"
 #include "base/version.h"
 #include "cli/cli.h"
@@ -27,13 +28,16 @@ const struct cli_command cli_commands[] = {
 	{ "freeze", "CELL...", "stop cells where they are, until they are thawed", cli_no_options,
 	  cmd_freeze },
 	{ "thaw", "CELL...", "let frozen cells go on", cli_no_options, cmd_thaw },
+	{ "allow", "CELL RULE", "put a rule in front of a running cell's policy", cli_allow_options,
+	  cmd_allow },
+	{ "deny", "CELL RULE", "the same, with one that refuses", cli_allow_options, cmd_allow },
 	{ "diff", "[OPTION...] CELL [PATH...]", "show what a cell changed in its workspace",
 	  cli_diff_options, cmd_diff },
 	{ "apply", "[OPTION...] CELL [PATH...]", "write a cell's changes to the real folder",
 	  cli_apply_options, cmd_apply },
 	{ "discard", "[--all] [CELL...]", "drop what is kept of ended cells",
 	  cli_discard_options, cmd_discard },
-	{ "policy", "check|test|explain FILE ...", "tell whether and why a policy works; register it",
+	{ "policy", "VERB ...", "tell whether and why a policy works; change a cell's; register",
 	  cli_policy_options, cmd_policy },
 	{ "capability", "register|list|show|diff ...", "register what agents are given",
 	  cli_registry_options, cmd_registry },
@@ -77,7 +81,7 @@ unknown_command(const char *word)
 	const char *names[64] = { NULL };
 	const char *nearest;
 
-	for (size_t i = 0; cli_commands[i].name != NULL && i < 63; i++)
+	for (size_t i = 0; cli_commands[i].name != NULL && i < ARRAY_LEN(names) - 1; i++)
 		names[i] = cli_commands[i].name;
 	nearest = text_nearest(word, names);
 	if (nearest != NULL)
