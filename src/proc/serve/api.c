@@ -444,7 +444,9 @@ api_start(struct loop *loop, int spool, const struct serve_options *options,
 	/* Before there are threads. */
 	json_object_seed(0);
 	(void)dispatch_build_hash(api->build, NULL);
-	r = take_over(api, options->concurrency, err);
+	api->concurrency = options->concurrency != 0 ? (unsigned)options->concurrency :
+	                   DISPATCH_CONCURRENCY;
+	r = take_over(api, api->concurrency, err);
 	r = r == 0 ? follow_new(loop, &api->follow, err) : r;
 	r = r == 0 ? serve_pool_new(loop, API_THREADS, api_thread_new, api_thread_free, &api->pool, err) :
 	    r;

@@ -54,6 +54,7 @@ struct api {
 	struct follow *follow;
 	struct registry *registry;      /* the loop's */
 	struct dispatcher *dispatcher;
+	unsigned concurrency;           /* of dispatches */
 	char build[80];                 /* the hash of this build's programs, or "" */
 	uint64_t started_ms;            /* realtime */
 	bool stopping;                  /* nothing new is begun */
