@@ -16,7 +16,9 @@
 #include "loop/loop.h"
 #include "proc/serve/api_thread.h"
 #include "proc/serve/follow.h"
+#include "proc/serve/live.h"
 #include "proc/serve/serve_options.h"
+#include "proc/serve/tallies.h"
 #include "registry/registry.h"
 
 #define ALLOW_MAX 128
@@ -448,6 +450,8 @@ api_start(struct loop *loop, int spool, const struct serve_options *options,
 	                   DISPATCH_CONCURRENCY;
 	r = take_over(api, api->concurrency, err);
 	r = r == 0 ? follow_new(loop, &api->follow, err) : r;
+	r = r == 0 ? tallies_new(&api->tallies, err) : r;
+	r = r == 0 ? live_new(api, &api->live, err) : r;
 	r = r == 0 ? serve_pool_new(loop, API_THREADS, api_thread_new, api_thread_free, &api->pool, err) :
 	    r;
 	r = r == 0 ? serve_new(loop, &api_handler, api, spool, &api->server, err) : r;
@@ -475,6 +479,8 @@ api_free(struct api *api)
 	serve_pool_free(api->pool);
 	serve_free(api->server);
 	follow_free(api->follow);
+	live_free(api->live);
+	tallies_free(api->tallies);
 	dispatcher_free(api->dispatcher);
 	registry_close(api->registry);
 	free(api);

@@ -21,10 +21,8 @@
 #define GRACE_MAX_MS (60 * 1000)
 #define SUPERVISOR_S 30                 /* for an answer that should come at once */
 
-/* The state entry of WORD, open; -ENOENT.  BARE: also of one that has but a timeline, as most have
- * that are over. */
-static int
-open_state(const char *word, bool bare, struct cell_entry *ret_entry, struct err *err)
+int
+api_open_state(const char *word, bool bare, struct cell_entry *ret_entry, struct err *err)
 {
 	OWN(closep) int state = cell_state_open(false, NULL);
 	OWN(closep) int ended = -1;
@@ -55,7 +53,7 @@ reach(struct api_call *c, unsigned patience_s)
 	if (r >= 0)
 		r = cell_find(runtime, true, c->params.at[0], &entry, &c->err);
 	if (r == -ENOENT) {
-		OWN(closep) int ended = open_state(c->params.at[0], true, &entry, NULL);
+		OWN(closep) int ended = api_open_state(c->params.at[0], true, &entry, NULL);
 
 		if (ended >= 0)
 			return api_fail_with(c, 409, "over", "the cell '%s' has ended", entry.id);
@@ -157,7 +155,7 @@ put_cell(struct api_call *c, struct json *w)
 	}
 	if (r != -ENOENT)
 		return r;
-	dir = open_state(c->params.at[0], false, &entry, &c->err);
+	dir = api_open_state(c->params.at[0], false, &entry, &c->err);
 	r = dir < 0 ? dir : cell_record_read(dir, &record, &c->err);
 	if (r < 0)
 		return err_set(&c->err, r == -ENOTUNIQ ? ENOTUNIQ : ENOENT, r == -ENOTUNIQ ?
@@ -277,7 +275,7 @@ int
 api_cell_events(struct api_call *c)
 {
 	struct cell_entry entry;
-	int dir = open_state(c->params.at[0], true, &entry, &c->err);
+	int dir = api_open_state(c->params.at[0], true, &entry, &c->err);
 
 	if (dir < 0)
 		return api_fail(c);

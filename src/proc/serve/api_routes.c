@@ -51,11 +51,19 @@ const struct api_route api_routes[] = {
 
 	{ "GET", "/v1/cells", OPERATOR, "listCells", "The running cells; with `all` ended ones too, "
 	  "of which something is kept.", "all", NULL, "CellList", 200, 0, api_cells_list, NULL },
+	{ "GET", "/v1/live", OPERATOR, "getLive", "What changes in any cell, as it happens: `cells`, `cell`, `gone`, "
+	  "`refusal`, `approval`, `audit`.", NULL, NULL, "text/event-stream", 200, 0, api_nothing, api_live_begin },
 	{ "GET", "/v1/cells/{cell}", OPERATOR, "getCell", "One cell, by its id, its name or the "
 	  "beginning of its id.", NULL, NULL, "Cell", 200, 0, api_cell_show, NULL },
 	{ "GET", "/v1/cells/{cell}/events", OPERATOR, "getCellEvents", "What a cell did, as records; "
 	  "server-sent events if they are accepted.", "follow after limit", NULL, "text/event-stream", 200, 0,
 	  api_cell_events, api_follow_begin },
+	{ "GET", "/v1/cells/{cell}/timeline", OPERATOR, "getCellTimeline", "A page of a cell's timeline: the newest "
+	  "first, or from `after` on; those only that are of a `type` (or several, with commas; `refusal` is one, "
+	  "too) or have `search` in them.", "after before limit type search", NULL, "TimelinePage", 200, 0,
+	  api_cell_timeline, NULL },
+	{ "GET", "/v1/cells/{cell}/traffic", OPERATOR, "getCellTraffic", "What a cell asked for over its time, in "
+	  "at most so many `buckets` (60).", "buckets", NULL, "Traffic", 200, 0, api_cell_traffic, NULL },
 	{ "POST", "/v1/cells/{cell}/stop", OPERATOR, "stopCell", "Ask a cell to end, and end it after "
 	  "`grace` (10s).", "grace", "?Nothing", "CellEnd", 200, 4096, api_cell_stop, NULL },
 	{ "POST", "/v1/cells/{cell}/kill", OPERATOR, "killCell", "End a cell, now.",
