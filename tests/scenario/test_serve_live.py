@@ -204,3 +204,25 @@ def test_live_slow_reader(service, operator):
 
 def test_live_is_the_operators(service):
     service.get("/v1/live", socket=service.agents).error(404, "not_found")
+
+
+# ---- verification
+
+def test_audit_state(service, operator):
+    """It is a state: found out in the background, told to who follows."""
+    operator.cloister("run", "--name", "tried", "--", "true").ok()
+    with closing(Live(service)) as live:
+        state = live.until(lambda name, data: name == "audit" and data["state"] != "checking")
+        assert state["state"] == "verified" and state["timelines"] >= 2 and state["records"] >= 4
+        assert state["detail"] is None and state["at"] > 0
+    assert service.get("/v1/audit/state").ok()["state"] == "verified"
+    service.get("/v1/audit/state", socket=service.agents).error(404, "not_found")
+
+
+def test_audit_state_broken(service, operator):
+    operator.cloister("run", "--name", "tried", "--", "true").ok()
+    path = next(operator.state.glob("ended/*.tried/events.jsonl"))
+    path.write_bytes(path.read_bytes().replace(b'"argv":["true"]', b'"argv":["evil"]'))
+    state = wait_until(lambda: (s := service.get("/v1/audit/state").ok())["state"] != "checking" and s, "it is known")
+    assert state["state"] == "broken" and "changed" in state["detail"], state
+    assert path.parent.name.split(".")[0] in state["detail"]

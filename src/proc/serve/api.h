@@ -25,6 +25,7 @@
 
 struct api_call;
 struct cell_entry;
+struct checker;
 struct dispatcher;
 struct follow;
 struct live;
@@ -57,6 +58,7 @@ struct api {
 	struct follow *follow;
 	struct tallies *tallies;
 	struct live *live;
+	struct checker *checker;
 	struct registry *registry;      /* the loop's */
 	struct dispatcher *dispatcher;
 	unsigned concurrency;           /* of dispatches */
@@ -210,6 +212,7 @@ int api_cell_events(struct api_call *c);
 int api_cell_timeline(struct api_call *c);
 int api_cell_traffic(struct api_call *c);
 void api_live_begin(struct api_call *c);
+void api_audit_state_begin(struct api_call *c);
 /* What the client says of how it wants C->source; ALWAYS: it is followed unless it says no. */
 int api_follow_prepare(struct api_call *c, bool always);
 void api_follow_begin(struct api_call *c);

@@ -4,6 +4,7 @@
 
 #include "base/num.h"
 #include "proc/serve/api.h"
+#include "proc/serve/checker.h"
 #include "proc/serve/follow.h"
 #include "proc/serve/live.h"
 
@@ -71,4 +72,11 @@ api_live_begin(struct api_call *c)
 	c->q->app = NULL;
 	live_begin(c->api->live, c->q);
 	c->q = NULL;
+}
+
+void
+api_audit_state_begin(struct api_call *c)
+{
+	c->answer = checker_state(c->api->checker);
+	api_answer(c);
 }

@@ -101,5 +101,8 @@ const struct api_route api_routes[] = {
 	{ "GET", "/v1/audit/operator", OPERATOR, "getOperatorTimeline", "What operators did: signed records, "
 	  "one a line.", "follow after limit", NULL, "text/event-stream", 200, 0, api_operator_events,
 	  api_follow_begin },
+	{ "GET", "/v1/audit/state", OPERATOR, "getAuditState", "Whether all timelines are as they were written, as "
+	  "far as is known; it is found out again and again.", NULL, NULL, "AuditState", 200, 0, api_nothing,
+	  api_audit_state_begin },
 	{0}
 };

@@ -2,6 +2,7 @@
 #include "proc/serve/live.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,6 +10,7 @@
 #include "base/err.h"
 #include "loop/loop.h"
 #include "proc/serve/api.h"
+#include "proc/serve/checker.h"
 
 #define PIECE_MAX (128 * 1024)
 
@@ -19,6 +21,7 @@ struct stream {
 	uint64_t pinged_ms;
 	bool full;                      /* it takes no more for now */
 	bool is_new;                    /* or missed something: it gets all there is */
+	uint64_t audit;                 /* the word on verification that it has */
 };
 
 struct live {
@@ -83,7 +86,7 @@ writable(struct serve_request *q)
 }
 
 static void
-tell(struct stream *s, uint64_t now)
+tell(struct stream *s, uint64_t now, const char *audit)
 {
 	struct live *l = s->live;
 
@@ -98,6 +101,10 @@ tell(struct stream *s, uint64_t now)
 		s->is_new = true;
 	} else if (!s->is_new) {
 		send(s, l->delta.data, l->delta.len);
+	}
+	if (!s->is_new && s->audit != checker_version(l->api->checker)) {
+		s->audit = checker_version(l->api->checker);
+		send(s, audit, strlen(audit));
 	}
 	if (now - s->pinged_ms >= LIVE_PING_MS) {
 		s->pinged_ms = now;
@@ -122,13 +129,19 @@ static void
 done(struct serve_job *job)
 {
 	struct live *l = (struct live *)job;
+	json_t *state = checker_state(l->api->checker);
+	char *text = json_dumps(state, JSON_COMPACT | JSON_ENSURE_ASCII), event[2048] = "";
 	uint64_t now = loop_now_ms();
 	bool more = false;
 
+	if (text != NULL)
+		snprintf(event, sizeof(event), "event: audit\ndata: %s\n\n", text);
+	free(text);
+	json_decref(state);
 	l->busy = false;
 	for (struct stream *s = l->streams, *next; s != NULL; s = next) {
 		next = s->next;
-		tell(s, now);
+		tell(s, now, event);
 		more |= s->is_new && !s->full;
 	}
 	if (l->streams != NULL)
