@@ -18,8 +18,10 @@
 #define API_THREADS 8                   /* what blocks is the disk, or a supervisor */
 #define API_POINTER_MAX 256
 #define API_PAGE_MAX 1000
+#define API_PATIENCE_S 30               /* for what a supervisor should answer at once */
 #define API_PAGE 100                    /* rows, unless asked for more */
 #define API_ID_MAX 32
+#define API_STEER_MAX (16u << 10)       /* a few words */
 #define API_OBJECT_MAX (4u << 20)       /* the JSON of an object; of a capability SERVE_BODY_MAX */
 #define API_DISPATCH_MAX (96u << 20)    /* an input of 64 MiB in base64, and the rest */
 
@@ -137,6 +139,9 @@ void api_go_on(struct api_call *c, int (*then)(struct api_call *c));
 /* The state entry of the cell WORD, open; -ENOENT.  BARE: also of one that has but a timeline, as most
  * have that are over. */
 int api_open_state(const char *word, bool bare, struct cell_entry *ret_entry, struct err *err);
+/* A connection to the supervisor of the cell that is the path's first parameter, whose id is in C->id
+ * then; or it has failed. */
+int api_reach(struct api_call *c, unsigned patience_s);
 /* In BEGIN: what was left in C is the answer. */
 void api_answer(struct api_call *c);
 /* In the operator's timeline: TYPE, who it was, and MEMBERS (name and text; NULL is left out).
@@ -209,6 +214,16 @@ int api_cell_kill(struct api_call *c);
 int api_cell_freeze(struct api_call *c);
 int api_cell_thaw(struct api_call *c);
 int api_cell_events(struct api_call *c);
+int api_cell_secrets(struct api_call *c);
+int api_cell_revoke(struct api_call *c);
+int api_cell_rotate(struct api_call *c);
+int api_cell_ttl(struct api_call *c);
+int api_cells_kill(struct api_call *c);
+int api_cells_freeze(struct api_call *c);
+int api_cells_thaw(struct api_call *c);
+int api_secrets_list(struct api_call *c);
+int api_secret_revoke(struct api_call *c);
+int api_secret_rotate(struct api_call *c);
 int api_cell_timeline(struct api_call *c);
 int api_cell_traffic(struct api_call *c);
 void api_live_begin(struct api_call *c);

@@ -19,7 +19,6 @@
 #include "proc/serve/follow.h"
 
 #define GRACE_MAX_MS (60 * 1000)
-#define SUPERVISOR_S 30                 /* for an answer that should come at once */
 
 int
 api_open_state(const char *word, bool bare, struct cell_entry *ret_entry, struct err *err)
@@ -41,9 +40,8 @@ api_open_state(const char *word, bool bare, struct cell_entry *ret_entry, struct
 	return dir < 0 ? err_set(err, ENOENT, "there is no cell '%s'", word) : dir;
 }
 
-/* A connection to the supervisor of the cell that is asked for. */
-static int
-reach(struct api_call *c, unsigned patience_s)
+int
+api_reach(struct api_call *c, unsigned patience_s)
 {
 	const struct timeval patience = { .tv_sec = patience_s };
 	OWN(closep) int runtime = cell_runtime_open(&c->err);
@@ -219,7 +217,7 @@ api_cell_stop(struct api_call *c)
 	if (grace != NULL && (num_parse_duration(grace, &grace_ms, &c->err) < 0 ||
 	                      grace_ms > GRACE_MAX_MS))
 		return api_fail_with(c, 400, "invalid", "the parameter 'grace' is a time of up to 60s, such as 10s");
-	fd = reach(c, SUPERVISOR_S + GRACE_MAX_MS / 1000);
+	fd = api_reach(c, API_PATIENCE_S + GRACE_MAX_MS / 1000);
 	if (fd < 0)
 		return fd;
 	note(c, "cell.stop");
@@ -231,7 +229,7 @@ api_cell_stop(struct api_call *c)
 int
 api_cell_kill(struct api_call *c)
 {
-	OWN(closep) int fd = reach(c, SUPERVISOR_S);
+	OWN(closep) int fd = api_reach(c, API_PATIENCE_S);
 
 	if (fd < 0)
 		return fd;
@@ -246,7 +244,7 @@ api_cell_kill(struct api_call *c)
 static int
 freeze_or_thaw(struct api_call *c, uint32_t type)
 {
-	OWN(closep) int fd = reach(c, SUPERVISOR_S);
+	OWN(closep) int fd = api_reach(c, API_PATIENCE_S);
 
 	if (fd < 0)
 		return fd;

@@ -73,6 +73,29 @@ const struct api_route api_routes[] = {
 	{ "POST", "/v1/cells/{cell}/thaw", OPERATOR, "thawCell", "Let a frozen cell go on.",
 	  NULL, "?Nothing", "Cell", 200, 4096, api_cell_thaw, NULL },
 
+	{ "POST", "/v1/cells/kill", OPERATOR, "killAllCells", "The emergency stop: end every cell, now.",
+	  NULL, "?Nothing", "Done", 200, 4096, api_cells_kill, NULL },
+	{ "POST", "/v1/cells/freeze", OPERATOR, "freezeAllCells", "Stop every cell where it is.",
+	  NULL, "?Nothing", "Done", 200, 4096, api_cells_freeze, NULL },
+	{ "POST", "/v1/cells/thaw", OPERATOR, "thawAllCells", "Let every frozen cell go on.",
+	  NULL, "?Nothing", "Done", 200, 4096, api_cells_thaw, NULL },
+	{ "POST", "/v1/cells/{cell}/ttl", OPERATOR, "setCellTtl", "How long a cell lives from now on.",
+	  NULL, "Ttl", "Done", 200, API_STEER_MAX, api_cell_ttl, NULL },
+	{ "GET", "/v1/cells/{cell}/secrets", OPERATOR, "listCellSecrets", "The secrets that a cell may use; never "
+	  "values.", NULL, NULL, "CellSecretList", 200, 0, api_cell_secrets, NULL },
+	{ "POST", "/v1/cells/{cell}/secrets/{name}/revoke", OPERATOR, "revokeCellSecret", "Take a secret back from a "
+	  "cell: in force when it is answered, and what is under way with it is cut.", NULL, "?Why", "Done", 200,
+	  API_STEER_MAX, api_cell_revoke, NULL },
+	{ "POST", "/v1/cells/{cell}/secrets/{name}/rotate", OPERATOR, "rotateCellSecret", "Give a cell the value that "
+	  "the vault has now, under the same placeholder.", NULL, "?Why", "Done", 200, API_STEER_MAX,
+	  api_cell_rotate, NULL },
+	{ "GET", "/v1/secrets", OPERATOR, "listSecrets", "What the vault has: names, schemes and scopes; never "
+	  "values.", NULL, NULL, "SecretList", 200, 0, api_secrets_list, NULL },
+	{ "POST", "/v1/secrets/{name}/revoke", OPERATOR, "revokeSecret", "Take a secret back from every cell.",
+	  NULL, "?Why", "Done", 200, API_STEER_MAX, api_secret_revoke, NULL },
+	{ "POST", "/v1/secrets/{name}/rotate", OPERATOR, "rotateSecret", "Give every cell the value that the vault "
+	  "has now.", NULL, "?Why", "Done", 200, API_STEER_MAX, api_secret_rotate, NULL },
+
 	REGISTERED("capabilities", "Capability", "Capabilities", SERVE_BODY_MAX, OPERATOR),
 	REGISTERED("agents", "Agent", "Agents", API_OBJECT_MAX, BOTH),
 	REGISTERED("envs", "Env", "Envs", API_OBJECT_MAX, OPERATOR),
