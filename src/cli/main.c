@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/own.h"
 #include "base/text.h"
 #include "base/version.h"
 #include "cli/cli.h"
@@ -29,6 +30,9 @@ const struct cli_command cli_commands[] = {
 	{ "thaw", "[--all] [CELL...]", "let frozen cells go on", cli_freeze_options, cmd_thaw },
 	{ "ttl", "CELL TIME|none", "let a cell live for this long from now on", cli_ttl_options,
 	  cmd_ttl },
+	{ "allow", "CELL RULE", "put a rule in front of a running cell's policy", cli_allow_options,
+	  cmd_allow },
+	{ "deny", "CELL RULE", "the same, with one that refuses", cli_allow_options, cmd_allow },
 	{ "revoke", "CELL|--all SECRET", "take a secret back from cells, now", cli_revoke_options,
 	  cmd_revoke },
 	{ "rotate", "CELL|--all SECRET", "give cells a secret's new value, under the same placeholder",
@@ -39,7 +43,7 @@ const struct cli_command cli_commands[] = {
 	  cli_apply_options, cmd_apply },
 	{ "discard", "[--all] [CELL...]", "drop what is kept of ended cells",
 	  cli_discard_options, cmd_discard },
-	{ "policy", "check|test|explain FILE ...", "tell whether and why a policy works; register it",
+	{ "policy", "VERB ...", "tell whether and why a policy works; change a cell's; register",
 	  cli_policy_options, cmd_policy },
 	{ "capability", "register|list|show|diff ...", "register what agents are given",
 	  cli_registry_options, cmd_registry },
@@ -83,7 +87,7 @@ unknown_command(const char *word)
 	const char *names[64] = { NULL };
 	const char *nearest;
 
-	for (size_t i = 0; cli_commands[i].name != NULL && i < 63; i++)
+	for (size_t i = 0; cli_commands[i].name != NULL && i < ARRAY_LEN(names) - 1; i++)
 		names[i] = cli_commands[i].name;
 	nearest = text_nearest(word, names);
 	if (nearest != NULL)

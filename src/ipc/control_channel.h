@@ -49,13 +49,16 @@ enum control_message {
 	 * A new one: a number here, in the block of its kind; a row in supervisor_control.c; its
 	 * answer in a file of its own, by way of supervisor_steer.h; who asks it: cell_steer.h. */
 
-	/* u32 flags (enum control_policy), u32 front, u32 back: so many rules of its first layer, at
+	/* str did ("policy", "allow", "deny") and str the rule that was added or "", for the record,
+	 * str hash of the policy that this one comes after ("": any; -ESTALE: it is another one by
+	 * now), u32 flags (enum control_policy), u32 front, u32 back: so many rules of its first layer, at
 	 * the beginning and at the end, are those of the policy before, and keep their counts.
 	 * fds, all sealed: the policy (policy_put), its text (YAML that includes nothing), and
 	 * counts, which are sealed only in their size: a u64 for each rule of all layers.
 	 * The answer: str hash of the policy. */
 	CONTROL_SET_POLICY = 32,
-	/* The answer: str hash, u64 how often the policy was set, and the three descriptors. */
+	/* The answer: str hash, u64 how often the policy was set, str principal, str chain, and the
+	 * three descriptors. */
 	CONTROL_GET_POLICY,
 	/* 40 to 47: requests that are held for an answer; 48 to 55: budgets and limits; 56 to 63:
 	 * secrets taken back, and how long the cell lives. */
@@ -74,6 +77,7 @@ enum control_message {
 enum control_policy { CONTROL_POLICY_NOW = 1 }; /* what is under way and refused by it is cut off */
 #define CONTROL_BY_MAX 160
 #define CONTROL_WHY_MAX 1000
+#define CONTROL_RULE_MAX 2000           /* bytes of a rule, for the record */
 /* DEAD: nothing of it runs any more, and the supervisor tidies up. */
 enum control_state { CONTROL_STATE_RUNS, CONTROL_STATE_FROZEN, CONTROL_STATE_DEAD };
 #endif

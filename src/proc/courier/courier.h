@@ -299,6 +299,8 @@ void courier_resolve_name(struct courier *c, uint32_t id, const char *name, bool
 void exchange_decide(struct exchange *ex, const char *host, uint16_t port);
 /* The body was looked into: decide again. */
 void exchange_decide_body(struct exchange *ex, const unsigned char *fits, size_t n);
+/* Go by P from now on: what it refuses is refused, or cut off if its answer has begun. */
+void exchange_decide_again(struct exchange *ex, struct courier_policy *p);
 /* Refuse, unless it is allowed: then true. */
 bool exchange_settle(struct exchange *ex);
 /* A new connection that looks like LOOKS: what is to be done with it. */
