@@ -149,9 +149,6 @@ struct policy_reader {
 	 * in which they count; and each other part of a file but `extends`, the nearest first. */
 	int (*rule)(void *arg, const struct node *rule, struct err *err);
 	int (*part)(void *arg, const struct node *key, const struct node *value, struct err *err);
-	/* Likewise: the rules from here on, until it is called again, are what the rule that comes
-	 * behind them leads to. */
-	void (*narrow)(void *arg, bool begins);
 	/* The text of the first file, as it is; NULL: nobody wants it. */
 	int (*text)(void *arg, const char *text, size_t len, struct err *err);
 	bool may_cover;                 /* a rule that nothing is left for is no error */

@@ -13,8 +13,6 @@
 
 struct flat {
 	json_t *document;
-	json_t *narrow;                 /* rules that the next one leads to, or NULL */
-	bool narrows;                   /* they come */
 	struct secret_wants wants;
 };
 
@@ -22,7 +20,6 @@ static void
 flat_free(struct flat *f)
 {
 	json_decref(f->document);
-	json_decref(f->narrow);
 	secret_wants_free(&f->wants);
 }
 
@@ -42,15 +39,6 @@ take_secrets(void *arg, const struct node *node, struct err *err)
 	return secret_wants_read(&f->wants, node, err);
 }
 
-/* A rule that leads to what is in a file leads to the rules themselves. */
-static int
-put_narrow(struct flat *f, json_t *rule, struct err *err)
-{
-	json_t *narrow = json_pack("{s:o}", "egress", TAKE(f->narrow));
-
-	return json_object_set_new(json_object_get(rule, "then"), "narrow", narrow) < 0 ? no_memory(err) : 0;
-}
-
 static int
 take_rule(void *arg, const struct node *node, struct err *err)
 {
@@ -58,25 +46,9 @@ take_rule(void *arg, const struct node *node, struct err *err)
 	json_t *rule = NULL;
 	int r = object_from_node(node, &rule, err);
 
-	if (r == 0 && f->narrow != NULL && !f->narrows)
-		r = put_narrow(f, rule, err);
-	if (r < 0) {
-		json_decref(rule);
-		return r;
-	}
-	if (json_array_append_new(f->narrows ? f->narrow : json_object_get(f->document, "egress"), rule) < 0)
+	if (r == 0 && json_array_append_new(json_object_get(f->document, "egress"), rule) < 0)
 		r = no_memory(err);
 	return r;
-}
-
-static void
-take_narrow(void *arg, bool begins)
-{
-	struct flat *f = arg;
-
-	f->narrows = begins;
-	if (begins && f->narrow == NULL)
-		f->narrow = json_array();
 }
 
 /* KEY of the document, of this type, made if it is missing. */
@@ -177,18 +149,6 @@ merge_budgets(struct flat *f, const struct node *node, struct err *err)
 	return r;
 }
 
-static int
-merge_tripwires(struct flat *f, const struct node *node, struct err *err)
-{
-	json_t *tripwires = part_of(f, "tripwires", false);
-	bool said = json_object_get(tripwires, "exfiltration") != NULL;
-	int r = merge_definitions(tripwires, node, err);
-
-	if (r == 0 && !said && json_object_get(f->document, "exfiltration") != NULL)
-		(void)json_object_del(tripwires, "exfiltration");
-	return r;
-}
-
 /* The nearer file has said so first. */
 static int
 take_part(void *arg, const struct node *key, const struct node *value, struct err *err)
@@ -204,11 +164,7 @@ take_part(void *arg, const struct node *key, const struct node *value, struct er
 	if (strcmp(key->text, "budgets") == 0)
 		return merge_budgets(f, value, err);
 	if (strcmp(key->text, "tripwires") == 0)
-		return merge_tripwires(f, value, err);
-	/* Said in either of two places. */
-	if (strcmp(key->text, "exfiltration") == 0 &&
-	    json_object_get(json_object_get(f->document, "tripwires"), "exfiltration") != NULL)
-		return 0;
+		return merge_definitions(part_of(f, "tripwires", false), value, err);
 	if (strcmp(key->text, "prices") == 0)
 		return merge_definitions(part_of(f, "prices", false), value, err);
 	if (json_object_get(f->document, key->text) != NULL)
@@ -247,7 +203,7 @@ flatten(const char *path, const struct node *node, json_t **ret_document, struct
 {
 	OWN(flat_free) struct flat f = { .document = json_pack("{s:i,s:[]}", "version", 1, "egress") };
 	const struct policy_reader reader = { .secrets = take_secrets, .arg = &f, .rule = take_rule,
-	                                      .part = take_part, .narrow = take_narrow };
+	                                      .part = take_part };
 	OWN(policy_freep) struct policy *p = NULL;
 	int r;
 

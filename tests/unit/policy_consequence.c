@@ -1,9 +1,12 @@
 /* policy_consequence.c - tests of what a match leads to, and of tripwires. */
 #include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
 
 #include "base/err.h"
 #include "base/own.h"
 #include "policy/policy_consequence.h"
+#include "policy/policy_flat.h"
 #include "policy_lab.h"
 #include "test.h"
 
@@ -154,9 +157,13 @@ TEST(policy_tripwire_exfiltration)
 	static const char text[] = "{version: 1, tripwires: {exfiltration: kill}}";
 	OWN(policy_freep) struct policy *p = NULL;
 	struct policy_limits limits = {0};
+	static const char twice[] = "{version: 1, exfiltration: freeze, tripwires: {exfiltration: refuse}}";
 
 	CHECK_OK(policy_load_text("t", text, strlen(text), &p, &limits, NULL));
 	CHECK(limits.exfiltration == POLICY_EXFILTRATION_KILL);
+	policy_free(TAKE(p));
+	CHECK_OK(policy_load_text("t", twice, strlen(twice), &p, &limits, NULL));
+	CHECK(limits.exfiltration == POLICY_EXFILTRATION_FREEZE);
 }
 
 TEST(policy_then_refuses)
@@ -192,7 +199,6 @@ TEST(policy_tripwires_refuses)
 		{ "tripwires: {refusals: {then: refuse}}", "does one of `notify`, `freeze`" },
 		{ "tripwires: {refusals: {count: 2000, then: kill}}", "up to 1000" },
 		{ "tripwires: {exfiltration: notify}", "left at" },
-		{ "tripwires: {exfiltration: kill}\nexfiltration: kill", "said twice" },
 	};
 	char text[256];
 
@@ -211,4 +217,55 @@ TEST(policy_then_has_a_maximum)
 		buf_put(&b, "- {log: a.x, then: {narrow: [{deny: b.x}]}}\n", 44);
 	buf_put(&b, "", 1);
 	CHECK(strstr(lab_refuses((char *)b.data), "may narrow it") != NULL);
+}
+
+static int
+append(void *arg, const struct node *rule, struct err *err)
+{
+	(void)err;
+	policy_flat_put_node(arg, rule);
+	buf_put(arg, "\n", 1);
+	return 0;
+}
+
+static void
+write_file(const char *dir, const char *name, const char *text)
+{
+	char path[4096];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	f = fopen(path, "w");
+	CHECK(f != NULL && fputs(text, f) >= 0 && fclose(f) == 0);
+	CHECK(chmod(path, 0600) == 0);
+}
+
+/* A file is as good as its rules, and who writes the policy down gets those. */
+TEST(policy_then_a_file)
+{
+	const char *dir = test_dir();
+	OWN(policy_freep) struct policy *p = NULL, *again = NULL;
+	OWN(buf_free) struct buf flat;
+	const struct policy_reader reader = { .arg = &flat, .rule = append };
+	struct err err = {0};
+	char path[4096], text[1024];
+
+	buf_init(&flat, 65536);
+	write_file(dir, "a.yaml", "{version: 1, egress: [{log: a.x, then: {narrow: b.yaml}}, {allow: '*'}]}");
+	write_file(dir, "b.yaml", "{version: 1, egress: [{allow: b.x, methods: [GET]}], extends: c.yaml}");
+	write_file(dir, "c.yaml", "{version: 1, egress: [{deny: c.x}]}");
+	snprintf(path, sizeof(path), "%s/a.yaml", dir);
+	CHECK_OK(policy_load_file(AT_FDCWD, path, &reader, &p, NULL, &err));
+	snprintf(text, sizeof(text), "{version: 1, egress: [%.*s, %.*s]}",
+	         (int)((char *)memchr(flat.data, '\n', flat.len) - (char *)flat.data), (char *)flat.data,
+	         (int)strcspn(strchr((char *)flat.data, '\n') + 1, "\n"), strchr((char *)flat.data, '\n') + 1);
+	CHECK_OK(policy_load_text("t", text, strlen(text), &again, NULL, &err));
+	CHECK_U64(policy_consequence_key(policy_consequence(again, 0)),
+	          policy_consequence_key(policy_consequence(p, 0)));
+	p = after(sent(TAKE(p)), 0);
+	CHECK_STR(lab_decide(p, "GET https://b.x/"), "allow 1");
+	CHECK_STR(lab_decide(p, "GET https://d.x/"), "deny -1");
+	write_file(dir, "b.yaml", "{version: 1, limits: {memory: 1G}}");
+	CHECK_ERR(policy_load_file(AT_FDCWD, path, &reader, &again, NULL, &err), EINVAL);
+	CHECK(strstr(err.text, "has rules only: 'limits' belongs") != NULL);
 }
