@@ -26,8 +26,8 @@
  * ended: the courier sends what events it still has and exits, at once.  The others
  * exit when theirs ends. */
 enum courier_message {
-	/* supervisor -> courier, once, first: u64 flags (COURIER_LEARN), str id, str cell's
-	 * name, strv environment ("NAME=value": HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, NO_PROXY in
+	/* supervisor -> courier, once, first: u64 flags (COURIER_LEARN), u32 how many COURIER_STEER
+	 * follow that are in force before the first request is decided on, str id, str cell's name, strv environment ("NAME=value": HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, NO_PROXY in
 	 * either case, SSL_CERT_FILE and SSL_CERT_DIR, which stand for the system's store, and
 	 * CLOISTER_CA_FILES, paths with ":" between them, which are added to it), then the
 	 * policy (policy_put), or nothing more if it is in a descriptor that rides along: a
@@ -41,9 +41,9 @@ enum courier_message {
 	 * members of a record's event, as members_check() wants them, of one of the types that are
 	 * the courier's (COURIER_TYPES). */
 	COURIER_EVENTS,
-	/* supervisor -> courier: the policy is this from now on (policy_put, or in a memory
-	 * file, as above). */
-	COURIER_POLICY,
+	/* supervisor -> courier: u64 number (0: nobody waits for an answer), u32 enum courier_steer,
+	 * then what that kind has.  Answered with COURIER_STEERED. */
+	COURIER_STEER,
 	/* courier -> supervisor, with COURIER_ALARMS: a secret was on its way to where it may not
 	 * go.  The event that tells has been sent before. */
 	COURIER_ALARM,
@@ -52,7 +52,58 @@ enum courier_message {
 	COURIER_RECORDED,
 	/* supervisor -> courier: str why nothing may leave any more, for people; "": it may again. */
 	COURIER_HALT,
+	/* courier -> supervisor: u64 number, u32 errno (0: it is in force), str why it is not, for
+	 * people, at most COURIER_STEERED_MAX bytes.  What was decided before comes before it. */
+	COURIER_STEERED,
+	/* courier -> supervisor: a request waits for people (courier_ask.h).  u64 its number, from 1
+	 * on; u64 ms that it waits; u32 approvals; u32 1 if the cell is to stand still; 32 bytes that
+	 * name the rule; str protocol ("http", "tcp", "tls"), str method, str scheme, str host, u32
+	 * port, str path, str query's shape; str rule, str its place, str its reason; str content
+	 * type, u64 size of the body (UINT64_MAX: not known), str its shape; u32 n, n times str: the
+	 * secrets that go with it; u32 n, n times str: who may answer.  Texts are at most as long as
+	 * the constants below say, and may be an attacker's. */
+	COURIER_ASK,
+	/* courier -> supervisor: u64 number: the answer does not matter any more. */
+	COURIER_WITHDRAW,
 };
+#define COURIER_ASK_PATH 1024
+#define COURIER_ASK_TEXT 600            /* the rule, its place, its reason */
+#define COURIER_ASK_TYPE 128
+#define COURIER_ASK_SHAPE 2048          /* INSPECT_SHAPE_MAX */
+#define COURIER_ASK_RULE 32             /* bytes that name a rule */
+#define COURIER_ASK_SECRETS 16
+#define COURIER_ASK_APPROVERS 32
+#define COURIER_ASK_APPROVER 128        /* bytes of each */
+#define COURIER_ASK_APPROVALS 8
+#define COURIER_ASK_MS (24ULL * 60 * 60 * 1000)
+#define COURIER_ASK_BY 160
+#define COURIER_ASK_ID 32
+
+/* What an operator changes while the cell runs.  A new kind:
+ *   - a number in its block here, with the fields of its message;
+ *   - courier: a row in courier_steer.c, and what takes it in a file of its own, which says 0,
+ *     what is wrong with it (then nothing has changed), or COURIER_STEER_LATER and calls
+ *     courier_steered() itself once it is in force;
+ *   - supervisor: a file of its own that answers the control request with steer_begin() and
+ *     steer_send() (supervisor_steer.h), keeps in its `done` what a courier has to know that is
+ *     started again, and hands that over in a function in the table courier_is_told there. */
+enum courier_steer {
+	/* u32 1 if it is from now on also for what is under way: what it refuses is cut off; u32
+	 * front, u32 back, as in CONTROL_SET_POLICY; fds: the policy, and the counts of its rules. */
+	STEER_POLICY = 1,
+	/* At the start: fd: the counts of the rules of the policy that it was started with. */
+	STEER_COUNTS,
+	/* u64 number of COURIER_ASK, u32 1 if it may go, str id, str by whom, str why not, for the
+	 * agent. */
+	STEER_ANSWER = 8,
+	/* 32 bytes that name a rule, u64 ms: nobody is asked for it so long; 0: any more. */
+	STEER_OPEN,
+	/* 8 to 15: requests that are held for an answer; 16 to 23: budgets and limits; 24 to 31:
+	 * secrets taken back, consequences. */
+};
+#define COURIER_STEERED_MAX 500
+#define COURIER_STEERS_FIRST 4096       /* COURIER_STEER behind COURIER_START, at most */
+
 enum courier_flags {
 	COURIER_LEARN = 1,
 	COURIER_SECRETS = 2,            /* the last descriptor has the cell's secrets: bound.h */

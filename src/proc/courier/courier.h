@@ -29,6 +29,7 @@
 #include "proc/courier/courier_resolve.h"
 #include "proc/courier/courier_secrets.h"
 #include "proc/courier/courier_ssh.h"
+#include "proc/courier/courier_steer.h"
 #include "proc/courier/courier_tls.h"
 #include "proc/courier/courier_webhook.h"
 #include "proc/courier/courier_wire.h"
@@ -63,6 +64,8 @@ struct courier_policy {
 	uint32_t number;
 	size_t users;
 	bool asks;                      /* some rule does */
+	uint64_t *counts;               /* of its rules, shared with who asks; NULL: nobody does */
+	size_t n_counts;
 };
 
 /* Why an allowed request came to nothing.  Strings but NOTE are static. */
@@ -185,6 +188,7 @@ struct courier {
 	struct loop_source supervisor;
 	struct events events;
 	struct courier_policy *policy;
+	struct steered_queue steered;
 	bool learn, alarms, strict;     /* see COURIER_ALARMS, COURIER_STRICT */
 	char halted[COURIER_HALT_MAX + 1];      /* why nothing may leave; "": it may */
 	uint64_t n_intents;
@@ -225,8 +229,6 @@ int courier_init(struct courier *c, struct policy *policy, bool learn,
 int courier_start(struct courier *c, struct loop *loop, int supervisor, int gate, int inspect,
                   struct err *err);
 void courier_close(struct courier *c);
-/* POLICY, which becomes the courier's, is what new exchanges go by. */
-int courier_set_policy(struct courier *c, struct policy *policy, struct err *err);
 
 /* There is something to watch the time of. */
 void courier_wake(struct courier *c);
@@ -234,8 +236,18 @@ void courier_wake(struct courier *c);
 void courier_at_round_end(struct courier *c);
 /* Behind what is unread in B; there must be room. */
 void courier_queue(struct buf *b, const void *data, size_t len);
+
+/* ---- courier_policy.c ---- */
+
 struct courier_policy *courier_policy_use(struct courier_policy *p);
 void courier_policy_release(struct courier_policy *p);
+/* POLICY, which becomes the courier's, is what new exchanges go by. */
+int courier_set_policy(struct courier *c, struct policy *policy, struct err *err);
+/* A memory file, from its start; it may be somebody else's, so not by its name. */
+int courier_read_whole(int fd, size_t max, char **ret_text, size_t *ret_len, struct err *err);
+int courier_read_policy(int fd, struct policy **ret_policy, struct err *err);
+/* The rules that decided on it did so once more. */
+void exchange_count(const struct exchange *ex);
 
 /* ---- courier_gate.c ---- */
 

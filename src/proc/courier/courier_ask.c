@@ -9,6 +9,7 @@
 
 #include "base/buf.h"
 #include "base/control.h"
+#include "base/err.h"
 #include "base/own.h"
 #include "inspect/body_shape.h"
 #include "ipc/ipc.h"
@@ -63,13 +64,14 @@ is_answered(const struct exchange *ex, const struct ask_rule *rule)
 }
 
 int
-courier_take_open(struct courier *c, struct ipc_message *message)
+courier_take_open(struct courier *c, uint64_t number, struct ipc_message *message, struct err *err)
 {
 	struct courier_asks *a = &c->asks;
 	struct ask_rule rule;
 	uint64_t ms;
 	size_t i = 0;
 
+	(void)number;
 	if (buf_left(&message->body) != sizeof(rule.hash) + 8)
 		return -EBADMSG;
 	memcpy(rule.hash, message->body.data + message->body.pos, sizeof(rule.hash));
@@ -79,7 +81,7 @@ courier_take_open(struct courier *c, struct ipc_message *message)
 	while (i < a->n_open && !same_rule(&a->open[i].rule, &rule))
 		i++;
 	if (i == COURIER_OPEN_MAX)
-		return -EBADMSG;
+		return err_set(err, E2BIG, "too many rules are open already");
 	a->n_open += i == a->n_open;
 	a->open[i].rule = rule;
 	a->open[i].until_ms = ms == 0 ? 0 : loop_now_ms() + ms;
@@ -324,13 +326,14 @@ approved(struct exchange *ex)
 }
 
 int
-courier_take_answer(struct courier *c, struct ipc_message *message)
+courier_take_answer(struct courier *c, uint64_t steer, struct ipc_message *message, struct err *err)
 {
 	const char *id, *by, *text;
 	struct exchange *ex;
 	uint64_t number;
 	uint32_t yes;
 
+	(void)steer, (void)err;
 	if (buf_get_u64(&message->body, &number) < 0 || number == 0 ||
 	    buf_get_u32(&message->body, &yes) < 0 || yes > 1 || buf_get_str(&message->body, &id) < 0 ||
 	    buf_get_str(&message->body, &by) < 0 || buf_get_str(&message->body, &text) < 0 ||

@@ -16,7 +16,6 @@
 
 struct courier;
 struct exchange;
-struct ipc_message;
 
 #define COURIER_ASKS_MAX 64             /* at once */
 #define COURIER_OPEN_MAX 256            /* rules */
@@ -70,7 +69,4 @@ void exchange_ask_free(struct exchange *ex);
 
 /* The policy is another one: what waits is decided on again. */
 void courier_ask_again(struct courier *c);
-/* What the supervisor says; from behind number and kind. */
-int courier_take_answer(struct courier *c, struct ipc_message *message);
-int courier_take_open(struct courier *c, struct ipc_message *message);
 #endif
