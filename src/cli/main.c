@@ -27,6 +27,11 @@ const struct cli_command cli_commands[] = {
 	{ "freeze", "CELL...", "stop cells where they are, until they are thawed", cli_no_options,
 	  cmd_freeze },
 	{ "thaw", "CELL...", "let frozen cells go on", cli_no_options, cmd_thaw },
+	{ "approvals", "[-f] [CELL]", "show what waits for a person's approval", cli_approvals_options,
+	  cmd_approvals },
+	{ "approve", "[OPTION...] ID...", "let what waits go", cli_approve_options, cmd_approve },
+	{ "refuse", "ID... --reason TEXT", "refuse what waits, and say why", cli_refuse_options,
+	  cmd_refuse },
 	{ "diff", "[OPTION...] CELL [PATH...]", "show what a cell changed in its workspace",
 	  cli_diff_options, cmd_diff },
 	{ "apply", "[OPTION...] CELL [PATH...]", "write a cell's changes to the real folder",
@@ -72,10 +77,10 @@ cli_find_command(const char *name)
 static int
 unknown_command(const char *word)
 {
-	const char *names[32] = { NULL };
+	const char *names[64] = { NULL };
 	const char *nearest;
 
-	for (size_t i = 0; cli_commands[i].name != NULL && i < 31; i++)
+	for (size_t i = 0; cli_commands[i].name != NULL && i < 63; i++)
 		names[i] = cli_commands[i].name;
 	nearest = text_nearest(word, names);
 	if (nearest != NULL)
