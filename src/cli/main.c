@@ -27,6 +27,8 @@ const struct cli_command cli_commands[] = {
 	{ "freeze", "CELL...", "stop cells where they are, until they are thawed", cli_no_options,
 	  cmd_freeze },
 	{ "thaw", "CELL...", "let frozen cells go on", cli_no_options, cmd_thaw },
+	{ "budget", "[OPTION...] CELL [KIND=VALUE...]", "show what a cell has used, and raise its budgets",
+	  cli_budget_options, cmd_budget },
 	{ "diff", "[OPTION...] CELL [PATH...]", "show what a cell changed in its workspace",
 	  cli_diff_options, cmd_diff },
 	{ "apply", "[OPTION...] CELL [PATH...]", "write a cell's changes to the real folder",

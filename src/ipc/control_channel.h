@@ -57,6 +57,12 @@ enum control_message {
 	CONTROL_SET_POLICY = 32,
 	/* The answer: str hash, u64 how often the policy was set, and the three descriptors. */
 	CONTROL_GET_POLICY,
+	/* The answer: str the cell's principal, and descriptors: the policy, the cell's ledger
+	 * (ledger.h), and that of its principal if it has one. */
+	CONTROL_GET_BUDGET = 48,
+	/* u32 enum policy_per, u64 key of the budget in its ledger, u32 enum policy_kind, u64 the limit
+	 * from now on, str the budget's name, for the record. */
+	CONTROL_RAISE,
 	/* 40 to 47: requests that are held for an answer; 48 to 55: budgets and limits; 56 to 63:
 	 * secrets taken back, and how long the cell lives. */
 };

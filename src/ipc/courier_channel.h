@@ -55,6 +55,10 @@ enum courier_message {
 	/* courier -> supervisor: u64 number, u32 errno (0: it is in force), str why it is not, for
 	 * people, at most COURIER_STEERED_MAX bytes.  What was decided before comes before it. */
 	COURIER_STEERED,
+	/* courier -> supervisor: u32 enum policy_then (freeze or kill), str what, at most
+	 * COURIER_REACHED_MAX bytes: a budget was reached for which the policy says so.  The event
+	 * that tells has been sent before. */
+	COURIER_REACHED,
 };
 
 /* What an operator changes while the cell runs.  A new kind:
@@ -71,6 +75,8 @@ enum courier_steer {
 	STEER_POLICY = 1,
 	/* At the start: fd: the counts of the rules of the policy that it was started with. */
 	STEER_COUNTS,
+	/* At the start: fds: the cell's ledger (ledger.h), and that of its principal if it has one. */
+	STEER_LEDGER = 16,
 	/* 8 to 15: requests that are held for an answer; 16 to 23: budgets and limits; 24 to 31:
 	 * secrets taken back, consequences. */
 };
@@ -85,10 +91,12 @@ enum courier_flags {
 	COURIER_STRICT = 16,            /* no request leaves before its record is on the disk */
 };
 /* What a courier may tell of; everything else is the supervisor's own. */
-#define COURIER_TYPES "dns", "http", "intent", "many", "secret", "ssh", "tcp", "tls", "webhook"
+#define COURIER_TYPES "budget", "dns", "http", "intent", "many", "secret", "ssh", "tcp", "tls", \
+	"usage", "webhook"
 #define COURIER_EVENTS_MAX 256          /* in a message, which is at most IPC_MESSAGE_MAX */
 #define COURIER_WHAT_MAX 300
 #define COURIER_HALT_MAX 200            /* bytes of the reason */
+#define COURIER_REACHED_MAX 300
 
 enum gate_message {
 	/* supervisor -> gate, once, first: str CA certificate and str its key (PEM); both ""

@@ -21,6 +21,7 @@ static const struct {
 } kinds[] = {
 	{ STEER_POLICY, courier_take_policy },
 	{ STEER_COUNTS, courier_take_counts },
+	{ STEER_LEDGER, courier_take_ledger },
 };
 
 struct steered {

@@ -279,6 +279,8 @@ static const struct route {
 	{ CONTROL_SIGNAL, CLIENT_EXEC, answer_signal },
 	{ CONTROL_SET_POLICY, CLIENT_NEW, supervisor_answer_set_policy },
 	{ CONTROL_GET_POLICY, CLIENT_NEW, supervisor_answer_get_policy },
+	{ CONTROL_GET_BUDGET, CLIENT_NEW, supervisor_answer_get_budget },
+	{ CONTROL_RAISE, CLIENT_NEW, supervisor_answer_raise },
 };
 
 static void
