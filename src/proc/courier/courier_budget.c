@@ -300,10 +300,12 @@ describe(const struct reached *r, char *text, size_t size)
 {
 	static const char *const units[POLICY_KINDS] = { " requests", " of answers", " of requests",
 		" hosts", "", " of processors", "" };
-	char used[POLICY_AMOUNT_TEXT], limit[POLICY_AMOUNT_TEXT];
+	uint64_t used = ledger_used(r->row->slot, r->kind);
+	char used_text[POLICY_AMOUNT_TEXT], limit[POLICY_AMOUNT_TEXT];
 
-	snprintf(text, size, "the budget '%.120s' is used up: %s of %s%s%s", r->row->budget->name,
-	         policy_amount_format(used, r->kind, ledger_used(r->row->slot, r->kind)),
+	snprintf(text, size, "the budget '%.120s' %s: %s of %s%s%s", r->row->budget->name,
+	         used >= r->limit ? "is used up" : "has not so much left",
+	         policy_amount_format(used_text, r->kind, used),
 	         policy_amount_format(limit, r->kind, r->limit), units[r->kind],
 	         r->row->budget->then == POLICY_THEN_ASK ? ", and a person would have to raise it" : "");
 }
@@ -358,7 +360,8 @@ check_slot(const struct exchange *ex, struct ledger_slot *slot, uint64_t price, 
 			continue;
 		if (kind == POLICY_DISTINCT_HOSTS)
 			need[kind] = !ledger_knows_host(row->ledger, slot, ex->host);
-		if (__builtin_add_overflow(ledger_used(slot, kind), need[kind], &all) || all > limit)
+		if (__builtin_add_overflow(ledger_used(slot, kind), need[kind], &all) || all > limit ||
+		    (all == limit && need[kind] == 0 && kind != POLICY_DISTINCT_HOSTS))
 			note_reached(ret, row, kind, limit);
 	}
 }

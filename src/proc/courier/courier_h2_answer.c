@@ -208,7 +208,7 @@ h2_data(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *data
 	}
 	owed = ex->h2_unconsumed + len;
 	/* What was held back before counts no second time. */
-	ex->h2_unconsumed = h2_kept(ex) < owed && !courier_is_slowed(up->courier) ? h2_kept(ex) : owed;
+	ex->h2_unconsumed = h2_kept(ex) < owed ? h2_kept(ex) : owed;
 	h2_give_credit(up, ex, owed - ex->h2_unconsumed);
 	return 0;
 }
@@ -218,8 +218,6 @@ h2_given(struct upstream *up, struct exchange *ex)
 {
 	size_t kept = h2_kept(ex), len = ex->h2_unconsumed > kept ? ex->h2_unconsumed - kept : 0;
 
-	if (courier_is_slowed(up->courier))
-		return;
 	ex->h2_unconsumed -= len;
 	h2_give_credit(up, ex, len);
 	upstream_touch(up);

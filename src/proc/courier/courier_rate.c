@@ -62,18 +62,12 @@ exchange_credit(struct exchange *ex, size_t len)
 static void
 go_on(struct exchange *ex)
 {
-	struct upstream *up;
-
 	if (ex->budget.owed > 0) {
 		mux_consumed(ex->stream, ex->budget.owed);
 		ex->budget.owed = 0;
 	}
-	up = ex->upstream;
-	if (up == NULL || up->step != UP_READY || up->kind == NULL)
-		return;
-	if (up->kind->given != NULL)
-		up->kind->given(up, ex);
-	exchange_writable(ex);
+	if (ex->upstream != NULL && ex->upstream->step == UP_READY)
+		exchange_writable(ex);
 }
 
 static void
