@@ -456,6 +456,8 @@ start(struct supervisor *sv, struct err *err)
 		r = supervisor_egress_start(sv, err);
 	if (r == 0 && sv->spec.n_ports > 0)
 		r = supervisor_publish(sv, err);
+	if (r == 0)
+		supervisor_notify_start(sv);
 	return r < 0 ? r : supervisor_listen(sv, err);
 }
 
@@ -556,6 +558,7 @@ main(void)
 		            .starter_channel.fd = -1, .gate.fd = -1, .courier.fd = -1,
 		            .webhooks.fd = -1 },
 		.budgets = { .cell_fd = -1, .principal_fd = -1 },
+		.notifier.channel = -1,
 		.timeline = { .log.fd = -1, .operator = { .dir = -1, .lock = -1 } },
 	};
 	struct err err = {0};

@@ -157,6 +157,8 @@ static const struct {
 	{ COURIER_EVENTS, take_events },
 	{ COURIER_ALARM, take_alarm },
 	{ COURIER_REACHED, supervisor_reached },
+	{ COURIER_ASK, supervisor_asked },
+	{ COURIER_WITHDRAW, supervisor_withdrawn },
 	{ COURIER_STEERED, supervisor_steered },
 };
 
