@@ -26,6 +26,7 @@ courier_policy_release(struct courier_policy *p)
 		return;
 	if (p->counts != NULL)
 		munmap(p->counts, p->n_counts * sizeof(*p->counts));
+	courier_free_budgets(p);
 	policy_free(p->policy);
 	free(p);
 }
@@ -37,6 +38,7 @@ use_from_now_on(struct courier *c, struct courier_policy *p)
 	courier_policy_release(c->policy);
 	c->policy = p;
 	c->inspect_knows = false;
+	courier_ask_again(c);
 }
 
 static struct courier_policy *
@@ -50,6 +52,7 @@ new_policy(struct policy *policy, struct err *err)
 		return NULL;
 	}
 	p->policy = policy;
+	p->asks = policy_asks(policy);
 	return courier_policy_use(p);
 }
 
@@ -60,6 +63,7 @@ courier_set_policy(struct courier *c, struct policy *policy, struct err *err)
 
 	if (p == NULL)
 		return -ENOMEM;
+	(void)courier_bind_budgets(c, p, err);
 	use_from_now_on(c, p);
 	return 0;
 }
@@ -222,6 +226,7 @@ courier_take_policy(struct courier *c, uint64_t number, struct ipc_message *mess
 	if (p == NULL)
 		return -ENOMEM;
 	r = map_counts(p, message->fds[1], err);
+	r = r == 0 ? courier_bind_budgets(c, p, err) : r;
 	if (r < 0) {
 		courier_policy_release(p);
 		return r;
