@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/policy.h"
+#include "policy/policy_budget.h"
 #include "policy/policy_explain.h"
 
 struct explaining {
@@ -160,6 +161,66 @@ show_asked(const struct explaining *e)
 	}
 }
 
+/* Whether budget I counts for what was asked. */
+static bool
+counts(const struct explaining *e, size_t i)
+{
+	const struct policy_decision *d = &e->got.decision;
+	const struct policy *p = e->p;
+	int rule, first = 0;
+
+	(void)policy_budget_at(e->p, i, &rule);
+	if (d->verdict != POLICY_ALLOW || e->open)
+		return false;
+	for (size_t layer = 0; p != NULL && rule >= 0; p = policy_outer(p), layer++) {
+		if (d->way.rule[layer] >= 0 && first + d->way.rule[layer] == rule)
+			return true;
+		first += (int)policy_n_own(p);
+	}
+	return rule < 0;
+}
+
+/* "requests 100, money 5.00 USD, then freeze" */
+static void
+show_budgets(const struct explaining *e)
+{
+	char text[POLICY_AMOUNT_TEXT];
+
+	for (size_t i = 0; i < policy_n_budgets(e->p); i++) {
+		const struct policy_budget *b = policy_budget_at(e->p, i, NULL);
+
+		if (!counts(e, i))
+			continue;
+		printf("budget %s:", b->name);
+		for (unsigned k = 0; k < POLICY_KINDS; k++)
+			if (b->limits[k] != 0)
+				printf(" %s %s,", policy_kind_name(k),
+				       policy_amount_format(text, k, b->limits[k]));
+		printf(" then %s\n", policy_then_name(b->then));
+	}
+}
+
+static void
+json_budgets(struct json *out, const struct explaining *e)
+{
+	json_open(out, "budgets", '[');
+	for (size_t i = 0; i < policy_n_budgets(e->p); i++) {
+		const struct policy_budget *b = policy_budget_at(e->p, i, NULL);
+
+		if (!counts(e, i))
+			continue;
+		json_open(out, NULL, '{');
+		json_str(out, "name", b->name);
+		json_str(out, "per", policy_per_name(b->per));
+		for (unsigned k = 0; k < POLICY_KINDS; k++)
+			if (b->limits[k] != 0)
+				json_u64(out, policy_kind_name(k), b->limits[k]);
+		json_str(out, "then", policy_then_name(b->then));
+		json_close(out, '}');
+	}
+	json_close(out, ']');
+}
+
 static void
 show_verdict(const struct explaining *e)
 {
@@ -182,6 +243,7 @@ show_verdict(const struct explaining *e)
 		show_asked(e);
 	if (d->reason != NULL && d->verdict != POLICY_ALLOW)
 		printf("reason: %s\n", d->reason);
+	show_budgets(e);
 }
 
 static void
@@ -235,6 +297,8 @@ show_json(const struct explaining *e)
 		json_close(&out, '}');
 	}
 	json_close(&out, ']');
+	if (policy_n_budgets(e->p) > 0)
+		json_budgets(&out, e);
 	json_close(&out, '}');
 	printf("\n");
 }

@@ -26,7 +26,19 @@ enum inspect_frame {
 	INSPECT_RESULT,
 	/* courier -> inspect: nobody waits for this one any more; the stream is over. */
 	INSPECT_DROP,
+
+	/* courier -> inspect: opens a stream, of a model's answer.  str content coding.  MUX_DATA
+	 * follows. */
+	INSPECT_USAGE,
+	/* courier -> inspect: that was all of it, u32: 1, or 0 if it was broken off.  Answered with
+	 * INSPECT_USED, and the stream is over. */
+	INSPECT_USAGE_END,
+	/* inspect -> courier: u32 1 if it says how many tokens there were, str model ("": it does not
+	 * say; at most INSPECT_MODEL_MAX plain characters), u64 tokens of input, output, read from
+	 * a cache, written to it; u64 bytes of text. */
+	INSPECT_USED,
 };
+#define INSPECT_MODEL_MAX 128
 #define INSPECT_PUSHED_MAX 1024
 #define INSPECT_SHAPE_MAX 2048
 enum inspect_wanted { INSPECT_SECRETS = 1, INSPECT_RULES = 2, INSPECT_SHAPE = 4 };

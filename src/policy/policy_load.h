@@ -17,6 +17,7 @@ enum policy_key {
 	POLICY_KEY_UPGRADE, POLICY_KEY_SECRETS, POLICY_KEY_PRIVATE, POLICY_KEY_PRINCIPAL,
 	POLICY_KEY_CHAIN, POLICY_KEY_REASON, POLICY_KEY_APPROVERS, POLICY_KEY_APPROVALS,
 	POLICY_KEY_TIMEOUT, POLICY_KEY_FREEZE,
+	POLICY_KEY_BUDGET, POLICY_KEY_PRICE, POLICY_KEY_USAGE,
 	POLICY_KEYS
 };
 
@@ -77,6 +78,17 @@ int policy_read_timeout(struct policy_draft *d, const struct node *node);
 int policy_read_freeze(struct policy_draft *d, const struct node *node);
 /* Refuse what only a rule that asks may say, and what nobody could fulfil. */
 int policy_check_ask(const struct policy_draft *d);
+/* ---- policy_read_budget.c ---- */
+
+int policy_read_budget(struct policy_draft *d, const struct node *node);
+int policy_read_price(struct policy_draft *d, const struct node *node);
+int policy_read_usage(struct policy_draft *d, const struct node *node);
+/* The rule is whole: what its budget is called, and its key in the ledger. */
+int policy_name_budget(struct policy_draft *d);
+/* A policy's own `budgets` and `prices`.  Places call the file SHOWN. */
+int policy_read_budgets(struct policy *p, const struct node *node, const char *shown,
+                        struct err *err);
+int policy_read_prices(struct policy *p, const struct node *node, struct err *err);
 
 /* ---- policy_check.c ---- */
 

@@ -139,7 +139,7 @@ is_plain(const struct policy *p)
 		if (p->rules[i].principals.n > 0 || p->rules[i].chains.n > 0 ||
 		    !policy_ask_is_default(&p->rules[i]))
 			return false;
-	return p->within == NULL;
+	return p->within == NULL && !policy_has_budgets(p);
 }
 
 void
@@ -157,6 +157,8 @@ policy_put(struct buf *b, const struct policy *p)
 		buf_put_u32(b, (uint32_t)p->n_rules);
 		for (size_t i = 0; i < p->n_rules; i++)
 			put_rule(b, &p->rules[i], plain);
+		if (!plain)
+			policy_put_budgets(b, p);
 	}
 }
 
@@ -372,6 +374,8 @@ get_layer(struct buf *b, bool plain, struct policy **ret_policy, struct err *err
 			return err_set(err, ENOMEM, "out of memory");
 		get_rule(&g, rule, plain);
 	}
+	if (!plain)
+		policy_get_budgets(&g);
 	if (g.bad)
 		return err_set(err, EBADMSG, "the policy is not as this version writes it");
 	r = policy_seal(p, err);

@@ -465,6 +465,9 @@ static const struct {
 	[POLICY_KEY_APPROVALS] = { "approvals", policy_read_approvals },
 	[POLICY_KEY_TIMEOUT] = { "timeout", policy_read_timeout },
 	[POLICY_KEY_FREEZE] = { "freeze", policy_read_freeze },
+	[POLICY_KEY_BUDGET] = { "budget", policy_read_budget },
+	[POLICY_KEY_PRICE] = { "price", policy_read_price },
+	[POLICY_KEY_USAGE] = { "usage", policy_read_usage },
 };
 
 static int
@@ -565,7 +568,7 @@ finish_rule(struct policy_draft *d, const char *shown)
 	                policy_copy(d->p, place, (size_t)n) : NULL;
 	d->rule.text = policy_text_of(d->p, &d->rule);
 	d->rule.off = policy_off_for(&d->rule, "", "");
-	if (d->rule.place == NULL || d->rule.text == NULL)
+	if (d->rule.place == NULL || d->rule.text == NULL || policy_name_budget(d) < 0)
 		return policy_read_oom(d);
 	rule = policy_add_rule(d->p);
 	if (rule == NULL)

@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "policy/policy.h"
+#include "policy/policy_budget.h"
 
 #define POLICY_LIST_MAX 256             /* of anything in one rule */
 #define POLICY_TEXT_MAX 1024            /* bytes of any string in a rule */
@@ -162,6 +163,9 @@ struct policy_rule {
 	struct policy_ask ask;          /* all zero, unless the rule asks */
 	struct policy_list chains;      /* globs; an agent of its chain fits one */
 	enum policy_off off;            /* see policy_bind() */
+	const struct policy_budget *budget;     /* or NULL */
+	uint64_t price;                 /* of each request, as POLICY_MONEY counts */
+	enum policy_usage usage;
 	const char *reason;             /* or NULL */
 	const char *place, *text;       /* see policy_rule_place(), policy_rule_text() */
 };

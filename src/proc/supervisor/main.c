@@ -229,6 +229,16 @@ find_data(void)
 	return path == NULL ? NULL : realpath(path, NULL);
 }
 
+/* While the walls go up. */
+static int
+make_files(void *arg, struct err *err)
+{
+	struct supervisor *sv = arg;
+
+	supervisor_timeline_begin(sv);
+	return supervisor_make_streams(sv, err);
+}
+
 /* The walls, and the agent behind them. */
 static int
 start_cell(struct supervisor *sv, struct err *err)
@@ -247,7 +257,7 @@ start_cell(struct supervisor *sv, struct err *err)
 		.hidden = { runtime, data != NULL ? data : state, data != NULL ? state : NULL },
 		.trust = sv->spec.has_policy ? &sv->egress.trust : NULL,
 		.spawn = &spawn, .spawn_fds = inside + (tty ? 2 : 0),
-		.meanwhile = supervisor_timeline_begin, .arg = sv,
+		.meanwhile = make_files, .arg = sv,
 	};
 	int r;
 

@@ -20,6 +20,7 @@
 #include "loop/stdio.h"
 #include "proc/supervisor/supervisor_approvals.h"
 #include "proc/supervisor/supervisor_policy.h"
+#include "proc/supervisor/supervisor_revoke.h"
 #include "proc/supervisor/supervisor_steer.h"
 
 #define SUPERVISOR_SPEC_FD 3            /* the cell's description, a memory file */
@@ -129,6 +130,7 @@ struct supervisor {
 
 	struct egress egress;
 	struct steering steering;
+	struct cell_secrets secrets;
 	struct approvals approvals;
 	struct notifier notifier;
 	struct timeline timeline;
@@ -173,6 +175,8 @@ void supervisor_agent_started(const struct supervisor *sv);
 
 /* supervisor_log.c: a detached cell's output goes to its log, or its two streams. */
 int supervisor_open_log(struct supervisor *sv, int ret_inside[3], struct err *err);
+/* The files of the streams, and the list of steps: before the agent runs. */
+int supervisor_make_streams(struct supervisor *sv, struct err *err);
 
 /* supervisor_control.c */
 int supervisor_listen(struct supervisor *sv, struct err *err);
@@ -247,7 +251,7 @@ void supervisor_held_is_anothers(struct supervisor *sv);
 void supervisor_tell_refusals(const struct supervisor *sv, const char *cell);
 
 /* supervisor_timeline.c: every cell has one, if it can be had. */
-void supervisor_timeline_begin(void *arg);
+void supervisor_timeline_begin(struct supervisor *sv);
 /* 0 if it is open; else it is tried. */
 int supervisor_timeline_open(struct supervisor *sv);
 /* The courier starts: there is room for what it will tell, or it is told that there is none. */

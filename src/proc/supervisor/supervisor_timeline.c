@@ -273,9 +273,8 @@ supervisor_timeline_open(struct supervisor *sv)
 
 /* While the cell is being made, and before the supervisor locks itself down. */
 void
-supervisor_timeline_begin(void *arg)
+supervisor_timeline_begin(struct supervisor *sv)
 {
-	struct supervisor *sv = arg;
 	struct timeline *t = &sv->timeline;
 	struct err err = {0};
 
