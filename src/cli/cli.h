@@ -43,6 +43,9 @@ extern const struct cli_option cli_events_options[], cli_learn_options[], cli_re
 	cli_dispatch_options[], cli_dispatches_options[], cli_mcp_options[], cli_audit_options[],
 	cli_allow_options[], cli_dashboard_options[];
 
+extern const struct cli_option cli_freeze_options[], cli_revoke_options[], cli_rotate_options[],
+	cli_ttl_options[];
+
 /* Of what is registered; `policy` has them besides its own. */
 enum { CLI_REGISTRY_FIRST = 100 };
 #define CLI_REGISTRY_OPTIONS \
@@ -67,6 +70,9 @@ int cmd_wait(int argc, char **argv);
 int cmd_freeze(int argc, char **argv);
 int cmd_thaw(int argc, char **argv);
 int cmd_allow(int argc, char **argv);
+int cmd_revoke(int argc, char **argv);
+int cmd_rotate(int argc, char **argv);
+int cmd_ttl(int argc, char **argv);
 int cmd_diff(int argc, char **argv);
 int cmd_apply(int argc, char **argv);
 int cmd_discard(int argc, char **argv);

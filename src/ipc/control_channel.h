@@ -62,6 +62,17 @@ enum control_message {
 	CONTROL_GET_POLICY,
 	/* 40 to 47: requests that are held for an answer; 48 to 55: budgets and limits; 56 to 63:
 	 * secrets taken back, and how long the cell lives. */
+
+	/* str name of a secret of the cell: it is of no use any more */
+	CONTROL_REVOKE = 56,
+	/* str name; fd, sealed: its new value, with a definition (bound.h), which nobody but the
+	 * courier reads */
+	CONTROL_ROTATE,
+	/* The answer: u32 n, and n times: str "NAME SCHEME HOST...", u32 1 if it is revoked, u64 how
+	 * many requests it went with. */
+	CONTROL_SECRETS,
+	/* u64 ms from now on, or 0: until then it lives. */
+	CONTROL_TTL,
 };
 enum control_policy { CONTROL_POLICY_NOW = 1 }; /* what is under way and refused by it is cut off */
 #define CONTROL_BY_MAX 160

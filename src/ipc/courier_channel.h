@@ -55,6 +55,9 @@ enum courier_message {
 	/* courier -> supervisor: u64 number, u32 errno (0: it is in force), str why it is not, for
 	 * people, at most COURIER_STEERED_MAX bytes.  What was decided before comes before it. */
 	COURIER_STEERED,
+	/* courier -> supervisor: u32 n, and n times u64: how many requests each of the cell's secrets
+	 * went with since it was started. */
+	COURIER_USED,
 };
 
 /* What an operator changes while the cell runs.  A new kind:
@@ -71,6 +74,10 @@ enum courier_steer {
 	STEER_POLICY = 1,
 	/* At the start: fd: the counts of the rules of the policy that it was started with. */
 	STEER_COUNTS,
+	/* str name of a secret, str why, for the agent; "": nobody said. */
+	STEER_REVOKE = 24,
+	/* fd: a secret's new value, as in CONTROL_ROTATE. */
+	STEER_ROTATE,
 	/* 8 to 15: requests that are held for an answer; 16 to 23: budgets and limits; 24 to 31:
 	 * secrets taken back, consequences. */
 };

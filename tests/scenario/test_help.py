@@ -6,8 +6,9 @@ import pytest
 
 from operators import CLOISTER, only_root
 
-COMMANDS = ["run", "learn", "ps", "exec", "events", "why", "logs", "wait", "stop", "kill", "freeze", "thaw", "allow",
-            "deny", "diff", "apply", "discard", "policy", "capability", "agent", "env", "secret", "dispatch", "dispatches",
+COMMANDS = ["run", "learn", "ps", "exec", "events", "why", "logs", "wait", "stop", "kill", "freeze", "thaw", "ttl",
+            "allow", "deny", "revoke", "rotate",
+            "diff", "apply", "discard", "policy", "capability", "agent", "env", "secret", "dispatch", "dispatches",
             "serve", "dashboard", "mcp", "audit", "doctor", "help", "version"]
 
 

@@ -21,6 +21,8 @@ static const struct {
 } kinds[] = {
 	{ STEER_POLICY, courier_take_policy },
 	{ STEER_COUNTS, courier_take_counts },
+	{ STEER_REVOKE, courier_take_revoke },
+	{ STEER_ROTATE, courier_take_rotate },
 };
 
 struct steered {

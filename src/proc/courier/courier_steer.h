@@ -21,7 +21,8 @@ struct ipc_message;
  * the supervisor is not what it should be, and the courier ends.  Else ERR says why not. */
 typedef int courier_steer_take(struct courier *c, uint64_t number, struct ipc_message *message,
                                struct err *err);
-courier_steer_take courier_take_policy, courier_take_counts;
+courier_steer_take courier_take_policy, courier_take_counts, courier_take_revoke,
+	courier_take_rotate;
 
 struct steered;
 struct steered_queue {

@@ -19,6 +19,7 @@
 #include "loop/loop.h"
 #include "loop/stdio.h"
 #include "proc/supervisor/supervisor_policy.h"
+#include "proc/supervisor/supervisor_revoke.h"
 #include "proc/supervisor/supervisor_steer.h"
 
 #define SUPERVISOR_SPEC_FD 3            /* the cell's description, a memory file */
@@ -118,6 +119,7 @@ struct supervisor {
 
 	struct egress egress;
 	struct steering steering;
+	struct cell_secrets secrets;
 	struct timeline timeline;
 	int counters;                   /* of the cell's network, if it has no policy; or -1 */
 	pid_t publish;                  /* 0 if there is none */

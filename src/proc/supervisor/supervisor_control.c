@@ -279,6 +279,10 @@ static const struct route {
 	{ CONTROL_SIGNAL, CLIENT_EXEC, answer_signal },
 	{ CONTROL_SET_POLICY, CLIENT_NEW, supervisor_answer_set_policy },
 	{ CONTROL_GET_POLICY, CLIENT_NEW, supervisor_answer_get_policy },
+	{ CONTROL_REVOKE, CLIENT_NEW, supervisor_answer_revoke },
+	{ CONTROL_ROTATE, CLIENT_NEW, supervisor_answer_rotate },
+	{ CONTROL_SECRETS, CLIENT_NEW, supervisor_answer_secrets },
+	{ CONTROL_TTL, CLIENT_NEW, supervisor_answer_ttl },
 };
 
 static void

@@ -157,6 +157,7 @@ static const struct {
 	{ COURIER_EVENTS, take_events },
 	{ COURIER_ALARM, take_alarm },
 	{ COURIER_STEERED, supervisor_steered },
+	{ COURIER_USED, supervisor_secrets_used },
 };
 
 static int
