@@ -44,7 +44,7 @@ extern const struct cli_option cli_events_options[], cli_learn_options[], cli_re
 	cli_allow_options[], cli_dashboard_options[];
 
 extern const struct cli_option cli_freeze_options[], cli_revoke_options[], cli_rotate_options[],
-	cli_ttl_options[];
+	cli_ttl_options[], cli_approvals_options[], cli_approve_options[], cli_refuse_options[];
 
 /* Of what is registered; `policy` has them besides its own. */
 enum { CLI_REGISTRY_FIRST = 100 };
@@ -73,6 +73,9 @@ int cmd_allow(int argc, char **argv);
 int cmd_revoke(int argc, char **argv);
 int cmd_rotate(int argc, char **argv);
 int cmd_ttl(int argc, char **argv);
+int cmd_approvals(int argc, char **argv);
+int cmd_approve(int argc, char **argv);
+int cmd_refuse(int argc, char **argv);
 int cmd_diff(int argc, char **argv);
 int cmd_apply(int argc, char **argv);
 int cmd_discard(int argc, char **argv);
