@@ -69,6 +69,11 @@ def test_rules_in_front(online):
     # What was shown can be given back: nothing changes.
     file = operator.file("shown.yaml", text)
     assert operator.cloister("policy", "set", cell, file).ok() == ""
+    lines = operator.cloister("events", cell).ok().splitlines()
+    assert any(re.search(r"steer: allow GET up.example.test/echo by uid \d+, pid \d+  the demo$", line)
+               for line in lines), lines
+    # Why an operator did something is no refusal to be explained.
+    assert "hello" in operator.cloister("why", cell).ok()
     told = steered(online)
     assert [(e["did"], e["rule"]) for e in told] == [
         ("allow", "GET up.example.test/echo"),
