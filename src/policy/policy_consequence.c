@@ -71,6 +71,22 @@ policy_tripwires(const struct policy *p)
 }
 
 bool
+policy_leads_on(const struct policy *p)
+{
+	while (p != NULL && p->n_consequences == 0)
+		p = p->within;
+	return p != NULL;
+}
+
+bool
+policy_has_tripwires(const struct policy *p)
+{
+	while (p != NULL && policy_tripwires(p) == NULL)
+		p = p->within;
+	return p != NULL;
+}
+
+bool
 policy_has_consequences(const struct policy *p)
 {
 	return p->open || p->n_consequences > 0 || policy_tripwires(p) != NULL;

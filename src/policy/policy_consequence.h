@@ -31,6 +31,10 @@ const char *policy_consequence_revokes(const struct policy_consequence *c, size_
 bool policy_consequence_freezes(const struct policy_consequence *c);
 bool policy_consequence_notifies(const struct policy_consequence *c);
 
+/* Whether any rule of any layer has one; whether any layer has tripwires. */
+bool policy_leads_on(const struct policy *p);
+bool policy_has_tripwires(const struct policy *p);
+
 /* What a tripwire does, from the least to the most: somebody is told, whatever it is. */
 enum policy_trip { POLICY_TRIP_UNSAID, POLICY_TRIP_NOTIFY, POLICY_TRIP_REFUSE, POLICY_TRIP_FREEZE,
                    POLICY_TRIP_KILL, POLICY_TRIPS };
