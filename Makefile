@@ -100,7 +100,7 @@ endif
 
 # ---- the build ------------------------------------------------------------------
 .PHONY: all lib unit run test install uninstall bench lint fuzz asan mutant \
-        escape soak crash growth npm clean deps deps-test deps-lint help tests FORCE
+        escape soak crash growth npm screenshots clean deps deps-test deps-lint help tests FORCE
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
 # All processors, unless the command line says otherwise.  What calls a second
@@ -278,6 +278,10 @@ growth: deps-test
 	@CLOISTER_BUILD=$(B) CLOISTER=$(B)/cloister CLOISTER_UPLOAD_MB=4096 $(PYTHON) -m pytest -q \
 		-p no:cacheprovider tests/scenario/test_egress_s3.py -k flat_memory
 
+screenshots: deps-test
+	@CLOISTER_BUILD=$(B) CLOISTER=$(B)/cloister CLOISTER_SHOTS=1 $(PYTHON) -m pytest -q -p no:cacheprovider \
+		tests/scenario/test_dashboard.py -k screenshots
+
 lint: deps-lint
 	$(SUB) all tests
 	@B=$(B) tools/lint.sh
@@ -325,6 +329,7 @@ FORCE:
 ## make crash       thousands of dispatches, whose drivers are killed at random
 ## make growth      100,000 requests out of a cell, and uploads of 4 GiB to S3; no memory or
 ##                  descriptor may be lost
+## make screenshots   the dashboard's pictures in docs/images, anew
 ## make npm         bring what some tests skip without: real agents and SDKs, from npm, 1.1 GB,
 ##                  and OpenStack's Swift
 ## make fuzz        fuzz each parser for FUZZ_SECONDS (60)
