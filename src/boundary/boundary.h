@@ -29,12 +29,13 @@ struct boundary_ground {
 	const char *hidden[4];          /* cloister's own folders: shown by no grant */
 	const struct boundary_trust *trust;     /* with a policy; else NULL */
 	/* The first INIT_SPAWN, the agent's: it waits for init in the channel, so
-	 * that the agent starts without init and supervisor asking each other. */
+	 * that the agent starts without init and supervisor asking each other.  It is sent
+	 * behind `meanwhile`. */
 	const struct buf *spawn;
 	const int *spawn_fds;
 	size_t n_spawn_fds;
-	/* Called while the cell is being made, which takes a while; or NULL. */
-	void (*meanwhile)(void *arg);
+	/* Called while the cell is being made, which takes a while; if it fails, no agent runs. */
+	int (*meanwhile)(void *arg, struct err *err);
 	void *arg;
 };
 

@@ -67,6 +67,9 @@ struct dispatch_request {
 	 * NULL: an operator's.  Keys of one parent's children are a space of their own. */
 	const char *parent;
 	bool by_agent;                  /* half of the queue is for others */
+	/* Whoever asks drives it at once, with dispatcher_begin(): it does not wait if fewer than so
+	 * many run. */
+	unsigned begin;
 };
 
 /* One row, as it is now. */
@@ -209,6 +212,8 @@ void dispatcher_freep(struct dispatcher **dispatcher);
 /* Drive ID, which was just submitted: begins it now or when there is a place.  -EBUSY: somebody
  * else drives it already; -EALREADY: it is over. */
 int dispatcher_take(struct dispatcher *dispatcher, const char *id, struct err *err);
+/* As dispatcher_take(), of one that was submitted here with `begin`. */
+int dispatcher_begin(struct dispatcher *dispatcher, const char *id, struct err *err);
 /* Adopt all that are not over and have no driver; *ret_n of them (may be NULL).  Also clears what
  * crashes left behind.  A dispatcher repeats it by itself while it is ADOPTING (serve). */
 int dispatcher_recover(struct dispatcher *dispatcher, size_t *ret_n, struct err *err);

@@ -1,4 +1,5 @@
-/* dispatch_dirs.c - DATA/dispatches: a folder for each, with the lock of its driver. */
+/* dispatch_dirs.c - DATA/dispatches: a folder for each, which its driver holds locked. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -19,7 +20,8 @@
 
 #define TOP "dispatches"
 #define TURN "turn"                     /* touched when there is news: waiting ones watch it */
-#define LOCK "lock"
+/* A new inode costs more than anything else here, so that what can be shared is. */
+#define EMPTY "out"
 
 static const char id_letters[] = "abcdefghijklmnopqrstuvwxyz234567";
 
@@ -122,17 +124,57 @@ int
 dispatch_lock(const char *id, struct err *err)
 {
 	OWN(closep) int folder = dispatch_folder(id, true, err);
-	OWN(closep) int fd = -1;
 
 	if (folder < 0)
 		return folder;
-	fd = openat(folder, LOCK, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (fd < 0)
-		return err_errno(err, "cannot open the lock of dispatch %s", id);
-	if (flock(fd, LOCK_EX | LOCK_NB) < 0)
+	if (flock(folder, LOCK_EX | LOCK_NB) < 0)
 		return errno == EWOULDBLOCK ? err_set(err, EBUSY, "dispatch %s is being driven", id) :
 		       err_errno(err, "cannot lock dispatch %s", id);
+	return TAKE_FD(folder);
+}
+
+static bool
+is_empty(int folder)
+{
+	int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	OWN(closedirp) DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *e;
+
+	while (dir != NULL && (e = readdir(dir)) != NULL)
+		if (!tree_is_dots(e->d_name))
+			return false;
+	return dir != NULL;
+}
+
+int
+dispatch_empty(struct err *err)
+{
+	OWN(closep) int top = dispatch_top(err);
+	OWN(closep) int fd = -1;
+
+	if (top < 0)
+		return top;
+	if (mkdirat(top, EMPTY, 0700) < 0 && errno != EEXIST)
+		return err_errno(err, "cannot make the folder that every " DISPATCH_OUT " begins as");
+	fd = openat(top, EMPTY, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0)
+		return err_errno(err, "cannot open the folder that every " DISPATCH_OUT " begins as");
+	if (!is_empty(fd))
+		return err_set(err, ENOTEMPTY, "'" EMPTY "' in the folder of dispatches is not empty, and "
+		               "every " DISPATCH_OUT " begins as that: remove what is in it");
 	return TAKE_FD(fd);
+}
+
+char *
+dispatch_empty_path(struct err *err)
+{
+	OWN(closep) int fd = dispatch_empty(err);
+	OWN(freep) char *top = fd < 0 ? NULL : data_path(TOP, err);
+	char *path = top == NULL ? NULL : str_format("%s/" EMPTY, top);
+
+	if (top != NULL && path == NULL)
+		(void)err_set(err, ENOMEM, "out of memory");
+	return path;
 }
 
 void
@@ -150,23 +192,11 @@ dispatch_tell(void)
 void
 dispatch_tidy(const char *id)
 {
-	static const char *const names[] = { DISPATCH_ENV_FILE, DISPATCH_TOOLS_FILE,
-	                                     DISPATCH_RESULT_FILE };
+	static const char *const names[] = { DISPATCH_TOOLS_FILE, DISPATCH_RESULT_FILE };
 	OWN(closep) int folder = dispatch_folder(id, false, NULL);
 
 	for (size_t i = 0; folder >= 0 && i < ARRAY_LEN(names); i++)
 		(void)unlinkat(folder, names[i], 0);
-	if (folder >= 0)
-		(void)unlinkat(folder, DISPATCH_OUT_FOLDER, AT_REMOVEDIR);
-}
-
-void
-dispatch_remove_env(const char *id)
-{
-	OWN(closep) int folder = dispatch_folder(id, false, NULL);
-
-	if (folder >= 0)
-		(void)unlinkat(folder, DISPATCH_ENV_FILE, 0);
 }
 
 void

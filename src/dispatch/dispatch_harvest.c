@@ -143,8 +143,8 @@ open_changes(int entry, const struct cell_record *record)
 }
 
 static int
-harvest_files(struct registry *reg, int folder, int entry, const struct cell_record *record,
-              json_t **ret_files, struct err *err)
+harvest_files(struct registry *reg, int entry, const struct cell_record *record, json_t **ret_files,
+              struct err *err)
 {
 	OWN(json_decrefp) json_t *files = json_array(), *list = NULL;
 	OWN(closep) int changes = open_changes(entry, record), empty = -1;
@@ -154,11 +154,9 @@ harvest_files(struct registry *reg, int folder, int entry, const struct cell_rec
 	size_t len;
 	int r = 0;
 
-	(void)mkdirat(folder, DISPATCH_OUT_FOLDER, 0700);
-	empty = openat(folder, DISPATCH_OUT_FOLDER, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-	if (empty < 0)
-		return err_errno(err, "cannot open '%s'", DISPATCH_OUT_FOLDER);
 	if (changes >= 0)
+		r = empty = dispatch_empty(err);
+	if (r >= 0 && changes >= 0)
 		r = reap_all(&reap, empty, err);
 	if (r < 0)
 		return err_wrap(err, "cannot keep the files of " DISPATCH_OUT);
@@ -213,7 +211,7 @@ dispatch_harvest(struct registry *reg, const struct dispatch *d, struct err *err
 		r = harvest_stream(reg, entry, CELL_STDERR, (record.cut & CELL_CUT_STDERR) != 0, &errors,
 		                   err);
 	if (r == 0)
-		r = harvest_files(reg, folder, entry, &record, &files, err);
+		r = harvest_files(reg, entry, &record, &files, err);
 	json_object_set_new(result, "stdout", out != NULL ? out : json_null());
 	json_object_set_new(result, "stderr", errors != NULL ? errors : json_null());
 	json_object_set_new(result, "files", files != NULL ? files : json_null());

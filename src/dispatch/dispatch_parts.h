@@ -13,11 +13,9 @@ struct dispatch_plan;
 struct dispatcher;
 
 #define DISPATCH_POLICY_FILE "policy.json"
-#define DISPATCH_ENV_FILE "env"
 #define DISPATCH_TOOLS_FILE "tools"
 #define DISPATCH_RESULT_FILE "result.json"
 #define DISPATCH_EVENTS_FILE "events.jsonl"
-#define DISPATCH_OUT_FOLDER "out"       /* empty: what the cell's /out shows before it writes */
 #define DISPATCH_TIME_MAX 32
 #define DISPATCH_JSON_MAX (16u << 20)   /* of anything of ours that is read back */
 #define DISPATCH_RESULT_MAX (64u << 10) /* result.json */
@@ -47,8 +45,10 @@ int dispatch_lock(const char *id, struct err *err);
 void dispatch_tell(void);
 /* It is over: what was only there for its cells goes. */
 void dispatch_tidy(const char *id);
-/* Its cell has its environment: nobody else needs to find it. */
-void dispatch_remove_env(const char *id);
+/* An empty folder, what every /out shows before its cell writes; a descriptor, and its path, which
+ * the caller owns. */
+int dispatch_empty(struct err *err);
+char *dispatch_empty_path(struct err *err);
 /* Remove the folder of ID, of which there is no row. */
 void dispatch_remove_folder(const char *id);
 /* Write NAME in FOLDER whole, or not at all; durable with SYNC. */
@@ -211,6 +211,9 @@ int dispatch_check_room(struct db *db, unsigned max, struct err *err);
 /* Begin its next attempt, in CELL, if it is queued and there is a place.  1: begun; 0: not yet,
  * and before *ret_wait_ms nothing changes by itself (0: when somebody else ends).  -ECANCELED. */
 int dispatch_begin(struct db *db, const char *id, const char *cell, unsigned limit,
+                   uint64_t *ret_wait_ms, struct err *err);
+/* The same, within a transaction. */
+int dispatch_begin_inside(struct db *db, const char *id, const char *cell, unsigned limit,
                    uint64_t *ret_wait_ms, struct err *err);
 /* The cell of the attempt that is under way is another one: the one before never started. */
 int dispatch_replace_cell(struct db *db, const char *id, const char *cell, const char *buried,

@@ -58,9 +58,9 @@ dispatch_check_room(struct db *db, unsigned max, struct err *err)
 	return r;
 }
 
-static int
-begin(struct db *db, const char *id, const char *cell, unsigned limit, uint64_t *ret_wait_ms,
-      struct err *err)
+int
+dispatch_begin_inside(struct db *db, const char *id, const char *cell, unsigned limit,
+                      uint64_t *ret_wait_ms, struct err *err)
 {
 	OWN(db_finish) struct db_query q = {0};
 	int64_t now = (int64_t)dispatch_now_ms(), seq, before_ms, n = 0;
@@ -76,6 +76,7 @@ begin(struct db *db, const char *id, const char *cell, unsigned limit, uint64_t 
 		r = err_set(err, ECANCELED, "dispatch %s was cancelled", id);
 	if (r < 0)
 		return r;
+	*ret_wait_ms = 0;
 	seq = db_int(&q, 0);
 	before_ms = db_int(&q, 1);
 	db_finish(&q);
@@ -97,13 +98,11 @@ int
 dispatch_begin(struct db *db, const char *id, const char *cell, unsigned limit,
                uint64_t *ret_wait_ms, struct err *err)
 {
-	int begun, r;
+	int begun, r = db_begin(db, err);
 
-	*ret_wait_ms = 0;
-	r = db_begin(db, err);
 	if (r < 0)
 		return r;
-	begun = begin(db, id, cell, limit, ret_wait_ms, err);
+	begun = dispatch_begin_inside(db, id, cell, limit, ret_wait_ms, err);
 	r = db_end(db, begun < 0 ? begun : 0, err);
 	return r < 0 ? r : begun;
 }

@@ -153,10 +153,11 @@ put_mcp(struct registry *reg, const struct dispatch *d, const json_t *resolved, 
 
 /* What the operator gave, and then what the agent may count on. */
 static int
-make_env_file(struct registry *reg, int folder, const struct dispatch *d, const json_t *resolved,
-              struct err *err)
+make_env(struct registry *reg, const struct dispatch *d, const json_t *resolved, int *ret_env,
+         struct err *err)
 {
 	OWN(buf_free) struct buf b;
+	OWN(closep) int env = -1;
 	char number[16];
 	json_t *named;
 	size_t i;
@@ -191,7 +192,14 @@ make_env_file(struct registry *reg, int folder, const struct dispatch *d, const 
 		return r;
 	if (buf_failed(&b))
 		return err_set(err, E2BIG, "the values of the envs are over %d KiB", FILE_MAX / 1024);
-	return dispatch_write_file(folder, DISPATCH_ENV_FILE, b.data, b.len, false, err);
+	/* It is nobody else's to find, and may hold a token. */
+	env = memfd_create("env", MFD_CLOEXEC);
+	if (env < 0)
+		return err_errno(err, "cannot hand over the environment");
+	r = write_all(env, b.data, b.len, err);
+	if (r == 0)
+		*ret_env = TAKE_FD(env);
+	return r;
 }
 
 /* It was written when the dispatch was, but nobody waited for the disk then. */
@@ -309,24 +317,20 @@ add_grants(const json_t *resolved, struct words *w)
 }
 
 static int
-add_files(struct registry *reg, int folder, const struct dispatch *d, const json_t *resolved,
-          struct words *w, struct err *err)
+add_files(struct registry *reg, int folder, const struct dispatch *d, struct words *w,
+          struct err *err)
 {
-	OWN(freep) char *out = dispatch_path(d->id, DISPATCH_OUT_FOLDER, err);
-	OWN(freep) char *env = dispatch_path(d->id, DISPATCH_ENV_FILE, err);
+	OWN(freep) char *out = dispatch_empty_path(err);
 	OWN(freep) char *policy = dispatch_path(d->id, DISPATCH_POLICY_FILE, err);
-	int r;
+	int r = 0;
 
-	if (out == NULL || env == NULL || policy == NULL)
+	if (out == NULL || policy == NULL)
 		return -ENOENT;
-	if (mkdirat(folder, DISPATCH_OUT_FOLDER, 0700) < 0 && errno != EEXIST)
-		return err_errno(err, "cannot make '%s'", out);
-	r = make_env_file(reg, folder, d, resolved, err);
-	if (r == 0 && d->policy_hash[0] != '\0')
+	if (d->policy_hash[0] != '\0')
 		r = make_policy_file(reg, folder, DISPATCH_POLICY_FILE, d->policy_hash, err);
 	add(w, strdup("-v"));
 	add(w, str_format("%s:" DISPATCH_OUT ":overlay", out));
-	add_option(w, "--env-file", env);
+	add_option(w, "--env-file", "/proc/self/fd/3");
 	if (d->policy_hash[0] != '\0')
 		add_option(w, "-p", policy);
 	else
@@ -355,7 +359,7 @@ describe(struct registry *reg, const struct dispatch *d, const json_t *resolved,
 		add_option(w, "--principal", d->principal);
 	if (json_is_object(json_object_get(resolved, "input")))
 		add_option(w, "--input", "/proc/self/fd/0");
-	r = add_files(reg, folder, d, resolved, w, err);
+	r = add_files(reg, folder, d, w, err);
 	if (r == 0)
 		r = add_within(reg, folder, d, resolved, w, err);
 	if (r == 0)
@@ -379,13 +383,15 @@ dispatch_start(struct registry *reg, const struct dispatch *d, int *ret_said, st
 {
 	OWN(json_decrefp) json_t *resolved = NULL;
 	OWN(words_free) struct words w = {0};
-	OWN(closep) int input = -1, said = -1;
+	OWN(closep) int input = -1, said = -1, env = -1;
 	char path[PATH_MAX];
 	const char *hash;
 	int pidfd, r = dispatch_get_resolved(reg, d->id, &resolved, err);
 
 	if (r == 0)
 		r = describe(reg, d, resolved, &w, err);
+	if (r == 0)
+		r = make_env(reg, d, resolved, &env, err);
 	if (r < 0)
 		return r;
 	hash = dispatch_text(json_object_get(resolved, "input"), "hash");
@@ -402,7 +408,7 @@ dispatch_start(struct registry *reg, const struct dispatch *d, int *ret_said, st
 	r = dispatch_find_cloister(path, err);
 	if (r < 0)
 		return r;
-	pidfd = dispatch_spawn(path, w.at, (const int[]){ input, -1, said, -1 }, err);
+	pidfd = dispatch_spawn(path, w.at, (const int[]){ input, -1, said, env }, err);
 	if (pidfd < 0)
 		return pidfd;
 	*ret_said = TAKE_FD(said);

@@ -215,6 +215,22 @@ write_row(const struct entry *e, struct err *err)
 	return r < 0 ? r : 0;
 }
 
+/* In the same breath, if it need not wait: who asked starts this cell next. */
+static int
+begin(const struct entry *e, struct err *err)
+{
+	char cell[CELL_ID_LEN + 1];
+	uint64_t wait_ms;
+	int r;
+
+	if (e->request->begin == 0)
+		return 0;
+	r = cell_make_id(cell, err);
+	if (r == 0)
+		r = dispatch_begin_inside(registry_db(e->reg), e->id, cell, e->request->begin, &wait_ms, err);
+	return r < 0 ? r : 0;
+}
+
 /* What may have changed since it was asked: others were quicker, or nobody wants it any more. */
 static int
 check_parent(const struct entry *e, struct err *err)
@@ -253,6 +269,7 @@ insert(const struct entry *e, char ret_id[DISPATCH_ID_LEN + 1], bool *ret_create
 	found = find_key(db, e->request, e->request_hash, ret_id, err);
 	r = found != 0 ? (found < 0 ? found : 0) : check_parent(e, err);
 	r = r == 0 && found == 0 ? write_row(e, err) : r;
+	r = r == 0 && found == 0 ? begin(e, err) : r;
 	r = db_end(db, r, err);
 	if (r == 0 && found == 0)
 		snprintf(ret_id, DISPATCH_ID_LEN + 1, "%s", e->id);

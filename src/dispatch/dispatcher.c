@@ -244,6 +244,17 @@ dispatcher_take(struct dispatcher *dispatcher, const char *id, struct err *err)
 	return 0;
 }
 
+int
+dispatcher_begin(struct dispatcher *dispatcher, const char *id, struct err *err)
+{
+	int r = dispatcher_take(dispatcher, id, err);
+	struct drive *drive = r < 0 ? NULL : find(dispatcher, id);
+
+	if (drive != NULL && drive->phase == DRIVE_ENTERS)
+		drive->is_new = true;
+	return r;
+}
+
 size_t
 dispatcher_driven(const struct dispatcher *dispatcher)
 {

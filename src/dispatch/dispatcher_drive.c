@@ -381,7 +381,6 @@ run_done(void *arg, uint32_t events)
 	if (waitid(P_PIDFD, (id_t)drive->child.fd, &info, WEXITED) < 0)
 		return;
 	note_said(drive);
-	dispatch_remove_env(drive->d.id);
 	/* One that was killed may have left a supervisor that is only just beginning. */
 	drive->began = info.si_code == CLD_EXITED;
 	drop_child(drive);
@@ -399,7 +398,7 @@ drive_launch(struct drive *drive)
 
 	detach(drive);
 	drive->phase = DRIVE_STARTS;
-	drive->began = false;
+	drive->is_new = drive->began = false;
 	drive->failures = 0;
 	dispatcher_tell(drive);
 	fd = dispatch_start(dispatcher->reg, &drive->d, &said, &err);
@@ -464,6 +463,11 @@ drive_enter(struct drive *drive)
 		r = drive_end_again(drive, &err);
 	} else if (r == 0 && drive->d.state == DISPATCH_QUEUED) {
 		drive->phase = DRIVE_WAITS;
+	} else if (r == 0 && drive->is_new &&
+	           dispatch_cell_look(drive->d.cell) == DISPATCH_CELL_NONE) {
+		/* Somebody else who drove it meanwhile has at worst started it too: one of the two
+		 * gets the cell. */
+		drive_launch(drive);
 	} else if (r == 0 && (result = dispatch_harvest_read(drive->d.id, drive->d.cell)) != NULL) {
 		drive_attach(drive);
 		r = drive_conclude(drive, result, &err);

@@ -31,6 +31,7 @@ struct drive {
 	int entry, watch;               /* the cell's state entry; of inotify */
 	int streams[DRIVE_STREAMS];
 	uint64_t steps_read;            /* lines */
+	bool is_new;                    /* it was begun with its row, and nobody has started its cell */
 	bool began;                     /* `cloister run` was ours, and is over */
 	unsigned failures, looks;       /* in a row */
 	char trouble[DISPATCH_REASON_MAX];      /* why the cell did not start, or was not harvested */

@@ -65,7 +65,11 @@ def test_nothing_is_left_for_the_next_one(operator):
     for _ in range(2):
         assert dispatch(operator, "a").ok() == "/home/agent:\n\n/out:\n\n/tmp:\n"
     folder = operator.base / "data/dispatches" / last(operator)["id"]
-    assert operator.names(folder) == ["events.jsonl", "lock"]
+    assert operator.names(folder) == ["events.jsonl"]
+    # What every /out begins as is one folder for all of them: nobody gets what somebody put there.
+    operator.file("data/dispatches/out/x", "x")
+    done = dispatch(operator, "a")
+    assert done.status != 0 and "is not empty" in done.err and last(operator)["state"] == "failed"
 
 
 def test_events(operator):

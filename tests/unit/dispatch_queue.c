@@ -95,6 +95,31 @@ TEST(dispatch_queue_is_in_order)
 	CHECK_ERR(dispatch_set_end(db, first, &end, NULL), ESTALE);
 }
 
+TEST(dispatch_queue_begins_with_the_row)
+{
+	OWN(registry_closep) struct registry *reg = open_registry();
+	const struct dispatch_request request = { .agent = "a", .begin = 2 };
+	char ids[3][DISPATCH_ID_LEN + 1], other[DISPATCH_ID_LEN + 1];
+	bool created;
+
+	for (int i = 0; i < 3; i++)
+		CHECK_OK(submit(reg, &request, ids[i], &created, NULL));
+	for (int i = 0; i < 3; i++) {
+		OWN(dispatch_free) struct dispatch d = {0};
+
+		CHECK_OK(dispatch_get(reg, ids[i], &d, NULL));
+		CHECK(d.state == (i < 2 ? DISPATCH_STARTING : DISPATCH_QUEUED));
+		CHECK(d.attempts == (i < 2) && (d.cell[0] != '\0') == (i < 2));
+		CHECK(dispatch_is_of_this_boot(d.boot) == (i < 2));
+	}
+	/* One that waits is not overtaken when there is a place. */
+	CHECK_OK(dispatch_set_end(registry_db(reg), ids[0],
+	                          &(struct dispatch_ending){ .state = DISPATCH_FINISHED, .reason = "" },
+	                          NULL));
+	CHECK_OK(submit(reg, &request, other, &created, NULL));
+	CHECK(state_of(reg, other) == DISPATCH_QUEUED);
+}
+
 TEST(dispatch_queue_waits_before_it_tries_again)
 {
 	OWN(registry_closep) struct registry *reg = open_registry();

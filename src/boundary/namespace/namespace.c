@@ -71,7 +71,6 @@ clone_child(struct ns_plan *plan, struct boundary_cell *cell, struct err *err)
 static int
 let_go(const struct ns_plan *plan, struct boundary_cell *cell, struct err *err)
 {
-	const struct boundary_ground *ground = plan->ground;
 	OWN(buf_free) struct buf message;
 	int r;
 
@@ -80,9 +79,15 @@ let_go(const struct ns_plan *plan, struct boundary_cell *cell, struct err *err)
 		return r;
 	ipc_begin(&message, INIT_GO);
 	r = ipc_send(cell->channel, &message, NULL, 0, err);
-	if (r == 0)
-		r = ipc_send(cell->channel, ground->spawn, ground->spawn_fds, ground->n_spawn_fds, err);
 	/* Gone already: what it said before tells why. */
+	return r == -EPIPE ? 0 : r;
+}
+
+static int
+send_spawn(const struct boundary_ground *ground, const struct boundary_cell *cell, struct err *err)
+{
+	int r = ipc_send(cell->channel, ground->spawn, ground->spawn_fds, ground->n_spawn_fds, err);
+
 	return r == -EPIPE ? 0 : r;
 }
 
@@ -234,9 +239,10 @@ start_plan(struct ns_plan *plan, struct boundary_cell *cell, struct err *err)
 		return r;
 	cell->mntns = open_namespace(cell, "mnt");
 	cell->netns = open_namespace(cell, "net");
-	if (plan->ground->meanwhile != NULL)
-		plan->ground->meanwhile(plan->ground->arg);
-	return await_ready(plan->spec, cell, err);
+	r = plan->ground->meanwhile(plan->ground->arg, err);
+	if (r == 0)
+		r = send_spawn(plan->ground, cell, err);
+	return r < 0 ? r : await_ready(plan->spec, cell, err);
 }
 
 static int

@@ -118,15 +118,26 @@ make_map_ns(const struct id_map *map, struct err *err)
 	return r < 0 ? r : ns;
 }
 
+/* The last one that was made: most grants of a cell have one owner. */
+struct last_map {
+	struct id_map map;
+	int ns;
+};
+
 static int
-map_mount(int mount, const char *path, const struct id_map *map, struct err *err)
+map_mount(int mount, const char *path, const struct id_map *map, struct last_map *last,
+          struct err *err)
 {
-	OWN(closep) int ns = make_map_ns(map, err);
 	struct mount_attr attr = { .attr_set = MOUNT_ATTR_IDMAP };
 
-	if (ns < 0)
-		return ns;
-	attr.userns_fd = (uint64_t)ns;
+	if (last->ns < 0 || memcmp(&last->map, map, sizeof(*map)) != 0) {
+		closep(&last->ns);
+		last->map = *map;
+		last->ns = make_map_ns(map, err);
+	}
+	if (last->ns < 0)
+		return last->ns;
+	attr.userns_fd = (uint64_t)last->ns;
 	if (mount_setattr(mount, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0)
 		return err_errno(err, "the file system of '%s' cannot be granted by root, because it "
 		                 "has no id-mapped mounts (start the cell as the owner of '%s' instead)",
@@ -137,7 +148,8 @@ map_mount(int mount, const char *path, const struct id_map *map, struct err *err
 /* As ns_copy_tree, without what is mounted below: each mount would want a map of
  * its own file system. */
 static int
-copy_mapped(const char *path, bool whole_range, const struct ns_plan *plan, struct err *err)
+copy_mapped(const char *path, bool whole_range, const struct ns_plan *plan, struct last_map *last,
+            struct err *err)
 {
 	struct open_how how = { .flags = O_PATH | O_CLOEXEC,
 	                        .resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS };
@@ -156,7 +168,7 @@ copy_mapped(const char *path, bool whole_range, const struct ns_plan *plan, stru
 	mount = open_tree(at, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
 	if (mount < 0)
 		return err_errno(err, "cannot take the mount of '%s'", path);
-	r = map_mount(mount, path, &map, err);
+	r = map_mount(mount, path, &map, last, err);
 	return r < 0 ? r : TAKE_FD(mount);
 }
 
@@ -173,23 +185,32 @@ copy_changes(struct ns_plan *plan, struct err *err)
 	return 0;
 }
 
+static int
+copy_grants(struct ns_plan *plan, struct last_map *last, struct err *err)
+{
+	for (size_t i = 0; i < plan->spec->n_grants; i++) {
+		plan->grants[i] = copy_mapped(plan->spec->grants[i].host, false, plan, last, err);
+		if (plan->grants[i] < 0)
+			return plan->grants[i];
+	}
+	if (plan->spec->rootfs[0] == '\0')
+		return 0;
+	plan->rootfs = copy_mapped(plan->spec->rootfs, true, plan, last, err);
+	return plan->rootfs < 0 ? plan->rootfs : 0;
+}
+
 int
 ns_prepare_grants(struct ns_plan *plan, struct err *err)
 {
+	struct last_map last = { .ns = -1 };
+	int r;
+
 	plan->rootfs = plan->changes = -1;
 	for (size_t i = 0; i < CELL_GRANTS_MAX; i++)
 		plan->grants[i] = -1;
 	if (!plan->range || !CONTROL_ON("userns-range"))
 		return 0;
-	for (size_t i = 0; i < plan->spec->n_grants; i++) {
-		plan->grants[i] = copy_mapped(plan->spec->grants[i].host, false, plan, err);
-		if (plan->grants[i] < 0)
-			return plan->grants[i];
-	}
-	if (plan->spec->rootfs[0] != '\0') {
-		plan->rootfs = copy_mapped(plan->spec->rootfs, true, plan, err);
-		if (plan->rootfs < 0)
-			return plan->rootfs;
-	}
-	return copy_changes(plan, err);
+	r = copy_grants(plan, &last, err);
+	closep(&last.ns);
+	return r < 0 ? r : copy_changes(plan, err);
 }

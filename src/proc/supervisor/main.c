@@ -48,7 +48,7 @@ read_spec(struct supervisor *sv, struct err *err)
 	/* Whatever else the operator's shell had open is none of ours. */
 	if (r == 0 && sv->spec.has_policy)
 		first = sv->spec.keeper != 0 ? CELL_KEEPER_FD + 1 : sv->spec.has_secrets ? CELL_SECRETS_FD + 1 :
-		        sv->spec.has_authorities ? CELL_AUTHORITIES_FD + 1 : CELL_POLICY_FD + 1;
+		        sv->spec.has_authorities ? CELL_AUTHORITIES_FD + 1 : CELL_COUNTS_FD + 1;
 	if (CONTROL_ON("fds") && r == 0 && sv->spec.has_secrets && !sv->spec.has_authorities)
 		close(CELL_AUTHORITIES_FD);
 	if (CONTROL_ON("fds"))
@@ -229,6 +229,16 @@ find_data(void)
 	return path == NULL ? NULL : realpath(path, NULL);
 }
 
+/* While the walls go up. */
+static int
+make_files(void *arg, struct err *err)
+{
+	struct supervisor *sv = arg;
+
+	supervisor_timeline_begin(sv);
+	return supervisor_make_streams(sv, err);
+}
+
 /* The walls, and the agent behind them. */
 static int
 start_cell(struct supervisor *sv, struct err *err)
@@ -247,7 +257,7 @@ start_cell(struct supervisor *sv, struct err *err)
 		.hidden = { runtime, data != NULL ? data : state, data != NULL ? state : NULL },
 		.trust = sv->spec.has_policy ? &sv->egress.trust : NULL,
 		.spawn = &spawn, .spawn_fds = inside + (tty ? 2 : 0),
-		.meanwhile = supervisor_timeline_begin, .arg = sv,
+		.meanwhile = make_files, .arg = sv,
 	};
 	int r;
 
@@ -537,8 +547,8 @@ main(void)
 		.setup = { .inside = { -1, -1, -1 }, .null = -1, .steps = -1 },
 		.cell = { .pidfd = -1, .channel = -1, .userns = -1, .scratch = -1,
 		          .mntns = -1, .netns = -1 },
-		.egress = { .trust = { -1, -1, -1, -1 }, .key = -1, .policy = -1, .secrets = -1, .keeper = -1,
-		            .keeper_process = -1, .names = -1,
+		.egress = { .trust = { -1, -1, -1, -1 }, .key = -1, .policy = { -1, -1, -1 }, .secrets = -1,
+		            .keeper = -1, .keeper_process = -1, .names = -1,
 		            .starter_channel.fd = -1, .gate.fd = -1, .courier.fd = -1,
 		            .webhooks.fd = -1 },
 		.timeline = { .log.fd = -1, .operator = { .dir = -1, .lock = -1 } },

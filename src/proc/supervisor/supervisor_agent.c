@@ -56,12 +56,6 @@ supervisor_describe_first(struct supervisor *sv, struct buf *ret_spawn, int ret_
 
 	r = sv->spec.detached ? supervisor_open_log(sv, ret_inside, err)
 	                      : stdio_open(&sv->stdio, sv->spec.tty, ret_inside, err);
-	if (r == 0 && sv->spec.claim) {
-		setup->steps = openat(sv->state, CELL_STEPS, O_WRONLY | O_CREAT | O_EXCL | O_APPEND |
-		                      O_CLOEXEC, 0600);
-		if (setup->steps < 0)
-			r = err_errno(err, "cannot make the cell's list of steps");
-	}
 	if (r < 0 || sv->spec.setups[0] == NULL)
 		return r < 0 ? r : describe(sv, INIT_HANDLE_AGENT, sv->spec.argv, ret_spawn, err);
 	/* The agent's too, so that what it cannot have is known now. */

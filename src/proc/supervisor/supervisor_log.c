@@ -58,16 +58,25 @@ supervisor_open_log(struct supervisor *sv, int ret_inside[3], struct err *err)
 	const struct stdio_sink streams[] = { { stream_sink, &sv->streams[0] },
 	                                      { stream_sink, &sv->streams[1] } };
 
-	if (!sv->spec.streams) {
-		sv->log = make_file(sv, CELL_LOG, err);
-		return sv->log < 0 ? sv->log :
-		       stdio_open_sinks(&sv->stdio, &log, NULL, sv->spec.input, ret_inside, err);
-	}
-	sv->streams[0].fd = make_file(sv, CELL_STDOUT, err);
-	if (sv->streams[0].fd < 0)
-		return sv->streams[0].fd;
-	sv->streams[1].fd = make_file(sv, CELL_STDERR, err);
-	if (sv->streams[1].fd < 0)
-		return sv->streams[1].fd;
-	return stdio_open_sinks(&sv->stdio, &streams[0], &streams[1], sv->spec.input, ret_inside, err);
+	if (sv->spec.streams)
+		return stdio_open_sinks(&sv->stdio, &streams[0], &streams[1], sv->spec.input, ret_inside,
+		                        err);
+	sv->log = make_file(sv, CELL_LOG, err);
+	return sv->log < 0 ? sv->log :
+	       stdio_open_sinks(&sv->stdio, &log, NULL, sv->spec.input, ret_inside, err);
+}
+
+int
+supervisor_make_streams(struct supervisor *sv, struct err *err)
+{
+	const struct { bool wanted; const char *name; int *fd; } files[] = {
+		{ sv->spec.streams, CELL_STDOUT, &sv->streams[0].fd },
+		{ sv->spec.streams, CELL_STDERR, &sv->streams[1].fd },
+		{ sv->spec.claim, CELL_STEPS, &sv->setup.steps },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(files); i++)
+		if (files[i].wanted && (*files[i].fd = make_file(sv, files[i].name, err)) < 0)
+			return *files[i].fd;
+	return 0;
 }
