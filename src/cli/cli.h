@@ -41,7 +41,8 @@ extern const struct cli_option cli_run_options[], cli_ps_options[], cli_logs_opt
 
 extern const struct cli_option cli_events_options[], cli_learn_options[], cli_registry_options[],
 	cli_dispatch_options[], cli_dispatches_options[], cli_mcp_options[], cli_audit_options[],
-	cli_dashboard_options[];
+	cli_dashboard_options[],
+	cli_approvals_options[], cli_approve_options[], cli_refuse_options[];
 
 /* Of what is registered; `policy` has them besides its own. */
 enum { CLI_REGISTRY_FIRST = 100 };
@@ -67,6 +68,9 @@ int cmd_kill(int argc, char **argv);
 int cmd_wait(int argc, char **argv);
 int cmd_freeze(int argc, char **argv);
 int cmd_thaw(int argc, char **argv);
+int cmd_approvals(int argc, char **argv);
+int cmd_approve(int argc, char **argv);
+int cmd_refuse(int argc, char **argv);
 int cmd_diff(int argc, char **argv);
 int cmd_apply(int argc, char **argv);
 int cmd_discard(int argc, char **argv);

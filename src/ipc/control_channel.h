@@ -57,10 +57,24 @@ enum control_message {
 	CONTROL_SET_POLICY = 32,
 	/* The answer: str hash, u64 how often the policy was set, and the three descriptors. */
 	CONTROL_GET_POLICY,
-	/* 40 to 47: requests that are held for an answer; 48 to 55: budgets and limits; 56 to 63:
+	/* Requests that wait for people.  On a connection for these alone, as often as wanted: str by,
+	 * str why (both ""), u64 the change that was seen last (0: none), u32 1 to wait for the next
+	 * if there is none.  Answered with CONTROL_APPROVAL, or CONTROL_DONE if there is none. */
+	CONTROL_APPROVALS = 40,
+	/* u64 the number of its last change, str the approval: a JSON object */
+	CONTROL_APPROVAL,
+	/* u64 its number, u32 enum control_approve, u64 ms (of CONTROL_APPROVE_FOR).  The answer: u32 1
+	 * if it is approved now, 0 if more people have to. */
+	CONTROL_APPROVE,
+	/* u64 its number; WHY is told to the agent */
+	CONTROL_REFUSE_ASKED,
+	/* 48 to 55: budgets and limits; 56 to 63:
 	 * secrets taken back, and how long the cell lives. */
 };
 enum control_policy { CONTROL_POLICY_NOW = 1 }; /* what is under way and refused by it is cut off */
+/* Only this one; all that its rule asks for, for a time; for the rest of the cell's life. */
+enum control_approve { CONTROL_APPROVE_ONCE, CONTROL_APPROVE_FOR, CONTROL_APPROVE_RULE };
+#define CONTROL_APPROVE_MS (7ULL * 24 * 60 * 60 * 1000)
 #define CONTROL_BY_MAX 160
 #define CONTROL_WHY_MAX 1000
 /* DEAD: nothing of it runs any more, and the supervisor tidies up. */

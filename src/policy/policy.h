@@ -109,6 +109,8 @@ struct policy_question {
 	bool freeze;
 	const char *reason;             /* or NULL */
 };
+/* Whether any rule of any layer asks. */
+bool policy_asks(const struct policy *p);
 /* False: RULE does not ask. */
 bool policy_question(const struct policy *p, int rule, struct policy_question *ret_question);
 /* The rule by which WAY leads through the layer LAYER, counted through all of them; -1: none. */

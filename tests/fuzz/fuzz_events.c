@@ -61,6 +61,22 @@ supervisor_alarm(struct supervisor *sv)
 }
 
 int
+supervisor_asked(struct supervisor *sv, struct ipc_message *message)
+{
+	(void)sv;
+	(void)message;
+	return -EBADMSG;
+}
+
+int
+supervisor_withdrawn(struct supervisor *sv, struct ipc_message *message)
+{
+	(void)sv;
+	(void)message;
+	return -EBADMSG;
+}
+
+int
 supervisor_steered(struct supervisor *sv, struct ipc_message *message)
 {
 	(void)sv;

@@ -3,7 +3,8 @@
  *
  * Each stream of the gate (courier_gate.c) is an exchange (courier_exchange.c): a
  * request, or a connection that is passed through.  An exchange is decided on (courier_decide.c), perhaps after
- * its body was looked into (courier_body.c), then refused (courier_refuse.c) or given a
+ * its body was looked into (courier_body.c) and people were asked (courier_ask.c), then refused
+ * (courier_refuse.c) or given a
  * connection (courier_pool.c, courier_upstream.c) that speaks HTTP/1.1 (courier_h1.c),
  * HTTP/2 (courier_h2.c), nothing in particular (courier_raw.c), or logs in to Postgres or Redis
  * first (courier_wire.c).  What became of it is recorded (courier_event.c).
@@ -22,6 +23,7 @@
 #include "ipc/egress_channel.h"
 #include "loop/loop.h"
 #include "policy/policy.h"
+#include "proc/courier/courier_ask.h"
 #include "proc/courier/courier_event.h"
 #include "proc/courier/courier_proxy.h"
 #include "proc/courier/courier_resolve.h"
@@ -61,6 +63,7 @@ struct courier_policy {
 	struct policy *policy;
 	uint32_t number;
 	size_t users;
+	bool asks;                      /* some rule does */
 	uint64_t *counts;               /* of its rules, shared with who asks; NULL: nobody does */
 	size_t n_counts;
 };
@@ -118,6 +121,8 @@ struct exchange {
 	const char *why;                /* as in events, or NULL */
 	uint64_t intent;                /* the number of the record that it waits for; 0: none */
 	struct exchange *awaits_next, **awaits_at;      /* while it does; AWAITS_AT is NULL if not */
+
+	struct exchange_ask *ask;       /* NULL: nobody was asked, or is about to be */
 
 	/* The request's body. */
 	struct buf body;                /* not yet sent on; POS is where */
@@ -187,6 +192,7 @@ struct courier {
 	bool learn, alarms, strict;     /* see COURIER_ALARMS, COURIER_STRICT */
 	char halted[COURIER_HALT_MAX + 1];      /* why nothing may leave; "": it may */
 	uint64_t n_intents;
+	struct courier_asks asks;
 	struct exchange *awaits, **awaits_end;  /* whose record is not on the disk yet */
 	bool inspect_knows;             /* the policy was sent there */
 	size_t held;                    /* see COURIER_HELD_ALL */
@@ -299,7 +305,9 @@ void courier_resolve_name(struct courier *c, uint32_t id, const char *name, bool
 void exchange_decide(struct exchange *ex, const char *host, uint16_t port);
 /* The body was looked into: decide again. */
 void exchange_decide_body(struct exchange *ex, const unsigned char *fits, size_t n);
-/* Refuse, unless it is allowed: then true. */
+/* The same by the policy that EX goes by now, without its body. */
+void exchange_decide_again(struct exchange *ex);
+/* Refuse, unless it is allowed, or people are to be asked (courier_ask.h): then true. */
 bool exchange_settle(struct exchange *ex);
 /* A new connection that looks like LOOKS: what is to be done with it. */
 void exchange_route(struct exchange *ex, enum egress_looks looks, const char *sni);

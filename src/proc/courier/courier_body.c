@@ -146,6 +146,33 @@ stream(struct exchange *ex, const unsigned char *data, size_t len)
 
 /* ---- held ---- */
 
+static bool
+looks_for_secrets(const struct exchange *ex)
+{
+	const struct policy_decision *d = &ex->decision;
+
+	return d->must_look && !d->may_carry_secrets && ex->has_body && CONTROL_ON("secrets");
+}
+
+/* S3's chunks are bytes as they are with lines in between: nothing of them is packed. */
+static bool
+is_packed(const struct http_head *head)
+{
+	struct http_text coding = http_head_get(head, "content-encoding");
+
+	return coding.len > 0 && !http_text_is_nocase(coding, "identity") &&
+	       !http_text_is_nocase(coding, "aws-chunked");
+}
+
+static void
+drop_inspect(struct exchange *ex)
+{
+	if (ex->inspect == NULL)
+		return;
+	mux_send(ex->courier->inspect, ex->inspect->id, INSPECT_DROP, NULL);
+	mux_close(TAKE(ex->inspect));
+}
+
 static void
 feed_inspect(struct exchange *ex)
 {
@@ -162,11 +189,39 @@ feed_inspect(struct exchange *ex)
 	}
 }
 
+/* What was held only to be shown turns out to be too much for that: it goes the way of what is
+ * not held. */
+static bool
+hold_no_more(struct exchange *ex)
+{
+	OWN(buf_free) struct buf held = ex->body;
+
+	if ((ex->inspect_wanted & (INSPECT_SHAPE | INSPECT_RULES)) != INSPECT_SHAPE ||
+	    exchange_signs_body(ex) || is_packed(exchange_head(ex)))
+		return false;
+	drop_inspect(ex);
+	buf_init(&ex->body, held.max);
+	ex->scans = looks_for_secrets(ex);
+	ex->scan = (struct secrets_scan){0};
+	ex->holds_back = ex->scans;
+	ex->step = STEP_WAIT;
+	/* The gate has its credit back for it. */
+	if (!exchange_use_body(ex, held.data, held.len, stream_piece))
+		return true;
+	if (exchange_may_pass(ex, pool_send))
+		pool_send(ex);
+	return true;
+}
+
 static void
 hold(struct exchange *ex, const unsigned char *data, size_t len)
 {
 	struct courier *c = ex->courier;
 
+	if (ex->came > COURIER_ASK_HELD && hold_no_more(ex)) {
+		exchange_body(ex, data, len);
+		return;
+	}
 	if (ex->came > ex->decision.held_max || ex->came > COURIER_HELD_MAX ||
 	    len > COURIER_HELD_ALL - c->held) {
 		exchange_refuse(ex, "too-large", "the body is too large to be looked into");
@@ -252,15 +307,7 @@ send_continue(struct exchange *ex)
 	ex->status = 0;
 }
 
-/* S3's chunks are bytes as they are with lines in between: nothing of them is packed. */
-static bool
-is_packed(const struct http_head *head)
-{
-	struct http_text coding = http_head_get(head, "content-encoding");
-
-	return coding.len > 0 && !http_text_is_nocase(coding, "identity") &&
-	       !http_text_is_nocase(coding, "aws-chunked");
-}
+static void send_approved(struct exchange *ex);
 
 /* What it is to be signed or filled in with wants all of it. */
 static void
@@ -268,8 +315,15 @@ send_held(struct exchange *ex)
 {
 	if (ex->secrets != NULL && ex->has_body && !ex->came_all)
 		return;
-	if (exchange_use_held(ex))
+	if (exchange_may_pass(ex, send_approved) && exchange_use_held(ex))
 		pool_send(ex);
+}
+
+static void
+send_approved(struct exchange *ex)
+{
+	ex->step = STEP_HOLD;
+	send_held(ex);
 }
 
 bool
@@ -279,9 +333,9 @@ exchange_prepare_body(struct exchange *ex, const struct http_head *head)
 	/* Where one of ours may stand in the body, it would be taken for a stray one: so that body
 	 * is searched when it is filled in. */
 	bool ours = !is_packed(head) && exchange_may_fill_body(ex);
-	bool secrets = d->must_look && !d->may_carry_secrets && ex->has_body && CONTROL_ON("secrets");
+	bool secrets = looks_for_secrets(ex), shape = exchange_wants_shape(ex);
 	bool learn = ex->courier->learn;
-	bool inspect = d->needs_body || (secrets && is_packed(head) && !learn);
+	bool inspect = d->needs_body || (secrets && is_packed(head) && !learn) || shape;
 
 	ex->tail_timer = (struct loop_timer){ .due = tail_is_due, .arg = ex };
 	ex->scans = !inspect && secrets && !is_packed(head);
@@ -299,7 +353,8 @@ exchange_prepare_body(struct exchange *ex, const struct http_head *head)
 	/* Which rule it will be, and whether that one permits secrets, the body decides. */
 	ex->scans_filled = inspect && ours;
 	if (inspect)
-		ex->inspect_wanted = (ours ? 0u : INSPECT_SECRETS) | (d->needs_body ? INSPECT_RULES : 0u);
+		ex->inspect_wanted = (ours ? 0u : INSPECT_SECRETS) | (d->needs_body ? INSPECT_RULES : 0u) |
+		                     (shape ? INSPECT_SHAPE : 0u);
 	ex->body.max = COURIER_HELD_MAX + 4 * MUX_WINDOW;
 	ex->step = STEP_HOLD;
 	exchange_touch(ex, COURIER_IDLE_S);
@@ -392,10 +447,7 @@ exchange_drop_body(struct exchange *ex)
 	struct courier *c = ex->courier;
 
 	loop_cancel_timer(c->loop, &ex->tail_timer);
-	if (ex->inspect != NULL) {
-		mux_send(c->inspect, ex->inspect->id, INSPECT_DROP, NULL);
-		mux_close(TAKE(ex->inspect));
-	}
+	drop_inspect(ex);
 	ex->n_tail = 0;
 	ex->body_free = 0;
 	buf_free(&ex->body);
@@ -479,6 +531,8 @@ take_result(struct exchange *ex, struct buf *body)
 	memcpy(ex->fits, body->data + body->pos, n);
 	ex->n_fits = n;
 	mux_close(TAKE(ex->inspect));
+	if (ex->inspect_wanted & INSPECT_SHAPE)
+		exchange_keep_shape(ex, shape);
 	judge(ex);
 	return 0;
 }

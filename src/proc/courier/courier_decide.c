@@ -116,11 +116,9 @@ exchange_settle(struct exchange *ex)
 	const struct policy_decision *d = &ex->decision;
 
 	exchange_count(ex);
-	if (d->verdict == POLICY_ALLOW || !CONTROL_ON("policy"))
+	if (d->verdict == POLICY_ALLOW || d->verdict == POLICY_ASK || !CONTROL_ON("policy"))
 		return true;
-	if (d->verdict == POLICY_ASK)
-		exchange_refuse(ex, "ask", NULL);
-	else if (d->too_large)
+	if (d->too_large)
 		exchange_refuse(ex, "too-large", NULL);
 	else
 		exchange_refuse(ex, d->rule >= 0 ? "rule" : "no-rule", NULL);
@@ -157,8 +155,14 @@ exchange_decide(struct exchange *ex, const char *host, uint16_t port)
 	if (!ex->decision.needs_body && !exchange_settle(ex))
 		return;
 	if (exchange_use_certificate(ex) && exchange_use_secrets(ex) &&
-	    exchange_prepare_body(ex, exchange_head(ex)))
+	    exchange_prepare_body(ex, exchange_head(ex)) && exchange_may_pass(ex, pool_send))
 		pool_send(ex);
+}
+
+void
+exchange_decide_again(struct exchange *ex)
+{
+	decide(ex, ex->kind == EXCHANGE_HTTP ? exchange_head(ex) : NULL, NULL, 0);
 }
 
 void
@@ -183,7 +187,7 @@ route_raw(struct exchange *ex, enum exchange_kind kind)
 {
 	ex->kind = kind;
 	decide(ex, NULL, NULL, 0);
-	if (exchange_settle(ex))
+	if (exchange_settle(ex) && exchange_may_pass(ex, exchange_wire_begin))
 		exchange_wire_begin(ex);
 }
 

@@ -16,6 +16,7 @@ exchange_free(struct exchange *ex)
 	exchange_secrets_free(ex);
 	exchange_wire_free(ex);
 	exchange_ssh_free(ex);
+	exchange_ask_free(ex);
 	buf_free(&ex->frame);
 	buf_free(&ex->body);
 	buf_free(&ex->trailers);
@@ -79,6 +80,7 @@ exchange_recycle(struct exchange *ex)
 	exchange_secrets_free(ex);
 	exchange_wire_free(ex);
 	exchange_ssh_free(ex);
+	exchange_ask_free(ex);
 	if (c->n_spare >= COURIER_SPARE_MAX) {
 		exchange_free(ex);
 		return;
@@ -141,6 +143,9 @@ exchange_late(struct exchange *ex)
 		if (ex->awaits_at != NULL)
 			courier_failure_set(&failure, 504, "audit", "request not recorded",
 			                    "the record of the request was not on the disk in time");
+		else if (exchange_is_asked_for(ex))
+			courier_failure_set(&failure, 403, "ask", "refused by cloister",
+			                    "nobody answered whether this may be done");
 		else if (ex->wire != NULL && ex->upstream != NULL && ex->upstream->step == UP_READY)
 			courier_failure_set(&failure, 504, "login", "login failed",
 			                    "the server did not finish the login within %d s", WIRE_LOGIN_S);
@@ -177,6 +182,7 @@ exchange_detach(struct exchange *ex)
 	struct upstream *up = TAKE(ex->upstream);
 
 	exchange_stop_awaiting(ex);
+	exchange_stop_asking(ex);
 	pool_forget(ex);
 	if (up == NULL)
 		return;

@@ -37,6 +37,7 @@ use_from_now_on(struct courier *c, struct courier_policy *p)
 	courier_policy_release(c->policy);
 	c->policy = p;
 	c->inspect_knows = false;
+	courier_ask_again(c);
 }
 
 static struct courier_policy *
@@ -50,6 +51,7 @@ new_policy(struct policy *policy, struct err *err)
 		return NULL;
 	}
 	p->policy = policy;
+	p->asks = policy_asks(policy);
 	return courier_policy_use(p);
 }
 

@@ -20,8 +20,8 @@ static const struct {
 	  "Do without it, or have the operator add a rule: `cloister why` prints one." },
 	{ "rule", "a rule denies this",
 	  "Do not try again; find another way, or ask the operator." },
-	{ "ask", "a person would have to approve this, and nobody can be asked yet",
-	  "Nobody can be asked yet: do not try again, and tell the operator." },
+	{ "ask", "a person has to approve this, and did not",
+	  "Do not try again unless you are told to; find another way, or ask the operator." },
 	{ "private-address", "the address is not a public one",
 	  "The operator can name the address in a rule, or say `private: true`." },
 	{ "secret", "the body carries what looks like a credential",
@@ -57,7 +57,7 @@ static const struct {
 static const char *
 reason_for(const struct exchange *ex, const char *why)
 {
-	if ((strcmp(why, "rule") == 0 || strcmp(why, "ask") == 0) && ex->decision.reason != NULL)
+	if (strcmp(why, "rule") == 0 && ex->decision.reason != NULL)
 		return ex->decision.reason;
 	if (strcmp(why, "no-rule") == 0 && ex->decision.layer > 0)
 		return "no rule of those who started this agent allows this";

@@ -452,6 +452,8 @@ start(struct supervisor *sv, struct err *err)
 		r = supervisor_egress_start(sv, err);
 	if (r == 0 && sv->spec.n_ports > 0)
 		r = supervisor_publish(sv, err);
+	if (r == 0)
+		supervisor_notify_start(sv);
 	return r < 0 ? r : supervisor_listen(sv, err);
 }
 
@@ -551,6 +553,7 @@ main(void)
 		            .keeper = -1, .keeper_process = -1, .names = -1,
 		            .starter_channel.fd = -1, .gate.fd = -1, .courier.fd = -1,
 		            .webhooks.fd = -1 },
+		.notifier.channel = -1,
 		.timeline = { .log.fd = -1, .operator = { .dir = -1, .lock = -1 } },
 	};
 	struct err err = {0};

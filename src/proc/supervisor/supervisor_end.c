@@ -419,4 +419,5 @@ supervisor_clean_up(struct supervisor *sv, int status)
 	closep(&sv->state);
 	sv->state = -1;
 	supervisor_tell_ended(sv, (uint32_t)status);
+	supervisor_approvals_free(sv);
 }
