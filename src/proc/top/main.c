@@ -25,7 +25,7 @@ top_now_ms(void)
 }
 
 void
-top_safe(char ret_text[TOP_TEXT], const char *text)
+top_safe_lines(char *ret_text, size_t max, const char *text, bool lines)
 {
 	OWN(freep) char *safe = NULL;
 	size_t size = 0;
@@ -34,9 +34,15 @@ top_safe(char ret_text[TOP_TEXT], const char *text)
 	ret_text[0] = '\0';
 	if (out == NULL)
 		return;
-	text_print_safe(out, text, strnlen(text, TOP_TEXT), false);
+	text_print_safe(out, text, strnlen(text, max), lines);
 	if (fclose(out) == 0)
-		snprintf(ret_text, TOP_TEXT, "%s", safe);
+		snprintf(ret_text, max, "%s", safe);
+}
+
+void
+top_safe(char ret_text[TOP_TEXT], const char *text)
+{
+	top_safe_lines(ret_text, TOP_TEXT, text, false);
 }
 
 void
@@ -72,6 +78,17 @@ settle(struct top *t)
 		t->pane = TOP_CELLS;
 }
 
+/* Until the next look, or until a key counts for what was chosen. */
+static unsigned
+patience(const struct top *t, uint64_t looked)
+{
+	uint64_t now = top_now_ms(), end = looked + TOP_LOOK_MS, seen = t->chosen_ms + TOP_EYE_MS;
+
+	if (t->n_asked > 0 && seen > now && seen < end)
+		end = seen;
+	return end > now ? (unsigned)(end - now) : 0;
+}
+
 static int
 watch(struct top *t, struct err *err)
 {
@@ -87,8 +104,7 @@ watch(struct top *t, struct err *err)
 			looked = top_now_ms();
 		}
 		top_draw(t);
-		now = top_now_ms();
-		key = top_key(now - looked < TOP_LOOK_MS ? (unsigned)(TOP_LOOK_MS - (now - looked)) : 0);
+		key = top_key(patience(t, looked));
 		if (key != ERR && key != KEY_RESIZE) {
 			top_press(t, key);
 			looked = 0;

@@ -16,6 +16,7 @@
 #define TOP_CELLS_MAX CELL_SLOTS
 #define TOP_ASKED_MAX 256               /* approvals that are shown; others wait behind these */
 #define TOP_TEXT 1024                   /* of one text, safe and cut */
+#define TOP_SHAPE 4096                  /* of what a body or query looks like, in lines */
 #define TOP_READ_MAX (4u << 20)         /* bytes of a timeline at a look */
 #define TOP_LOOK_MS 500
 #define TOP_HUNG_MS 30000               /* a cell that does not answer is left alone for so long */
@@ -41,7 +42,7 @@ struct top_asked {
 	bool pending;
 	int64_t until_s;                /* 0: not known */
 	char what[TOP_TEXT], who[TOP_TEXT], reason[TOP_TEXT], rule[TOP_TEXT], body[TOP_TEXT],
-	     shape[TOP_TEXT], secrets[TOP_TEXT], approvers[TOP_TEXT];
+	     secrets[TOP_TEXT], approvers[TOP_TEXT], shape[TOP_SHAPE], query[TOP_SHAPE];
 };
 
 enum top_pane { TOP_CELLS, TOP_ASKED };
@@ -64,7 +65,8 @@ struct top {
 };
 
 uint64_t top_now_ms(void);
-/* TEXT made safe for the terminal, and cut. */
+/* TEXT made safe for the terminal, and cut to SIZE; with LINES it may have several. */
+void top_safe_lines(char *ret_text, size_t size, const char *text, bool lines);
 void top_safe(char ret_text[TOP_TEXT], const char *text);
 void top_say(struct top *t, bool bad, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 

@@ -65,12 +65,12 @@ put_what(struct top_asked *asked, const json_t *a)
 {
 	char text[TOP_TEXT], port[16] = "";
 	json_int_t number = json_integer_value(json_object_get(a, "port"));
-	const char *method = text_of(a, "method"), *query = text_of(a, "query");
+	const char *method = text_of(a, "method");
 
 	if (number != 0 && number != 80 && number != 443)
 		snprintf(port, sizeof(port), ":%d", (int)number);
-	snprintf(text, sizeof(text), "%s %s%s%s%s%s", method[0] != '\0' ? method : text_of(a, "protocol"),
-	         text_of(a, "host"), port, text_of(a, "path"), query[0] != '\0' ? "?" : "", query);
+	snprintf(text, sizeof(text), "%s %s%s%s", method[0] != '\0' ? method : text_of(a, "protocol"),
+	         text_of(a, "host"), port, text_of(a, "path"));
 	top_safe(asked->what, text);
 }
 
@@ -84,7 +84,7 @@ put_body(struct top_asked *asked, const json_t *body)
 		num_format_size(bytes, (uint64_t)json_integer_value(size));
 	snprintf(text, sizeof(text), "%s %s", text_of(body, "type"), bytes);
 	top_safe(asked->body, json_object_size(body) > 0 ? text : "none");
-	top_safe(asked->shape, text_of(body, "shape"));
+	top_safe_lines(asked->shape, sizeof(asked->shape), text_of(body, "shape"), true);
 }
 
 static void
@@ -109,10 +109,10 @@ put_who(struct top_asked *asked, const json_t *a)
 	const char *name = text_of(a, "name"), *chain = text_of(a, "chain");
 	char text[TOP_TEXT];
 
-	snprintf(text, sizeof(text), "%s%s%s%s%s%s%s%s", name[0] != '\0' ? name : asked->cell,
+	snprintf(text, sizeof(text), "%s%s%s%s%s%s%s", name[0] != '\0' ? name : asked->cell,
 	         text_of(a, "principal")[0] != '\0' ? ", for " : "", text_of(a, "principal"),
 	         chain[0] != '\0' ? " (" : "", chain, chain[0] != '\0' ? ")" : "",
-	         json_is_true(json_object_get(a, "frozen")) ? ", frozen while it waits" : "", "");
+	         json_is_true(json_object_get(a, "frozen")) ? ", frozen while it waits" : "");
 	top_safe(asked->who, text);
 }
 
@@ -126,6 +126,7 @@ fill(struct top_asked *asked, const json_t *a)
 	snprintf(rule, sizeof(rule), "%s  %s", text_of(a, "rule"), text_of(a, "place"));
 	top_safe(asked->rule, rule);
 	top_safe(asked->reason, text_of(a, "reason"));
+	top_safe_lines(asked->query, sizeof(asked->query), text_of(a, "query"), true);
 	put_what(asked, a);
 	put_who(asked, a);
 	put_body(asked, json_object_get(a, "body"));

@@ -96,7 +96,10 @@ type_reason(struct top *t, int key)
 	} else if (key == '\n' || key == '\r' || key == KEY_ENTER) {
 		OWN(freep) char *reason = TAKE(t->reason);
 
-		give_answer(t, 0, reason);
+		if (reason[strspn(reason, " ")] == '\0')
+			top_say(t, true, "say why not: the agent is told");
+		else
+			give_answer(t, 0, reason);
 	} else if ((key == KEY_BACKSPACE || key == 127 || key == 8) && len > 0) {
 		do
 			len--;
@@ -240,7 +243,7 @@ press_in_asked(struct top *t, int key)
 }
 
 static void
-move(struct top *t, int by)
+move_by(struct top *t, int by)
 {
 	if (t->pane == TOP_ASKED)
 		move_in_asked(t, by);
@@ -274,17 +277,17 @@ top_press(struct top *t, int key)
 		break;
 	case 'j':
 	case KEY_DOWN:
-		move(t, 1);
+		move_by(t, 1);
 		break;
 	case 'k':
 	case KEY_UP:
-		move(t, -1);
+		move_by(t, -1);
 		break;
 	case KEY_NPAGE:
-		move(t, 10);
+		move_by(t, 10);
 		break;
 	case KEY_PPAGE:
-		move(t, -10);
+		move_by(t, -10);
 		break;
 	case '!':
 		if (is_sure(t, '!', "freeze every cell"))

@@ -21,7 +21,7 @@
 #define ASKED_ROWS 5                    /* of the list of approvals, at most */
 #define CARD_ROWS 8                     /* of what is told of the chosen one */
 
-enum { PLAIN, OK, WARN, BAD, COLD, DIM, BAR };
+enum ink { INK_PLAIN, INK_OK, INK_WARN, INK_BAD, INK_COLD, INK_DIM, INK_BAR };
 
 int
 top_screen_open(struct top *t, struct err *err)
@@ -46,11 +46,10 @@ top_screen_open(struct top *t, struct err *err)
 	if (t->colour) {
 		start_color();
 		use_default_colors();
-		init_pair(OK, COLOR_GREEN, -1);
-		init_pair(WARN, COLOR_YELLOW, -1);
-		init_pair(BAD, COLOR_RED, -1);
-		init_pair(COLD, COLOR_CYAN, -1);
-		init_pair(DIM, COLOR_BLUE, -1);
+		init_pair(INK_OK, COLOR_GREEN, -1);
+		init_pair(INK_WARN, COLOR_YELLOW, -1);
+		init_pair(INK_BAD, COLOR_RED, -1);
+		init_pair(INK_COLD, COLOR_CYAN, -1);
 	}
 	return 0;
 }
@@ -100,10 +99,12 @@ put(int y, int x, int width, const char *text)
 }
 
 static void
-ink(const struct top *t, int kind, bool bold)
+ink(const struct top *t, enum ink kind, bool bold)
 {
-	attrset((t->colour && kind != PLAIN && kind != BAR ? COLOR_PAIR(kind) : 0) |
-	        (kind == BAR ? A_REVERSE : 0) | (bold ? A_BOLD : 0));
+	bool coloured = t->colour && kind >= INK_OK && kind <= INK_COLD;
+
+	attrset((coloured ? (attr_t)COLOR_PAIR(kind) : A_NORMAL) | (kind == INK_BAR ? A_REVERSE : A_NORMAL) |
+	        (kind == INK_DIM ? A_DIM : A_NORMAL) | (bold ? A_BOLD : A_NORMAL));
 }
 
 static void
@@ -113,9 +114,20 @@ fill_line(int y)
 }
 
 static void
+format_bytes(char text[NUM_TEXT_MAX], uint64_t n)
+{
+	if (n == 0)
+		snprintf(text, NUM_TEXT_MAX, "-");
+	else
+		num_format_size(text, n);
+}
+
+static void
 format_count(char text[NUM_TEXT_MAX], uint64_t n)
 {
-	if (n < 100000)
+	if (n == 0)
+		snprintf(text, NUM_TEXT_MAX, "-");
+	else if (n < 100000)
 		snprintf(text, NUM_TEXT_MAX, "%llu", (unsigned long long)n);
 	else
 		snprintf(text, NUM_TEXT_MAX, "%lluk", (unsigned long long)(n / 1000));
@@ -126,24 +138,44 @@ format_count(char text[NUM_TEXT_MAX], uint64_t n)
 static void
 draw_fact(const struct top *t, int y, const char *name, const char *text)
 {
-	ink(t, DIM, false);
+	ink(t, INK_DIM, false);
 	put(y, 2, 9, name);
-	ink(t, PLAIN, false);
+	ink(t, INK_PLAIN, false);
 	put(y, 12, COLS - 13, text[0] != '\0' ? text : "-");
+}
+
+/* As many lines as there is room for, down to LAST. */
+static int
+draw_lines(const struct top *t, int y, int last, const char *name, const char *text)
+{
+	for (const char *end; *text != '\0'; text = *end == '\n' ? end + 1 : end, name = "") {
+		char line[TOP_TEXT];
+
+		end = strchrnul(text, '\n');
+		snprintf(line, sizeof(line), "%.*s", (int)(end - text), text);
+		if (y == last && *end != '\0')
+			snprintf(line, sizeof(line), "(more: `cloister approvals` shows all of it)");
+		if (y > last)
+			break;
+		draw_fact(t, y++, name, line);
+	}
+	return y;
 }
 
 static int
 draw_card(const struct top *t, const struct top_asked *asked, int y)
 {
+	/* The cells keep a few lines. */
+	int last = LINES - 8 > y + 6 ? LINES - 8 : y + 6;
+
 	draw_fact(t, y++, "cell", asked->who);
 	draw_fact(t, y++, "reason", asked->reason);
 	draw_fact(t, y++, "rule", asked->rule);
-	draw_fact(t, y++, "body", asked->body);
-	if (asked->shape[0] != '\0')
-		draw_fact(t, y++, "", asked->shape);
 	draw_fact(t, y++, "secrets", asked->secrets);
 	draw_fact(t, y++, "approvers", asked->approvers);
-	return y;
+	draw_fact(t, y++, "body", asked->body);
+	y = draw_lines(t, y, last, "", asked->shape);
+	return draw_lines(t, y, last, "query", asked->query);
 }
 
 static int
@@ -157,10 +189,13 @@ draw_asked_row(const struct top *t, const struct top_asked *asked, int y)
 		num_format_duration(age, seconds > 0 ? (uint64_t)seconds * 1000 : 0);
 		snprintf(left, sizeof(left), "%s left", age);
 	}
-	ink(t, chosen ? BAR : WARN, true);
+	ink(t, chosen ? INK_BAR : INK_WARN, true);
 	fill_line(y);
+	/* From now on a key answers it. */
+	if (chosen && top_now_ms() - t->chosen_ms >= TOP_EYE_MS)
+		put(y, 0, 1, ">");
 	put(y, 1, COLS - 16, asked->what);
-	ink(t, chosen ? BAR : seconds < 60 ? BAD : PLAIN, false);
+	ink(t, chosen ? INK_BAR : seconds < 60 ? INK_BAD : INK_PLAIN, false);
 	put(y, COLS - 14, 14, left);
 	return y + 1;
 }
@@ -176,7 +211,7 @@ draw_asked(struct top *t, int y)
 
 	if (t->n_asked == 0)
 		return y;
-	ink(t, PLAIN, true);
+	ink(t, INK_PLAIN, true);
 	snprintf(title, sizeof(title), "%zu wait for an answer", t->n_asked);
 	put(y++, 1, COLS, title);
 	for (size_t i = first; i < t->n_asked && i < first + rows && y < LINES - 2; i++)
@@ -194,7 +229,7 @@ struct column {
 	bool right;
 };
 static const struct column columns[] = {
-	{ "STATE", 8, false }, { "CELL", 20, false }, { "AGE", 8, true }, { "MEMORY", 8, true },
+	{ "STATE", 7, false }, { "CELL", 18, false }, { "AGE", 8, true }, { "MEMORY", 8, true },
 	{ "PROCS", 6, true }, { "REQUESTS", 9, true }, { "REFUSED", 8, true }, { "IN", 7, true },
 	{ "OUT", 7, true }, { "LAST REFUSAL / COMMAND", 0, false },
 };
@@ -209,11 +244,11 @@ put_column(int y, int x, const struct column *column, const char *text)
 	return x + width + 1;
 }
 
-static int
+static enum ink
 kind_of(const struct top_cell *cell)
 {
-	return !cell->answers ? BAD : cell->state == CONTROL_STATE_FROZEN ? COLD :
-	       cell->state == CONTROL_STATE_DEAD ? DIM : OK;
+	return !cell->answers ? INK_BAD : cell->state == CONTROL_STATE_FROZEN ? INK_COLD :
+	       cell->state == CONTROL_STATE_DEAD ? INK_DIM : INK_OK;
 }
 
 static void
@@ -225,31 +260,31 @@ draw_cell(const struct top *t, const struct top_cell *cell, int y)
 	bool chosen = t->pane == TOP_CELLS && strcmp(cell->entry.id, t->cell) == 0;
 	char text[ARRAY_LEN(columns)][NUM_TEXT_MAX], last[2 * CELL_REFUSAL_TEXT + 8];
 	struct timespec now;
+	uint64_t now_s;
 	int x = 1;
 
 	clock_gettime(CLOCK_REALTIME, &now);
-	num_format_duration(text[2], cell->started_ns == 0 ? 0 : ((uint64_t)now.tv_sec * 1000000000 -
-	                    cell->started_ns) / 1000000000 * 1000);
-	snprintf(text[3], NUM_TEXT_MAX, "-");
-	if (cell->memory > 0)
-		num_format_size(text[3], cell->memory);
+	now_s = (uint64_t)now.tv_sec;
+	num_format_duration(text[2], now_s > cell->started_ns / 1000000000 ?
+	                    (now_s - cell->started_ns / 1000000000) * 1000 : 1000);
+	format_bytes(text[3], cell->memory);
 	format_count(text[4], cell->pids);
 	format_count(text[5], total->requests);
 	format_count(text[6], total->refused);
-	num_format_size(text[7], total->bytes_in);
-	num_format_size(text[8], total->bytes_out);
-	ink(t, chosen ? BAR : kind_of(cell), chosen);
+	format_bytes(text[7], total->bytes_in);
+	format_bytes(text[8], total->bytes_out);
+	ink(t, chosen ? INK_BAR : kind_of(cell), chosen);
 	if (chosen)
 		fill_line(y);
 	x = put_column(y, x, &columns[0], cell->answers ? states[cell->state] : "silent");
-	ink(t, chosen ? BAR : PLAIN, true);
+	ink(t, chosen ? INK_BAR : INK_PLAIN, true);
 	x = put_column(y, x, &columns[1], cell->entry.name[0] != '\0' ? cell->entry.name : cell->entry.id);
 	for (size_t i = 2; i < 9; i++) {
-		ink(t, chosen ? BAR : i == 6 && total->refused > 0 ? BAD : PLAIN, false);
+		ink(t, chosen ? INK_BAR : i == 6 && total->refused > 0 ? INK_BAD : INK_PLAIN, false);
 		x = put_column(y, x, &columns[i], text[i]);
 	}
 	snprintf(last, sizeof(last), "%s  %s", cell->sum.refusal.what, cell->sum.refusal.why);
-	ink(t, chosen ? BAR : cell->sum.refusal.what[0] != '\0' ? BAD : PLAIN, false);
+	ink(t, chosen ? INK_BAR : cell->sum.refusal.what[0] != '\0' ? INK_BAD : INK_PLAIN, false);
 	if (cell->sum.refusal.what[0] != '\0') {
 		char safe[TOP_TEXT];
 
@@ -268,7 +303,7 @@ draw_cells(struct top *t, int y)
 	size_t at = chosen == NULL ? 0 : (size_t)(chosen - t->cells);
 	int x = 1;
 
-	ink(t, PLAIN, true);
+	ink(t, INK_PLAIN, true);
 	attron(A_UNDERLINE);
 	fill_line(y);
 	for (size_t i = 0; i < ARRAY_LEN(columns); i++)
@@ -293,7 +328,7 @@ draw_head(const struct top *t)
 		frozen += t->cells[i].state == CONTROL_STATE_FROZEN;
 	snprintf(text, sizeof(text), " cloister   %zu cells   %zu frozen   %zu waiting", t->n_cells, frozen,
 	         t->n_asked);
-	ink(t, BAR, true);
+	ink(t, INK_BAR, true);
 	fill_line(0);
 	put(0, 0, COLS, text);
 }
@@ -305,9 +340,9 @@ draw_foot(const struct top *t)
 		" a approve once  f for 10 minutes  r refuse  j/k move  tab cells  ! stop  ? keys  q quit" :
 		" j/k move  z freeze or thaw  K kill  tab approvals  ! stop  ? keys  q quit";
 
-	ink(t, t->said_bad ? BAD : OK, true);
+	ink(t, t->said_bad ? INK_BAD : INK_OK, true);
 	put(LINES - 2, 1, COLS - 1, t->said);
-	ink(t, BAR, false);
+	ink(t, INK_BAR, false);
 	fill_line(LINES - 1);
 	if (t->reason != NULL) {
 		int x = put(LINES - 1, 0, COLS, " Why not? The agent is told: ");
@@ -328,9 +363,9 @@ draw_help(const struct top *t)
 		"!      emergency stop: freeze every cell; twice", "q      leave; cells are not touched",
 	};
 
-	ink(t, PLAIN, true);
+	ink(t, INK_PLAIN, true);
 	put(2, 2, COLS, "Keys");
-	ink(t, PLAIN, false);
+	ink(t, INK_PLAIN, false);
 	for (size_t i = 0; i < ARRAY_LEN(lines); i++)
 		put((int)i + 4, 4, COLS - 4, lines[i]);
 	put((int)ARRAY_LEN(lines) + 5, 4, COLS - 4, "Any key goes back.");
