@@ -135,6 +135,14 @@ dispatch_lock(const char *id, struct err *err)
 	return TAKE_FD(fd);
 }
 
+bool
+dispatch_is_driven(const char *id)
+{
+	OWN(closep) int lock = dispatch_lock(id, NULL);
+
+	return lock == -EBUSY;
+}
+
 void
 dispatch_tell(void)
 {
