@@ -93,6 +93,7 @@ struct setup {
 };
 
 struct stream {
+	const struct supervisor *sv;
 	int fd;
 	size_t size;
 	bool cut;
