@@ -88,6 +88,22 @@ def test_output_is_told_after_the_start(operator):
         assert told.index("agent.started") < told.index("agent.output"), told
 
 
+@only_user
+def test_killed_before_anybody_knew_of_the_cell(operator):
+    """The operator's timeline knows of a cell before anything is recorded of it."""
+    operator.run("--", "true").ok()
+    with open(operator.base / "data" / "audit" / "lock") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        supervisor = operator.start("--", "sleep", "1000")
+        entry = wait_until(lambda: [*operator.state.glob("????????.")], "there is an entry")[0]
+        wait_until((entry / "events.jsonl").exists, "its timeline is begun")
+        supervisor.kill()
+        supervisor.wait(SECONDS)
+    operator.cloister("audit", "verify", "--all").ok()
+    operator.run("--", "true").ok()             # clears what was left
+    operator.cloister("audit", "verify", "--all").ok()
+
+
 # ---- the service ----
 
 def operators(operator, type):
@@ -158,7 +174,7 @@ def test_a_cell_is_listed_once(operator):
     wait_until(lambda: not operator.cells(), "it has ended")
     running = operator.detach("--", "sleep", "1000")
     entry = {c: next(operator.state.glob(f"{c}.*")) for c in (ended, running)}
-    shutil.copy(entry[ended] / "record", entry[running] / "record")
+    operator.own(shutil.copy(entry[ended] / "record", entry[running] / "record"))
     assert [c["cell"] for c in json.loads(operator.cloister("ps", "-a", "--json").ok())] == [running, ended]
     service = Service(operator)
     assert [c["cell"] for c in service.get("/v1/cells?all=true").ok()["cells"]] == [running, ended]

@@ -164,8 +164,9 @@ class Judge:
     # ---- what is left ----
     def judge_audit(self):
         done = self.load.run("audit", "verify", "--all")
+        wrong = [line.strip() for line in done.stdout.splitlines() if ": sound, " not in line]
         if done.returncode != 0:
-            self.complain(f"audit verify: {done.returncode} {done.stdout.strip()[-600:]} {done.stderr.strip()}")
+            self.complain(f"audit verify: {done.returncode} {' '.join(wrong)[:600]} {done.stderr.strip()}")
 
     def graves(self):
         return {cell for cell, in self.rows("SELECT cell FROM graves")}
