@@ -392,9 +392,10 @@ api_print_routes(void)
 
 /* What was under way when the last service ended is ours now. */
 static int
-take_over(struct api *api, uint64_t concurrency, struct err *err)
+take_over(struct api *api, uint64_t retain_ms, struct err *err)
 {
-	const struct dispatcher_options options = { .concurrency = (unsigned)concurrency };
+	const struct dispatcher_options options = { .concurrency = api->concurrency,
+	                                            .prune_ms = retain_ms };
 	size_t n = 0;
 	int r = registry_open(true, &api->registry, err);
 
@@ -427,7 +428,7 @@ api_start(struct loop *loop, int spool, const struct serve_options *options,
 	(void)dispatch_build_hash(api->build, NULL);
 	api->concurrency = options->concurrency != 0 ? (unsigned)options->concurrency :
 	                   DISPATCH_CONCURRENCY;
-	r = take_over(api, api->concurrency, err);
+	r = take_over(api, options->retain_ms, err);
 	r = r == 0 ? follow_new(loop, &api->follow, err) : r;
 	r = r == 0 ? serve_pool_new(loop, API_THREADS, api_thread_new, api_thread_free, &api->pool, err) :
 	    r;
