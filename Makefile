@@ -31,6 +31,7 @@ FUZZERS    := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 ALL_SRC    := $(sort $(wildcard src/*/*.[ch] src/*/*/*.[ch] src/*/*/*/*.[ch]))
 MAN        := $(wildcard man/*.[0-9])
 SCRIPTS    := $(wildcard tools/*.sh .ci/run)
+WEB        := $(sort $(wildcard $(addprefix web/*.,html js css json svg png woff2)))
 
 obj = $(patsubst %.c,$(B)/obj/%.o,$1)
 
@@ -42,7 +43,8 @@ PARTS := $(B)/libparts.a
 BIN  := $(if $(CLI_SRC),$(B)/cloister)
 EXEC := $(PROCS:%=$(B)/libexec/cloister-%)
 UNIT := $(if $(UNIT_SRC),$(B)/tests/unit)
-GEN  := $(if $(FILTER_GEN),$(B)/gen/filter_bpf.h) $(if $(NET_GEN),$(B)/gen/net_nft.h)
+GEN  := $(if $(FILTER_GEN),$(B)/gen/filter_bpf.h) $(if $(NET_GEN),$(B)/gen/net_nft.h) \
+        $(B)/gen/web_files.h
 REPLAY := $(FUZZERS:%=$(B)/tests/replay_%)
 
 # ---- flags --------------------------------------------------------------------
@@ -133,7 +135,8 @@ STATE_LINKS := $(LDFLAGS_ALL) $(VARIANT_LINK) $(DYNAMIC) $(foreach n,cloister mi
 $(B)/.state-flags: STATE = $(STATE_FLAGS)
 $(B)/.state-files: STATE = $(STATE_FILES)
 $(B)/.state-links: STATE = $(STATE_LINKS)
-$(B)/.state-flags $(B)/.state-files $(B)/.state-links: FORCE
+$(B)/.state-web: STATE = $(WEB)
+$(B)/.state-flags $(B)/.state-files $(B)/.state-links $(B)/.state-web: FORCE
 	@mkdir -p $(@D)
 	@printf '%s\n' '$(subst ','\'',$(STATE))' | cmp -s - $@ || \
 		printf '%s\n' '$(subst ','\'',$(STATE))' >$@
@@ -214,6 +217,10 @@ $(addprefix $(B)/tests/,resign audit_append): $(B)/tests/%: $(B)/obj/tests/scena
 # Taken into the program as it is.
 $(call obj,src/cli/policy.c): share/policy.schema.json
 $(call obj,src/proc/serve/api_openapi.c): share/openapi.schemas.json
+$(B)/gen/web_files.h: tools/web_files.sh $(B)/.state-web
+	@mkdir -p $(@D)
+	$(call say,GEN,$@)tools/web_files.sh $(WEB) >$@
+$(call obj,src/proc/serve/web.c): $(B)/gen/web_files.h $(WEB)
 
 .PRECIOUS: $(B)/obj/%.o $(B)/gen/%_gen
 -include $(wildcard $(B)/obj/src/*/*.d $(B)/obj/src/*/*/*.d $(B)/obj/tests/*/*.d $(B)/obj/tools/*.d $(B)/gen/*.d)

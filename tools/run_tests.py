@@ -1,8 +1,10 @@
 #!/usr/bin/python3
 """Runs all kinds of tests and adds them up: run_tests.py [SUITE...]
 
-Four suites run at a time: most tests wait for something.  One line per suite; all that a
+Several suites run at a time: most tests wait for something.  One line per suite; all that a
 failing one said; at the end one line for all.
+A few scenarios that failed are tried once more, alone, when the rest is over: one that passes
+then was unsteady, which is said, and is a defect to be mended.  Escapes are not: one is enough.
 CLOISTER_BUILD names the build folder, CLOISTER the executable in it.
 """
 import os
@@ -19,6 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 BUILD = Path(os.environ.get("CLOISTER_BUILD", "build"))
 SUITE_SECONDS = int(os.environ.get("CLOISTER_SUITE_SECONDS", "3600"))
 SHOWN_MAX = 200_000     # characters of a failing suite's output; the log has all
+AGAIN_MAX = 5           # so many failures may be chance
 
 LOCK = threading.Lock()         # of what is printed, and of:
 UNDER_WAY = []                  # processes to be killed with us
@@ -88,30 +91,64 @@ def pytest(folder, only=None, but=None):
             return 0, 0, 0
         report = log.with_suffix(".xml")
         report.unlink(missing_ok=True)
-        status = run([sys.executable, "-m", "pytest", "-q", "--tb=short", "-rfEs",
-                      "-p", "no:cacheprovider", f"--junitxml={report}", *files], log)
-        if status is None or not report.exists():
-            return 0, 1, 0
-        count = xml.etree.ElementTree.parse(report).getroot().find("testsuite").attrib
-        failed = int(count["failures"]) + int(count["errors"])
-        skipped = int(count["skipped"])
-        passed = int(count["tests"]) - failed - skipped
-        if status != 0 and failed == 0:
-            failed = 1
-        return passed, failed, skipped
+        return run_pytest(files, report, log)
     return suite
+
+
+def run_pytest(what, report, log):
+    status = run([sys.executable, "-m", "pytest", "-q", "--tb=short", "-rfEs",
+                  "-p", "no:cacheprovider", f"--junitxml={report}", *what], log)
+    if status is None or not report.exists():
+        return 0, 1, 0
+    count = xml.etree.ElementTree.parse(report).getroot().find("testsuite").attrib
+    failed = int(count["failures"]) + int(count["errors"])
+    skipped = int(count["skipped"])
+    passed = int(count["tests"]) - failed - skipped
+    if status != 0 and failed == 0:
+        failed = 1
+    return passed, failed, skipped
+
+
+def failures(report):
+    """The scenarios that failed, as pytest names them."""
+    if not report.exists():
+        return []
+    cases = xml.etree.ElementTree.parse(report).getroot().iter("testcase")
+    return [f"{case.get('classname').replace('.', '/')}.py::{case.get('name')}" for case in cases
+            if case.get("classname", "").startswith("tests.scenario.")
+            and (case.find("failure") is not None or case.find("error") is not None)]
+
+
+def try_again(logs, results):
+    """Corrects RESULTS by scenarios that pass alone; how many there were."""
+    found = {name: failures(logs / f"{name}.xml") for name in results}
+    if sum(counts[1] for counts in results.values()) > AGAIN_MAX:
+        return 0
+    unsteady = 0
+    for name, tests in found.items():
+        for test in tests:
+            log = logs / f"{name}.again.txt"
+            log.write_text("")
+            if run_pytest([test], log.with_suffix(".xml"), log)[:2] == (1, 0):
+                passed, failed, skipped = results[name]
+                results[name] = passed + 1, failed - 1, skipped
+                unsteady += 1
+                print(f"UNSTEADY {test}: it failed beside others and passed alone", flush=True)
+    return unsteady
 
 
 SECRETS = ("test_(secret|sign|tool_files|policy_secrets|egress_(echo|mtls|postgres|redis|s3|secrets|services|"
            "signed|ssh|tokens|webhooks))")
 EGRESS = "test_(egress|capture|policy|events|inspect)"
 REGISTRY = "test_(registry|dispatch|delegation|serve|mcp|agent_verbs|audit|timeline|clients|run_hooks)"
+STEER = "test_(steer|approvals|budget|revoke|consequences|notify|dashboard|serve_steer|serve_dashboard|top)"
 # Those that take long first.
 SUITES = {
     "egress": pytest("tests/scenario", only=EGRESS, but=SECRETS),
     "secrets": pytest("tests/scenario", only=SECRETS),
-    "scenario": pytest("tests/scenario", but=f"{EGRESS}|{SECRETS}|{REGISTRY}"),
-    "registry": pytest("tests/scenario", only=REGISTRY),
+    "scenario": pytest("tests/scenario", but=f"{EGRESS}|{SECRETS}|{REGISTRY}|{STEER}"),
+    "registry": pytest("tests/scenario", only=REGISTRY, but=STEER),
+    "steer": pytest("tests/scenario", only=STEER),
     "escape": pytest("tests/escape"),
     "unit": unit,
     "seeds": seeds,
@@ -176,6 +213,7 @@ def main():
             lane.start()
         for lane in lanes:
             lane.join()
+        unsteady = try_again(logs, results)
     finally:
         for proc in UNDER_WAY:
             end(proc)
@@ -183,7 +221,7 @@ def main():
     # A suite that said nothing has not passed.
     if len(results) < len(set(names)):
         total = (total[0], total[1] + 1, total[2])
-    print(describe(*total))
+    print(describe(*total) + (f", {unsteady} unsteady" if unsteady else ""))
     sys.exit(1 if total[1] or not total[0] else 0)
 
 

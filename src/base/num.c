@@ -152,22 +152,25 @@ num_parse_duration(const char *text, uint64_t *ret_ms, struct err *err)
 	return r == 0 ? 0 : complain(err, r, text, "a time such as 90s, 30m or 1h30m");
 }
 
-int
-num_parse_milli(const char *text, uint64_t *ret_milli, struct err *err)
+/* With at most DIGITS behind the point, in units of the last of them. */
+static int
+parse_fraction(const char *text, int digits, uint64_t *ret_n, struct err *err)
 {
 	const char *p = text, *fraction;
-	uint64_t n, part = 0;
+	uint64_t n, part = 0, unit = 1;
 	int r = take_digits(&p, &n);
 
-	if (r == 0 && __builtin_mul_overflow(n, UINT64_C(1000), &n))
+	for (int i = 0; i < digits; i++)
+		unit *= 10;
+	if (r == 0 && __builtin_mul_overflow(n, unit, &n))
 		r = -ERANGE;
 	if (r == 0 && *p == '.') {
 		fraction = ++p;
 		r = take_digits(&p, &part);
-		if (r < 0 || p - fraction > 3)
+		if (r < 0 || p - fraction > digits)
 			r = -EINVAL;
 		else
-			for (ptrdiff_t i = p - fraction; i < 3; i++)
+			for (ptrdiff_t i = p - fraction; i < digits; i++)
 				part *= 10;
 	}
 	if (r == 0 && *p != '\0')
@@ -176,8 +179,32 @@ num_parse_milli(const char *text, uint64_t *ret_milli, struct err *err)
 		r = -ERANGE;
 	if (r < 0)
 		return complain(err, r, text, "a number such as 2 or 0.5");
-	*ret_milli = n;
+	*ret_n = n;
 	return 0;
+}
+
+int
+num_parse_milli(const char *text, uint64_t *ret_milli, struct err *err)
+{
+	return parse_fraction(text, 3, ret_milli, err);
+}
+
+int
+num_parse_nano(const char *text, uint64_t *ret_nano, struct err *err)
+{
+	return parse_fraction(text, 9, ret_nano, err);
+}
+
+char *
+num_format_nano(char text[NUM_TEXT_MAX], uint64_t nano)
+{
+	uint64_t micro = nano / 1000 + (nano % 1000 >= 500);
+	size_t len;
+
+	snprintf(text, NUM_TEXT_MAX, "%" PRIu64 ".%06u", micro / 1000000, (unsigned)(micro % 1000000));
+	for (len = strlen(text); text[len - 1] == '0' && text[len - 3] != '.'; len--)
+		text[len - 1] = '\0';
+	return text;
 }
 
 /* BYTES in units of 1 << SHIFT as tenths, rounded: 1.5 is 15, and from 10 on

@@ -15,6 +15,8 @@ int num_parse_size(const char *text, uint64_t *ret_bytes, struct err *err);
 int num_parse_duration(const char *text, uint64_t *ret_ms, struct err *err);
 /* Thousandths: "2", "0.5", "1.25". */
 int num_parse_milli(const char *text, uint64_t *ret_milli, struct err *err);
+/* Thousand millionths: "5", "0.0375". */
+int num_parse_nano(const char *text, uint64_t *ret_nano, struct err *err);
 
 /* The value of a hex digit in either case, or -1. */
 static inline int
@@ -31,4 +33,6 @@ num_hex_digit(char c)
 char *num_format_size(char text[NUM_TEXT_MAX], uint64_t bytes);
 /* "250ms", "12s", "3m20s", "2h05m", "4d". */
 char *num_format_duration(char text[NUM_TEXT_MAX], uint64_t ms);
+/* "5.00", "0.0375": two digits behind the point, or as many as say something, up to six. */
+char *num_format_nano(char text[NUM_TEXT_MAX], uint64_t nano);
 #endif

@@ -31,9 +31,11 @@ struct err;
 
 /* Where the supervisor finds the memory files besides the description itself. */
 #define CELL_POLICY_FD 5                /* with has_policy; see policy_put() */
-#define CELL_AUTHORITIES_FD 6           /* with has_authorities: certificates, PEM */
-#define CELL_SECRETS_FD 7               /* with has_secrets; nobody reads it but the courier */
-#define CELL_KEEPER_FD 8                /* with a keeper: the channel to it, which is the courier's */
+#define CELL_POLICY_TEXT_FD 6           /* the same as YAML that includes nothing */
+#define CELL_COUNTS_FD 7                /* a u64 for each of its rules, of all layers */
+#define CELL_AUTHORITIES_FD 8           /* with has_authorities: certificates, PEM */
+#define CELL_SECRETS_FD 9               /* with has_secrets; nobody reads it but the courier */
+#define CELL_KEEPER_FD 10               /* with a keeper: the channel to it, which is the courier's */
 
 enum cell_access { CELL_READ, CELL_WRITE, CELL_OVERLAY };
 

@@ -40,7 +40,8 @@ extern const struct cli_option cli_run_options[], cli_ps_options[], cli_logs_opt
 	cli_no_options[], cli_secret_options[], cli_serve_options[];
 
 extern const struct cli_option cli_events_options[], cli_learn_options[], cli_registry_options[],
-	cli_dispatch_options[], cli_dispatches_options[], cli_mcp_options[], cli_audit_options[];
+	cli_dispatch_options[], cli_dispatches_options[], cli_mcp_options[], cli_audit_options[],
+	cli_dashboard_options[];
 
 /* Of what is registered; `policy` has them besides its own. */
 enum { CLI_REGISTRY_FIRST = 100 };
@@ -75,6 +76,7 @@ int cmd_registry(int argc, char **argv);
 int cmd_dispatch(int argc, char **argv);
 int cmd_dispatches(int argc, char **argv);
 int cmd_serve(int argc, char **argv);
+int cmd_dashboard(int argc, char **argv);
 int cmd_mcp(int argc, char **argv);
 int cmd_audit(int argc, char **argv);
 int cmd_version(int argc, char **argv);

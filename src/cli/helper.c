@@ -10,7 +10,8 @@
 #include "base/own.h"
 #include "cli/cli.h"
 
-#define CLI_PLACED_MAX 6
+#define CLI_PLACED_MAX 8
+#define CLI_ASIDE 16                    /* beyond all places */
 
 int
 cli_place(const int *fds, const int *at, size_t n, struct err *err)
@@ -20,7 +21,7 @@ cli_place(const int *fds, const int *at, size_t n, struct err *err)
 	assert(n <= CLI_PLACED_MAX);
 	/* Out of the way first: one may be where another belongs. */
 	for (size_t i = 0; i < n; i++) {
-		aside[i] = fds[i] < 0 ? -1 : fcntl(fds[i], F_DUPFD_CLOEXEC, 10);
+		aside[i] = fds[i] < 0 ? -1 : fcntl(fds[i], F_DUPFD_CLOEXEC, CLI_ASIDE);
 		if (fds[i] >= 0 && aside[i] < 0)
 			return err_errno(err, "cannot hand a descriptor on");
 	}

@@ -49,6 +49,8 @@ const struct cli_command cli_commands[] = {
 	  cli_dispatches_options, cmd_dispatches },
 	{ "serve", "[OPTION...]", "answer for this user's cells over HTTP", cli_serve_options,
 	  cmd_serve },
+	{ "dashboard", "[--open]", "log a browser in to the service's dashboard", cli_dashboard_options,
+	  cmd_dashboard },
 	{ "mcp", "[OPTION...]", "let an orchestrating agent dispatch agents", cli_mcp_options,
 	  cmd_mcp },
 	{ "audit", "verify|show|export|prove|key", "tell whether what was recorded is as it was",
@@ -72,10 +74,10 @@ cli_find_command(const char *name)
 static int
 unknown_command(const char *word)
 {
-	const char *names[32] = { NULL };
+	const char *names[64] = { NULL };
 	const char *nearest;
 
-	for (size_t i = 0; cli_commands[i].name != NULL && i < 31; i++)
+	for (size_t i = 0; cli_commands[i].name != NULL && i < 63; i++)
 		names[i] = cli_commands[i].name;
 	nearest = text_nearest(word, names);
 	if (nearest != NULL)

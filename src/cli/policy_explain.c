@@ -8,10 +8,12 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/json.h"
+#include "base/num.h"
 #include "base/own.h"
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/policy.h"
+#include "policy/policy_budget.h"
 #include "policy/policy_explain.h"
 
 struct explaining {
@@ -138,6 +140,87 @@ show_steps(const struct explaining *e)
 	}
 }
 
+/* By each layer that asks: all of them have to agree. */
+static void
+show_asked(const struct explaining *e)
+{
+	struct policy_question q;
+	char time[NUM_TEXT_MAX];
+
+	for (unsigned layer = 0; layer < POLICY_LAYERS_MAX; layer++) {
+		int rule = policy_way_rule(e->p, &e->got.decision.way, layer);
+
+		if (!policy_question(e->p, rule, &q))
+			continue;
+		printf("asked: %u of ", q.approvals);
+		for (size_t i = 0; i < q.n_approvers; i++)
+			printf("%s%s", i > 0 ? ", " : "", q.approvers[i]);
+		printf("%s, for %s%s\n", q.n_approvers == 0 ? "any operator" : "",
+		       num_format_duration(time, q.timeout_ms),
+		       q.freeze ? ", while the cell stands still" : "");
+	}
+}
+
+/* Whether budget I counts for what was asked. */
+static bool
+counts(const struct explaining *e, size_t i)
+{
+	const struct policy_decision *d = &e->got.decision;
+	const struct policy *p = e->p;
+	int rule, first = 0;
+
+	(void)policy_budget_at(e->p, i, &rule);
+	if (d->verdict != POLICY_ALLOW || e->open)
+		return false;
+	for (size_t layer = 0; p != NULL && rule >= 0; p = policy_outer(p), layer++) {
+		if (d->way.rule[layer] >= 0 && first + d->way.rule[layer] == rule)
+			return true;
+		first += (int)policy_n_own(p);
+	}
+	return rule < 0;
+}
+
+/* "requests 100, money 5.00 USD, then freeze" */
+static void
+show_budgets(const struct explaining *e)
+{
+	char text[POLICY_AMOUNT_TEXT];
+
+	for (size_t i = 0; i < policy_n_budgets(e->p); i++) {
+		const struct policy_budget *b = policy_budget_at(e->p, i, NULL);
+
+		if (!counts(e, i))
+			continue;
+		printf("budget %s:", b->name);
+		for (unsigned k = 0; k < POLICY_KINDS; k++)
+			if (b->limits[k] != 0)
+				printf(" %s %s,", policy_kind_name(k),
+				       policy_amount_format(text, k, b->limits[k]));
+		printf(" then %s\n", policy_then_name(b->then));
+	}
+}
+
+static void
+json_budgets(struct json *out, const struct explaining *e)
+{
+	json_open(out, "budgets", '[');
+	for (size_t i = 0; i < policy_n_budgets(e->p); i++) {
+		const struct policy_budget *b = policy_budget_at(e->p, i, NULL);
+
+		if (!counts(e, i))
+			continue;
+		json_open(out, NULL, '{');
+		json_str(out, "name", b->name);
+		json_str(out, "per", policy_per_name(b->per));
+		for (unsigned k = 0; k < POLICY_KINDS; k++)
+			if (b->limits[k] != 0)
+				json_u64(out, policy_kind_name(k), b->limits[k]);
+		json_str(out, "then", policy_then_name(b->then));
+		json_close(out, '}');
+	}
+	json_close(out, ']');
+}
+
 static void
 show_verdict(const struct explaining *e)
 {
@@ -155,11 +238,37 @@ show_verdict(const struct explaining *e)
 		       d->layer > 0 ? e->cli->within[d->layer - 1] : "");
 	if (e->got.why[0] != '\0')
 		printf(": %s", e->got.why);
-	else if (d->verdict == POLICY_ASK)
-		printf(" (until there is somebody to ask, that is deny)");
 	printf("\n");
+	if (d->verdict == POLICY_ASK)
+		show_asked(e);
 	if (d->reason != NULL && d->verdict != POLICY_ALLOW)
 		printf("reason: %s\n", d->reason);
+	show_budgets(e);
+}
+
+static void
+json_asked(const struct explaining *e, struct json *out)
+{
+	struct policy_question q;
+
+	json_open(out, "asked", '[');
+	for (unsigned layer = 0; layer < POLICY_LAYERS_MAX; layer++) {
+		int rule = policy_way_rule(e->p, &e->got.decision.way, layer);
+
+		if (!policy_question(e->p, rule, &q))
+			continue;
+		json_open(out, NULL, '{');
+		json_str(out, "rule", policy_rule_place(e->p, rule));
+		json_open(out, "approvers", '[');
+		for (size_t i = 0; i < q.n_approvers; i++)
+			json_str(out, NULL, q.approvers[i]);
+		json_close(out, ']');
+		json_u64(out, "approvals", q.approvals);
+		json_u64(out, "timeout_ms", q.timeout_ms);
+		json_bool(out, "freeze", q.freeze);
+		json_close(out, '}');
+	}
+	json_close(out, ']');
 }
 
 static void
@@ -176,6 +285,8 @@ show_json(const struct explaining *e)
 		json_u64(&out, "layer", d->layer);
 	json_str(&out, "reason", d->reason);
 	json_str(&out, "why", e->got.why[0] != '\0' ? e->got.why : NULL);
+	if (d->verdict == POLICY_ASK && !e->open)
+		json_asked(e, &out);
 	json_open(&out, "rules", '[');
 	for (size_t i = 0; i < policy_n_rules(e->p); i++) {
 		json_open(&out, NULL, '{');
@@ -186,6 +297,8 @@ show_json(const struct explaining *e)
 		json_close(&out, '}');
 	}
 	json_close(&out, ']');
+	if (policy_n_budgets(e->p) > 0)
+		json_budgets(&out, e);
 	json_close(&out, '}');
 	printf("\n");
 }

@@ -115,14 +115,15 @@ static int
 take_frame(void *arg, uint32_t id, struct mux_stream *stream, uint32_t type, struct buf *body)
 {
 	struct policy_judge *j = arg;
-	const char *what, *pushed;
+	const char *what, *pushed, *shape;
 	uint32_t n;
 
 	(void)id;
 	if (type != INSPECT_RESULT || stream == NULL || stream != j->stream)
 		return -EBADMSG;
 	if (buf_get_u32(body, &j->result) < 0 || buf_get_str(body, &what) < 0 ||
-	    buf_get_str(body, &pushed) < 0 || buf_get_u32(body, &n) < 0 ||
+	    buf_get_str(body, &pushed) < 0 || buf_get_str(body, &shape) < 0 ||
+	    buf_get_u32(body, &n) < 0 ||
 	    n > sizeof(j->out->fits) || buf_left(body) != n)
 		return -EBADMSG;
 	snprintf(j->what, sizeof(j->what), "%s", what);
@@ -274,7 +275,7 @@ policy_judge(struct policy_judge *judge, struct policy_asked *asked,
 	if (d->too_large)
 		deny(out, "its body is larger than ", num_format_size(size, d->upload_max));
 	if (asked->req.protocol != POLICY_HTTP || d->too_large ||
-	    (!d->needs_body && (asked->n_body == 0 || d->verdict != POLICY_ALLOW)))
+	    (!d->needs_body && (asked->n_body == 0 || d->verdict == POLICY_DENY)))
 		return 0;
 	if (d->needs_body && asked->n_body > d->held_max) {
 		deny(out, "its body is too large to be looked into: over ",
@@ -287,7 +288,7 @@ policy_judge(struct policy_judge *judge, struct policy_asked *asked,
 	asked->req.body_fits = out->fits;
 	asked->req.n_body_fits = out->n_fits;
 	policy_decide(judge->p, &asked->req, d, &out->logged);
-	if (d->verdict != POLICY_ALLOW)
+	if (d->verdict == POLICY_DENY)
 		return 0;
 	if (judge->result == INSPECT_UNREADABLE)
 		deny(out, "its body cannot be read: ", judge->what);

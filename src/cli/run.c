@@ -291,11 +291,13 @@ static int
 pack(const struct run *run, struct err *err)
 {
 	const int fds[] = { pack_spec(&run->spec, err), run->spec.has_policy ? run->policy_fd : -1,
+	              run->spec.has_policy ? run->policy_text_fd : -1,
+	              run->spec.has_policy ? run->counts_fd : -1,
 	              run->spec.has_authorities ? run->cas_fd : -1,
 	              run->spec.has_secrets ? run->secrets_fd : -1,
 	              run->spec.keeper != 0 ? run->keeper_fd : -1 };
-	static const int at[] = { 3, CELL_POLICY_FD, CELL_AUTHORITIES_FD, CELL_SECRETS_FD,
-	                          CELL_KEEPER_FD };
+	static const int at[] = { 3, CELL_POLICY_FD, CELL_POLICY_TEXT_FD, CELL_COUNTS_FD,
+	                          CELL_AUTHORITIES_FD, CELL_SECRETS_FD, CELL_KEEPER_FD };
 
 	return fds[0] < 0 ? fds[0] : cli_place(fds, at, ARRAY_LEN(at), err);
 }

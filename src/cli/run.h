@@ -30,7 +30,7 @@ struct run {
 	char **placeholders;            /* NAME=VALUE, what -s gave; NULL: nothing */
 	/* Memory files, if spec.has_policy, spec.has_authorities and spec.has_secrets; and the
 	 * channel to spec.keeper. */
-	int policy_fd, cas_fd, secrets_fd, keeper_fd;
+	int policy_fd, policy_text_fd, counts_fd, cas_fd, secrets_fd, keeper_fd;
 };
 void run_free(struct run *run);         /* for OWN() too */
 

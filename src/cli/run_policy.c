@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -16,6 +15,7 @@
 #include "base/num.h"
 #include "base/own.h"
 #include "cell/cell_dirs.h"
+#include "cell/cell_policy.h"
 #include "cli/cli.h"
 #include "cli/run.h"
 #include "policy/policy.h"
@@ -77,21 +77,6 @@ run_seal(int fd, struct err *err)
 	if (fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) < 0)
 		return err_errno(err, "cannot seal a memory file");
 	return 0;
-}
-
-/* A memory file that nobody changes any more. */
-static int
-seal(const char *name, const void *data, size_t len, struct err *err)
-{
-	OWN(closep) int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	int r;
-
-	if (fd < 0)
-		return err_errno(err, "cannot make a memory file");
-	r = write_all(fd, data, len, err);
-	if (r == 0)
-		r = run_seal(fd, err);
-	return r < 0 ? r : TAKE_FD(fd);
 }
 
 /* ---- the policy file -------------------------------------------------------------- */
@@ -260,7 +245,7 @@ pack_authorities(struct run *run, struct err *err)
 		r = add_authority(&all, run->cas[i], err);
 	if (r < 0 || run->n_cas == 0)
 		return r;
-	run->cas_fd = seal("authorities", all.data, all.len, err);
+	run->cas_fd = cell_policy_seal("authorities", all.data, all.len, err);
 	run->spec.has_authorities = run->cas_fd >= 0;
 	return run->cas_fd < 0 ? run->cas_fd : 0;
 }
@@ -311,9 +296,14 @@ run_finish_policy(struct run *run, struct err *err)
 	policy_put(&b, policy);
 	if (buf_failed(&b))
 		return err_set(err, E2BIG, "the policy is too large");
-	run->policy_fd = seal("policy", b.data, b.len, err);
+	run->policy_fd = cell_policy_seal("policy", b.data, b.len, err);
 	if (run->policy_fd < 0)
 		return run->policy_fd;
+	run->policy_text_fd = cell_policy_seal("policy text", "", 0, err);
+	run->counts_fd = run->policy_text_fd < 0 ? -1 :
+	                 cell_policy_counts(NULL, policy_n_rules(policy), err);
+	if (run->counts_fd < 0)
+		return run->policy_text_fd < 0 ? run->policy_text_fd : run->counts_fd;
 	run->spec.has_policy = true;
 	run->spec.learn = run->learn;
 	r = pack_authorities(run, err);

@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "base/own.h"
 #include "inspect/body.h"
+#include "inspect/body_shape.h"
 #include "inspect/decode.h"
 #include "inspect/git.h"
 
@@ -17,6 +18,7 @@
 struct inspect {
 	const struct policy *policy;
 	bool secrets, rules;
+	char *shape;                    /* NULL: it is not wanted */
 	char *head;                     /* what BODY's texts point into */
 	struct body body;
 	struct decode *decode;          /* NULL: its coding is not known: */
@@ -108,12 +110,16 @@ inspect_new(const struct inspect_request *req, struct inspect **ret_inspect, str
 		in->policy = req->policy;
 		in->secrets = req->secrets;
 		in->rules = req->rules && req->policy != NULL;
+		in->shape = req->shape ? calloc(1, INSPECT_SHAPE_MAX) : NULL;
+		r = req->shape && in->shape == NULL ? -ENOMEM : 0;
 	}
 	if (r == 0 && in->rules)
 		r = prepare_rules(in);
-	if (r == 0 && in->secrets && in->git == NULL &&
+	if (r == 0 && (in->secrets || in->shape != NULL) && in->git == NULL &&
 	    policy_is_push(in->body.method, in->body.path))
-		r = git_push_new(true, &in->git);
+		r = git_push_new(in->secrets, &in->git);
+	/* What is pushed is told by its refs. */
+	in->collects = in->collects || (r == 0 && in->shape != NULL && in->git == NULL);
 	if (r < 0)
 		return err_set(err, -r, "there is no memory to look into a body");
 	/* It matters only if there is a body. */
@@ -145,6 +151,7 @@ inspect_free(struct inspect *in)
 	git_push_free(in->git);
 	decode_free(in->decode);
 	free(in->head);
+	free(in->shape);
 	free(in->raw);
 	free(in->fits);
 	free(in);
@@ -330,6 +337,8 @@ evaluate(struct inspect *in)
 		if (policy_rule_wants_body(rule) && fits_rule(&rd, rule))
 			in->fits[i / 8] |= (unsigned char)(1u << i % 8);
 	}
+	if (in->shape != NULL && !in->unreadable && !in->too_much)
+		body_shape(in->body.content_type, in->text, in->n_text, in->shape);
 	body_graphql_free(&rd.ops);
 	body_json_freep(&rd.root);
 	drop_text(in);
@@ -414,7 +423,8 @@ inspect_result(const struct inspect *in, struct inspect_findings *ret_findings)
 {
 	*ret_findings = (struct inspect_findings){ .secret = in->secret,
 	                                           .unreadable = in->unreadable,
-	                                           .fits = in->fits, .n_fits = in->n_fits };
+	                                           .fits = in->fits, .n_fits = in->n_fits,
+	                                           .shape = in->shape != NULL ? in->shape : "" };
 	if (in->secret || in->unreadable)
 		memcpy(ret_findings->what, in->what, sizeof(ret_findings->what));
 	if (in->git != NULL && in->git->has_commands && !in->git_unreadable)

@@ -21,7 +21,7 @@ struct inspect_request {
 	const struct policy *policy;    /* borrowed until inspect_free(); may be NULL without
 	                                 * RULES */
 	struct http_text method, path, content_type, content_coding;
-	bool secrets, rules;            /* what is wanted */
+	bool secrets, rules, shape;     /* what is wanted */
 };
 enum inspect_progress { INSPECT_WANTS_MORE, INSPECT_DONE };
 
@@ -45,6 +45,7 @@ struct inspect_findings {
 	char what[128];                 /* the kind of secret ("GitHub token"), or why it cannot
 	                                 * be read ("its gzip data are broken"); "" otherwise */
 	char pushed[INSPECT_PUSHED_MAX]; /* as INSPECT_RESULT has it */
+	const char *shape;              /* likewise; the inspect's */
 	const unsigned char *fits;      /* bit R: the body fits rule R; n bytes, the inspect's */
 	size_t n_fits;
 };

@@ -39,7 +39,30 @@ enum control_message {
 	CONTROL_DONE,
 	/* u32 errno, str text: the request cannot be carried out */
 	CONTROL_REFUSED,
+
+	/* Steering.  Each request begins with str by ("": the peer, as the kernel says; what serve
+	 * puts there says whom it acts for: "token NAME", "uid N"), at most CONTROL_BY_MAX bytes,
+	 * and str why, which may be "", at most CONTROL_WHY_MAX; it is answered with CONTROL_DONE,
+	 * and what the request has for that, once what was asked for is in force, or with
+	 * CONTROL_REFUSED, and then nothing has changed.
+	 *
+	 * A new one: a number here, in the block of its kind; a row in supervisor_control.c; its
+	 * answer in a file of its own, by way of supervisor_steer.h; who asks it: cell_steer.h. */
+
+	/* u32 flags (enum control_policy), u32 front, u32 back: so many rules of its first layer, at
+	 * the beginning and at the end, are those of the policy before, and keep their counts.
+	 * fds, all sealed: the policy (policy_put), its text (YAML that includes nothing), and
+	 * counts, which are sealed only in their size: a u64 for each rule of all layers.
+	 * The answer: str hash of the policy. */
+	CONTROL_SET_POLICY = 32,
+	/* The answer: str hash, u64 how often the policy was set, and the three descriptors. */
+	CONTROL_GET_POLICY,
+	/* 40 to 47: requests that are held for an answer; 48 to 55: budgets and limits; 56 to 63:
+	 * secrets taken back, and how long the cell lives. */
 };
+enum control_policy { CONTROL_POLICY_NOW = 1 }; /* what is under way and refused by it is cut off */
+#define CONTROL_BY_MAX 160
+#define CONTROL_WHY_MAX 1000
 /* DEAD: nothing of it runs any more, and the supervisor tidies up. */
 enum control_state { CONTROL_STATE_RUNS, CONTROL_STATE_FROZEN, CONTROL_STATE_DEAD };
 #endif

@@ -26,8 +26,8 @@
  * ended: the courier sends what events it still has and exits, at once.  The others
  * exit when theirs ends. */
 enum courier_message {
-	/* supervisor -> courier, once, first: u64 flags (COURIER_LEARN), str id, str cell's
-	 * name, strv environment ("NAME=value": HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, NO_PROXY in
+	/* supervisor -> courier, once, first: u64 flags (COURIER_LEARN), u32 how many COURIER_STEER
+	 * follow that are in force before the first request is decided on, str id, str cell's name, strv environment ("NAME=value": HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, NO_PROXY in
 	 * either case, SSL_CERT_FILE and SSL_CERT_DIR, which stand for the system's store, and
 	 * CLOISTER_CA_FILES, paths with ":" between them, which are added to it), then the
 	 * policy (policy_put), or nothing more if it is in a descriptor that rides along: a
@@ -41,9 +41,9 @@ enum courier_message {
 	 * members of a record's event, as members_check() wants them, of one of the types that are
 	 * the courier's (COURIER_TYPES). */
 	COURIER_EVENTS,
-	/* supervisor -> courier: the policy is this from now on (policy_put, or in a memory
-	 * file, as above). */
-	COURIER_POLICY,
+	/* supervisor -> courier: u64 number (0: nobody waits for an answer), u32 enum courier_steer,
+	 * then what that kind has.  Answered with COURIER_STEERED. */
+	COURIER_STEER,
 	/* courier -> supervisor, with COURIER_ALARMS: a secret was on its way to where it may not
 	 * go.  The event that tells has been sent before. */
 	COURIER_ALARM,
@@ -52,7 +52,31 @@ enum courier_message {
 	COURIER_RECORDED,
 	/* supervisor -> courier: str why nothing may leave any more, for people; "": it may again. */
 	COURIER_HALT,
+	/* courier -> supervisor: u64 number, u32 errno (0: it is in force), str why it is not, for
+	 * people, at most COURIER_STEERED_MAX bytes.  What was decided before comes before it. */
+	COURIER_STEERED,
 };
+
+/* What an operator changes while the cell runs.  A new kind:
+ *   - a number in its block here, with the fields of its message;
+ *   - courier: a row in courier_steer.c, and what takes it in a file of its own, which says 0,
+ *     what is wrong with it (then nothing has changed), or COURIER_STEER_LATER and calls
+ *     courier_steered() itself once it is in force;
+ *   - supervisor: a file of its own that answers the control request with steer_begin() and
+ *     steer_send() (supervisor_steer.h), keeps in its `done` what a courier has to know that is
+ *     started again, and hands that over in a function in the table courier_is_told there. */
+enum courier_steer {
+	/* u32 1 if it is from now on also for what is under way: what it refuses is cut off; u32
+	 * front, u32 back, as in CONTROL_SET_POLICY; fds: the policy, and the counts of its rules. */
+	STEER_POLICY = 1,
+	/* At the start: fd: the counts of the rules of the policy that it was started with. */
+	STEER_COUNTS,
+	/* 8 to 15: requests that are held for an answer; 16 to 23: budgets and limits; 24 to 31:
+	 * secrets taken back, consequences. */
+};
+#define COURIER_STEERED_MAX 500
+#define COURIER_STEERS_FIRST 4096       /* COURIER_STEER behind COURIER_START, at most */
+
 enum courier_flags {
 	COURIER_LEARN = 1,
 	COURIER_SECRETS = 2,            /* the last descriptor has the cell's secrets: bound.h */

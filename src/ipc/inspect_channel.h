@@ -18,15 +18,29 @@ enum inspect_frame {
 	INSPECT_END,
 	/* inspect -> courier: done, also before the end if no more is needed (then the
 	 * stream is over).  u32 enum inspect_result, str what (the secret's kind, or why it
-	 * cannot be looked into), str pushed, u32 n, n bytes: bit R is set where the body fits
+	 * cannot be looked into), str pushed, str shape (with
+	 * INSPECT_SHAPE: lines of text, see body_shape.h; else ""), u32 n, n bytes: bit R is set where the body fits
 	 * rule R.  PUSHED is "" or about a push: "-" and letters (r: a report is wanted, s: in a
 	 * side band, o: it has options), then each ref behind a space, "+" in front if it is
 	 * moved by force, ":" if it is deleted; "..." at the end if there are more. */
 	INSPECT_RESULT,
 	/* courier -> inspect: nobody waits for this one any more; the stream is over. */
 	INSPECT_DROP,
+
+	/* courier -> inspect: opens a stream, of a model's answer.  str content coding.  MUX_DATA
+	 * follows. */
+	INSPECT_USAGE,
+	/* courier -> inspect: that was all of it, u32: 1, or 0 if it was broken off.  Answered with
+	 * INSPECT_USED, and the stream is over. */
+	INSPECT_USAGE_END,
+	/* inspect -> courier: u32 1 if it says how many tokens there were, str model ("": it does not
+	 * say; at most INSPECT_MODEL_MAX plain characters), u64 tokens of input, output, read from
+	 * a cache, written to it; u64 bytes of text. */
+	INSPECT_USED,
 };
+#define INSPECT_MODEL_MAX 128
 #define INSPECT_PUSHED_MAX 1024
-enum inspect_wanted { INSPECT_SECRETS = 1, INSPECT_RULES = 2 };
+#define INSPECT_SHAPE_MAX 2048
+enum inspect_wanted { INSPECT_SECRETS = 1, INSPECT_RULES = 2, INSPECT_SHAPE = 4 };
 enum inspect_result { INSPECT_CLEAN, INSPECT_SECRET, INSPECT_UNREADABLE };
 #endif

@@ -60,7 +60,7 @@ struct policy_decision {
 	bool must_look;                 /* bodies are looked into for secrets */
 	uint64_t upload_max;            /* of the request body, in bytes */
 	uint64_t held_max;              /* how much of it is kept to be looked into */
-	/* With POLICY_DENY: RULE would allow it, were the body's known length not over its
+	/* With POLICY_DENY: RULE would allow it, or ask, were the body's known length not over its
 	 * upload_max. */
 	bool too_large;
 	struct policy_way way;
@@ -97,6 +97,25 @@ size_t policy_n_rules(const struct policy *p);          /* of all layers */
 /* Whether the `headers` of some rule speak of the field NAME, or of one that servers may
  * take for it. */
 bool policy_mentions_header(const struct policy *p, struct http_text name);
+
+/* ---- asking people: policy_ask.c ---- */
+
+/* What a rule that asks says of who may answer.  Borrowed. */
+struct policy_question {
+	const char *const *approvers;   /* a user's name, "uid:N", "token:NAME"; none: any operator */
+	size_t n_approvers;
+	uint32_t approvals;             /* so many of them, at least 1 */
+	uint64_t timeout_ms;
+	bool freeze;
+	const char *reason;             /* or NULL */
+};
+/* False: RULE does not ask. */
+bool policy_question(const struct policy *p, int rule, struct policy_question *ret_question);
+/* The rule by which WAY leads through the layer LAYER, counted through all of them; -1: none. */
+int policy_way_rule(const struct policy *p, const struct policy_way *way, unsigned layer);
+/* What RULE says, as bytes: those of another one are the same exactly if it says the same,
+ * wherever it stands. */
+void policy_put_meaning(struct buf *b, const struct policy *p, int rule);
 
 /* ---- loading: policy_load.c ---- */
 

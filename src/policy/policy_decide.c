@@ -46,9 +46,15 @@ settle(struct deciding *d, const struct policy_rule *rule, const struct policy_h
 	out->reason = rule->reason;
 	out->may_carry_secrets = rule->secrets;
 	out->may_use_private = may_use_private(rule, host);
-	out->must_look = out->verdict == POLICY_ALLOW && d->req->protocol == POLICY_HTTP &&
+	out->must_look = out->verdict != POLICY_DENY && d->req->protocol == POLICY_HTTP &&
 	                 !rule->secrets;
 	out->upload_max = rule->upload_max;
+	/* It is not left to the next rule, which might not ask. */
+	if (out->verdict == POLICY_ASK && d->req->protocol == POLICY_HTTP &&
+	    d->req->head->length != HTTP_LENGTH_UNKNOWN && d->req->head->length > rule->upload_max) {
+		out->verdict = POLICY_DENY;
+		out->too_large = true;
+	}
 }
 
 enum body_fit { BODY_NO, BODY_YES, BODY_ASK };

@@ -268,10 +268,12 @@ load_egress(struct loading *l, const struct source *source, const struct node *n
 static int
 load_limit(struct loading *l, const struct node *key, const struct node *node)
 {
-	static const char *const names[] = { "memory", "cpus", "pids", "time", "disk", "io", NULL };
+	static const char *const names[] = { "memory", "cpus", "pids", "time", "disk", "io",
+		"bandwidth", "rate", NULL };
 	struct policy_limits *limits = &l->limits;
 	uint64_t *at[] = { &limits->memory, &limits->cpus_milli, &limits->pids, &limits->time_ms,
-	                   &limits->disk, &limits->io };
+	                   &limits->disk, &limits->io, &l->p->bandwidth, &l->p->rate.n };
+	struct policy_rate rate = {0};
 	struct err err = {0};
 	uint64_t value = 0;
 	size_t k;
@@ -286,14 +288,19 @@ load_limit(struct loading *l, const struct node *key, const struct node *node)
 	r = k == 1 ? num_parse_milli(node->text, &value, &err) :
 	    k == 2 ? num_parse_count(node->text, 1, 1000000, &value, &err) :
 	    k == 3 ? num_parse_duration(node->text, &value, &err) :
+	    k == 7 ? policy_rate_parse(node->text, &rate, &err) :
 	             num_parse_size(node->text, &value, &err);
+	value = k == 7 ? rate.n : value;
 	if (r == 0 && value == 0)
 		r = err_set(&err, EINVAL, "a limit of nothing stops everything");
 	if (r < 0)
 		return node_err(l->err, node, "%s", err.text);
 	/* The nearer file has said so first. */
-	if (*at[k] == 0)
-		*at[k] = value;
+	if (*at[k] != 0)
+		return 0;
+	*at[k] = value;
+	if (k == 7)
+		l->p->rate.ms = rate.ms;
 	return 0;
 }
 
@@ -391,7 +398,7 @@ static int
 check_top(struct loading *l, const struct node *root)
 {
 	static const char *const names[] = { "version", "egress", "secrets",
-		"exfiltration", "limits", "audit", "extends", NULL };
+		"exfiltration", "limits", "audit", "extends", "budgets", "prices", NULL };
 	const struct node *version;
 	size_t k;
 	int r;
@@ -449,6 +456,10 @@ load_root(struct loading *l, const struct source *source, const struct node *roo
 		r = note_fault(l, load_audit(l, part));
 	if (r == 0 && (part = node_get(root, "secrets")) != NULL)
 		r = note_fault(l, load_secrets(l, part));
+	if (r == 0 && (part = node_get(root, "budgets")) != NULL)
+		r = note_fault(l, policy_read_budgets(l->p, part, source->shown, l->err));
+	if (r == 0 && (part = node_get(root, "prices")) != NULL)
+		r = note_fault(l, policy_read_prices(l->p, part, l->err));
 	r = r == 0 ? tell_parts(l, root) : r;
 	if (r == 0 && (part = node_get(root, "egress")) != NULL)
 		r = note_fault(l, load_egress(l, source, part));

@@ -15,7 +15,9 @@ enum policy_key {
 	POLICY_KEY_PATHS, POLICY_KEY_QUERY, POLICY_KEY_HEADERS, POLICY_KEY_CONTENT_TYPE,
 	POLICY_KEY_BODY, POLICY_KEY_GRPC, POLICY_KEY_GIT, POLICY_KEY_WEBSOCKET,
 	POLICY_KEY_UPGRADE, POLICY_KEY_SECRETS, POLICY_KEY_PRIVATE, POLICY_KEY_PRINCIPAL,
-	POLICY_KEY_CHAIN, POLICY_KEY_REASON,
+	POLICY_KEY_CHAIN, POLICY_KEY_REASON, POLICY_KEY_APPROVERS, POLICY_KEY_APPROVALS,
+	POLICY_KEY_TIMEOUT, POLICY_KEY_FREEZE,
+	POLICY_KEY_BUDGET, POLICY_KEY_PRICE, POLICY_KEY_USAGE,
 	POLICY_KEYS
 };
 
@@ -67,6 +69,26 @@ int policy_parse_host(struct policy *p, const char *text, struct policy_host *re
 int policy_read_body(struct policy_draft *d, const struct node *node);
 int policy_read_grpc(struct policy_draft *d, const struct node *node);
 int policy_read_git(struct policy_draft *d, const struct node *node);
+
+/* ---- policy_read_ask.c ---- */
+
+int policy_read_approvers(struct policy_draft *d, const struct node *node);
+int policy_read_approvals(struct policy_draft *d, const struct node *node);
+int policy_read_timeout(struct policy_draft *d, const struct node *node);
+int policy_read_freeze(struct policy_draft *d, const struct node *node);
+/* Refuse what only a rule that asks may say, and what nobody could fulfil. */
+int policy_check_ask(const struct policy_draft *d);
+/* ---- policy_read_budget.c ---- */
+
+int policy_read_budget(struct policy_draft *d, const struct node *node);
+int policy_read_price(struct policy_draft *d, const struct node *node);
+int policy_read_usage(struct policy_draft *d, const struct node *node);
+/* The rule is whole: what its budget is called, and its key in the ledger. */
+int policy_name_budget(struct policy_draft *d);
+/* A policy's own `budgets` and `prices`.  Places call the file SHOWN. */
+int policy_read_budgets(struct policy *p, const struct node *node, const char *shown,
+                        struct err *err);
+int policy_read_prices(struct policy *p, const struct node *node, struct err *err);
 
 /* ---- policy_check.c ---- */
 

@@ -1,6 +1,7 @@
 /* policy_parts.h - a policy's memory and its index; for src/policy and src/vault only. */
 #ifndef CLOISTER_POLICY_PARTS_H
 #define CLOISTER_POLICY_PARTS_H
+#include "policy/policy_budget.h"
 #include "policy/policy_rule.h"
 
 #define POLICY_MEMORY_MAX (32 * 1024 * 1024)    /* of one policy's strings and lists */
@@ -34,6 +35,13 @@ struct policy {
 	size_t n_buckets;               /* a power of two, or 0 */
 	struct policy_bucket any, nets; /* hosts of kind ANY and NET */
 	bool has_suffixes;
+	struct policy_budget *budgets;  /* besides those of rules; room for POLICY_BUDGETS_MAX */
+	size_t n_budgets;
+	size_t n_rule_budgets;
+	struct policy_model_price *prices;      /* room for POLICY_PRICES_MAX */
+	size_t n_prices;
+	struct policy_rate rate;
+	uint64_t bandwidth;             /* bytes a second; 0: none is said */
 	struct policy *within;          /* the next layer, or NULL */
 };
 
@@ -44,6 +52,13 @@ char *policy_copy(struct policy *p, const char *text, size_t len);
 struct policy_rule *policy_add_rule(struct policy *p);
 /* Make the index: after the last rule, before the first question. */
 int policy_seal(struct policy *p, struct err *err);
+
+/* ---- policy_put_budget.c: what a layer says of budgets, behind its rules ---- */
+
+struct policy_getting;
+bool policy_has_budgets(const struct policy *p);        /* or prices, or rates */
+void policy_put_budgets(struct buf *b, const struct policy *p);
+void policy_get_budgets(struct policy_getting *g);      /* into g->p, which has its rules */
 
 /* ---- policy_layers.c ---- */
 
@@ -62,6 +77,14 @@ uint32_t policy_get_upto(struct policy_getting *g, uint32_t max);
 const char *policy_get_text(struct policy_getting *g, size_t max);      /* "" if it is bad */
 struct policy_list policy_get_list(struct policy_getting *g, uint32_t max);
 void policy_put_list(struct buf *b, const struct policy_list *list);
+
+/* ---- policy_read_ask.c ---- */
+
+/* What a rule that asks means where it says nothing. */
+void policy_ask_default(struct policy_rule *rule);
+bool policy_ask_is_default(const struct policy_rule *rule);
+void policy_put_ask(struct buf *b, const struct policy_rule *rule);
+void policy_get_ask(struct policy_getting *g, struct policy_rule *rule);
 
 /* ---- policy_match.c ---- */
 

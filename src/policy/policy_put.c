@@ -8,9 +8,9 @@
 #include "policy/policy_parts.h"
 
 /* They change with what follows them.  Vaults hold policies too, so that what says nothing of
- * layers and of whom rules are for stays as it was before there were any. */
+ * layers, of whom rules are for and who is asked stays as it was before there were any. */
 #define FORMAT_PLAIN 0x706f6c32u
-#define FORMAT 0x706f6c33u
+#define FORMAT 0x706f6c34u
 
 /* ---- writing ---- */
 
@@ -115,19 +115,31 @@ put_rule(struct buf *b, const struct policy_rule *rule, bool plain)
 		policy_put_list(b, &rule->principals);
 		policy_put_list(b, &rule->chains);
 		buf_put_u32(b, rule->off);
+		policy_put_ask(b, rule);
 	}
 	buf_put_str(b, rule->reason != NULL ? rule->reason : "");
 	buf_put_str(b, rule->place);
 	buf_put_str(b, rule->text);
 }
 
+void
+policy_put_meaning(struct buf *b, const struct policy *p, int rule)
+{
+	struct policy_rule copy = *policy_rule_at(p, (size_t)rule);
+
+	copy.place = copy.text = "";
+	copy.off = POLICY_ON;
+	put_rule(b, &copy, false);
+}
+
 static bool
 is_plain(const struct policy *p)
 {
 	for (size_t i = 0; i < p->n_rules; i++)
-		if (p->rules[i].principals.n > 0 || p->rules[i].chains.n > 0)
+		if (p->rules[i].principals.n > 0 || p->rules[i].chains.n > 0 ||
+		    !policy_ask_is_default(&p->rules[i]))
 			return false;
-	return p->within == NULL;
+	return p->within == NULL && !policy_has_budgets(p);
 }
 
 void
@@ -145,6 +157,8 @@ policy_put(struct buf *b, const struct policy *p)
 		buf_put_u32(b, (uint32_t)p->n_rules);
 		for (size_t i = 0; i < p->n_rules; i++)
 			put_rule(b, &p->rules[i], plain);
+		if (!plain)
+			policy_put_budgets(b, p);
 	}
 }
 
@@ -329,7 +343,9 @@ get_rule(struct policy_getting *g, struct policy_rule *rule, bool plain)
 		rule->principals = policy_get_list(g, POLICY_LIST_MAX);
 		rule->chains = policy_get_list(g, POLICY_LIST_MAX);
 		rule->off = policy_get_upto(g, POLICY_OFFS - 1);
+		policy_get_ask(g, rule);
 	}
+	policy_ask_default(rule);
 	rule->reason = policy_get_text(g, POLICY_TEXT_MAX);
 	rule->reason = *rule->reason != '\0' ? rule->reason : NULL;
 	rule->place = policy_get_text(g, POLICY_PLACE_MAX);
@@ -358,6 +374,8 @@ get_layer(struct buf *b, bool plain, struct policy **ret_policy, struct err *err
 			return err_set(err, ENOMEM, "out of memory");
 		get_rule(&g, rule, plain);
 	}
+	if (!plain)
+		policy_get_budgets(&g);
 	if (g.bad)
 		return err_set(err, EBADMSG, "the policy is not as this version writes it");
 	r = policy_seal(p, err);

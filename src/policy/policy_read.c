@@ -461,6 +461,13 @@ static const struct {
 	[POLICY_KEY_PRINCIPAL] = { "principal", read_principal },
 	[POLICY_KEY_CHAIN] = { "chain", read_chain },
 	[POLICY_KEY_REASON] = { "reason", read_reason },
+	[POLICY_KEY_APPROVERS] = { "approvers", policy_read_approvers },
+	[POLICY_KEY_APPROVALS] = { "approvals", policy_read_approvals },
+	[POLICY_KEY_TIMEOUT] = { "timeout", policy_read_timeout },
+	[POLICY_KEY_FREEZE] = { "freeze", policy_read_freeze },
+	[POLICY_KEY_BUDGET] = { "budget", policy_read_budget },
+	[POLICY_KEY_PRICE] = { "price", policy_read_price },
+	[POLICY_KEY_USAGE] = { "usage", policy_read_usage },
 };
 
 static int
@@ -528,6 +535,7 @@ fill_in(struct policy_draft *d)
 	bool refuses = rule->verb == POLICY_VERB_DENY || rule->verb == POLICY_VERB_LOG;
 	struct policy_ports *ports;
 
+	policy_ask_default(rule);
 	if (rule->protocols == 0) {
 		rule->protocols = 1u << POLICY_HTTP;
 		if (refuses)
@@ -560,7 +568,7 @@ finish_rule(struct policy_draft *d, const char *shown)
 	                policy_copy(d->p, place, (size_t)n) : NULL;
 	d->rule.text = policy_text_of(d->p, &d->rule);
 	d->rule.off = policy_off_for(&d->rule, "", "");
-	if (d->rule.place == NULL || d->rule.text == NULL)
+	if (d->rule.place == NULL || d->rule.text == NULL || policy_name_budget(d) < 0)
 		return policy_read_oom(d);
 	rule = policy_add_rule(d->p);
 	if (rule == NULL)

@@ -252,8 +252,9 @@ policy_read_body(struct policy_draft *d, const struct node *node)
 		                "is at most %dM", POLICY_INSPECTED_MAX >> 20);
 	if (rule->body.graphql && rule->body.jsonrpc)
 		return node_err(d->err, node, "a body is GraphQL or JSON-RPC, never both");
-	if (rule->verb != POLICY_VERB_ALLOW && rule->upload_said && !policy_rule_wants_body(rule))
-		return node_err(d->err, node, "`max` limits what is allowed: put an allow rule with it "
+	if ((rule->verb == POLICY_VERB_DENY || rule->verb == POLICY_VERB_LOG) && rule->upload_said &&
+	    !policy_rule_wants_body(rule))
+		return node_err(d->err, node, "`max` limits what may go: put an allow rule with it "
 		                "in front");
 	return 0;
 }

@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "policy/policy.h"
+#include "policy/policy_budget.h"
 
 #define POLICY_LIST_MAX 256             /* of anything in one rule */
 #define POLICY_TEXT_MAX 1024            /* bytes of any string in a rule */
@@ -117,6 +118,20 @@ enum policy_upgrade {
 #define POLICY_SCHEME_PLAIN 1
 #define POLICY_SCHEME_TLS 2
 
+/* Who is asked, of a rule that asks.  An approver is a user's name, "uid:N" or "token:NAME". */
+#define POLICY_APPROVERS_MAX 32
+#define POLICY_APPROVER_MAX 128         /* bytes */
+#define POLICY_APPROVALS_MAX 8
+#define POLICY_TIMEOUT_MS (10 * 60 * 1000)
+#define POLICY_TIMEOUT_LEAST_MS 1000
+#define POLICY_TIMEOUT_MOST_MS (24 * 60 * 60 * 1000)
+struct policy_ask {
+	struct policy_list approvers;   /* none: any operator */
+	uint32_t approvals;             /* of different ones; at least 1 */
+	uint64_t timeout_ms;
+	bool freeze;                    /* the cell stands still until there is an answer */
+};
+
 /* What of a rule does not fit the cell: then it matches nothing, whatever is asked. */
 enum policy_off { POLICY_ON, POLICY_OFF_PRINCIPAL, POLICY_OFF_CHAIN, POLICY_OFFS };
 
@@ -145,8 +160,12 @@ struct policy_rule {
 	bool secrets;                   /* what looks like a credential may leave */
 	bool private;                   /* names may resolve to private addresses */
 	struct policy_list principals;  /* globs of who the cell is for */
+	struct policy_ask ask;          /* all zero, unless the rule asks */
 	struct policy_list chains;      /* globs; an agent of its chain fits one */
 	enum policy_off off;            /* see policy_bind() */
+	const struct policy_budget *budget;     /* or NULL */
+	uint64_t price;                 /* of each request, as POLICY_MONEY counts */
+	enum policy_usage usage;
 	const char *reason;             /* or NULL */
 	const char *place, *text;       /* see policy_rule_place(), policy_rule_text() */
 };

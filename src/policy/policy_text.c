@@ -132,6 +132,21 @@ add_body(struct line *line, const struct policy_body *body)
 	add_list(line, "jsonrpc", &body->jsonrpc_methods);
 }
 
+static void
+add_ask(struct line *line, const struct policy_rule *rule)
+{
+	char time[NUM_TEXT_MAX];
+
+	if (rule->verb != POLICY_VERB_ASK)
+		return;
+	add_list(line, "approvers", &rule->ask.approvers);
+	if (rule->ask.approvals > 1)
+		add(line, " approvals %u", rule->ask.approvals);
+	if (rule->ask.timeout_ms != POLICY_TIMEOUT_MS && rule->ask.timeout_ms != 0)
+		add(line, " timeout %s", num_format_duration(time, rule->ask.timeout_ms));
+	add(line, "%s", rule->ask.freeze ? " freeze" : "");
+}
+
 const char *
 policy_text_of(struct policy *p, const struct policy_rule *rule)
 {
@@ -154,6 +169,7 @@ policy_text_of(struct policy *p, const struct policy_rule *rule)
 	add(&line, "%s%s", rule->secrets ? " secrets" : "", rule->private ? " private" : "");
 	add_list(&line, "principal", &rule->principals);
 	add_list(&line, "chain", &rule->chains);
+	add_ask(&line, rule);
 	if (line.len == sizeof(line.text) - 1) {
 		line.len -= 3;
 		/* Not in the middle of a character. */

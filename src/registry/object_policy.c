@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "base/own.h"
 #include "policy/policy.h"
+#include "policy/policy_budget.h"
 #include "registry/object_parts.h"
 #include "vault/secret_wants.h"
 
@@ -131,6 +132,23 @@ merge_secrets(struct flat *f, const struct node *node, struct err *err)
 	return list ? merge_names(secrets, node, err) : merge_definitions(secrets, node, err);
 }
 
+/* Those of all files count. */
+static int
+merge_budgets(struct flat *f, const struct node *node, struct err *err)
+{
+	json_t *budgets = part_of(f, "budgets", true);
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < node->n; i++) {
+		json_t *value = NULL;
+
+		r = object_from_node(node->items[i], &value, err);
+		if (r == 0 && json_array_append_new(budgets, value) < 0)
+			r = no_memory(err);
+	}
+	return r;
+}
+
 /* The nearer file has said so first. */
 static int
 take_part(void *arg, const struct node *key, const struct node *value, struct err *err)
@@ -143,6 +161,10 @@ take_part(void *arg, const struct node *key, const struct node *value, struct er
 		return merge_limits(f, value, err);
 	if (strcmp(key->text, "secrets") == 0)
 		return merge_secrets(f, value, err);
+	if (strcmp(key->text, "budgets") == 0)
+		return merge_budgets(f, value, err);
+	if (strcmp(key->text, "prices") == 0)
+		return merge_definitions(part_of(f, "prices", false), value, err);
 	if (json_object_get(f->document, key->text) != NULL)
 		return 0;
 	r = object_from_node(value, &part, err);
@@ -164,6 +186,8 @@ check_document(json_t *document, const struct policy *meant, struct err *err)
 	r = r == 0 ? policy_load_node(root, NULL, &again, NULL, err) : r;
 	if (r < 0)
 		return err_wrap(err, "as one document it cannot be read again");
+	if (policy_n_budgets(again) != policy_n_budgets(meant))
+		return err_set(err, EINVAL, "as one document it would have other budgets");
 	for (size_t i = 0; i < policy_n_rules(meant); i++)
 		if (policy_n_rules(again) != policy_n_rules(meant) ||
 		    strcmp(policy_rule_text(again, (int)i), policy_rule_text(meant, (int)i)) != 0)

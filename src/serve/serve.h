@@ -18,6 +18,7 @@ struct err;
 struct loop;
 struct ssl_ctx_st;
 struct serve_conn;
+struct serve_request;
 struct serve_server;                            /* opaque, as is the connection */
 
 #define SERVE_CONNS_MAX 256                     /* of one door */
@@ -37,7 +38,10 @@ struct serve_server;                            /* opaque, as is the connection 
 #define SERVE_LINGER_S 2
 
 /* Bits, so that a route can name several. */
-enum serve_role { SERVE_OPERATOR = 1, SERVE_AGENT = 2 };
+enum serve_role {
+	SERVE_OPERATOR = 1, SERVE_AGENT = 2,
+	SERVE_GUEST = 4,                        /* somebody's browser, and nobody is logged in there */
+};
 
 struct serve_token {
 	char name[SERVE_NAME_MAX];              /* for the record */
@@ -54,6 +58,10 @@ struct serve_door {
 	/* A token that is none of TOKENS is the handler's to judge: it finds it in the request, and
 	 * answers for nothing before it has.  On a unix socket nobody has to show one. */
 	bool hears_tokens;
+	/* TCP, of a request that shows no token, and whose Origin is this server's own if there is one:
+	 * sets its role and who it is, or has refused it (false).  NULL: it needs a token. */
+	bool (*judge)(void *arg, struct serve_request *q);
+	void *judge_arg;
 	const char *also_called;                /* borrowed: a name besides localhost; NULL: none */
 	struct ssl_ctx_st *tls;                 /* borrowed; NULL: plain */
 	const struct serve_token *tokens;       /* borrowed; TCP: one of them must be shown */
@@ -73,6 +81,7 @@ struct serve_request {
 	uid_t uid;                              /* of the peer; (uid_t)-1 behind TCP */
 	char who[SERVE_NAME_MAX];               /* for the record: "uid 1000" or "token NAME" */
 	char token[SERVE_TOKEN_MAX + 1];        /* that was shown and nobody judged yet; else "" */
+	uint64_t session;                       /* the judge's own, see serve_end_session(); 0: none */
 	struct http_head head;                  /* canonical; lives as long as the request */
 	char *path;                             /* without the query; escapes as they came */
 	const char *query;                      /* what is behind "?", or "" */
@@ -125,7 +134,8 @@ uint64_t serve_idle_since(const struct serve_server *s);
 
 /* ---- answers (serve_answer.c) ---- */
 
-/* One more field of the answer, before it is given.  NAME is in lower case. */
+/* One more field of the answer, before it is given.  NAME is in lower case.  Answers are not to be
+ * kept (cache-control), unless one of these says otherwise. */
 void serve_field(struct serve_request *q, const char *name, const char *value);
 /* The whole answer; TYPE NULL: there is no body.  Ends the request. */
 void serve_answer(struct serve_request *q, unsigned status, const char *type, const void *body,
@@ -157,6 +167,12 @@ int serve_check_given(int fd, bool *ret_is_tcp, uint16_t *ret_port, struct err *
 /* The one token in the file at PATH, made if it is missing; refused if others may read it. */
 int serve_token_load(const char *path, const char *name, enum serve_role role,
                      struct serve_token *ret_token, struct err *err);
+
+/* Which of the door's tokens this is, or NULL. */
+const struct serve_token *serve_token_find(const struct serve_door *door, const char *token,
+                                           size_t len);
+/* The streams that belong to SESSION end. */
+void serve_end_session(struct serve_server *s, uint64_t session);
 
 /* Answers 401.  Ends the request. */
 void serve_refuse_token(struct serve_request *q, const char *message);

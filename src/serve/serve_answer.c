@@ -58,6 +58,18 @@ add_field(struct http_head *head, const char *name, const char *value)
 		head->fields[head->n_fields++] = (struct http_field){ text_of(name), text_of(value) };
 }
 
+static bool
+has_extra(const struct serve_request *q, const char *name)
+{
+	for (const char *at = (char *)q->extra.data, *end = at + q->extra.len; at < end;) {
+		if (strcmp(at, name) == 0)
+			return true;
+		at += strlen(at) + 1;
+		at += strlen(at) + 1;
+	}
+	return false;
+}
+
 static void
 put_date(char text[DATE_MAX])
 {
@@ -81,7 +93,8 @@ give_head(struct serve_request *q, unsigned status, const char *type, uint64_t l
 	add_field(&head, "date", date);
 	if (type != NULL)
 		add_field(&head, "content-type", type);
-	add_field(&head, "cache-control", "no-store");
+	if (!has_extra(q, "cache-control"))
+		add_field(&head, "cache-control", "no-store");
 	for (const char *at = (char *)q->extra.data, *end = at + q->extra.len; at < end;) {
 		const char *value = at + strlen(at) + 1;
 

@@ -62,6 +62,31 @@ is_local_origin(struct http_text origin)
 	return false;
 }
 
+/* Whether it is the very origin that the request was sent to. */
+static bool
+is_own_origin(const struct serve_request *q, struct http_text origin)
+{
+	const char *scheme = q->door->tls != NULL ? "https://" : "http://";
+	size_t n = strlen(scheme);
+	char host[HTTP_HOST_MAX + 1];
+	uint16_t port = 0;
+
+	if (origin.len <= n || memcmp(origin.at, scheme, n) != 0 ||
+	    http_authority_parse((struct http_text){ origin.at + n, origin.len - n }, host, &port, NULL) < 0)
+		return false;
+	if (port == 0)
+		port = q->door->tls != NULL ? 443 : 80;
+	return http_text_is(q->head.host, host) && port == q->head.port;
+}
+
+/* Who shows nothing is for the judge. */
+static bool
+is_for_judge(const struct serve_request *q)
+{
+	return q->door->is_tcp && q->door->judge != NULL &&
+	       http_head_get(&q->head, "authorization").len == 0;
+}
+
 /* What was shown, or nothing. */
 static struct http_text
 shown_token(const struct serve_request *q)
@@ -75,13 +100,13 @@ shown_token(const struct serve_request *q)
 	return (struct http_text){ shown.at + n, shown.len - n };
 }
 
-static const struct serve_token *
-find_token(const struct serve_door *door, struct http_text shown)
+const struct serve_token *
+serve_token_find(const struct serve_door *door, const char *token, size_t len)
 {
 	const struct serve_token *found = NULL;
 	unsigned char hash[SHA256_DIGEST_LENGTH];
 
-	SHA256((const unsigned char *)shown.at, shown.len, hash);
+	SHA256((const unsigned char *)token, len, hash);
 	for (size_t i = 0; i < door->n_tokens; i++)
 		if (CRYPTO_memcmp(hash, door->tokens[i].hash, sizeof(hash)) == 0)
 			found = &door->tokens[i];
@@ -122,7 +147,9 @@ check_tcp(struct serve_request *q)
 		             "[::1], with its port: anything else may be a page's trick");
 		return false;
 	}
-	token = shown.len > 0 ? find_token(q->door, shown) : NULL;
+	if (is_for_judge(q))
+		return q->door->judge(q->door->judge_arg, q);
+	token = shown.len > 0 ? serve_token_find(q->door, shown.at, shown.len) : NULL;
 	if (token == NULL && hear_token(q, shown))
 		return true;
 	if (token == NULL) {
@@ -158,7 +185,8 @@ serve_door_check(struct serve_request *q)
 	struct http_text origin = http_head_get(&q->head, "origin");
 
 	q->conn->way->server->stats.refused++;
-	if (origin.len > 0 && !(q->door->takes_local_origin && is_local_origin(origin))) {
+	if (origin.len > 0 && !(q->door->takes_local_origin && is_local_origin(origin)) &&
+	    !(is_for_judge(q) && is_own_origin(q, origin))) {
 		serve_refuse(q, 403, "origin", NULL, "pages of a browser have no business here");
 		return false;
 	}
@@ -294,6 +322,16 @@ serve_stop(struct serve_server *s, void (*done)(void *arg), void *arg)
 			serve_conn_drop(c, false);
 	}
 	loop_at_round_end(s->loop, &s->bury);
+}
+
+void
+serve_end_session(struct serve_server *s, uint64_t session)
+{
+	for (struct serve_conn *c = s->conns, *next; c != NULL; c = next) {
+		next = c->next;
+		if (c->step == STEP_STREAMS && c->request->session == session)
+			c->request->gone(c->request);
+	}
 }
 
 void

@@ -60,12 +60,27 @@ supervisor_alarm(struct supervisor *sv)
 	assert(sv->spec.exfiltration != CELL_REFUSE);
 }
 
+int
+supervisor_steered(struct supervisor *sv, struct ipc_message *message)
+{
+	(void)sv;
+	(void)message;
+	return -EBADMSG;
+}
+
+const char *
+supervisor_policy_hash(struct supervisor *sv)
+{
+	(void)sv;
+	return "";
+}
+
 /* Every line is a record that follows on the one before, and none pretends to be the
  * supervisor's own; how many there are. */
 static uint64_t
 check_timeline(struct supervisor *sv)
 {
-	static const char *const own[] = { "checkpoint", "cell", "cell.boot", "cell.end", "setup.ran" };
+	static const char *const own[] = { "checkpoint", "cell", "cell.boot", "cell.end", "setup.ran", "steer" };
 	size_t size = (size_t)sv->timeline.log.size;
 	OWN(freep) char *text = malloc(size + 1);
 	struct audit_chain chain = {0};

@@ -44,6 +44,8 @@ ROUTES = {
     ("GET", "/v1/dispatches/{id}/output"), ("GET", "/v1/dispatches/{id}/files"),
     ("GET", "/v1/dispatches/{id}/files/{path*}"), ("POST", "/v1/dispatches/{id}/cancel"),
 }
+# TCP, for a browser where nobody is logged in; nothing in a cell gets there.
+GUESTS = {("GET", "/"), ("GET", "/assets/{name}"), ("POST", "/login")}
 # Messages between processes, where one side has read an agent's bytes or is inside the wall.
 MESSAGES = {
     "init_channel.h": {     # the cell's init and the supervisor
@@ -120,7 +122,8 @@ def routes(operator):
 def test_routes_of_agents(operator):
     found = routes(operator)
     assert {route for route, roles in found.items() if "agent" in roles} == ROUTES
-    assert all(roles <= {"operator", "agent"} for roles in found.values())
+    assert all(roles <= {"operator", "agent", "guest"} for roles in found.values())
+    assert {route for route, roles in found.items() if "guest" in roles} == GUESTS
 
 
 CLOSED = {403, 404, 405}                    # of a path that has something else for an agent

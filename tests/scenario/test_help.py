@@ -8,7 +8,7 @@ from operators import CLOISTER, only_root
 
 COMMANDS = ["run", "learn", "ps", "exec", "events", "why", "logs", "wait", "stop", "kill", "freeze", "thaw", "diff",
             "apply", "discard", "policy", "capability", "agent", "env", "secret", "dispatch", "dispatches",
-            "serve", "mcp", "audit", "doctor", "help", "version"]
+            "serve", "dashboard", "mcp", "audit", "doctor", "help", "version"]
 
 
 def test_overview(operator):

@@ -261,7 +261,8 @@ def test_explain(operator, policy):
         "  cloister.yaml:9:5  ask api.github.com\n"
         "      yes\n"
         "  4 rules are behind it\n"
-        "ask, by cloister.yaml:9:5 (until there is somebody to ask, that is deny)\n"
+        "ask, by cloister.yaml:9:5\n"
+        "asked: 1 of any operator, for 10m\n"
         "reason: writes to GitHub need a person\n")
     # In one word, as in cases.
     assert operator.cloister("policy", "explain", policy,

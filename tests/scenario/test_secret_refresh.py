@@ -64,7 +64,9 @@ def keepers(online):
 
 def start(online):
     """A cell with the secret, and who keeps it fresh."""
-    online.start(OPEN, "sh", "-c", "echo $KEY >/tmp/key; exec sleep infinity", options=["-s", "KEY"])
+    online.start(OPEN, "sh", "-c", "echo $KEY >/tmp/.key && mv /tmp/.key /tmp/key; exec sleep infinity",
+                 options=["-s", "KEY"])
+    wait_until(lambda: online.inside("test", "-e", "/tmp/key").status == 0, "the key was written down")
     return keepers(online)
 
 

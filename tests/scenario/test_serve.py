@@ -122,9 +122,9 @@ def test_head(service):
 
 def test_bodies_that_nobody_asked_for(service):
     """Refused before they are read."""
-    answer = service.raw(b"POST /v1/cells/x/kill HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n")
+    answer = service.raw(b"DELETE /v1/agents/x HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n")
     assert answer.startswith(b"HTTP/1.1 413 ") and b"connection: close" in answer
-    answer = service.raw(b"POST /v1/cells/x/kill HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+    answer = service.raw(b"DELETE /v1/agents/x HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
                          b"5\r\nhello\r\n0\r\n\r\n")
     assert answer.startswith(b"HTTP/1.1 413 ")
     done = curl(service, "-o", "/dev/null", "-w", "%{http_code}", "-H", "Expect: 100-continue",

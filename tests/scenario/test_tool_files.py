@@ -6,6 +6,7 @@ import json
 import pytest
 
 from egress_lab import CURL, await_event, needs, needs_python
+from operators import wait_until
 from test_egress_secrets import canary
 
 RULES = "  - allow: ['*.example.test', oauth2.googleapis.com]\n    body: {max: 64M}\n    secrets: allow\n"
@@ -152,6 +153,7 @@ def test_google_auth(online):
 def test_exec_has_them_too(online):
     real = give(online, "KEY", canary(), "--in", "header:authorization", "--tool-file", "aws-credentials", "--id", "AKIAX")
     online.start(RULES, "sh", "-c", "echo $KEY >/tmp/key; exec sleep infinity", options=["-s", "KEY", "-e", "OTHER=1"])
+    wait_until(lambda: online.inside("test", "-s", "/tmp/key").status == 0, "the key was written down")
     script = (f'test "$KEY" = "$(cat /tmp/key)" || exit 1; test -z "$OTHER" || exit 2; '
               f'test -f "$AWS_SHARED_CREDENTIALS_FILE" || exit 3; {" ".join(CURL)} -H "Authorization: $KEY" '
               'https://up.example.test/echo')

@@ -58,6 +58,46 @@ def test_a_failing_scenario(tmp_path):
     assert "the reason" in out
 
 
+def test_an_unsteady_scenario(tmp_path):
+    top = tree(tmp_path)
+    (top / "tests/scenario/test_a.py").write_text(
+        "import os\n"
+        "def test_second_time():\n"
+        "    os.mkdir('once') if not os.path.isdir('once') else None\n"
+        "    n = len(os.listdir('once'))\n"
+        "    open(f'once/{n}', 'w').close()\n"
+        "    assert n == 1, 'the first time'\n")
+    status, last, out = run(top)
+    assert (status, last) == (0, "4 passed, 0 failed, 1 unsteady")
+    assert "the first time" in out and "UNSTEADY tests/scenario/test_a.py::test_second_time" in out
+
+
+def test_many_are_no_chance(tmp_path):
+    top = tree(tmp_path)
+    (top / "tests/scenario/test_a.py").write_text(
+        "import os, pytest\n"
+        "@pytest.mark.parametrize('n', range(6))\n"
+        "def test_second_time(n):\n"
+        "    there = os.path.exists(f'once{n}')\n"
+        "    open(f'once{n}', 'w').close()\n"
+        "    assert there\n")
+    status, last, _ = run(top)
+    assert (status, last) == (1, "3 passed, 6 failed")
+
+
+def test_an_escape_is_not_tried_again(tmp_path):
+    top = tree(tmp_path)
+    (top / "tests/escape").mkdir()
+    (top / "tests/escape/test_a.py").write_text(
+        "import os\n"
+        "def test_second_time():\n"
+        "    there = os.path.exists('once')\n"
+        "    open('once', 'w').close()\n"
+        "    assert there\n")
+    status, last, _ = run(top)
+    assert (status, last) == (1, "3 passed, 1 failed")
+
+
 def test_a_scenario_that_cannot_be_read(tmp_path):
     top = tree(tmp_path)
     (top / "tests/scenario/test_a.py").write_text("import nothing_of_this_name\n")

@@ -24,7 +24,8 @@ static const char rules[] =
 	"- {allow: w.x, upgrade: websocket}\n"
 	"- {allow: t.x:1, protocol: tcp}\n"
 	"- {allow: s.x, protocol: tls}\n"
-	"- {allow: u.x, principal: [ann@*, bob], chain: [lead, 'w*']}\n";
+	"- {allow: u.x, principal: [ann@*, bob], chain: [lead, 'w*']}\n"
+	"- {ask: v.x, approvers: [ann, 'token:ops', 'uid:7'], approvals: 2, timeout: 90s, freeze: true}\n";
 
 static void
 put(struct buf *b, const struct policy *p)
@@ -105,6 +106,7 @@ TEST(policy_get_refuses)
 	struct policy_rule *rule = &p->rules[1], saved = *rule;
 	struct policy_host host = rule->hosts[0];
 	struct policy_ports ports = { 9, 3 };
+	struct policy_ask *ask;
 
 #define REFUSED(change)                                                     \
 	do {                                                                    \
@@ -135,4 +137,13 @@ TEST(policy_get_refuses)
 	REFUSED(rule->off = POLICY_OFF_PRINCIPAL);
 	REFUSED(rule->off = POLICY_OFF_CHAIN);
 	REFUSED(rule->off = POLICY_OFFS);
+	/* Of a rule that asks. */
+	rule = &p->rules[11];
+	ask = &rule->ask;
+	saved = *rule;
+	REFUSED(ask->approvals = 0);
+	REFUSED(ask->approvals = 4);
+	REFUSED((ask->approvals = POLICY_APPROVALS_MAX + 1, ask->approvers.n = 0));
+	REFUSED(ask->timeout_ms = POLICY_TIMEOUT_LEAST_MS - 1);
+	REFUSED(ask->timeout_ms = POLICY_TIMEOUT_MOST_MS + 1);
 }

@@ -12,41 +12,6 @@
 
 #define FRAME_MAX (2 * HTTP_HEAD_MAX)   /* a head as HTTP/1.1, or as a frame */
 
-/* ---- policies ---- */
-
-struct courier_policy *
-courier_policy_use(struct courier_policy *p)
-{
-	p->users++;
-	return p;
-}
-
-void
-courier_policy_release(struct courier_policy *p)
-{
-	if (p == NULL || --p->users > 0)
-		return;
-	policy_free(p->policy);
-	free(p);
-}
-
-int
-courier_set_policy(struct courier *c, struct policy *policy, struct err *err)
-{
-	struct courier_policy *p = calloc(1, sizeof(*p));
-
-	if (p == NULL) {
-		policy_free(policy);
-		return err_errno(err, "cannot take the policy");
-	}
-	p->policy = policy;
-	p->number = c->policy == NULL ? 1 : c->policy->number + 1;
-	courier_policy_release(c->policy);
-	c->policy = courier_policy_use(p);
-	c->inspect_knows = false;
-	return 0;
-}
-
 /* ---- queues ---- */
 
 void
@@ -190,6 +155,7 @@ courier_start(struct courier *c, struct loop *loop, int supervisor, int gate, in
 	c->round = (struct loop_round){ .run = round_over, .arg = c };
 	c->tick = (struct loop_timer){ .due = tick_due, .arg = c };
 	events_init(&c->events, loop, supervisor);
+	courier_steer_init(c);
 	resolver_start(c->resolver, loop);
 	if (r == 0 && inspect >= 0)
 		r = mux_new(loop, inspect, &courier_inspect_handler, c, &c->inspect, err);
@@ -210,6 +176,7 @@ courier_close(struct courier *c)
 		exchange_record_last(ex);
 	if (c->events.loop != NULL)
 		events_finish(&c->events);
+	courier_steer_close(c);
 	events_free(&c->events);
 	pool_free(c->pool);
 	secrets_close(&c->secrets);

@@ -27,6 +27,7 @@
 #include "proc/courier/courier_resolve.h"
 #include "proc/courier/courier_secrets.h"
 #include "proc/courier/courier_ssh.h"
+#include "proc/courier/courier_steer.h"
 #include "proc/courier/courier_tls.h"
 #include "proc/courier/courier_webhook.h"
 #include "proc/courier/courier_wire.h"
@@ -60,6 +61,8 @@ struct courier_policy {
 	struct policy *policy;
 	uint32_t number;
 	size_t users;
+	uint64_t *counts;               /* of its rules, shared with who asks; NULL: nobody does */
+	size_t n_counts;
 };
 
 /* Why an allowed request came to nothing.  Strings but NOTE are static. */
@@ -180,6 +183,7 @@ struct courier {
 	struct loop_source supervisor;
 	struct events events;
 	struct courier_policy *policy;
+	struct steered_queue steered;
 	bool learn, alarms, strict;     /* see COURIER_ALARMS, COURIER_STRICT */
 	char halted[COURIER_HALT_MAX + 1];      /* why nothing may leave; "": it may */
 	uint64_t n_intents;
@@ -219,8 +223,6 @@ int courier_init(struct courier *c, struct policy *policy, bool learn,
 int courier_start(struct courier *c, struct loop *loop, int supervisor, int gate, int inspect,
                   struct err *err);
 void courier_close(struct courier *c);
-/* POLICY, which becomes the courier's, is what new exchanges go by. */
-int courier_set_policy(struct courier *c, struct policy *policy, struct err *err);
 
 /* There is something to watch the time of. */
 void courier_wake(struct courier *c);
@@ -228,8 +230,18 @@ void courier_wake(struct courier *c);
 void courier_at_round_end(struct courier *c);
 /* Behind what is unread in B; there must be room. */
 void courier_queue(struct buf *b, const void *data, size_t len);
+
+/* ---- courier_policy.c ---- */
+
 struct courier_policy *courier_policy_use(struct courier_policy *p);
 void courier_policy_release(struct courier_policy *p);
+/* POLICY, which becomes the courier's, is what new exchanges go by. */
+int courier_set_policy(struct courier *c, struct policy *policy, struct err *err);
+/* A memory file, from its start; it may be somebody else's, so not by its name. */
+int courier_read_whole(int fd, size_t max, char **ret_text, size_t *ret_len, struct err *err);
+int courier_read_policy(int fd, struct policy **ret_policy, struct err *err);
+/* The rules that decided on it did so once more. */
+void exchange_count(const struct exchange *ex);
 
 /* ---- courier_gate.c ---- */
 
@@ -381,6 +393,8 @@ bool pool_tick(struct pool *pool);
 void pool_round_over(struct pool *pool);
 /* Whether others wait for what EX has, or waits for itself. */
 bool pool_is_pressed(const struct exchange *ex);
+/* What was made with this certificate is for nothing new; NOW: nor for what it does. */
+void pool_forget_certificate(struct pool *pool, unsigned certificate, bool now);
 /* A connection of EX's own, for raw bytes. */
 void pool_connect(struct exchange *ex);
 #endif

@@ -461,11 +461,12 @@ judge(struct exchange *ex)
 static int
 take_result(struct exchange *ex, struct buf *body)
 {
-	const char *what, *pushed;
+	const char *what, *pushed, *shape;
 	uint32_t n;
 
 	if (buf_get_u32(body, &ex->inspect_result) < 0 || buf_get_str(body, &what) < 0 ||
 	    buf_get_str(body, &pushed) < 0 || strlen(pushed) >= sizeof(ex->pushed) ||
+	    buf_get_str(body, &shape) < 0 || strlen(shape) >= INSPECT_SHAPE_MAX ||
 	    buf_get_u32(body, &n) < 0 || buf_left(body) != n ||
 	    ex->inspect_result > INSPECT_UNREADABLE || n > POLICY_FITS_MAX)
 		return -EBADMSG;

@@ -115,6 +115,7 @@ exchange_settle(struct exchange *ex)
 {
 	const struct policy_decision *d = &ex->decision;
 
+	exchange_count(ex);
 	if (d->verdict == POLICY_ALLOW || !CONTROL_ON("policy"))
 		return true;
 	if (d->verdict == POLICY_ASK)

@@ -32,22 +32,24 @@ secrets_view_release(struct secrets_view *view)
 		free(view->options[i]);
 	for (size_t i = 0; i < view->n_bound; i++) {
 		renewed_release(view->renewed[i]);
-		renewed_release(view->former[i]);
+		for (size_t k = 0; k < SECRETS_FORMER; k++)
+			renewed_release(view->former[i][k]);
 	}
 	for (size_t i = 0; i < view->n_known - view->n_bound; i++)
 		token_release(view->tokens[i]);
 	free(view);
 }
 
+/* KNOWN is what secret I is, whether or not it is revoked. */
 static void
-add_needle(struct secrets_view *v, size_t i, size_t field)
+add_needle(struct secrets_view *v, size_t i, const struct bound_secret *known, size_t field)
 {
-	struct http_text fake = v->at[i]->placeholder[field], real = v->at[i]->real[field];
+	struct http_text fake = known->placeholder[field], real = known->real[field];
 
 	/* An id that is the same inside and outside is no secret. */
 	if (fake.len < SWAP_NEEDLE_MIN || scheme_same(fake, real) || (real.len == 0 && i < v->n_bound))
 		return;
-	v->leaving[v->n] = (struct swap_needle){ fake, real.len > 0 ? real : fake };
+	v->leaving[v->n] = (struct swap_needle){ fake, real.len > 0 && v->at[i] == known ? real : fake };
 	v->owner[v->n] = (unsigned char)i;
 	v->field[v->n] = (unsigned char)field;
 	v->n++;
@@ -103,6 +105,47 @@ add_signer(struct secrets_view *v, size_t i, struct err *err)
 	                         secret->with.n, v->options[i], &which, err);
 }
 
+/* What there is of a secret that is revoked.  What is shown of an SSH key is no secret. */
+static const struct bound_secret *
+view_dead(struct secrets_view *v, size_t i, const struct bound_secret *known)
+{
+	struct bound_secret *dead = &v->dead[i];
+
+	*dead = *known;
+	dead->real[SECRET_SECRET] = dead->placeholder[SECRET_SECRET];
+	if (strcmp(known->secret->scheme->name, "ssh") != 0)
+		dead->real[SECRET_TOKEN] = dead->placeholder[SECRET_TOKEN];
+	return dead;
+}
+
+static const struct bound_secret *
+bound_now(const struct secrets *s, size_t i)
+{
+	return s->renewed[i] != NULL ? &s->renewed[i]->known : &s->bound.at[i];
+}
+
+/* Secret I, and all that it was. */
+static void
+add_bound(const struct secrets *s, struct secrets_view *v, size_t i)
+{
+	for (size_t field = 0; field < SECRET_FIELDS; field++)
+		add_needle(v, i, bound_now(s, i), field);
+	add_lines(v, i);
+	for (size_t k = 0; k < SECRETS_FORMER && v->former[i][k] != NULL; k++)
+		add_former(v, i, &v->former[i][k]->known);
+	if (v->renewed[i] != NULL)
+		add_former(v, i, &s->bound.at[i]);
+}
+
+static void
+use_bound(const struct secrets *s, struct secrets_view *v, size_t i)
+{
+	v->at[i] = s->revoked[i] ? view_dead(v, i, bound_now(s, i)) : bound_now(s, i);
+	v->renewed[i] = renewed_use(s->renewed[i]);
+	for (size_t k = 0; k < SECRETS_FORMER; k++)
+		v->former[i][k] = renewed_use(s->former[i][k]);
+}
+
 static int
 view_new(const struct secrets *s, struct token *const *tokens, size_t n,
          struct secrets_view **ret_view, struct err *err)
@@ -113,13 +156,8 @@ view_new(const struct secrets *s, struct token *const *tokens, size_t n,
 	if (v == NULL)
 		return err_set(err, ENOMEM, "there is no memory for the cell's secrets");
 	v->users = 1;
-	for (; v->n_bound < s->bound.n; v->n_bound++) {
-		struct renewed *renewed = s->renewed[v->n_bound];
-
-		v->at[v->n_known++] = renewed != NULL ? &renewed->known : &s->bound.at[v->n_bound];
-		v->renewed[v->n_bound] = renewed_use(renewed);
-		v->former[v->n_bound] = renewed_use(s->former[v->n_bound]);
-	}
+	for (; v->n_bound < s->bound.n; v->n_bound++, v->n_known++)
+		use_bound(s, v, v->n_bound);
 	for (size_t i = 0; i < n; i++) {
 		v->tokens[i] = tokens[i];
 		v->tokens[i]->users++;
@@ -127,14 +165,10 @@ view_new(const struct secrets *s, struct token *const *tokens, size_t n,
 	}
 	for (size_t i = 0; r == 0 && i < v->n_known; i++) {
 		r = add_signer(v, i, err);
-		for (size_t field = 0; field < SECRET_FIELDS; field++)
-			add_needle(v, i, field);
 		if (i < v->n_bound)
-			add_lines(v, i);
-		if (i < v->n_bound && v->former[i] != NULL)
-			add_former(v, i, &v->former[i]->known);
-		if (i < v->n_bound && v->renewed[i] != NULL)
-			add_former(v, i, &s->bound.at[i]);
+			add_bound(s, v, i);
+		for (size_t field = 0; i >= v->n_bound && field < SECRET_FIELDS; field++)
+			add_needle(v, i, v->at[i], field);
 	}
 	if (r == 0 && v->n > 0)
 		r = swap_set_new(v->leaving, v->n, SWAP_CODED, &v->out, err);
@@ -178,7 +212,8 @@ secrets_close(struct secrets *s)
 		token_release(s->tokens[--s->n_tokens]);
 	for (size_t i = 0; i < s->bound.n; i++) {
 		renewed_release(s->renewed[i]);
-		renewed_release(s->former[i]);
+		for (size_t k = 0; k < SECRETS_FORMER; k++)
+			renewed_release(s->former[i][k]);
 	}
 	bound_free(&s->bound);
 }

@@ -105,6 +105,10 @@ exchange_use_certificate(struct exchange *ex)
 		if (!s->mtls.is[i] || memcmp(s->mtls.at[i], ex->key, EGRESS_KEY) != 0)
 			continue;
 		if (exchange_fits_scope(ex, s->bound.at[i].secret)) {
+			if (secrets_is_revoked(s, s->view, i, reason, sizeof(reason))) {
+				exchange_refuse(ex, "revoked", reason);
+				return false;
+			}
 			if (secret_has_ended(s->view->at[i])) {
 				courier_ask_keeper(ex->courier);
 				exchange_refuse(ex, "expired", "the certificate has ended, and no new one could be "

@@ -110,6 +110,11 @@ exchange_has_ended(struct exchange *ex, size_t owner)
 	struct exchange_secrets *x = ex->secrets;
 	const struct bound_secret *known = x->view->at[owner];
 
+	if (secrets_is_revoked(&ex->courier->secrets, x->view, owner, x->reason, sizeof(x->reason))) {
+		x->ended = 403;
+		x->revoked = true;
+		return true;
+	}
 	if (!secret_has_ended(known))
 		return false;
 	if (owner >= x->view->n_bound) {
@@ -130,8 +135,12 @@ void
 exchange_note_carried(struct exchange *ex, size_t owner)
 {
 	const struct secrets_view *v = ex->secrets->view;
+	size_t of = owner < v->n_bound ? owner : v->tokens[owner - v->n_bound]->of;
+	struct secrets *s = &ex->courier->secrets;
 
-	ex->secrets->carried[owner < v->n_bound ? owner : v->tokens[owner - v->n_bound]->of] = 1;
+	s->used[of] += ex->secrets->carried[of] == 0;
+	s->used_more = true;
+	ex->secrets->carried[of] = 1;
 }
 
 enum swap_verdict

@@ -464,6 +464,36 @@ pool_failed(struct upstream *up, const struct courier_failure *failure)
 	pool_serve(o);
 }
 
+/* ---- certificates ---- */
+
+static void
+forget_upstreams(struct origin *o, bool now)
+{
+	struct upstream *up, *next;
+
+	for (up = o->upstreams; up != NULL; up = next) {
+		next = up->next;
+		up->is_stale = true;
+		if (now || up->is_idle)
+			upstream_drop(up, now);
+	}
+}
+
+void
+pool_forget_certificate(struct pool *pool, unsigned certificate, bool now)
+{
+	for (size_t i = 0; i < POOL_BUCKETS; i++)
+		for (struct origin *o = pool->origins[i]; o != NULL; o = o->next) {
+			if (o->certificate != certificate)
+				continue;
+			SSL_SESSION_free(TAKE(o->session));
+			o->serving = true;      /* keeps O itself in place */
+			forget_upstreams(o, now);
+			o->serving = false;
+			pool_serve(o);
+		}
+}
+
 /* ---- time ---- */
 
 static bool

@@ -32,6 +32,8 @@ static const struct {
 	  "Check how the request is made and signed." },
 	{ "expired", "a secret or a token has ended",
 	  "Get a new token the way you got this one; if it stays so, tell the operator." },
+	{ "revoked", "the operator has revoked the secret",
+	  "Do not try again; tell the operator if the work needs it." },
 	{ "mismatch", "the names in the request do not agree",
 	  "Connect to the host that the request is for." },
 	{ "unreadable", "the body cannot be looked into",

@@ -39,29 +39,29 @@ renewed_release(struct renewed *renewed)
 	free(renewed);
 }
 
-static struct bound_secret *
-find(struct secrets *s, const char *name, size_t *ret_at)
+bool
+secrets_named(const struct secrets *s, const char *name, size_t *ret_at)
 {
 	for (size_t i = 0; i < s->bound.n; i++)
 		if (strcmp(s->bound.at[i].secret->name, name) == 0) {
 			*ret_at = i;
-			return &s->bound.at[i];
+			return true;
 		}
-	return NULL;
+	return false;
 }
 
 int
 secrets_renew(struct secrets *s, const char *name, uint64_t expires,
               const struct http_text real[SECRET_FIELDS], struct guard *memory, struct err *err)
 {
-	struct renewed *renewed, *before, *former;
+	struct renewed *renewed, *before, *oldest, **former;
 	const struct bound_secret *b;
 	size_t at;
 	int r;
 
-	b = find(s, name, &at);
-	if (b == NULL)
+	if (!secrets_named(s, name, &at))
 		return err_set(err, ENOENT, "the cell has no secret '%.64s'", name);
+	b = &s->bound.at[at];
 	/* A placeholder that stands for nothing would be sent as it is. */
 	for (size_t i = 0; i < SECRET_FIELDS; i++)
 		if (b->placeholder[i].len > 0 && real[i].len == 0)
@@ -77,15 +77,22 @@ secrets_renew(struct secrets *s, const char *name, uint64_t expires,
 	renewed->users = 1;
 	before = s->renewed[at];
 	former = s->former[at];
+	oldest = before != NULL ? former[SECRETS_FORMER - 1] : NULL;
+	if (before != NULL) {
+		memmove(former + 1, former, (SECRETS_FORMER - 1) * sizeof(*former));
+		former[0] = before;
+	}
 	s->renewed[at] = renewed;
-	s->former[at] = before;
 	r = secrets_look_again(s, err);
 	if (r < 0) {
 		s->renewed[at] = before;
-		s->former[at] = former;
+		if (before != NULL)
+			memmove(former, former + 1, (SECRETS_FORMER - 1) * sizeof(*former));
+		if (before != NULL)
+			former[SECRETS_FORMER - 1] = oldest;
 		*memory = guard_take(&renewed->memory);
 	}
-	renewed_release(r < 0 ? renewed : former);
+	renewed_release(r < 0 ? renewed : oldest);
 	return r;
 }
 
@@ -140,9 +147,12 @@ is_same(struct secrets *s, const char *name, uint64_t expires,
 	const struct bound_secret *known;
 	size_t at;
 
-	if (find(s, name, &at) == NULL)
+	if (!secrets_named(s, name, &at))
 		return false;
 	known = s->view->at[at];
+	/* A keeper that was not told may have the one before still. */
+	if (s->rotated[at] && !secret_has_ended(known))
+		return true;
 	for (size_t i = 0; i < SECRET_FIELDS; i++)
 		if (!scheme_same(known->real[i], real[i]))
 			return false;

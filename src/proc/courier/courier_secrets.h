@@ -21,8 +21,10 @@ struct exchange;
 #define SECRETS_KNOWN_MAX (BOUND_MAX + TOKENS_MAX)
 #define SECRETS_LINES 2                 /* of a key with its certificate, besides */
 #define SECRETS_NEEDLES (SECRETS_KNOWN_MAX * SECRET_FIELDS + BOUND_MAX * SECRETS_LINES)
-/* Of a secret that was renewed, the first value and the one before are looked for, too. */
-#define SECRETS_COMING ((SECRETS_KNOWN_MAX + 2 * BOUND_MAX) * SECRET_FIELDS)
+#define SECRETS_FORMER 4                /* values of one that were replaced, the newest of them */
+/* Of a secret that was renewed, the first value and those before are looked for, too. */
+#define SECRETS_COMING ((SECRETS_KNOWN_MAX + (1 + SECRETS_FORMER) * BOUND_MAX) * SECRET_FIELDS)
+#define SECRETS_WHY_MAX 160             /* bytes of why one was revoked */
 _Static_assert(SECRETS_NEEDLES <= SWAP_NEEDLES_MAX && SECRETS_COMING <= SWAP_NEEDLES_MAX,
                "all of them are in one set");
 
@@ -51,7 +53,10 @@ struct secrets_view {
 	struct sign_options *options[SECRETS_KNOWN_MAX];        /* what those are told */
 	size_t n_known, n_bound, n_signers;
 	struct renewed *renewed[BOUND_MAX];     /* NULL: as it was in the beginning */
-	struct renewed *former[BOUND_MAX];      /* what those took the place of */
+	/* What those took the place of, the newest first. */
+	struct renewed *former[BOUND_MAX][SECRETS_FORMER];
+	/* What is revoked, without its key and token: AT points here. */
+	struct bound_secret dead[BOUND_MAX];
 	struct token *tokens[TOKENS_MAX];
 	/* Placeholders on their way out, real values on their way in, and whose they are. */
 	struct swap_needle leaving[SECRETS_NEEDLES], coming[SECRETS_COMING];
@@ -63,7 +68,13 @@ struct secrets_view {
 
 struct secrets {
 	struct bound bound;
-	struct renewed *renewed[BOUND_MAX], *former[BOUND_MAX];
+	struct renewed *renewed[BOUND_MAX], *former[BOUND_MAX][SECRETS_FORMER];
+	bool rotated[BOUND_MAX];        /* by the operator, who knows better than its keeper */
+	/* Taken back: its value goes nowhere any more, and is only looked for in what comes. */
+	bool revoked[BOUND_MAX];
+	char why[BOUND_MAX][SECRETS_WHY_MAX];   /* "": nobody said */
+	uint64_t used[BOUND_MAX];       /* requests that it went with */
+	bool used_more;                 /* since that was told */
 	struct token *tokens[TOKENS_MAX];       /* the oldest first */
 	size_t n_tokens;
 	struct loop_timer sweep;        /* when the next of them is to be dropped */
@@ -98,10 +109,26 @@ int secrets_renew(struct secrets *s, const char *name, uint64_t expires,
 struct renewed *renewed_use(struct renewed *renewed);   /* NULL is fine, here and there */
 void renewed_release(struct renewed *renewed);
 bool secret_has_ended(const struct bound_secret *known);
+/* The number of the secret NAME; false: the cell has none of that name. */
+bool secrets_named(const struct secrets *s, const char *name, size_t *ret_at);
 /* Hear what is current, and from then on what is new, of the keeper at COURIER_KEEPER_FD. */
 int courier_start_keeper(struct courier *c, struct err *err);
 /* Something has ended: the keeper may not have noticed, on a machine that slept. */
 void courier_ask_keeper(struct courier *c);
+
+/* ---- courier_revoke.c ---- */
+
+/* The secret NAME is of no use any more, nor are tokens that were given for it: what is under way
+ * with it is cut off, but for SPARED (may be NULL), and what comes is refused.  WHY is for the agent;
+ * may be "".  -ENOENT: the cell has none of that name.  Once more is fine. */
+int courier_revoke(struct courier *c, const char *name, const char *why,
+                   const struct exchange *spared, struct err *err);
+/* MEMORY has str name, u64 when it ends, and three fields, as KEEPER_VALUES has them: from now on
+ * that is the secret's value.  What is under way keeps the one it has. */
+int courier_rotate(struct courier *c, struct guard *memory, struct err *err);
+/* Whether secret I (its number in VIEW; a token too) is revoked: then the reason is in ret_reason. */
+bool secrets_is_revoked(const struct secrets *s, const struct secrets_view *view, size_t i,
+                        char *ret_reason, size_t size);
 
 /* What an exchange has besides, where there are secrets. */
 struct exchange_secrets;

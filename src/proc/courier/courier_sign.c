@@ -114,7 +114,8 @@ try_all(struct exchange *ex, const bool maybe[SECRETS_KNOWN_MAX], struct http_he
 			if (err->code == 0 || err->code == EKEYREJECTED || err->code == EACCES)
 				*err = why;
 			x->wrong_alone = x->wrong_alone && s->schemes[i]->alone && why.code != EPERM;
-			x->ended = false;
+			x->ended = 0;
+			x->revoked = false;
 			continue;
 		}
 		if (ended)

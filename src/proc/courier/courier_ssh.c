@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "base/own.h"
 #include "proc/courier/courier.h"
+#include "proc/courier/courier_secrets_parts.h"
 #include "sign/scheme_parts.h"
 #include "ssh/ssh_agent.h"
 #include "ssh/ssh_key.h"
@@ -29,7 +30,8 @@ struct signing {
 	struct http_text bound;         /* the session that the client spoke of */
 	struct http_text host_key, signature;
 	const struct bound_secret *of;  /* whose key it is; NULL: nobody's */
-	const struct exchange *ex;      /* the connection that the session is on, or NULL */
+	size_t of_at;                   /* its number */
+	struct exchange *ex;            /* the connection that the session is on, or NULL */
 	const char *why;                /* as in events; NULL: it is allowed */
 	char note[COURIER_NOTE_MAX];
 };
@@ -51,16 +53,18 @@ public_of(const struct bound_secret *b, struct buf *ret_blob)
 }
 
 static const struct bound_secret *
-find_key(const struct courier *c, struct http_text key)
+find_key(const struct courier *c, struct http_text key, size_t *ret_at)
 {
-	const struct bound *bound = &c->secrets.bound;
+	const struct secrets_view *view = c->secrets.view;
 	const struct bound_secret *found = NULL;
 
-	for (size_t i = 0; i < bound->n && found == NULL; i++) {
+	for (size_t i = 0; i < c->secrets.bound.n && found == NULL; i++) {
 		OWN(buf_free) struct buf blob = {0};
 
-		if (public_of(&bound->at[i], &blob) && scheme_same(scheme_text_of(&blob), key))
-			found = &bound->at[i];
+		if (public_of(view->at[i], &blob) && scheme_same(scheme_text_of(&blob), key)) {
+			found = view->at[i];
+			*ret_at = i;
+		}
 	}
 	return found;
 }
@@ -82,7 +86,7 @@ courier_ssh_list(struct courier *c, uint32_t id, struct buf *body)
 
 		if (!is_ssh(&bound->at[i]))
 			continue;
-		(void)public_of(&bound->at[i], &blob);
+		(void)public_of(c->secrets.view->at[i], &blob);
 		ssh_put_string(&c->out, scheme_text_of(&blob));
 		ssh_put_str(&c->out, bound->at[i].secret->name);
 	}
@@ -149,10 +153,10 @@ has_heard(const struct exchange_ssh *ssh, struct http_text signature)
 }
 
 /* The server has said this signature in the clear, on a connection that is still open. */
-static const struct exchange *
+static struct exchange *
 find_connection(const struct courier *c, struct http_text signature)
 {
-	for (const struct exchange *ex = c->exchanges; ex != NULL; ex = ex->next)
+	for (struct exchange *ex = c->exchanges; ex != NULL; ex = ex->next)
 		if (ex->ssh != NULL && ex->step == STEP_RAW && signature.len > 0 &&
 		    has_heard(ex->ssh, signature))
 			return ex;
@@ -240,11 +244,15 @@ judge_text(struct signing *s)
 static void
 judge(struct signing *s)
 {
-	s->of = find_key(s->c, s->r.key);
+	char reason[COURIER_NOTE_MAX];
+
+	s->of = find_key(s->c, s->r.key, &s->of_at);
 	if (s->c->halted[0] != '\0')
 		refuse(s, "audit", s->c->halted);
 	else if (s->of == NULL)
 		refuse(s, "no-key", "the cell has no such key");
+	else if (secrets_is_revoked(&s->c->secrets, s->c->secrets.view, s->of_at, reason, sizeof(reason)))
+		refuse(s, "revoked", reason);
 	else if (s->kind == EGRESS_SSH_TEXT)
 		judge_text(s);
 	else
@@ -355,6 +363,9 @@ courier_ssh_sign(struct courier *c, uint32_t id, struct buf *body)
 	judge(&s);
 	if (s.why == NULL)
 		sign(&s, &signature);
+	/* What was logged in with it goes with it. */
+	if (s.why == NULL && s.ex != NULL && s.ex->secrets != NULL)
+		exchange_note_carried(s.ex, s.of_at);
 	record(&s);
 	buf_reset(&c->out);
 	ssh_put_string(&c->out, scheme_text_of(&signature));

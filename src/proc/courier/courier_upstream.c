@@ -574,6 +574,8 @@ upstream_suits(struct upstream *up, const struct exchange *ex)
 	struct address literal;
 	struct policy_way way = exchange_way(ex);
 
+	if (up->is_stale)
+		return false;
 	if (ex->policy == up->policy && memcmp(&way, &up->way, sizeof(way)) == 0)
 		return true;
 	if (up->proxy == NULL &&

@@ -73,6 +73,7 @@ struct upstream {
 	enum http_scheme scheme;
 	bool may_use_private, h1_only, is_raw;
 	uint8_t certificate;            /* that is shown: courier_mtls.h */
+	bool is_stale;                  /* that has another value by now */
 	const struct proxy *proxy;
 	bool is_absolute;               /* the proxy is told the whole URL; no CONNECT */
 	struct courier_policy *policy;  /* and WAY: which addresses are denied */

@@ -136,6 +136,11 @@ judge(struct courier *c, const struct question *q, struct http_head *head, struc
 
 		if (!c->webhooks.is[i] || !fits_scope(q, s))
 			continue;
+		if (secrets_is_revoked(&c->secrets, c->secrets.view, i, o->reason, sizeof(o->reason))) {
+			o->why = "revoked";
+			o->secret = s->name;
+			continue;
+		}
 		if (sign(c, i, q, head, &err) == 0) {
 			*o = (struct outcome){ .secret = s->name };
 			return;

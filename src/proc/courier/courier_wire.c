@@ -250,6 +250,7 @@ wire_judge(struct exchange *ex, const struct wire_attempt *a, size_t *ret_secret
 {
 	struct exchange_wire *w = ex->wire;
 	const struct bound_secret *found;
+	char reason[COURIER_NOTE_MAX];
 	bool other_user, good = true;
 
 	snprintf(w->user, sizeof(w->user), "%.*s", (int)(a->user.len < 64 ? a->user.len : 63),
@@ -264,6 +265,11 @@ wire_judge(struct exchange *ex, const struct wire_attempt *a, size_t *ret_secret
 		refuse_password(ex, a, other_user);
 		good = false;
 	}
+	if (good && secrets_is_revoked(&ex->courier->secrets, ex->secrets->view, secret_number(ex, found),
+	                               reason, sizeof(reason))) {
+		exchange_refuse(ex, "revoked", reason);
+		good = false;
+	}
 	if (good && secret_has_ended(wire_secret(ex, secret_number(ex, found)))) {
 		courier_ask_keeper(ex->courier);
 		exchange_refuse(ex, "expired", "the value of the secret has ended, and no new one could be "
@@ -276,6 +282,7 @@ wire_judge(struct exchange *ex, const struct wire_attempt *a, size_t *ret_secret
 		return false;
 	snprintf(w->name, sizeof(w->name), "%s", found->secret->name);
 	*ret_secret = secret_number(ex, found);
+	exchange_note_carried(ex, *ret_secret);
 	return true;
 }
 
@@ -366,7 +373,7 @@ sqlstate(const char *why)
 {
 	if (strcmp(why, "login") == 0)
 		return "28P01";         /* invalid_password */
-	if (strcmp(why, "exfiltration") == 0)
+	if (strcmp(why, "exfiltration") == 0 || strcmp(why, "revoked") == 0)
 		return "28000";         /* invalid_authorization_specification */
 	return "08001";                 /* sqlclient_unable_to_establish_sqlconnection */
 }

@@ -16,7 +16,6 @@
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -34,6 +33,7 @@ static struct courier courier;
 
 struct orders {
 	uint64_t flags;
+	uint32_t n_steers;              /* that follow */
 	char **environment;
 	struct policy *policy;
 	char *pem;
@@ -51,49 +51,14 @@ orders_free(struct orders *o)
 	closep(&o->keeper);
 }
 
-/* A memory file, from its start; it may be somebody else's, so not by its name. */
-static int
-read_whole(int fd, size_t max, char **ret_text, size_t *ret_len, struct err *err)
-{
-	OWN(freep) char *text = NULL;
-	struct stat st;
-	size_t at = 0;
-	ssize_t n = 1;
-
-	if (fstat(fd, &st) < 0 || st.st_size < 0 || (uint64_t)st.st_size > max)
-		return err_set(err, EFBIG, "what the supervisor sent is too large");
-	text = malloc((size_t)st.st_size + 1);
-	if (text == NULL)
-		return err_errno(err, "cannot read what the supervisor sent");
-	while (at < (size_t)st.st_size && n > 0) {
-		n = pread(fd, text + at, (size_t)st.st_size - at, (off_t)at);
-		at += n > 0 ? (size_t)n : 0;
-	}
-	if (n < 0)
-		return err_errno(err, "cannot read what the supervisor sent");
-	text[at] = '\0';
-	*ret_text = TAKE(text);
-	*ret_len = at;
-	return 0;
-}
-
 /* The policy is the rest of the message, or in a descriptor beside it. */
 static int
 take_policy(struct ipc_message *message, struct policy **ret_policy, struct err *err)
 {
 	OWN(closep) int fd = ipc_take_fd(message, 0);
-	OWN(freep) char *text = NULL;
-	struct buf encoded;
-	size_t len;
-	int r;
 
-	if (fd < 0)
-		return policy_get(&message->body, ret_policy, err);
-	r = read_whole(fd, POLICY_ENCODED_MAX, &text, &len, err);
-	if (r < 0)
-		return r;
-	buf_init_borrowed(&encoded, text, len);
-	return policy_get(&encoded, ret_policy, err);
+	return fd < 0 ? policy_get(&message->body, ret_policy, err) :
+	                courier_read_policy(fd, ret_policy, err);
 }
 
 static int
@@ -108,6 +73,8 @@ take_orders(struct orders *ret_orders, struct err *err)
 		return r;
 	if (message.type != COURIER_START ||
 	    buf_get_u64(&message.body, &ret_orders->flags) < 0 ||
+	    buf_get_u32(&message.body, &ret_orders->n_steers) < 0 ||
+	    ret_orders->n_steers > COURIER_STEERS_FIRST ||
 	    buf_get_str(&message.body, &id) < 0 || buf_get_str(&message.body, &name) < 0 ||
 	    buf_dup_strv(&message.body, ENVIRONMENT_MAX, &ret_orders->environment) < 0)
 		return err_set(err, EBADMSG, "the supervisor's first message is malformed");
@@ -122,7 +89,7 @@ take_orders(struct orders *ret_orders, struct err *err)
 	}
 	pem = ipc_take_fd(&message, 1);
 	if (pem >= 0)
-		r = read_whole(pem, TLS_CA_FILE_MAX, &ret_orders->pem, &ret_orders->pem_len, err);
+		r = courier_read_whole(pem, TLS_CA_FILE_MAX, &ret_orders->pem, &ret_orders->pem_len, err);
 	return r < 0 ? r : take_policy(&message, &ret_orders->policy, err);
 }
 
@@ -157,15 +124,6 @@ lock_down(char **environment, int keep_fds, struct err *err)
 }
 
 static int
-take_new_policy(struct courier *c, struct ipc_message *message)
-{
-	struct policy *policy = NULL;
-	int r = take_policy(message, &policy, NULL);
-
-	return r < 0 ? r : courier_set_policy(c, policy, NULL);
-}
-
-static int
 take_recorded(struct courier *c, struct ipc_message *message)
 {
 	uint64_t number;
@@ -191,10 +149,19 @@ static const struct {
 	uint32_t type;
 	int (*take)(struct courier *c, struct ipc_message *message);
 } supervisor_may_say[] = {
-	{ COURIER_POLICY, take_new_policy },
+	{ COURIER_STEER, courier_steer },
 	{ COURIER_RECORDED, take_recorded },
 	{ COURIER_HALT, take_halt },
 };
+
+static int
+hear(struct courier *c, struct ipc_message *message)
+{
+	for (size_t i = 0; i < ARRAY_LEN(supervisor_may_say); i++)
+		if (supervisor_may_say[i].type == message->type)
+			return supervisor_may_say[i].take(c, message);
+	return -EBADMSG;
+}
 
 /* The supervisor has something to say, or has gone. */
 static void
@@ -203,7 +170,6 @@ supervisor_ready(void *arg, uint32_t events)
 	struct courier *c = arg;
 	OWN(ipc_message_free) struct ipc_message message = { .fds = { -1, -1, -1, -1 } };
 	struct err err = {0};
-	int r = -EBADMSG;
 
 	(void)events;
 	if (ipc_receive(EGRESS_SUPERVISOR_FD, &message, &err) < 0) {
@@ -211,11 +177,26 @@ supervisor_ready(void *arg, uint32_t events)
 			loop_quit(c->loop);
 		return;
 	}
-	for (size_t i = 0; i < ARRAY_LEN(supervisor_may_say); i++)
-		if (supervisor_may_say[i].type == message.type)
-			r = supervisor_may_say[i].take(c, &message);
-	if (r < 0)
+	if (hear(c, &message) < 0)
 		loop_quit(c->loop);
+}
+
+/* What is to be in force before anything is decided on. */
+static int
+take_first(struct courier *c, uint32_t n, struct err *err)
+{
+	int r = 0;
+
+	while (r == 0 && n > 0) {
+		OWN(ipc_message_free) struct ipc_message message = { .fds = { -1, -1, -1, -1 } };
+
+		r = ipc_receive(EGRESS_SUPERVISOR_FD, &message, err);
+		if (r == 0 && message.type == COURIER_STEER)
+			n--;
+		if (r == 0 && hear(c, &message) < 0)
+			r = err_set(err, EBADMSG, "what the supervisor said at the start is malformed");
+	}
+	return r;
 }
 
 static void
@@ -228,7 +209,8 @@ caught(void *arg, const struct signalfd_siginfo *info)
 }
 
 static int
-run(struct courier *c, struct loop *loop, int inspect, int webhooks, struct err *err)
+run(struct courier *c, struct loop *loop, int inspect, int webhooks, uint32_t n_steers,
+    struct err *err)
 {
 	sigset_t signals;
 	int r = courier_start(c, loop, EGRESS_SUPERVISOR_FD, EGRESS_MUX_FD, inspect, err);
@@ -241,6 +223,8 @@ run(struct courier *c, struct loop *loop, int inspect, int webhooks, struct err 
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGTERM);
 	r = loop_catch(loop, &signals, caught, c, err);
+	if (r == 0)
+		r = take_first(c, n_steers, err);
 	if (r == 0)
 		r = loop_watch(loop, &c->supervisor, EPOLLIN, err);
 	if (r == 0 && c->keeper.fd >= 0)
@@ -317,7 +301,7 @@ main(void)
 	if (r == 0)
 		r = loop_new(&loop, &err);
 	if (r == 0)
-		r = run(&courier, loop, inspect, webhooks, &err);
+		r = run(&courier, loop, inspect, webhooks, orders.n_steers, &err);
 	if (courier.pool != NULL)
 		courier_close(&courier);
 	if (r < 0)

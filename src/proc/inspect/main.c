@@ -1,7 +1,7 @@
-/* main.c - cloister-inspect: looks into request bodies for the courier.
+/* main.c - cloister-inspect: looks into request bodies for the courier, and into what models answer.
  *
- * Decoders, a parser of JSON and regular expressions run here on what an agent sends, in a
- * process that has nothing: its one descriptor is the channel to the courier. */
+ * Decoders, a parser of JSON and regular expressions run here on what an agent sends and is
+ * answered, in a process that has nothing: its one descriptor is the channel to the courier. */
 #include <errno.h>
 #include <fcntl.h>
 #include <openssl/evp.h>
@@ -15,6 +15,7 @@
 #include "base/own.h"
 #include "boundary/namespace/lockdown.h"
 #include "inspect/inspect.h"
+#include "inspect/usage.h"
 #include "ipc/courier_channel.h"
 #include "ipc/inspect_channel.h"
 #include "loop/loop.h"
@@ -42,7 +43,8 @@ struct question {
 	struct server *server;
 	struct mux_stream *stream;
 	struct rules *rules;
-	struct inspect *inspect;
+	struct inspect *inspect;        /* NULL: it is about an answer */
+	struct usage *usage;
 	struct loop_timer idle;
 };
 
@@ -102,6 +104,7 @@ send_result(struct server *s, uint32_t id, const struct inspect_findings *f)
 	                                                                : INSPECT_CLEAN);
 	buf_put_str(&answer, f->what);
 	buf_put_str(&answer, f->pushed);
+	buf_put_str(&answer, f->shape);
 	buf_put_u32(&answer, (uint32_t)f->n_fits);
 	buf_put(&answer, f->fits, f->n_fits);
 	mux_send(s->mux, id, INSPECT_RESULT, &answer);
@@ -110,7 +113,8 @@ send_result(struct server *s, uint32_t id, const struct inspect_findings *f)
 static void
 refuse(struct server *s, uint32_t id, const char *why)
 {
-	struct inspect_findings f = { .unreadable = true, .fits = (const unsigned char *)"" };
+	struct inspect_findings f = { .unreadable = true, .fits = (const unsigned char *)"",
+	                              .shape = "" };
 
 	snprintf(f.what, sizeof(f.what), "%s", why);
 	send_result(s, id, &f);
@@ -122,6 +126,7 @@ question_drop(struct question *q)
 	loop_cancel_timer(q->server->loop, &q->idle);
 	mux_close(q->stream);
 	inspect_free(q->inspect);
+	usage_free(q->usage);
 	rules_drop(q->rules);
 	q->server->n_bodies--;
 	free(q);
@@ -164,10 +169,11 @@ read_question(struct server *s, struct buf *body, struct inspect_request *ret_re
 	if (get_text(body, &ret_req->method) < 0 || get_text(body, &ret_req->path) < 0 ||
 	    get_text(body, &ret_req->content_type) < 0 ||
 	    get_text(body, &ret_req->content_coding) < 0 || buf_get_u32(body, &wanted) < 0 ||
-	    buf_left(body) != 0 || (wanted & ~(INSPECT_SECRETS | INSPECT_RULES)) != 0)
+	    buf_left(body) != 0 || (wanted & ~(INSPECT_SECRETS | INSPECT_RULES | INSPECT_SHAPE)) != 0)
 		return -EBADMSG;
 	ret_req->secrets = (wanted & INSPECT_SECRETS) != 0;
 	ret_req->rules = (wanted & INSPECT_RULES) != 0;
+	ret_req->shape = (wanted & INSPECT_SHAPE) != 0;
 	if (ret_req->rules && s->rules == NULL)
 		return -EBADMSG;
 	ret_req->policy = s->rules != NULL ? s->rules->policy : NULL;
@@ -207,6 +213,65 @@ take_question(struct server *s, uint32_t id, struct buf *body)
 	return 0;
 }
 
+/* ---- answers of models ---- */
+
+static void
+send_used(struct server *s, uint32_t id, const struct usage_found *found)
+{
+	OWN(buf_free) struct buf answer;
+
+	buf_init(&answer, MUX_FRAME_MAX);
+	buf_put_u32(&answer, found->found);
+	buf_put_str(&answer, found->model);
+	buf_put_u64(&answer, found->tokens.input);
+	buf_put_u64(&answer, found->tokens.output);
+	buf_put_u64(&answer, found->tokens.cache_read);
+	buf_put_u64(&answer, found->tokens.cache_write);
+	buf_put_u64(&answer, found->text);
+	mux_send(s->mux, id, INSPECT_USED, &answer);
+}
+
+/* What cannot be looked into has still to be answered for when it ends. */
+static int
+take_answer(struct server *s, uint32_t id, struct buf *body)
+{
+	OWN(freep) struct question *q = calloc(1, sizeof(*q));
+	struct http_text coding;
+
+	if (get_text(body, &coding) < 0 || buf_left(body) != 0)
+		return -EBADMSG;
+	if (q == NULL || s->n_bodies >= BODIES_MAX || usage_new(coding, &q->usage, NULL) < 0)
+		return 0;
+	q->stream = mux_open_as(s->mux, id, q);
+	if (q->stream == NULL) {
+		usage_free(q->usage);
+		return -EBADMSG;
+	}
+	q->server = s;
+	q->idle = (struct loop_timer){ .due = question_is_idle, .arg = q };
+	loop_set_timer(s->loop, &q->idle, IDLE_MS);
+	s->n_bodies++;
+	(void)TAKE(q);
+	return 0;
+}
+
+static int
+end_answer(struct server *s, uint32_t id, struct mux_stream *stream, struct buf *body)
+{
+	struct question *q = stream != NULL ? stream->arg : NULL;
+	struct usage_found found = {0};
+	uint32_t complete;
+
+	if (buf_get_u32(body, &complete) < 0 || buf_left(body) != 0 || (q != NULL && q->usage == NULL))
+		return -EBADMSG;
+	if (q != NULL)
+		usage_finish(q->usage, complete == 1, &found);
+	send_used(s, id, &found);
+	if (q != NULL)
+		question_drop(q);
+	return 0;
+}
+
 static int
 take_frame(void *arg, uint32_t id, struct mux_stream *stream, uint32_t type,
            struct buf *body)
@@ -222,6 +287,8 @@ take_frame(void *arg, uint32_t id, struct mux_stream *stream, uint32_t type,
 		if (stream != NULL) {
 			struct question *q = stream->arg;
 
+			if (q->inspect == NULL)
+				return -EBADMSG;
 			inspect_finish(q->inspect);
 			question_answer(q);
 		}
@@ -230,6 +297,10 @@ take_frame(void *arg, uint32_t id, struct mux_stream *stream, uint32_t type,
 		if (stream != NULL)
 			question_drop(stream->arg);
 		return 0;
+	case INSPECT_USAGE:
+		return stream == NULL ? take_answer(s, id, body) : -EBADMSG;
+	case INSPECT_USAGE_END:
+		return end_answer(s, id, stream, body);
 	default:
 		return -EBADMSG;
 	}
@@ -241,7 +312,9 @@ take_data(void *arg, struct mux_stream *stream, const unsigned char *data, size_
 	struct question *q = stream->arg;
 
 	(void)arg;
-	if (inspect_feed(q->inspect, data, len) == INSPECT_DONE) {
+	if (q->usage != NULL) {
+		usage_feed(q->usage, data, len);
+	} else if (inspect_feed(q->inspect, data, len) == INSPECT_DONE) {
 		question_answer(q);
 		return 0;
 	}

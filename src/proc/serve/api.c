@@ -13,6 +13,7 @@
 #include "base/own.h"
 #include "canon/canon.h"
 #include "dispatch/dispatch_parts.h"
+#include "loop/loop.h"
 #include "proc/serve/api_thread.h"
 #include "proc/serve/follow.h"
 #include "proc/serve/serve_options.h"
@@ -184,8 +185,8 @@ call_free(struct api_call *c)
 	free(c);
 }
 
-static void
-answer(struct api_call *c)
+void
+api_answer(struct api_call *c)
 {
 	unsigned status = c->status != 0 ? c->status : c->route->status;
 	char *text;
@@ -226,7 +227,7 @@ done(struct serve_job *job)
 		serve_refuse(c->q, c->status, c->code, c->pointer[0] != '\0' ? c->pointer : NULL,
 		             c->err.text);
 	else if (!begins)
-		answer(c);
+		api_answer(c);
 	call_free(c);
 }
 
@@ -253,11 +254,24 @@ find_parent(struct api_call *c)
 	return 0;
 }
 
+/* Members that nobody looks at would be a mistake that nobody notices. */
+static int
+take_body(struct api_call *c)
+{
+	static const struct api_member none[] = { {0} };
+	const char *body = c->route->body;
+
+	if (body == NULL || (body[0] == '?' && c->q->body.len == 0))
+		return 0;
+	if (read_body(c) < 0)
+		return -EINVAL;
+	return strcmp(body, "?Nothing") == 0 ? api_body_check(c, none) : 0;
+}
+
 static void
 work(struct serve_job *job, void *own)
 {
 	struct api_call *c = (struct api_call *)job;
-	const char *body = c->route->body;
 	int r;
 
 	c->own = own;
@@ -265,7 +279,7 @@ work(struct serve_job *job, void *own)
 		return;
 	if (c->then != NULL)
 		r = c->then(c);
-	else if (body != NULL && (body[0] != '?' || c->q->body.len > 0) && read_body(c) < 0)
+	else if (take_body(c) < 0)
 		return;
 	else
 		r = c->route->work(c);
@@ -316,7 +330,10 @@ find_route(struct serve_request *q, struct route_params *ret_params)
 		         allow[0] != '\0' ? ", " : "", route->method,
 		         strcmp(route->method, "GET") == 0 ? ", HEAD" : "");
 	}
-	if (allow[0] != '\0')
+	if (q->role == SERVE_GUEST)
+		serve_refuse_token(q, "the token is missing: send 'Authorization: Bearer TOKEN', with what is in "
+		                   "the server's token file, or log in with a browser (`cloister dashboard`)");
+	else if (allow[0] != '\0')
 		refuse_method(q, allow);
 	else
 		serve_refuse(q, 404, "not_found", NULL, "there is no such path: see /v1/openapi.json");
@@ -338,6 +355,7 @@ take_head(void *arg, struct serve_request *q)
 	c->api = api;
 	c->q = q;
 	c->fd = -1;
+	api_common_fields(q);
 	c->route = find_route(q, &c->params);
 	if (c->route == NULL) {
 		call_free(c);
@@ -386,8 +404,9 @@ void
 api_print_routes(void)
 {
 	for (const struct api_route *route = api_routes; route->method != NULL; route++)
-		printf("%-14s %-6s %s\n", route->roles == (SERVE_OPERATOR | SERVE_AGENT) ? "operator,agent" :
-		       route->roles == SERVE_AGENT ? "agent" : "operator", route->method, route->path);
+		printf("%-14s %-6s %s\n", (route->roles & SERVE_GUEST) != 0 ? "operator,guest" :
+		       (route->roles & SERVE_AGENT) != 0 ? "operator,agent" : "operator", route->method,
+		       route->path);
 }
 
 /* What was under way when the last service ended is ours now. */
@@ -433,8 +452,10 @@ api_start(struct loop *loop, int spool, const struct serve_options *options,
 	r = r == 0 ? serve_pool_new(loop, API_THREADS, api_thread_new, api_thread_free, &api->pool, err) :
 	    r;
 	r = r == 0 ? serve_new(loop, &api_handler, api, spool, &api->server, err) : r;
-	if (r == 0)
+	if (r == 0) {
+		api_sessions_start(api);
 		*ret_api = TAKE(api);
+	}
 	return r;
 }
 
@@ -451,6 +472,7 @@ api_free(struct api *api)
 {
 	if (api == NULL)
 		return;
+	loop_cancel_timer(api->loop, &api->expire);
 	serve_pool_free(api->pool);
 	serve_free(api->server);
 	follow_free(api->follow);

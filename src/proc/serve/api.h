@@ -9,9 +9,11 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "loop/loop.h"
 #include "serve/pool.h"
 #include "serve/route.h"
 #include "serve/serve.h"
+#include "serve/session.h"
 
 #define API_THREADS 8                   /* what blocks is the disk, or a supervisor */
 #define API_POINTER_MAX 256
@@ -24,7 +26,6 @@
 struct api_call;
 struct dispatcher;
 struct follow;
-struct loop;
 struct registry;
 struct serve_options;
 
@@ -57,6 +58,11 @@ struct api {
 	char build[80];                 /* the hash of this build's programs, or "" */
 	uint64_t started_ms;            /* realtime */
 	bool stopping;                  /* nothing new is begun */
+	/* Of browsers; the loop's. */
+	struct sessions sessions;
+	struct loop_timer expire;
+	uint16_t page_port;             /* where they come; 0: nowhere */
+	bool page_tls;
 };
 
 struct api_call {
@@ -121,6 +127,8 @@ int api_query_number(struct api_call *c, const char *name, uint64_t min, uint64_
 int api_query_bool(struct api_call *c, const char *name, bool otherwise, bool *ret_value);
 /* In BEGIN: THEN, in a thread, makes the answer. */
 void api_go_on(struct api_call *c, int (*then)(struct api_call *c));
+/* In BEGIN: what was left in C is the answer. */
+void api_answer(struct api_call *c);
 /* In the operator's timeline: TYPE, who it was, and MEMBERS (name and text; NULL is left out).
  * NOW: signed and on the disk. */
 int api_note(struct api_call *c, bool now, const char *type, const char *const (*members)[2],
@@ -143,7 +151,24 @@ const json_t *api_body_get(const struct api_call *c, const char *name);        /
 /* MEMBER is what R, the failure, is about; returns R. */
 int api_body_wrong(struct api_call *c, const char *member, int r);
 
+/* ---- browsers (api_session.c) ---- */
+
+/* For a door's judge(); ARG is the api. */
+bool api_judge(void *arg, struct serve_request *q);
+void api_sessions_start(struct api *api);
+/* What every answer says. */
+void api_common_fields(struct serve_request *q);
+
 /* ---- routes ---- */
+
+int api_nothing(struct api_call *c);    /* all is done in BEGIN */
+int api_login(struct api_call *c);
+void api_login_begin(struct api_call *c);
+void api_logout_begin(struct api_call *c);
+void api_session_begin(struct api_call *c);
+void api_login_code_begin(struct api_call *c);
+int api_page(struct api_call *c);
+void api_page_begin(struct api_call *c);
 
 int api_register(struct api_call *c);
 int api_list(struct api_call *c);

@@ -101,6 +101,8 @@ operation(const struct api_route *route)
 		json_array_append_new(roles, json_string("operator"));
 	if ((route->roles & SERVE_AGENT) != 0)
 		json_array_append_new(roles, json_string("agent"));
+	if ((route->roles & SERVE_GUEST) != 0)
+		json_array_append_new(roles, json_string("guest"));
 	op = json_pack("{s:s, s:s, s:o, s:o, s:{s:o, s:{s:s, s:o}}}", "operationId", route->id,
 	               "summary", route->summary, "parameters", all_parameters(route),
 	               "x-cloister-roles", roles, "responses", status, answer, "default",

@@ -6,6 +6,7 @@
 
 #define OPERATOR SERVE_OPERATOR
 #define BOTH (SERVE_OPERATOR | SERVE_AGENT)
+#define ANYBODY (SERVE_OPERATOR | SERVE_GUEST)  /* with a browser, before logging in */
 
 #define A_VERSION(name) "/v1/" name "/{name}"
 
@@ -25,6 +26,20 @@
 	  "with it stays on record.", "hash", NULL, "Retired", 200, 0, api_retire, NULL }
 
 const struct api_route api_routes[] = {
+	{ "GET", "/", ANYBODY, "getDashboard", "The dashboard, for browsers.", NULL, NULL, "text/html", 200, 0,
+	  api_page, api_page_begin },
+	{ "GET", "/assets/{name}", ANYBODY, "getDashboardFile", "A file of the dashboard's.", NULL, NULL,
+	  "application/octet-stream", 200, 0, api_page, api_page_begin },
+	{ "POST", "/login", ANYBODY, "login", "Log a browser in with the operator's token, or a one-time code: "
+	  "it gets a cookie.", NULL, "Login", "Session", 200, 4096, api_login, api_login_begin },
+	{ "POST", "/logout", OPERATOR, "logout", "End the browser's session.", NULL, "?Nothing", NULL, 204, 4096,
+	  api_nothing, api_logout_begin },
+	{ "GET", "/v1/session", OPERATOR, "getSession", "Who one is, and the word that a browser has to send as "
+	  "X-Cloister-Csrf with all that changes something.", NULL, NULL, "Session", 200, 0, api_nothing,
+	  api_session_begin },
+	{ "POST", "/v1/session/code", OPERATOR, "makeLoginCode", "A one-time link to log a browser in with; on "
+	  "the unix socket only.", NULL, "?Nothing", "LoginCode", 200, 4096, api_nothing, api_login_code_begin },
+
 	{ "GET", "/healthz", BOTH, "getHealth", "Whether the service works.",
 	  NULL, NULL, "Health", 200, 0, api_healthz, NULL },
 	{ "GET", "/metrics", OPERATOR, "getMetrics", "Numbers for Prometheus.",
@@ -42,13 +57,13 @@ const struct api_route api_routes[] = {
 	  "server-sent events if they are accepted.", "follow after limit", NULL, "text/event-stream", 200, 0,
 	  api_cell_events, api_follow_begin },
 	{ "POST", "/v1/cells/{cell}/stop", OPERATOR, "stopCell", "Ask a cell to end, and end it after "
-	  "`grace` (10s).", "grace", NULL, "CellEnd", 200, 0, api_cell_stop, NULL },
+	  "`grace` (10s).", "grace", "?Nothing", "CellEnd", 200, 4096, api_cell_stop, NULL },
 	{ "POST", "/v1/cells/{cell}/kill", OPERATOR, "killCell", "End a cell, now.",
-	  NULL, NULL, "CellEnd", 200, 0, api_cell_kill, NULL },
+	  NULL, "?Nothing", "CellEnd", 200, 4096, api_cell_kill, NULL },
 	{ "POST", "/v1/cells/{cell}/freeze", OPERATOR, "freezeCell", "Stop a cell where it is.",
-	  NULL, NULL, "Cell", 200, 0, api_cell_freeze, NULL },
+	  NULL, "?Nothing", "Cell", 200, 4096, api_cell_freeze, NULL },
 	{ "POST", "/v1/cells/{cell}/thaw", OPERATOR, "thawCell", "Let a frozen cell go on.",
-	  NULL, NULL, "Cell", 200, 0, api_cell_thaw, NULL },
+	  NULL, "?Nothing", "Cell", 200, 4096, api_cell_thaw, NULL },
 
 	REGISTERED("capabilities", "Capability", "Capabilities", SERVE_BODY_MAX, OPERATOR),
 	REGISTERED("agents", "Agent", "Agents", API_OBJECT_MAX, BOTH),

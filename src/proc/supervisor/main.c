@@ -48,7 +48,7 @@ read_spec(struct supervisor *sv, struct err *err)
 	/* Whatever else the operator's shell had open is none of ours. */
 	if (r == 0 && sv->spec.has_policy)
 		first = sv->spec.keeper != 0 ? CELL_KEEPER_FD + 1 : sv->spec.has_secrets ? CELL_SECRETS_FD + 1 :
-		        sv->spec.has_authorities ? CELL_AUTHORITIES_FD + 1 : CELL_POLICY_FD + 1;
+		        sv->spec.has_authorities ? CELL_AUTHORITIES_FD + 1 : CELL_COUNTS_FD + 1;
 	if (CONTROL_ON("fds") && r == 0 && sv->spec.has_secrets && !sv->spec.has_authorities)
 		close(CELL_AUTHORITIES_FD);
 	if (CONTROL_ON("fds"))
@@ -547,8 +547,8 @@ main(void)
 		.setup = { .inside = { -1, -1, -1 }, .null = -1, .steps = -1 },
 		.cell = { .pidfd = -1, .channel = -1, .userns = -1, .scratch = -1,
 		          .mntns = -1, .netns = -1 },
-		.egress = { .trust = { -1, -1, -1, -1 }, .key = -1, .policy = -1, .secrets = -1, .keeper = -1,
-		            .keeper_process = -1, .names = -1,
+		.egress = { .trust = { -1, -1, -1, -1 }, .key = -1, .policy = { -1, -1, -1 }, .secrets = -1,
+		            .keeper = -1, .keeper_process = -1, .names = -1,
 		            .starter_channel.fd = -1, .gate.fd = -1, .courier.fd = -1,
 		            .webhooks.fd = -1 },
 		.timeline = { .log.fd = -1, .operator = { .dir = -1, .lock = -1 } },

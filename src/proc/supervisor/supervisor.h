@@ -18,6 +18,8 @@
 #include "ipc/ipc.h"
 #include "loop/loop.h"
 #include "loop/stdio.h"
+#include "proc/supervisor/supervisor_policy.h"
+#include "proc/supervisor/supervisor_steer.h"
 
 #define SUPERVISOR_SPEC_FD 3            /* the cell's description, a memory file */
 #define SUPERVISOR_STARTED_FD 4         /* detached: '+' is written once the agent runs */
@@ -30,7 +32,7 @@ struct supervisor;
 struct client {
 	struct supervisor *sv;
 	struct loop_source source;
-	enum { CLIENT_NEW, CLIENT_WAITS, CLIENT_KILLS, CLIENT_EXEC } state;
+	enum { CLIENT_NEW, CLIENT_WAITS, CLIENT_KILLS, CLIENT_EXEC, CLIENT_STEERS } state;
 	uint32_t handle;                /* of the process, with CLIENT_EXEC */
 	bool started;
 	struct client *next;
@@ -40,7 +42,8 @@ struct client {
 struct egress {
 	struct boundary_trust trust;
 	int key;                        /* of the cell's certificate authority: a memory file */
-	int policy, names;              /* memory files; NAMES is the gate's own */
+	struct cell_policy policy;
+	int names;                      /* a memory file, the gate's own */
 	int secrets;                    /* the courier's own: it is not read here */
 	int keeper, keeper_process;     /* likewise its channel to who renews them, and a pidfd of that */
 	pid_t mint, starter;            /* 0 if there is none */
@@ -114,6 +117,7 @@ struct supervisor {
 	uint32_t next_handle;
 
 	struct egress egress;
+	struct steering steering;
 	struct timeline timeline;
 	int counters;                   /* of the cell's network, if it has no policy; or -1 */
 	pid_t publish;                  /* 0 if there is none */
@@ -160,6 +164,12 @@ int supervisor_make_streams(struct supervisor *sv, struct err *err);
 
 /* supervisor_control.c */
 int supervisor_listen(struct supervisor *sv, struct err *err);
+void supervisor_client_send(struct client *client, const struct buf *message, const int *fds,
+                            size_t n_fds);
+void supervisor_client_refuse(struct client *client, const struct err *err);
+void supervisor_client_drop(struct client *client);
+/* Who it is, for the record: as the kernel says. */
+uid_t supervisor_client_describe(const struct client *client, char *ret_by, size_t size);
 void supervisor_spawned(struct supervisor *sv, uint32_t handle, uint32_t error, int master);
 void supervisor_exited(struct supervisor *sv, uint32_t handle, uint32_t status);
 /* Whoever had it killed is told that it is dead. */
@@ -229,6 +239,8 @@ void supervisor_timeline_begin(struct supervisor *sv);
 int supervisor_timeline_open(struct supervisor *sv);
 /* The courier starts: there is room for what it will tell, or it is told that there is none. */
 void supervisor_timeline_egress(struct supervisor *sv);
+/* There is another policy than the one that was kept beside it. */
+void supervisor_timeline_keep_policy(struct supervisor *sv);
 /* Whether LEN bytes may be put; nothing leaves the cell any more once it gets close. */
 bool supervisor_timeline_has_room(struct supervisor *sv, size_t len);
 /* Members of an event, as members_put() gives them; and then write all that was put. */

@@ -18,8 +18,8 @@
 #include "ipc/init_channel.h"
 #include "proc/supervisor/supervisor.h"
 
-static void
-client_drop(struct client *client)
+void
+supervisor_client_drop(struct client *client)
 {
 	struct supervisor *sv = client->sv;
 	struct client **at = &sv->clients;
@@ -28,26 +28,28 @@ client_drop(struct client *client)
 		at = &(*at)->next;
 	*at = client->next;
 	sv->n_clients--;
+	supervisor_steer_forget(sv, client);
 	loop_unwatch(sv->loop, &client->source);
 	close(client->source.fd);
 	free(client);
 }
 
-static void
-client_send(struct client *client, const struct buf *message, const int *fds, size_t n_fds)
+void
+supervisor_client_send(struct client *client, const struct buf *message, const int *fds,
+                       size_t n_fds)
 {
 	(void)ipc_send(client->source.fd, message, fds, n_fds, NULL);
 }
 
-static void
-client_refuse(struct client *client, const struct err *err)
+void
+supervisor_client_refuse(struct client *client, const struct err *err)
 {
 	OWN(buf_free) struct buf message;
 
 	ipc_begin(&message, CONTROL_REFUSED);
 	buf_put_u32(&message, (uint32_t)err->code);
 	buf_put_str(&message, err->text);
-	client_send(client, &message, NULL, 0);
+	supervisor_client_send(client, &message, NULL, 0);
 }
 
 /* The agent's pid outside: init's first child, as the kernel lists them. */
@@ -85,7 +87,7 @@ answer_info(struct client *client, struct ipc_message *message)
 	buf_put_u32(&answer, agent_pid(sv));
 	buf_put_u64(&answer, usage.memory);
 	buf_put_u64(&answer, usage.pids);
-	client_send(client, &answer, NULL, 0);
+	supervisor_client_send(client, &answer, NULL, 0);
 	return -EPIPE;
 }
 
@@ -97,15 +99,15 @@ answer_wait(struct client *client, struct ipc_message *message)
 	return buf_left(&message->body) == 0 ? 0 : -EBADMSG;
 }
 
-/* Who it is, for the record: as the kernel says. */
-static void
-describe_peer(const struct client *client, char ret_by[48])
+uid_t
+supervisor_client_describe(const struct client *client, char *ret_by, size_t size)
 {
 	struct ucred peer = { .pid = 0, .uid = (uid_t)-1 };
 	socklen_t len = sizeof(peer);
 
 	(void)getsockopt(client->source.fd, SOL_SOCKET, SO_PEERCRED, &peer, &len);
-	snprintf(ret_by, 48, "uid %u, pid %d", (unsigned)peer.uid, (int)peer.pid);
+	snprintf(ret_by, size, "uid %u, pid %d", (unsigned)peer.uid, (int)peer.pid);
+	return peer.uid;
 }
 
 static int
@@ -117,7 +119,7 @@ answer_stop(struct client *client, struct ipc_message *message)
 	if (buf_get_u32(&message->body, &grace) < 0 || buf_left(&message->body) != 0)
 		return -EBADMSG;
 	client->state = CLIENT_WAITS;
-	describe_peer(client, by);
+	(void)supervisor_client_describe(client, by, sizeof(by));
 	supervisor_record(client->sv, "stopped", by, "");
 	supervisor_stop(client->sv, grace, KILLED_BY_OPERATOR);
 	return 0;
@@ -133,7 +135,7 @@ answer_kill(struct client *client, struct ipc_message *message)
 	client->state = CLIENT_KILLS;
 	/* First it dies; then that is written down. */
 	supervisor_kill(client->sv, KILLED_BY_OPERATOR);
-	describe_peer(client, by);
+	(void)supervisor_client_describe(client, by, sizeof(by));
 	supervisor_record(client->sv, "killed", by, "");
 	return 0;
 }
@@ -148,7 +150,7 @@ freeze_or_thaw(struct client *client, struct ipc_message *message, bool freeze)
 
 	if (buf_left(&message->body) != 0)
 		return -EBADMSG;
-	describe_peer(client, by);
+	(void)supervisor_client_describe(client, by, sizeof(by));
 	ipc_begin(&answer, CONTROL_DONE);
 	if (!sv->begun || sv->dead)
 		(void)err_set(&err, ESRCH, "the cell is ending");
@@ -157,9 +159,9 @@ freeze_or_thaw(struct client *client, struct ipc_message *message, bool freeze)
 	else
 		(void)supervisor_thaw(sv, by, &err);
 	if (err.code != 0)
-		client_refuse(client, &err);
+		supervisor_client_refuse(client, &err);
 	else
-		client_send(client, &answer, NULL, 0);
+		supervisor_client_send(client, &answer, NULL, 0);
 	return -EPIPE;
 }
 
@@ -219,7 +221,7 @@ record_exec(struct client *client, struct buf body)
 	    buf_get_u32(&body, &columns) < 0 || buf_get_str(&body, &cwd) < 0 ||
 	    buf_dup_strv(&body, CELL_ARGS_MAX, &argv) < 0)
 		return;
-	describe_peer(client, by);
+	(void)supervisor_client_describe(client, by, sizeof(by));
 	supervisor_record_exec(client->sv, by, argv);
 }
 
@@ -241,7 +243,7 @@ answer_exec(struct client *client, struct ipc_message *message)
 		(void)supervisor_send_spawn(sv, client->handle, &message->body, message->fds,
 		                            message->n_fds, &err);
 	if (err.code != 0) {
-		client_refuse(client, &err);
+		supervisor_client_refuse(client, &err);
 		return -EPIPE;
 	}
 	record_exec(client, message->body);
@@ -275,6 +277,8 @@ static const struct route {
 	{ CONTROL_KILL, CLIENT_NEW, answer_kill },
 	{ CONTROL_EXEC, CLIENT_NEW, answer_exec },
 	{ CONTROL_SIGNAL, CLIENT_EXEC, answer_signal },
+	{ CONTROL_SET_POLICY, CLIENT_NEW, supervisor_answer_set_policy },
+	{ CONTROL_GET_POLICY, CLIENT_NEW, supervisor_answer_get_policy },
 };
 
 static void
@@ -300,7 +304,7 @@ client_ready(void *arg, uint32_t events)
 	if (client->state == CLIENT_EXEC && client->started)
 		supervisor_signal(client->sv, client->handle, SIGHUP);
 	sv = client->sv;
-	client_drop(client);
+	supervisor_client_drop(client);
 	supervisor_check_end(sv);
 }
 
@@ -379,9 +383,9 @@ supervisor_spawned(struct supervisor *sv, uint32_t handle, uint32_t error, int m
 	client->started = error == 0;
 	ipc_begin(&message, CONTROL_STARTED);
 	buf_put_u32(&message, error);
-	client_send(client, &message, &master, master >= 0 ? 1 : 0);
+	supervisor_client_send(client, &message, &master, master >= 0 ? 1 : 0);
 	if (error != 0)
-		client_drop(client);
+		supervisor_client_drop(client);
 }
 
 void
@@ -394,8 +398,8 @@ supervisor_exited(struct supervisor *sv, uint32_t handle, uint32_t status)
 		return;
 	ipc_begin(&message, CONTROL_EXITED);
 	buf_put_u32(&message, status);
-	client_send(client, &message, NULL, 0);
-	client_drop(client);
+	supervisor_client_send(client, &message, NULL, 0);
+	supervisor_client_drop(client);
 }
 
 static void
@@ -412,7 +416,7 @@ supervisor_tell_dead(struct supervisor *sv)
 	ipc_begin(&message, CONTROL_DEAD);
 	for (struct client *c = sv->clients; c != NULL; c = c->next)
 		if (c->state == CLIENT_KILLS)
-			client_send(c, &message, NULL, 0);
+			supervisor_client_send(c, &message, NULL, 0);
 	sv->patience = (struct loop_timer){ .due = patience_over, .arg = sv };
 	loop_set_timer(sv->loop, &sv->patience, 1000);
 }
@@ -437,7 +441,7 @@ supervisor_tell_ended(struct supervisor *sv, uint32_t status)
 	buf_put_str(&message, sv->cause);
 	while (sv->clients != NULL) {
 		if (sv->clients->state == CLIENT_WAITS || sv->clients->state == CLIENT_KILLS)
-			client_send(sv->clients, &message, NULL, 0);
-		client_drop(sv->clients);
+			supervisor_client_send(sv->clients, &message, NULL, 0);
+		supervisor_client_drop(sv->clients);
 	}
 }

@@ -69,12 +69,15 @@ supervisor_egress_prepare(struct supervisor *sv, struct err *err)
 {
 	struct egress *e = &sv->egress;
 
-	e->policy = CELL_POLICY_FD;
+	e->policy = (struct cell_policy){ .policy = CELL_POLICY_FD, .text = CELL_POLICY_TEXT_FD,
+	                                  .counts = CELL_COUNTS_FD };
 	if (sv->spec.has_authorities)
 		e->trust.authorities = CELL_AUTHORITIES_FD;
 	if (sv->spec.has_secrets)
 		e->secrets = CELL_SECRETS_FD;
-	if (fcntl(e->policy, F_SETFD, FD_CLOEXEC) < 0 ||
+	if (fcntl(e->policy.policy, F_SETFD, FD_CLOEXEC) < 0 ||
+	    fcntl(e->policy.text, F_SETFD, FD_CLOEXEC) < 0 ||
+	    fcntl(e->policy.counts, F_SETFD, FD_CLOEXEC) < 0 ||
 	    (e->trust.authorities >= 0 && fcntl(e->trust.authorities, F_SETFD, FD_CLOEXEC) < 0) ||
 	    (e->secrets >= 0 && fcntl(e->secrets, F_SETFD, FD_CLOEXEC) < 0))
 		return err_errno(err, "the policy did not reach the supervisor");
@@ -110,7 +113,7 @@ read_pem(int fd, char ret_text[PEM_MAX], struct err *err)
 
 /* What a helper is to know waits in its channel before it is started. */
 static int
-send_start(const struct supervisor *sv, int gate, int courier, struct err *err)
+send_start(const struct supervisor *sv, int gate, int courier, uint32_t n_steers, struct err *err)
 {
 	const struct egress *e = &sv->egress;
 	OWN(buf_free) struct buf to_gate, to_courier;
@@ -136,10 +139,11 @@ send_start(const struct supervisor *sv, int gate, int courier, struct err *err)
 	                         (e->keeper >= 0 ? COURIER_KEEPER : 0) |
 	                         (sv->spec.exfiltration != CELL_REFUSE ? COURIER_ALARMS : 0) |
 	                         (sv->spec.audit_strict ? COURIER_STRICT : 0));
+	buf_put_u32(&to_courier, n_steers);
 	buf_put_str(&to_courier, sv->spec.id);
 	buf_put_str(&to_courier, sv->spec.name);
 	buf_put_strv(&to_courier, sv->spec.egress_env);
-	fds[n++] = e->policy;
+	fds[n++] = e->policy.policy;
 	if (e->trust.authorities >= 0)
 		fds[n++] = e->trust.authorities;
 	if (e->secrets >= 0)
@@ -198,14 +202,16 @@ activate(struct supervisor *sv, struct err *err)
 {
 	struct egress *e = &sv->egress;
 	OWN(buf_free) struct buf message;
-	int gate[2] = { -1, -1 }, courier[2] = { -1, -1 }, r = 0;
+	int gate[2] = { -1, -1 }, courier[2] = { -1, -1 }, r;
+	uint32_t n_steers = 0;
 
 	ipc_begin(&message, STARTER_START);
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, gate) < 0 ||
-	    socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, courier) < 0)
+	r = supervisor_steer_prepare(sv, &n_steers, err);
+	if (r == 0 && (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, gate) < 0 ||
+	               socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, courier) < 0))
 		r = err_errno(err, "cannot make a channel");
 	if (r == 0)
-		r = send_start(sv, gate[0], courier[0], err);
+		r = send_start(sv, gate[0], courier[0], n_steers, err);
 	if (r == 0)
 		r = ipc_send(e->starter_channel.fd, &message, (int[]){ gate[1], courier[1] }, 2, err);
 	closep(&gate[1]);
@@ -226,6 +232,7 @@ activate(struct supervisor *sv, struct err *err)
 		r = loop_watch(sv->loop, &e->courier, EPOLLIN, err);
 	if (r == 0)
 		supervisor_timeline_egress(sv);
+	supervisor_steer_flush(sv);
 	return r;
 }
 
@@ -338,6 +345,7 @@ starter_ready(void *arg, uint32_t events)
 	close_channels(sv);
 	loop_cancel_timer(sv->loop, &e->patience);
 	e->running = e->stopping = false;
+	supervisor_steer_gone(sv);
 	if (r < 0 || e->finishing) {
 		end_for_good(sv);
 		return;

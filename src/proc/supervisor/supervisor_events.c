@@ -156,6 +156,7 @@ static const struct {
 } courier_may_say[] = {
 	{ COURIER_EVENTS, take_events },
 	{ COURIER_ALARM, take_alarm },
+	{ COURIER_STEERED, supervisor_steered },
 };
 
 static int

@@ -107,22 +107,11 @@ put_ports(struct members *m, const struct cell_spec *spec)
 
 /* As it is beside the timeline, once the cell asked for anything. */
 static void
-put_policy(struct members *m, const struct supervisor *sv)
+put_policy(struct members *m, struct supervisor *sv)
 {
-	unsigned char hash[HASH_LEN], bytes[16384];
-	char name[HASH_NAME + 1];
-	struct hash h;
-	off_t at = 0;
-	ssize_t n;
-
 	if (!sv->spec.has_policy)
 		return;
-	hash_begin(&h);
-	for (; (n = pread(sv->egress.policy, bytes, sizeof(bytes), at)) > 0; at += n)
-		hash_add(&h, bytes, (size_t)n);
-	hash_end(&h, hash);
-	hash_name(hash, name);
-	members_str(m, "policy", name);
+	members_str(m, "policy", supervisor_policy_hash(sv));
 	if (sv->spec.audit_strict)
 		members_str(m, "audit", "strict");
 	if (sv->spec.learn)
@@ -157,7 +146,7 @@ find_build_id(struct dl_phdr_info *info, size_t size, void *arg)
 }
 
 static void
-put_grant(const struct supervisor *sv, struct buf *ret_grant)
+put_grant(struct supervisor *sv, struct buf *ret_grant)
 {
 	const struct cell_spec *spec = &sv->spec;
 	OWN(members_free) struct members m;

@@ -297,7 +297,7 @@ keep_policy(struct supervisor *sv)
 	ssize_t n;
 	int r = fd < 0 ? -errno : 0;
 
-	while (r == 0 && (n = pread(sv->egress.policy, bytes, sizeof(bytes), at)) > 0) {
+	while (r == 0 && (n = pread(sv->egress.policy.policy, bytes, sizeof(bytes), at)) > 0) {
 		r = write_all(fd, bytes, (size_t)n, NULL);
 		at += n;
 	}
@@ -305,6 +305,16 @@ keep_policy(struct supervisor *sv)
 	if (r < 0)
 		unlinkat(sv->state, CELL_POLICY, 0);
 	return r;
+}
+
+void
+supervisor_timeline_keep_policy(struct supervisor *sv)
+{
+	struct timeline *t = &sv->timeline;
+
+	/* Until the courier starts, it has no place and is not missed. */
+	if (t->has_policy)
+		t->has_policy = keep_policy(sv) == 0;
 }
 
 void

@@ -37,11 +37,15 @@ for how in ("heap", "memfd"):
 
 @probe("computes more than --cpus allows")
 def limit_cpus(w):
-    cell = w.spawn("burn", 4, 3, limits={"cpus": "0.1"})
+    cell = w.spawn("burn", 4, 6, limits={"cpus": "0.1"})
     cell.pid()
-    start, before = time.monotonic(), cpu(cell)
-    cell.watch(cell.ended, 0.5)
-    return (cpu(cell) - before) / (time.monotonic() - start) > 0.25
+    # Of a machine that is busy with other things, it may take a while to get so much.
+    for _ in range(10 if w.control else 1):
+        start, before = time.monotonic(), cpu(cell)
+        cell.watch(cell.ended, 0.5)
+        if (cpu(cell) - before) / (time.monotonic() - start) > 0.25:
+            return True
+    return False
 
 
 def cpu(cell):

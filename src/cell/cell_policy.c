@@ -1,0 +1,202 @@
+/* cell_policy.c - see cell_policy.h. */
+#include "cell/cell_policy.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "base/err.h"
+#include "base/io.h"
+#include "base/own.h"
+#include "policy/policy.h"
+
+/* ---- memory files ---- */
+
+static int
+make_file(const char *name, const void *data, size_t len, int seals, struct err *err)
+{
+	OWN(closep) int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int r;
+
+	if (fd < 0)
+		return err_errno(err, "cannot make a memory file");
+	r = write_all(fd, data, len, err);
+	if (r == 0 && fcntl(fd, F_ADD_SEALS, seals | F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW) < 0)
+		r = err_errno(err, "cannot seal a memory file");
+	return r < 0 ? r : TAKE_FD(fd);
+}
+
+int
+cell_policy_seal(const char *name, const void *data, size_t len, struct err *err)
+{
+	return make_file(name, data, len, F_SEAL_WRITE, err);
+}
+
+int
+cell_policy_counts(const uint64_t *counts, size_t n, struct err *err)
+{
+	OWN(freep) uint64_t *none = counts != NULL || n == 0 ? NULL : calloc(n, sizeof(*none));
+
+	if (counts == NULL && n > 0 && none == NULL)
+		return err_set(err, ENOMEM, "out of memory");
+	return make_file("counts", counts != NULL ? counts : none, n * sizeof(*counts), 0, err);
+}
+
+/* From its start, whatever its position is: others have the same file open. */
+static int
+read_file(int fd, size_t max, char **ret_text, size_t *ret_len, struct err *err)
+{
+	OWN(freep) char *text = NULL;
+	struct stat st;
+	ssize_t n;
+	size_t at = 0;
+
+	if (fd < 0 || fstat(fd, &st) < 0 || st.st_size < 0 || (uint64_t)st.st_size > max)
+		return err_set(err, EBADMSG, "the cell's supervisor is of another version");
+	text = malloc((size_t)st.st_size + 1);
+	if (text == NULL)
+		return err_set(err, ENOMEM, "out of memory");
+	while (at < (size_t)st.st_size) {
+		n = pread(fd, text + at, (size_t)st.st_size - at, (off_t)at);
+		if (n <= 0)
+			return err_errno(err, "cannot read what the cell's supervisor sent");
+		at += (size_t)n;
+	}
+	text[at] = '\0';
+	*ret_text = TAKE(text);
+	*ret_len = at;
+	return 0;
+}
+
+/* ---- what it is ---- */
+
+void
+cell_policy_now_free(struct cell_policy_now *now)
+{
+	policy_free(now->policy);
+	free(now->text);
+	free(now->counts);
+	*now = (struct cell_policy_now){0};
+}
+
+static int
+read_now(struct ipc_message *answer, struct cell_policy_now *now, struct err *err)
+{
+	OWN(freep) char *encoded = NULL, *counts = NULL;
+	const char *hash;
+	struct buf b;
+	size_t len, n;
+	int r;
+
+	if (buf_get_str(&answer->body, &hash) < 0 || strlen(hash) > HASH_NAME ||
+	    buf_get_u64(&answer->body, &now->times) < 0 || answer->n_fds != 3)
+		return err_set(err, EBADMSG, "the cell's supervisor is of another version");
+	snprintf(now->hash, sizeof(now->hash), "%s", hash);
+	r = read_file(answer->fds[0], POLICY_ENCODED_MAX, &encoded, &len, err);
+	r = r == 0 ? read_file(answer->fds[1], POLICY_ENCODED_MAX, &now->text, &now->len, err) : r;
+	r = r == 0 ? read_file(answer->fds[2], POLICY_ENCODED_MAX, &counts, &n, err) : r;
+	if (r < 0)
+		return r;
+	buf_init_borrowed(&b, encoded, len);
+	r = policy_get(&b, &now->policy, err);
+	if (r < 0)
+		return r;
+	now->n_counts = policy_n_rules(now->policy);
+	if (n < now->n_counts * sizeof(*now->counts))
+		return err_set(err, EBADMSG, "the cell's supervisor is of another version");
+	now->counts = (uint64_t *)(void *)TAKE(counts);
+	return 0;
+}
+
+int
+cell_policy_get(int socket, struct cell_policy_now *ret_now, struct err *err)
+{
+	OWN(ipc_message_free) struct ipc_message answer = { .fds = { -1, -1, -1, -1 } };
+	OWN(cell_policy_now_free) struct cell_policy_now now = {0};
+	static const struct cell_steer_who nobody;
+	OWN(buf_free) struct buf message;
+	int r;
+
+	cell_steer_begin(&message, CONTROL_GET_POLICY, &nobody);
+	r = cell_steer(socket, &message, NULL, 0, &answer, err);
+	r = r == 0 ? read_now(&answer, &now, err) : r;
+	if (r < 0)
+		return r;
+	*ret_now = now;
+	now = (struct cell_policy_now){0};
+	return 0;
+}
+
+/* ---- another one ---- */
+
+/* How many rules of the first layer are the same at the beginning, and then at the end. */
+static void
+compare(const struct policy *from, const struct policy *to, size_t *ret_front, size_t *ret_back)
+{
+	size_t a = policy_n_own(from), b = policy_n_own(to), least = a < b ? a : b, n = 0;
+
+	while (n < least && strcmp(policy_rule_text(from, (int)n), policy_rule_text(to, (int)n)) == 0)
+		n++;
+	*ret_front = n;
+	for (n = 0; n < least - *ret_front; n++)
+		if (strcmp(policy_rule_text(from, (int)(a - 1 - n)),
+		           policy_rule_text(to, (int)(b - 1 - n))) != 0)
+			break;
+	*ret_back = n;
+}
+
+/* Counts as they are now, for a cell whose courier does not run; one that runs knows better. */
+static int
+carry_counts(const struct cell_policy_now *now, const struct policy *to, size_t front, size_t back,
+             struct err *err)
+{
+	size_t n = policy_n_rules(to), after = policy_n_own(to), before = policy_n_own(now->policy);
+	OWN(freep) uint64_t *counts = calloc(n + 1, sizeof(*counts));
+
+	if (counts == NULL)
+		return err_set(err, ENOMEM, "out of memory");
+	memcpy(counts, now->counts, front * sizeof(*counts));
+	if (n - after == now->n_counts - before)
+		memcpy(counts + after - back, now->counts + before - back,
+		       (back + n - after) * sizeof(*counts));
+	return cell_policy_counts(counts, n, err);
+}
+
+int
+cell_policy_put(int socket, const struct cell_policy_now *now, const struct policy *policy,
+                const char *text, size_t len, bool cut, const struct cell_steer_who *who,
+                char ret_hash[HASH_NAME + 1], struct err *err)
+{
+	OWN(ipc_message_free) struct ipc_message answer = { .fds = { -1, -1, -1, -1 } };
+	OWN(closep) int encoded_fd = -1, text_fd = -1, counts_fd = -1;
+	OWN(buf_free) struct buf message, encoded;
+	size_t front, back;
+	const char *hash;
+	int r;
+
+	compare(now->policy, policy, &front, &back);
+	cell_steer_begin(&message, CONTROL_SET_POLICY, who);
+	buf_put_u32(&message, cut ? CONTROL_POLICY_NOW : 0);
+	buf_put_u32(&message, (uint32_t)front);
+	buf_put_u32(&message, (uint32_t)back);
+	buf_init(&encoded, POLICY_ENCODED_MAX);
+	policy_put(&encoded, policy);
+	if (buf_failed(&encoded))
+		return err_set(err, E2BIG, "the policy is too large");
+	encoded_fd = cell_policy_seal("policy", encoded.data, encoded.len, err);
+	text_fd = encoded_fd < 0 ? -1 : cell_policy_seal("policy text", text, len, err);
+	counts_fd = text_fd < 0 ? -1 : carry_counts(now, policy, front, back, err);
+	if (counts_fd < 0)
+		return encoded_fd < 0 ? encoded_fd : text_fd < 0 ? text_fd : counts_fd;
+	r = cell_steer(socket, &message, (int[]){ encoded_fd, text_fd, counts_fd }, 3, &answer, err);
+	if (r < 0)
+		return r;
+	if (buf_get_str(&answer.body, &hash) < 0 || strlen(hash) > HASH_NAME)
+		return err_set(err, EBADMSG, "the cell's supervisor is of another version");
+	snprintf(ret_hash, HASH_NAME + 1, "%s", hash);
+	return 0;
+}

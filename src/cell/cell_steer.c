@@ -1,0 +1,60 @@
+/* cell_steer.c - see cell_steer.h. */
+#include "cell/cell_steer.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+
+#include "base/err.h"
+#include "base/own.h"
+
+void
+cell_steer_begin(struct buf *message, uint32_t type, const struct cell_steer_who *who)
+{
+	ipc_begin(message, type);
+	buf_put_str(message, who->by != NULL ? who->by : "");
+	buf_put_str(message, who->why != NULL ? who->why : "");
+}
+
+int
+cell_steer(int socket, const struct buf *message, const int *fds, size_t n_fds,
+           struct ipc_message *ret_answer, struct err *err)
+{
+	const struct timeval patience = { .tv_sec = CELL_STEER_S };
+	OWN(ipc_message_free) struct ipc_message answer = { .fds = { -1, -1, -1, -1 } };
+	const char *text;
+	uint32_t code;
+	int r;
+
+	(void)setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+	r = ipc_send(socket, message, fds, n_fds, err);
+	if (r == -E2BIG)
+		return r;
+	r = r == 0 ? ipc_receive(socket, &answer, err) : r;
+	if (r == -EAGAIN)
+		return err_set(err, ETIMEDOUT, "the cell did not answer within %d s: whether it is in force "
+		               "is not known", CELL_STEER_S);
+	if (r < 0)
+		return err_set(err, EPIPE, "the cell has just ended");
+	if (answer.type == CONTROL_REFUSED && buf_get_u32(&answer.body, &code) == 0 && code != 0 &&
+	    buf_get_str(&answer.body, &text) == 0)
+		return err_set(err, (int)code, "%s", text);
+	if (answer.type != CONTROL_DONE)
+		return err_set(err, EBADMSG, "the cell's supervisor is of another version");
+	if (ret_answer != NULL) {
+		*ret_answer = answer;
+		answer = (struct ipc_message){ .fds = { -1, -1, -1, -1 } };
+	}
+	return 0;
+}
+
+int
+cell_steer_check_why(const char *why, struct err *err)
+{
+	if (strlen(why) > CONTROL_WHY_MAX)
+		return err_set(err, E2BIG, "a reason is at most %d bytes long", CONTROL_WHY_MAX);
+	if (strchr(why, '\n') != NULL)
+		return err_set(err, EINVAL, "a reason is one line");
+	return 0;
+}

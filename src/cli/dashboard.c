@@ -1,0 +1,111 @@
+/* dashboard.c - `cloister dashboard`: a link that logs a browser in, once. */
+#include <errno.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/data.h"
+#include "base/io.h"
+#include "base/own.h"
+#include "cli/cli.h"
+#include "cli/service.h"
+
+#define PAGE "dashboard.html"           /* in DATA/serve */
+
+enum { OPT_OPEN, OPT_SOCKET };
+
+const struct cli_option cli_dashboard_options[] = {
+	{ "open", 'o', NULL, "open it in a browser, with xdg-open", OPT_OPEN },
+	{ "socket", 's', "PATH", "the service's socket (serve.sock in the runtime folder)", OPT_SOCKET },
+	{0}
+};
+
+struct dashboard {
+	bool open;
+	const char *socket;
+};
+
+static int
+take_option(void *arg, const struct cli_option *option, const char *value, struct err *err)
+{
+	struct dashboard *d = arg;
+
+	(void)err;
+	if (option->id == OPT_OPEN)
+		d->open = true;
+	else
+		d->socket = value;
+	return 0;
+}
+
+/* A program's words are for everybody on the machine to see, and the link is not: so what is
+ * opened is a file of our own that leads there. */
+static int
+write_page(const char *url, char **ret_path, struct err *err)
+{
+	OWN(closep) int dir = data_folder("serve", true, err);
+	OWN(closep) int fd = -1;
+	char text[1024];
+
+	if (dir < 0)
+		return dir;
+	snprintf(text, sizeof(text), "<!doctype html>\n<meta charset=\"utf-8\">\n<meta name=\"referrer\" "
+	         "content=\"no-referrer\">\n<meta http-equiv=\"refresh\" content=\"0; url=%s\">\n"
+	         "<title>cloister</title>\n<a href=\"%s\">to the dashboard</a>\n", url, url);
+	(void)!unlinkat(dir, PAGE, 0);
+	fd = openat(dir, PAGE, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return err_errno(err, "cannot make the file that leads to the dashboard");
+	*ret_path = data_path("serve/" PAGE, err);
+	return *ret_path == NULL ? -ENOMEM : write_all(fd, text, strlen(text), err);
+}
+
+static int
+open_browser(const char *url, struct err *err)
+{
+	OWN(freep) char *path = NULL;
+	char program[] = "xdg-open";
+	int r = write_page(url, &path, err), status;
+	char *argv[] = { program, path, NULL };
+	pid_t pid;
+
+	if (r < 0)
+		return r;
+	r = posix_spawnp(&pid, program, NULL, NULL, argv, environ);
+	if (r != 0)
+		return err_set(err, r, "cannot start xdg-open: %s; open the link yourself", strerror(r));
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	return status == 0 ? 0 : err_set(err, EIO, "xdg-open found no browser: open the link yourself");
+}
+
+int
+cmd_dashboard(int argc, char **argv)
+{
+	struct dashboard d = {0};
+	struct err err = {0};
+	json_t *answer = NULL;
+	const char *url;
+	int rest, r;
+
+	if (cli_parse(cli_dashboard_options, argc, argv, true, take_option, &d, &rest, &err) < 0)
+		return cli_fail(&err);
+	if (rest < argc)
+		return cli_failf("'dashboard' takes no words: '%.64s' is too much", argv[rest]);
+	if (service_ask(d.socket, "POST", "/v1/session/code", &answer, &err) < 0)
+		return cli_fail(&err);
+	url = json_string_value(json_object_get(answer, "url"));
+	if (url == NULL) {
+		json_decref(answer);
+		return cli_failf("the service gave no link: is it of another version?");
+	}
+	puts(url);
+	fflush(stdout);
+	r = d.open ? open_browser(url, &err) : 0;
+	json_decref(answer);
+	return r < 0 ? cli_fail(&err) : 0;
+}

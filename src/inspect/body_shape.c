@@ -1,0 +1,197 @@
+/* body_shape.c - see body_shape.h: what is shown of a value, and forms. */
+#include "inspect/body_shape.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/num.h"
+#include "base/own.h"
+#include "base/utf8.h"
+#include "inspect/body_shape_parts.h"
+#include "inspect/inspect.h"
+#include "inspect/secrets_parts.h"
+
+#define RANDOM_LEAST 16                 /* bytes that may look drawn by chance */
+#define LAST_LINE 64                    /* kept free for it */
+
+/* ---- lines ---- */
+
+bool
+shape_has_room(struct shape *s, size_t count)
+{
+	if (s->left_out == 0)
+		return true;
+	s->left_out += count;
+	return false;
+}
+
+void
+shape_line(struct shape *s, size_t depth, const char *line)
+{
+	size_t n = strlen(line), indent = 2 * depth;
+
+	if (s->left_out > 0 || s->len + indent + n + 1 > INSPECT_SHAPE_MAX - LAST_LINE) {
+		s->left_out++;
+		return;
+	}
+	memset(s->text + s->len, ' ', indent);
+	memcpy(s->text + s->len + indent, line, n);
+	s->len += indent + n;
+	s->text[s->len++] = '\n';
+}
+
+void
+shape_end(struct shape *s, const char *note)
+{
+	if (note[0] != '\0')
+		s->len += (size_t)snprintf(s->text + s->len, LAST_LINE, "... %s\n", note);
+	else if (s->left_out > 0)
+		s->len += (size_t)snprintf(s->text + s->len, LAST_LINE, "... %zu more\n", s->left_out);
+	/* No line follows the last one. */
+	s->text[s->len > 0 ? s->len - 1 : 0] = '\0';
+}
+
+/* ---- what is shown of a text ---- */
+
+/* Names under which people keep credentials of any form. */
+static bool
+name_tells(const char *name)
+{
+	static const char *const words[] = { "password", "passwd", "passphrase", "secret", "token",
+		"api_key", "apikey", "api-key", "private_key", "privatekey", "credential",
+		"authorization" };
+
+	for (size_t i = 0; i < ARRAY_LEN(words); i++)
+		if (strcasestr(name, words[i]) != NULL)
+			return true;
+	return false;
+}
+
+/* Why TEXT is masked, or NULL. */
+static const char *
+looks_secret(struct http_text text)
+{
+	struct secrets_scan scan = {0};
+	const char *found = text.len > 0 ? secrets_find(&scan, text.at, text.len) : NULL;
+
+	if (found != NULL)
+		return found;
+	return text.len >= RANDOM_LEAST && memchr(text.at, ' ', text.len) == NULL &&
+	       secrets_looks_random((const unsigned char *)text.at, text.len) ? "looks random" : NULL;
+}
+
+size_t
+shape_cut(struct http_text text, size_t max)
+{
+	size_t at = 0, n;
+	uint32_t code;
+
+	if (text.len <= max)
+		return text.len;
+	while (at < max) {
+		n = utf8_next(text.at + at, text.len - at, &code);
+		if (n == 0)
+			n = 1;
+		/* Those of JSON are at most as long as this. */
+		else if (text.at[at] == '\\')
+			n = text.at[at + 1] == 'u' ? 6 : 2;
+		if (at + n > max)
+			break;
+		at += n;
+	}
+	return at;
+}
+
+void
+shape_value(char out[SHAPE_VALUE_TEXT], const char *name, struct http_text raw,
+            struct http_text text, size_t len)
+{
+	const char *why = looks_secret(text);
+	size_t shown = shape_cut(raw, SHAPE_VALUE);
+
+	if (why == NULL && len > 0 && name_tells(name))
+		why = "masked by its name";
+	if (why != NULL)
+		snprintf(out, SHAPE_VALUE_TEXT, "(%.40s, %zu bytes)", why, len);
+	else
+		snprintf(out, SHAPE_VALUE_TEXT, "\"%.*s%s\"", (int)shown, raw.at,
+		         shown < raw.len ? "..." : "");
+	if (why == NULL && shown < raw.len)
+		snprintf(out + strlen(out), SHAPE_VALUE_TEXT - strlen(out), " (%zu bytes)", len);
+}
+
+void
+shape_name(char out[SHAPE_NAME_TEXT], struct http_text raw, struct http_text text)
+{
+	size_t shown = shape_cut(raw, SHAPE_NAME);
+
+	if (text.len >= RANDOM_LEAST && looks_secret(text) != NULL)
+		snprintf(out, SHAPE_NAME_TEXT, "(%zu bytes)", text.len);
+	else
+		snprintf(out, SHAPE_NAME_TEXT, "%.*s%s", (int)shown, raw.at,
+		         shown < raw.len ? "..." : "");
+}
+
+/* ---- forms ---- */
+
+/* Decoded, but for what would break a line or is not ASCII. */
+static struct http_text
+decode(struct http_text in, char out[SHAPE_LOOKED_AT])
+{
+	static const char hex[] = "0123456789ABCDEF";
+	size_t n = 0;
+
+	for (size_t i = 0; i < in.len && n < SHAPE_LOOKED_AT - 3; i++) {
+		int high = in.at[i] == '%' && i + 2 < in.len ? num_hex_digit(in.at[i + 1]) : -1;
+		int low = high >= 0 ? num_hex_digit(in.at[i + 2]) : -1;
+		int c = low >= 0 ? high << 4 | low : in.at[i] == '+' ? ' ' : (unsigned char)in.at[i];
+
+		if (c >= 0x20 && c < 0x7f) {
+			out[n++] = (char)c;
+		} else {
+			out[n++] = '%';
+			out[n++] = hex[c >> 4];
+			out[n++] = hex[c & 15];
+		}
+		i += low >= 0 ? 2 : 0;
+	}
+	return (struct http_text){ out, n };
+}
+
+static void
+add_field(struct shape *s, struct http_text field)
+{
+	const char *equals = memchr(field.at, '=', field.len);
+	size_t n = equals == NULL ? field.len : (size_t)(equals - field.at);
+	char room[SHAPE_LOOKED_AT], name[SHAPE_NAME_TEXT], value[SHAPE_VALUE_TEXT] = "";
+	char line[SHAPE_LINE_TEXT];
+	struct http_text text;
+
+	if (!shape_has_room(s, 1))
+		return;
+	text = decode((struct http_text){ field.at, n }, room);
+	shape_name(name, text, text);
+	if (equals != NULL) {
+		text = decode((struct http_text){ equals + 1, field.len - n - 1 }, room);
+		shape_value(value, name, text, text, text.len);
+	}
+	snprintf(line, sizeof(line), "%s%s%s", name, equals != NULL ? " = " : "", value);
+	shape_line(s, 0, line);
+}
+
+void
+body_shape_form(struct http_text form, char ret_shape[INSPECT_SHAPE_MAX])
+{
+	struct shape s = { .text = ret_shape };
+
+	while (form.len > 0) {
+		const char *amp = memchr(form.at, '&', form.len);
+		size_t n = amp == NULL ? form.len : (size_t)(amp - form.at);
+
+		if (n > 0)
+			add_field(&s, (struct http_text){ form.at, n });
+		n += amp != NULL;
+		form = (struct http_text){ form.at + n, form.len - n };
+	}
+	shape_end(&s, "");
+}

@@ -1,0 +1,68 @@
+/* ledger.h - what was used of budgets: counters in memory that processes share.
+ *
+ * Pure over that memory, which is a mapped file of LEDGER_SIZE bytes, or zeros of that size to
+ * begin with.  Every counter is an atomic of its own, so that whoever dies in between leaves
+ * what it has counted, and nothing half done; who has the memory may write it, and what is in
+ * it is believed only as numbers.
+ *
+ * A slot is of one scope (policy_budget_key).  What is about to be used is reserved first, and
+ * of two who reserve the last of it one gets it, in whatever processes they are. */
+#ifndef CLOISTER_LEDGER_H
+#define CLOISTER_LEDGER_H
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "policy/policy_budget.h"
+
+struct err;
+
+#define LEDGER_SLOTS 1024               /* scopes, ever */
+#define LEDGER_HOSTS 8192               /* distinct hosts of all scopes, ever */
+
+struct ledger_slot {
+	_Atomic uint64_t key;           /* 0: free */
+	_Atomic uint64_t used[POLICY_KINDS];
+	_Atomic uint64_t raised[POLICY_KINDS];  /* a limit that an operator set; 0: none */
+	_Atomic uint64_t told[POLICY_KINDS];    /* up to where who watches was told */
+	uint64_t spare[2];
+};
+
+struct ledger {
+	_Atomic uint64_t magic;
+	uint64_t spare[511];
+	struct ledger_slot slots[LEDGER_SLOTS];
+	_Atomic uint64_t hosts[LEDGER_HOSTS];
+};
+#define LEDGER_SIZE sizeof(struct ledger)
+_Static_assert(sizeof(_Atomic uint64_t) == 8 && ATOMIC_LLONG_LOCK_FREE == 2,
+               "counters are shared between processes");
+
+/* MEMORY as a ledger; -EBADMSG if it is something else. */
+int ledger_open(void *memory, struct ledger **ret_ledger, struct err *err);
+/* The slot of KEY, which is taken if it is not there and MAKE is said; NULL if there is none. */
+struct ledger_slot *ledger_slot(struct ledger *l, uint64_t key, bool make);
+
+/* AMOUNT more, unless that would be more than LIMIT: then false, and nothing has changed. */
+bool ledger_reserve(struct ledger_slot *slot, enum policy_kind kind, uint64_t amount,
+                    uint64_t limit);
+/* AMOUNT more, whatever the limit: it was used. */
+void ledger_add(struct ledger_slot *slot, enum policy_kind kind, uint64_t amount);
+/* Less again: what was reserved and came to nothing. */
+void ledger_take_back(struct ledger_slot *slot, enum policy_kind kind, uint64_t amount);
+uint64_t ledger_used(const struct ledger_slot *slot, enum policy_kind kind);
+
+/* HOST counts for SLOT from now on.  0: also if it did before; -EDQUOT: it would be one more
+ * than LIMIT; -ENOSPC: there is no room to know it again. */
+int ledger_host(struct ledger *l, struct ledger_slot *slot, const char *host, uint64_t limit);
+bool ledger_knows_host(const struct ledger *l, const struct ledger_slot *slot, const char *host);
+
+/* The limit in force where the policy says LIMIT. */
+uint64_t ledger_limit(const struct ledger_slot *slot, enum policy_kind kind, uint64_t limit);
+void ledger_raise(struct ledger_slot *slot, enum policy_kind kind, uint64_t limit);
+
+/* Whether so much was used that who watches is to be told that AT was reached: true once, in one
+ * process of all. */
+bool ledger_tell(struct ledger_slot *slot, enum policy_kind kind, uint64_t at);
+#endif

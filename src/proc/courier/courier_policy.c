@@ -1,0 +1,218 @@
+/* courier_policy.c - the policies that exchanges go by: the one in force, and those before it as
+ * long as something goes on under them. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/own.h"
+#include "ipc/ipc.h"
+#include "proc/courier/courier.h"
+
+struct courier_policy *
+courier_policy_use(struct courier_policy *p)
+{
+	p->users++;
+	return p;
+}
+
+void
+courier_policy_release(struct courier_policy *p)
+{
+	if (p == NULL || --p->users > 0)
+		return;
+	if (p->counts != NULL)
+		munmap(p->counts, p->n_counts * sizeof(*p->counts));
+	policy_free(p->policy);
+	free(p);
+}
+
+static void
+use_from_now_on(struct courier *c, struct courier_policy *p)
+{
+	p->number = c->policy == NULL ? 1 : c->policy->number + 1;
+	courier_policy_release(c->policy);
+	c->policy = p;
+	c->inspect_knows = false;
+}
+
+static struct courier_policy *
+new_policy(struct policy *policy, struct err *err)
+{
+	struct courier_policy *p = calloc(1, sizeof(*p));
+
+	if (p == NULL) {
+		policy_free(policy);
+		(void)err_errno(err, "cannot take the policy");
+		return NULL;
+	}
+	p->policy = policy;
+	return courier_policy_use(p);
+}
+
+int
+courier_set_policy(struct courier *c, struct policy *policy, struct err *err)
+{
+	struct courier_policy *p = new_policy(policy, err);
+
+	if (p == NULL)
+		return -ENOMEM;
+	use_from_now_on(c, p);
+	return 0;
+}
+
+/* ---- as the supervisor sends it ---- */
+
+int
+courier_read_whole(int fd, size_t max, char **ret_text, size_t *ret_len, struct err *err)
+{
+	OWN(freep) char *text = NULL;
+	struct stat st;
+	size_t at = 0;
+	ssize_t n = 1;
+
+	if (fstat(fd, &st) < 0 || st.st_size < 0 || (uint64_t)st.st_size > max)
+		return err_set(err, EFBIG, "what the supervisor sent is too large");
+	text = malloc((size_t)st.st_size + 1);
+	if (text == NULL)
+		return err_errno(err, "cannot read what the supervisor sent");
+	while (at < (size_t)st.st_size && n > 0) {
+		n = pread(fd, text + at, (size_t)st.st_size - at, (off_t)at);
+		at += n > 0 ? (size_t)n : 0;
+	}
+	if (n < 0)
+		return err_errno(err, "cannot read what the supervisor sent");
+	text[at] = '\0';
+	*ret_text = TAKE(text);
+	*ret_len = at;
+	return 0;
+}
+
+int
+courier_read_policy(int fd, struct policy **ret_policy, struct err *err)
+{
+	OWN(freep) char *text = NULL;
+	struct buf encoded;
+	size_t len;
+	int r = courier_read_whole(fd, POLICY_ENCODED_MAX, &text, &len, err);
+
+	if (r < 0)
+		return r;
+	buf_init_borrowed(&encoded, text, len);
+	return policy_get(&encoded, ret_policy, err);
+}
+
+/* ---- how often each rule decided ---- */
+
+/* A file whose size is sealed: nobody can take the memory away again. */
+static int
+map_counts(struct courier_policy *p, int fd, struct err *err)
+{
+	size_t n = policy_n_rules(p->policy);
+	struct stat st;
+	void *at;
+
+	if (n == 0)
+		return 0;
+	if (fstat(fd, &st) < 0 || (uint64_t)st.st_size < n * sizeof(*p->counts))
+		return err_set(err, EINVAL, "there is no room for the counts of all rules");
+	at = mmap(NULL, n * sizeof(*p->counts), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (at == MAP_FAILED)
+		return err_errno(err, "cannot count how often rules decide");
+	p->counts = at;
+	p->n_counts = n;
+	return 0;
+}
+
+int
+courier_take_counts(struct courier *c, uint64_t number, struct ipc_message *message, struct err *err)
+{
+	if (number != 0 || message->n_fds != 1 || buf_left(&message->body) != 0 ||
+	    c->policy->counts != NULL)
+		return -EBADMSG;
+	return map_counts(c->policy, message->fds[0], err);
+}
+
+static void
+count(struct courier_policy *p, size_t rule)
+{
+	if (rule < p->n_counts)
+		__atomic_add_fetch(&p->counts[rule], 1, __ATOMIC_RELAXED);
+}
+
+/* What let it through is a rule of each layer; what refused it is one. */
+void
+exchange_count(const struct exchange *ex)
+{
+	const struct policy_decision *d = &ex->decision;
+	const struct policy *layer = ex->policy->policy;
+	size_t base = 0;
+
+	if (ex->policy->counts == NULL || ex->learned)
+		return;
+	for (size_t i = 0; i < ex->logged.n; i++)
+		count(ex->policy, (size_t)ex->logged.rules[i]);
+	if (d->verdict != POLICY_ALLOW) {
+		if (d->rule >= 0)
+			count(ex->policy, (size_t)d->rule);
+		return;
+	}
+	for (size_t i = 0; layer != NULL; i++, layer = policy_outer(layer)) {
+		if (d->way.rule[i] >= 0)
+			count(ex->policy, base + (size_t)d->way.rule[i]);
+		base += policy_n_own(layer);
+	}
+}
+
+/* ---- another one ---- */
+
+/* The rules that stay keep their counts: FRONT at the beginning of the first layer, BACK at its
+ * end, and all of the layers around it. */
+static void
+carry_counts(const struct courier_policy *from, struct courier_policy *to, size_t front,
+             size_t back)
+{
+	size_t before = policy_n_own(from->policy), after = policy_n_own(to->policy);
+	size_t outer = from->n_counts - before;
+
+	if (from->counts == NULL || to->counts == NULL || front + back > before ||
+	    front + back > after || to->n_counts - after != outer)
+		return;
+	memcpy(to->counts, from->counts, front * sizeof(*to->counts));
+	memcpy(to->counts + after - back, from->counts + before - back,
+	       (back + outer) * sizeof(*to->counts));
+}
+
+int
+courier_take_policy(struct courier *c, uint64_t number, struct ipc_message *message, struct err *err)
+{
+	struct courier_policy *p;
+	struct policy *policy = NULL;
+	uint32_t now, front, back;
+	int r;
+
+	(void)number;
+	if (buf_get_u32(&message->body, &now) < 0 || now > 1 ||
+	    buf_get_u32(&message->body, &front) < 0 || front > POLICY_RULES_MAX ||
+	    buf_get_u32(&message->body, &back) < 0 || back > POLICY_RULES_MAX ||
+	    buf_left(&message->body) != 0 || message->n_fds != 2)
+		return -EBADMSG;
+	r = courier_read_policy(message->fds[0], &policy, err);
+	/* What it is made of is not the supervisor's to know. */
+	if (r < 0)
+		return r == -EBADMSG ? -EINVAL : r;
+	p = new_policy(policy, err);
+	if (p == NULL)
+		return -ENOMEM;
+	r = map_counts(p, message->fds[1], err);
+	if (r < 0) {
+		courier_policy_release(p);
+		return r;
+	}
+	carry_counts(c->policy, p, front, back);
+	use_from_now_on(c, p);
+	return 0;
+}

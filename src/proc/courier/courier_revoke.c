@@ -1,0 +1,107 @@
+/* courier_revoke.c - a secret is taken back, or its value replaced, while the cell runs.
+ *
+ * The placeholder stays known either way.  The value of one that is revoked stays here too, but
+ * only to be looked for: what was left of it with a server may come back with any answer. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/own.h"
+#include "proc/courier/courier.h"
+#include "proc/courier/courier_secrets_parts.h"
+
+bool
+secrets_is_revoked(const struct secrets *s, const struct secrets_view *view, size_t i,
+                   char *ret_reason, size_t size)
+{
+	size_t of = i < view->n_bound ? i : view->tokens[i - view->n_bound]->of;
+
+	if (!s->revoked[of])
+		return false;
+	snprintf(ret_reason, size, "the secret '%.64s' has been revoked%s%s", s->bound.at[of].secret->name,
+	         s->why[of][0] != '\0' ? ": " : "", s->why[of]);
+	return true;
+}
+
+/* What is drained has nothing to do with a server any more. */
+static bool
+goes_with(const struct exchange *ex, size_t secret)
+{
+	if (ex->step == STEP_DRAIN || ex->step == STEP_OVER)
+		return false;
+	return ex->certificate == secret + 1 || (ex->secrets != NULL && ex->secrets->carried[secret] != 0);
+}
+
+/* Those that it takes along are no longer in the list, so it is gone through from the start. */
+static bool
+cut_one(struct courier *c, size_t secret, const struct exchange *spared)
+{
+	char reason[COURIER_NOTE_MAX];
+
+	for (struct exchange *ex = c->exchanges; ex != NULL; ex = ex->next) {
+		if (ex == spared || !goes_with(ex, secret))
+			continue;
+		(void)secrets_is_revoked(&c->secrets, c->secrets.view, secret, reason, sizeof(reason));
+		exchange_refuse(ex, "revoked", reason);
+		return true;
+	}
+	return false;
+}
+
+int
+courier_revoke(struct courier *c, const char *name, const char *why, const struct exchange *spared,
+               struct err *err)
+{
+	struct secrets *s = &c->secrets;
+	size_t at;
+
+	if (!secrets_named(s, name, &at))
+		return err_set(err, ENOENT, "the cell has no secret '%.64s'", name);
+	if (s->revoked[at])
+		return 0;
+	s->revoked[at] = true;
+	snprintf(s->why[at], sizeof(s->why[at]), "%.*s", SECRETS_WHY_MAX - 1, why);
+	/* Without memory for another view, the one that there is is asked for what is revoked. */
+	(void)secrets_look_again(s, NULL);
+	while (cut_one(c, at, spared))
+		;
+	if (s->mtls.is[at])
+		pool_forget_certificate(c->pool, (unsigned)at + 1, spared == NULL);
+	courier_at_round_end(c);
+	return 0;
+}
+
+int
+courier_rotate(struct courier *c, struct guard *memory, struct err *err)
+{
+	struct secrets *s = &c->secrets;
+	struct http_text real[SECRET_FIELDS];
+	const char *name, *text;
+	uint64_t expires;
+	struct buf b;
+	size_t at;
+	int r;
+
+	buf_init_borrowed(&b, memory->at, memory->len);
+	if (buf_get_str(&b, &name) < 0 || buf_get_u64(&b, &expires) < 0)
+		return -EBADMSG;
+	for (size_t i = 0; i < SECRET_FIELDS; i++) {
+		if (buf_get_str(&b, &text) < 0)
+			return -EBADMSG;
+		real[i] = (struct http_text){ text, strlen(text) };
+	}
+	if (buf_left(&b) != 0)
+		return -EBADMSG;
+	if (!secrets_named(s, name, &at))
+		return err_set(err, ENOENT, "the cell has no secret '%.64s'", name);
+	if (s->revoked[at])
+		return err_set(err, EPERM, "the secret '%.64s' was revoked in this cell, and stays so", name);
+	r = secrets_renew(s, name, expires, real, memory, err);
+	if (r < 0)
+		return r;
+	s->rotated[at] = true;
+	if (s->mtls.is[at])
+		pool_forget_certificate(c->pool, (unsigned)at + 1, false);
+	return 0;
+}

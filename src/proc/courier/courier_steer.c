@@ -1,0 +1,132 @@
+/* courier_steer.c - see courier_steer.h. */
+#include "proc/courier/courier_steer.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/err.h"
+#include "base/own.h"
+#include "ipc/ipc.h"
+#include "proc/courier/courier.h"
+
+#define AGAIN_MS 5
+
+static const struct {
+	enum courier_steer kind;
+	courier_steer_take *take;
+} kinds[] = {
+	{ STEER_POLICY, courier_take_policy },
+	{ STEER_COUNTS, courier_take_counts },
+};
+
+struct steered {
+	struct steered *next;
+	struct buf message;
+};
+
+/* What was decided before has to be told before; if the supervisor does not read, all of it
+ * waits. */
+static void
+send_waiting(struct courier *c)
+{
+	struct steered_queue *q = &c->steered;
+	struct steered *s;
+	ssize_t n = 0;
+
+	c->events.urgent = true;
+	events_flush(&c->events, false);
+	while ((s = q->first) != NULL && c->events.n == 0) {
+		do
+			n = send(c->events.fd, s->message.data, s->message.len, MSG_DONTWAIT | MSG_NOSIGNAL);
+		while (n < 0 && errno == EINTR);
+		if (n < 0 && errno == EAGAIN)
+			break;
+		q->first = s->next;
+		q->n--;
+		buf_free(&s->message);
+		free(s);
+	}
+	if (q->first == NULL)
+		q->end = &q->first;
+	else
+		loop_set_timer(c->loop, &q->again, AGAIN_MS);
+}
+
+static void
+again_due(void *arg)
+{
+	send_waiting(arg);
+}
+
+void
+courier_steer_init(struct courier *c)
+{
+	c->steered = (struct steered_queue){ .again = { .due = again_due, .arg = c } };
+	c->steered.end = &c->steered.first;
+}
+
+void
+courier_steer_close(struct courier *c)
+{
+	struct steered *s;
+
+	if (c->loop != NULL)
+		loop_cancel_timer(c->loop, &c->steered.again);
+	while ((s = c->steered.first) != NULL) {
+		c->steered.first = s->next;
+		buf_free(&s->message);
+		free(s);
+	}
+}
+
+void
+courier_steered(struct courier *c, uint64_t number, const struct err *err)
+{
+	struct steered_queue *q = &c->steered;
+	char text[COURIER_STEERED_MAX + 1];
+	struct steered *s;
+
+	if (number == 0)
+		return;
+	s = q->n < STEERED_WAITING_MAX ? calloc(1, sizeof(*s)) : NULL;
+	/* Somebody would wait for it for ever. */
+	assert(s != NULL);
+	snprintf(text, sizeof(text), "%.*s", COURIER_STEERED_MAX, err->code == 0 ? "" : err->text);
+	ipc_begin(&s->message, COURIER_STEERED);
+	buf_put_u64(&s->message, number);
+	buf_put_u32(&s->message, (uint32_t)err->code);
+	buf_put_str(&s->message, text);
+	*q->end = s;
+	q->end = &s->next;
+	q->n++;
+	send_waiting(c);
+}
+
+int
+courier_steer(struct courier *c, struct ipc_message *message)
+{
+	struct err err = {0};
+	uint64_t number;
+	uint32_t kind;
+	int r = -EBADMSG;
+
+	if (buf_get_u64(&message->body, &number) < 0 || buf_get_u32(&message->body, &kind) < 0)
+		return r;
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
+		if (kinds[i].kind == kind)
+			r = kinds[i].take(c, number, message, &err);
+	if (r == -EBADMSG)
+		return r;
+	/* Of what is handed over at the start, nothing may be left out. */
+	if (r < 0 && number == 0)
+		return r;
+	if (r < 0 && err.code == 0)
+		(void)err_set(&err, -r, "%s", strerrordesc_np(-r));
+	if (r != COURIER_STEER_LATER)
+		courier_steered(c, number, &err);
+	return 0;
+}

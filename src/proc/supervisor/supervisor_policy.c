@@ -1,0 +1,192 @@
+/* supervisor_policy.c - see supervisor_policy.h. */
+#include "proc/supervisor/supervisor_policy.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/own.h"
+#include "proc/supervisor/supervisor.h"
+#include "proc/supervisor/supervisor_steer.h"
+
+#define POLICY_MAX ((off_t)8 * 1024 * 1024)     /* of each of the files */
+#define SEALED_SIZE (F_SEAL_SHRINK | F_SEAL_GROW)
+#define SEALED (SEALED_SIZE | F_SEAL_WRITE)
+
+static void
+hash_file(int fd, char ret_hash[HASH_NAME + 1])
+{
+	unsigned char hash[HASH_LEN], bytes[16384];
+	struct hash h;
+	off_t at = 0;
+	ssize_t n;
+
+	hash_begin(&h);
+	for (; (n = pread(fd, bytes, sizeof(bytes), at)) > 0; at += n)
+		hash_add(&h, bytes, (size_t)n);
+	hash_end(&h, hash);
+	hash_name(hash, ret_hash);
+}
+
+const char *
+supervisor_policy_hash(struct supervisor *sv)
+{
+	struct cell_policy *p = &sv->egress.policy;
+
+	if (p->hash[0] == '\0')
+		hash_file(p->policy, p->hash);
+	return p->hash;
+}
+
+int
+supervisor_policy_tell(struct supervisor *sv)
+{
+	struct steer *s = steer_tell(sv, STEER_COUNTS);
+
+	return s == NULL ? -ENOMEM : steer_add_fd(s, sv->egress.policy.counts);
+}
+
+/* ---- a new one ---- */
+
+static void
+free_policy(struct cell_policy *p)
+{
+	closep(&p->policy);
+	closep(&p->text);
+	closep(&p->counts);
+	free(p);
+}
+
+static void
+record_set(struct supervisor *sv, const struct steer *s, const char *before, bool now)
+{
+	OWN(members_free) struct members m;
+
+	members_init(&m, AUDIT_EVENT_MAX);
+	steer_members(&m, "policy", &s->who);
+	members_str(&m, "policy", sv->egress.policy.hash);
+	members_str(&m, "before", before);
+	if (now)
+		members_bool(&m, "now", true);
+	supervisor_record_members(sv, &m);
+}
+
+struct setting {
+	struct cell_policy *policy;
+	bool now;
+};
+
+static void
+is_set(struct supervisor *sv, struct steer *s, const struct err *err)
+{
+	struct cell_policy *kept = &sv->egress.policy;
+	struct setting *setting = s->arg;
+	struct cell_policy before;
+
+	if (err->code == 0) {
+		(void)supervisor_policy_hash(sv);
+		before = *kept;
+		*kept = *setting->policy;
+		kept->times = before.times + 1;
+		*setting->policy = before;
+		record_set(sv, s, before.hash, setting->now);
+		buf_put_str(&s->answer, kept->hash);
+		supervisor_timeline_keep_policy(sv);
+	}
+	free_policy(setting->policy);
+	free(setting);
+}
+
+/* Nobody can change it any more: what was checked is what is used. */
+static bool
+is_sealed(int fd, int seals)
+{
+	struct stat st;
+	int has = fcntl(fd, F_GET_SEALS);
+
+	return has >= 0 && (has & seals) == seals && fstat(fd, &st) == 0 && st.st_size <= POLICY_MAX;
+}
+
+static struct setting *
+take_files(struct ipc_message *message, bool now)
+{
+	struct setting *setting = calloc(1, sizeof(*setting));
+
+	if (setting != NULL)
+		setting->policy = calloc(1, sizeof(*setting->policy));
+	if (setting == NULL || setting->policy == NULL) {
+		free(setting);
+		return NULL;
+	}
+	setting->now = now;
+	setting->policy->policy = ipc_take_fd(message, 0);
+	setting->policy->text = ipc_take_fd(message, 1);
+	setting->policy->counts = ipc_take_fd(message, 2);
+	hash_file(setting->policy->policy, setting->policy->hash);
+	return setting;
+}
+
+int
+supervisor_answer_set_policy(struct client *client, struct ipc_message *message)
+{
+	struct supervisor *sv = client->sv;
+	uint32_t flags, front, back;
+	struct setting *setting;
+	struct steer_who who;
+	struct err err = {0};
+	struct steer *s;
+
+	if (steer_take_who(client, &message->body, &who) < 0 ||
+	    buf_get_u32(&message->body, &flags) < 0 || (flags & ~(uint32_t)CONTROL_POLICY_NOW) != 0 ||
+	    buf_get_u32(&message->body, &front) < 0 || buf_get_u32(&message->body, &back) < 0 ||
+	    buf_left(&message->body) != 0 || message->n_fds != 3 ||
+	    !is_sealed(message->fds[0], SEALED) || !is_sealed(message->fds[1], SEALED) ||
+	    !is_sealed(message->fds[2], SEALED_SIZE))
+		return -EBADMSG;
+	if (!sv->spec.has_policy || sv->dead)
+		(void)err_set(&err, sv->dead ? ESRCH : ENOTSUP, sv->dead ? "the cell is ending" :
+		              "the cell was started without a policy, so it has no network");
+	setting = err.code == 0 ? take_files(message, flags != 0) : NULL;
+	s = setting == NULL ? NULL : steer_begin(sv, client, STEER_POLICY, &who, is_set, setting);
+	if (err.code == 0 && s == NULL)
+		(void)err_set(&err, EBUSY, "too much is being changed about the cell at once: try again");
+	if (err.code != 0) {
+		if (setting != NULL) {
+			free_policy(setting->policy);
+			free(setting);
+		}
+		return steer_refuse(client, &err);
+	}
+	buf_put_u32(&s->message, flags);
+	buf_put_u32(&s->message, front);
+	buf_put_u32(&s->message, back);
+	if (steer_add_fd(s, setting->policy->policy) < 0 || steer_add_fd(s, setting->policy->counts) < 0)
+		s->message.failed = true;
+	return steer_send(sv, s);
+}
+
+int
+supervisor_answer_get_policy(struct client *client, struct ipc_message *message)
+{
+	struct supervisor *sv = client->sv;
+	const struct cell_policy *p = &sv->egress.policy;
+	OWN(buf_free) struct buf answer;
+	struct steer_who who;
+	struct err err = {0};
+
+	if (steer_take_who(client, &message->body, &who) < 0 || buf_left(&message->body) != 0)
+		return -EBADMSG;
+	if (!sv->spec.has_policy) {
+		(void)err_set(&err, ENOTSUP, "the cell was started without a policy, so it has no network");
+		return steer_refuse(client, &err);
+	}
+	ipc_begin(&answer, CONTROL_DONE);
+	buf_put_str(&answer, supervisor_policy_hash(sv));
+	buf_put_u64(&answer, p->times);
+	supervisor_client_send(client, &answer, (int[]){ p->policy, p->text, p->counts }, 3);
+	return -EPIPE;
+}

@@ -1,0 +1,265 @@
+/* supervisor_steer.c - see supervisor_steer.h. */
+#include "proc/supervisor/supervisor_steer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/own.h"
+#include "proc/supervisor/supervisor.h"
+#include "proc/supervisor/supervisor_policy.h"
+
+#define AGAIN_MS 5                      /* until a courier that does not read is tried again */
+
+/* What a courier gets before it decides on anything. */
+static int (*const courier_is_told[])(struct supervisor *sv) = {
+	supervisor_policy_tell,
+};
+
+static void
+steer_free(struct steer *s)
+{
+	for (size_t i = 0; i < s->n_fds; i++)
+		closep(&s->fds[i]);
+	buf_free(&s->message);
+	buf_free(&s->answer);
+	free(s);
+}
+
+static void
+unlink_one(struct supervisor *sv, const struct steer *s)
+{
+	struct steer **at = &sv->steering.first;
+
+	while (*at != s)
+		at = &(*at)->next;
+	*at = s->next;
+	sv->steering.n--;
+}
+
+/* It is over; S is in no list. */
+static void
+finish(struct supervisor *sv, struct steer *s, const struct err *err)
+{
+	if (s->done != NULL)
+		s->done(sv, s, err);
+	if (s->client != NULL && err->code != 0)
+		supervisor_client_refuse(s->client, err);
+	else if (s->client != NULL)
+		supervisor_client_send(s->client, &s->answer, s->answer_fds, s->n_answer_fds);
+}
+
+static void
+finish_and_drop(struct supervisor *sv, struct steer *s, const struct err *err)
+{
+	finish(sv, s, err);
+	if (s->client != NULL)
+		supervisor_client_drop(s->client);
+	steer_free(s);
+}
+
+/* ---- on the way ---- */
+
+static void
+again_due(void *arg)
+{
+	supervisor_steer_flush(arg);
+}
+
+void
+supervisor_steer_flush(struct supervisor *sv)
+{
+	struct steering *book = &sv->steering;
+	struct steer *s, *next;
+	int r = 0;
+
+	if (sv->egress.courier.fd < 0)
+		return;
+	for (s = book->first; s != NULL && r == 0; s = next) {
+		next = s->next;
+		if (s->sent)
+			continue;
+		r = ipc_send(sv->egress.courier.fd, &s->message, s->fds, s->n_fds, NULL);
+		s->sent = r == 0;
+		/* Nothing will be heard of it. */
+		if (r == 0 && s->number == 0) {
+			unlink_one(sv, s);
+			steer_free(s);
+		}
+	}
+	book->again.due = again_due;
+	book->again.arg = sv;
+	/* Of a courier that has gone, the end of its channel tells. */
+	if (r == -EAGAIN)
+		loop_set_timer(sv->loop, &book->again, AGAIN_MS);
+}
+
+static struct steer *
+add(struct supervisor *sv, enum courier_steer kind, bool answered)
+{
+	struct steer *s = calloc(1, sizeof(*s)), **at = &sv->steering.first;
+
+	if (s == NULL)
+		return NULL;
+	s->number = answered ? ++sv->steering.number : 0;
+	ipc_begin(&s->message, COURIER_STEER);
+	buf_put_u64(&s->message, s->number);
+	buf_put_u32(&s->message, kind);
+	ipc_begin(&s->answer, CONTROL_DONE);
+	while (*at != NULL)
+		at = &(*at)->next;
+	*at = s;
+	sv->steering.n++;
+	return s;
+}
+
+struct steer *
+steer_begin(struct supervisor *sv, struct client *client, enum courier_steer kind,
+            const struct steer_who *who, steer_done *done, void *arg)
+{
+	struct steer *s = sv->steering.n < STEERS_MAX ? add(sv, kind, true) : NULL;
+
+	if (s == NULL)
+		return NULL;
+	s->client = client;
+	s->who = *who;
+	s->done = done;
+	s->arg = arg;
+	return s;
+}
+
+int
+steer_add_fd(struct steer *s, int fd)
+{
+	int copy = s->n_fds == IPC_FDS_MAX ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
+
+	if (copy < 0)
+		return -EMFILE;
+	s->fds[s->n_fds++] = copy;
+	return 0;
+}
+
+int
+steer_send(struct supervisor *sv, struct steer *s)
+{
+	struct client *client = s->client;
+	struct err err = {0};
+
+	if (buf_failed(&s->message))
+		(void)err_set(&err, E2BIG, "that is too much to tell the cell's courier at once");
+	if (err.code == 0 && sv->egress.running && sv->egress.courier.fd >= 0) {
+		if (client != NULL)
+			client->state = CLIENT_STEERS;
+		supervisor_steer_flush(sv);
+		return 0;
+	}
+	unlink_one(sv, s);
+	finish(sv, s, &err);
+	steer_free(s);
+	return client != NULL ? -EPIPE : 0;
+}
+
+int
+steer_refuse(struct client *client, const struct err *err)
+{
+	supervisor_client_refuse(client, err);
+	return -EPIPE;
+}
+
+/* ---- and back ---- */
+
+int
+supervisor_steered(struct supervisor *sv, struct ipc_message *message)
+{
+	struct steer *s = sv->steering.first;
+	struct err err = {0};
+	const char *text;
+	uint64_t number;
+	uint32_t code;
+
+	if (buf_get_u64(&message->body, &number) < 0 || buf_get_u32(&message->body, &code) < 0 ||
+	    buf_get_str(&message->body, &text) < 0 || buf_left(&message->body) != 0 ||
+	    number == 0 || code > 4095 || strlen(text) > COURIER_STEERED_MAX)
+		return -EBADMSG;
+	while (s != NULL && s->number != number)
+		s = s->next;
+	if (s == NULL || !s->sent)
+		return -EBADMSG;
+	if (code != 0)
+		(void)err_set(&err, (int)code, "%s", text);
+	unlink_one(sv, s);
+	finish_and_drop(sv, s, &err);
+	supervisor_check_end(sv);
+	return 0;
+}
+
+void
+supervisor_steer_gone(struct supervisor *sv)
+{
+	static const struct err in_force;
+	struct steer *s;
+
+	loop_cancel_timer(sv->loop, &sv->steering.again);
+	while ((s = sv->steering.first) != NULL) {
+		unlink_one(sv, s);
+		finish_and_drop(sv, s, &in_force);
+	}
+}
+
+void
+supervisor_steer_forget(struct supervisor *sv, const struct client *client)
+{
+	for (struct steer *s = sv->steering.first; s != NULL; s = s->next)
+		if (s->client == client)
+			s->client = NULL;
+}
+
+/* ---- at a courier's start ---- */
+
+struct steer *
+steer_tell(struct supervisor *sv, enum courier_steer kind)
+{
+	return sv->steering.n < COURIER_STEERS_FIRST ? add(sv, kind, false) : NULL;
+}
+
+int
+supervisor_steer_prepare(struct supervisor *sv, uint32_t *ret_n, struct err *err)
+{
+	supervisor_steer_gone(sv);
+	/* One that knows less than it should is worse than none. */
+	for (size_t i = 0; i < ARRAY_LEN(courier_is_told); i++)
+		if (courier_is_told[i](sv) < 0)
+			return err_set(err, ENOMEM, "the cell's courier cannot be told all that it has to know");
+	*ret_n = (uint32_t)sv->steering.n;
+	return 0;
+}
+
+/* ---- who, and why ---- */
+
+int
+steer_take_who(struct client *client, struct buf *body, struct steer_who *ret_who)
+{
+	const char *by, *why;
+
+	if (buf_get_str(body, &by) < 0 || buf_get_str(body, &why) < 0 ||
+	    strlen(by) > CONTROL_BY_MAX || strlen(why) > CONTROL_WHY_MAX)
+		return -EBADMSG;
+	*ret_who = (struct steer_who){ .named = *by != '\0' };
+	ret_who->uid = supervisor_client_describe(client, ret_who->by, sizeof(ret_who->by));
+	if (ret_who->named)
+		snprintf(ret_who->by, sizeof(ret_who->by), "%s", by);
+	snprintf(ret_who->why, sizeof(ret_who->why), "%s", why);
+	return 0;
+}
+
+void
+steer_members(struct members *m, const char *did, const struct steer_who *who)
+{
+	members_str(m, "type", "steer");
+	members_str(m, "did", did);
+	members_str(m, "by", who->by);
+	members_str(m, "why", who->why);
+}

@@ -1,0 +1,290 @@
+"""The dashboard's server side: its files, logging in with a browser, and what other pages cannot do."""
+import http.client
+import json
+import os
+import re
+import stat
+from contextlib import closing
+
+import pytest
+
+from operators import SECONDS, TREE
+from service import Service
+
+pytestmark = pytest.mark.parametrize("who", ["user"])
+
+
+class Browser:
+    """Keeps one host's cookies, and says whose page asks."""
+
+    def __init__(self, service, tls=False):
+        self.service, self.tls = service, tls
+        self.host = f"127.0.0.1:{service.port}"
+        self.origin = f"{'https' if tls else 'http'}://{self.host}"
+        self.cookies = {}
+        self.csrf = None
+
+    def ask(self, method, path, body=None, headers=None, **how):
+        """A page of the dashboard's asks; HEADERS override what it would say, None leaves out."""
+        said = {"Sec-Fetch-Site": "same-origin"}
+        if self.cookies:
+            said["Cookie"] = "; ".join(f"{k}={v}" for k, v in self.cookies.items())
+        if method not in ("GET", "HEAD"):
+            said["Origin"] = self.origin
+            if self.csrf:
+                said["X-Cloister-Csrf"] = self.csrf
+        if body is not None:
+            said["Content-Type"] = "application/json"
+        said.update(headers or {})
+        said = {k: v for k, v in said.items() if v is not None}
+        answer = self.service.tcp(method, path, headers=said, body=body, tls=self.tls)
+        for field in answer.headers.get_all("set-cookie") or []:
+            name, value = field.split(";")[0].split("=", 1)
+            self.cookies.pop(name, None)
+            if "Max-Age=0" not in field:
+                self.cookies[name] = value
+        return answer
+
+    def get(self, path, **how):
+        return self.ask("GET", path, **how)
+
+    def login(self, **how):
+        answer = self.ask("POST", "/login", json.dumps(how))
+        if answer.status == 200:
+            self.csrf = answer.json["csrf"]
+        return answer
+
+
+def token_of(operator):
+    return (operator.base / "data" / "serve" / "token").read_text().strip()
+
+
+@pytest.fixture
+def plain(operator):
+    """A service at TCP, not encrypted."""
+    return Service(operator, "--listen", "127.0.0.1:0", "--no-tls")
+
+
+# ---- pages
+
+CSP = ("default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+       "form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
+
+
+def test_pages(plain):
+    """As they are in web/, for whoever comes; nothing of it is on the unix sockets."""
+    browser = Browser(plain)
+    types = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml",
+             ".json": "application/json", ".png": "image/png", ".woff2": "font/woff2"}
+    files = [path for path in sorted((TREE / "web").iterdir()) if path.suffix in types]
+    assert files
+    for path in files:
+        answer = browser.get(f"/assets/{path.name}")
+        assert (answer.status, answer.data) == (200, path.read_bytes())
+        assert answer.headers["content-type"].split(";")[0] == types[path.suffix]
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["content-security-policy"] == CSP
+    index = browser.get("/")
+    assert index.data == (TREE / "web" / "index.html").read_bytes()
+    assert index.headers["content-security-policy"] == CSP
+    assert index.headers["x-frame-options"] == "DENY"
+    assert index.headers["referrer-policy"] == "no-referrer"
+    assert index.headers["cross-origin-opener-policy"] == "same-origin"
+    assert index.headers["cross-origin-resource-policy"] == "same-origin"
+    # What a browser has is not sent again.
+    assert index.headers["cache-control"] == "no-cache"
+    again = browser.get("/", headers={"If-None-Match": index.headers["etag"]})
+    assert (again.status, again.data) == (304, b"")
+    assert browser.get("/", headers={"If-None-Match": '"other"'}).status == 200
+    for path in ("/assets/nosuch.js", "/assets/..%2fMakefile", "/assets/%2e%2e/app.js"):
+        assert browser.get(path).status in (400, 401, 404), path
+    plain.get("/").error(404, "not_found", "cloister dashboard")
+    plain.get("/", socket=plain.agents).error(404, "not_found")
+
+
+def test_nothing_from_elsewhere(who):
+    """No file of the dashboard's names another place."""
+    for path in (TREE / "web").iterdir():
+        if path.suffix in (".html", ".js", ".css"):
+            for url in re.findall(r"(?:https?:)?//[a-z0-9.-]+\.[a-z]{2,}", path.read_text(), re.I):
+                assert "www.w3.org" in url, (path.name, url)
+
+
+# ---- logging in
+
+def test_login_by_token(plain, operator):
+    browser = Browser(plain)
+    browser.get("/v1/cells").error(401, "unauthorized", "token file")
+    browser.get("/v1/session").error(401, "unauthorized")
+    browser.login(token="x" * 40).error(401, "unauthorized", "token")
+    browser.login(token=token_of(operator)[:-1]).error(401, "unauthorized")
+    assert browser.cookies == {}
+    answer = browser.login(token=token_of(operator))
+    assert answer.ok()["who"] == "token operator"
+    field = answer.headers["set-cookie"]
+    for part in ("HttpOnly", "SameSite=Strict", "Path=/"):
+        assert part in field
+    assert "Domain" not in field and token_of(operator) not in field
+    assert browser.get("/v1/cells").ok() == {"cells": []}
+    session = browser.get("/v1/session").ok()
+    assert session["who"] == "token operator" and session["csrf"] == browser.csrf
+    browser.ask("POST", "/v1/cells/nosuch/kill").error(404, "not_found")
+    assert browser.ask("POST", "/logout").status == 204
+    assert browser.cookies == {}
+    browser.get("/v1/cells").error(401, "unauthorized")
+
+
+def test_login_errors(plain, operator):
+    browser = Browser(plain)
+    browser.login().error(400, "invalid", "'token' or with a 'code'")
+    browser.login(token="x", code="y").error(400, "invalid")
+    browser.login(tokn="x").error(400, "invalid", "did you mean 'token'")
+    browser.login(token=5).error(400, "invalid", "text")
+    browser.ask("POST", "/login", "{}", {"Content-Type": "text/plain"}).error(415, "not_json")
+    browser.ask("POST", "/login", "x" * 5000).error(413, "too_large")
+    assert browser.cookies == {}
+
+
+def test_agents_token_is_no_login(operator):
+    own = operator.file("agent.token", "a-token-of-some-length\n")
+    own.chmod(0o600)
+    service = Service(operator, "--listen", "127.0.0.1:0", "--no-tls", "--agent-token-file", own)
+    browser = Browser(service)
+    browser.login(token="a-token-of-some-length").error(403, "forbidden", "agent")
+    assert browser.cookies == {}
+
+
+def test_login_by_link(plain, operator):
+    """What `cloister dashboard` prints logs in one browser, once, as who asked for it."""
+    url = operator.cloister("dashboard").ok().strip()
+    assert url.startswith(f"http://127.0.0.1:{plain.port}/#code=")
+    code = url.split("=")[1]
+    browser = Browser(plain)
+    assert browser.login(code=code).ok()["who"] == f"uid {operator.uid}"
+    assert browser.get("/v1/session").ok()["who"] == f"uid {operator.uid}"
+    second = Browser(plain)
+    second.login(code=code).error(401, "unauthorized", "cloister dashboard")
+    assert second.cookies == {}
+    # Codes are for who can reach the socket: not for sessions, tokens or agents.
+    browser.ask("POST", "/v1/session/code").error(403, "forbidden")
+    plain.tcp("POST", "/v1/session/code", token_of(operator), tls=False).error(403, "forbidden")
+    plain.post("/v1/session/code", socket=plain.agents).error(404, "not_found")
+
+
+def test_codes_are_bounded(plain):
+    """Of very many codes the newest work."""
+    codes = [plain.post("/v1/session/code").ok()["code"] for _ in range(20)]
+    assert Browser(plain).login(code=codes[0]).status == 401
+    assert Browser(plain).login(code=codes[-1]).status == 200
+
+
+def test_sessions_are_bounded(plain, operator):
+    """Of very many sessions those that were used last go on."""
+    browsers = [Browser(plain) for _ in range(66)]
+    token = token_of(operator)
+    for browser in browsers[:64]:
+        browser.login(token=token).ok()
+    browsers[0].get("/v1/session").ok()
+    for browser in browsers[64:]:
+        browser.login(token=token).ok()
+    assert browsers[0].get("/v1/session").status == 200
+    assert [b.get("/v1/session").status for b in browsers[1:4]] == [401, 401, 200]
+
+
+def test_sessions_end_with_the_service(plain, operator):
+    browser = Browser(plain)
+    browser.login(token=token_of(operator)).ok()
+    assert plain.stop() == 0
+    plain.start()
+    plain.tcp("GET", "/v1/cells", headers={"Cookie": "; ".join(f"{k}={v}" for k, v in browser.cookies.items())},
+              tls=False).error(401, "unauthorized")
+
+
+def test_encrypted(operator):
+    service = Service(operator, "--listen", "127.0.0.1:0")
+    url = operator.cloister("dashboard").ok().strip()
+    assert url.startswith(f"https://127.0.0.1:{service.port}/")
+    browser = Browser(service, tls=True)
+    answer = browser.login(code=url.split("#code=")[1])
+    assert answer.status == 200
+    assert answer.headers["set-cookie"].startswith("__Host-") and "Secure" in answer.headers["set-cookie"]
+    browser.ask("POST", "/v1/cells/nosuch/kill").error(404, "not_found")
+
+
+# ---- what others cannot do
+
+def test_other_pages(plain, operator):
+    """A session's cookie alone changes nothing, and reads nothing for other pages."""
+    browser = Browser(plain)
+    browser.login(token=token_of(operator)).ok()
+    cell = operator.detach("--", "sleep", "1000")
+    kill = f"/v1/cells/{cell}/kill"
+    browser.ask("POST", kill, headers={"X-Cloister-Csrf": None}).error(403, "csrf", "/v1/session")
+    browser.ask("POST", kill, headers={"X-Cloister-Csrf": "0" * 64}).error(403, "csrf")
+    browser.ask("POST", kill, headers={"Origin": None}).error(403, "origin")
+    for origin in ("http://evil.example", "null", f"https://127.0.0.1:{plain.port}", "http://127.0.0.1",
+                   f"http://localhost:{plain.port}", f"http://127.0.0.1:{plain.port}.evil.example",
+                   f"http://127.0.0.1:{plain.port + 1}"):
+        browser.ask("POST", kill, headers={"Origin": origin}).error(403, "origin")
+        browser.get("/v1/cells", headers={"Origin": origin}).error(403, "origin")
+    for site in ("cross-site", "same-site"):
+        browser.get("/v1/cells", headers={"Sec-Fetch-Site": site}).error(401, "unauthorized")
+        browser.ask("POST", kill, headers={"Sec-Fetch-Site": site}).error(401, "unauthorized")
+        assert browser.get("/", headers={"Sec-Fetch-Site": site}).status == 200
+    # A page whose name was made to point here.
+    for host in ("evil.example", f"evil.example:{plain.port}", f"127.0.0.2:{plain.port}"):
+        browser.get("/", headers={"Host": host}).error(421, "wrong_host")
+        assert browser.get("/v1/cells", headers={"Host": host, "Origin": f"http://{host}"}).status in (403, 421)
+    # Another's word is not this one's; and neither is a cookie that was made up.
+    other = Browser(plain)
+    other.login(token=token_of(operator)).ok()
+    browser.ask("POST", kill, headers={"X-Cloister-Csrf": other.csrf}).error(403, "csrf")
+    name = next(iter(browser.cookies))
+    for wrong in ("", "0" * 64, browser.cookies[name][:-1], browser.cookies[name].upper()):
+        browser.get("/v1/cells", headers={"Cookie": f"{name}={wrong}"}).error(401, "unauthorized")
+    assert operator.cell(cell)["state"] == "running"
+    # Among others' cookies it is found.
+    cookie = f"a=b; x{name}=y; {name}={browser.cookies[name]}; c=d"
+    browser.get("/v1/cells", headers={"Cookie": cookie}).ok()
+    # And with all of it, it is done; the record says who it was.
+    assert browser.ask("POST", kill).status == 200
+    assert '"peer":"token operator"' in operator.cloister("audit", "show", "--operator").ok()
+
+
+def test_logging_out_ends_streams(plain, operator):
+    cell = operator.detach("--", "sleep", "1000")
+    browser = Browser(plain)
+    browser.login(token=token_of(operator)).ok()
+    with closing(http.client.HTTPConnection("127.0.0.1", plain.port, timeout=SECONDS)) as client:
+        cookie = "; ".join(f"{k}={v}" for k, v in browser.cookies.items())
+        client.request("GET", f"/v1/cells/{cell}/events", headers={"Accept": "text/event-stream", "Cookie": cookie})
+        stream = client.getresponse()
+        assert stream.status == 200 and stream.readline().startswith(b"id: ")
+        assert browser.ask("POST", "/logout").status == 204
+        stream.read()                       # to its end
+    assert operator.cloister("kill", cell).status == 0
+
+
+# ---- the command
+
+def test_command_errors(operator):
+    operator.cloister("dashboard").sentence("no service runs", "cloister serve --listen")
+    operator.cloister("dashboard", "x").sentence("takes no words")
+    service = Service(operator)
+    operator.cloister("dashboard").sentence("TCP", "--listen 127.0.0.1:")
+    service.stop()
+
+
+def test_command_opens_a_browser(plain, operator):
+    """The link is in no program's words, where everybody could read it."""
+    tools = operator.folder("tools")
+    opener = operator.file("tools/xdg-open", '#!/bin/sh\necho "$@" >"$HOME/opened"\n')
+    opener.chmod(0o755)
+    done = operator.cloister("dashboard", "--open", env={"PATH": f"{tools}:/usr/bin:/bin"})
+    url = done.ok().strip()
+    opened = (operator.home / "opened").read_text().strip()
+    code = url.split("code=")[1]
+    assert code not in opened
+    page = operator.base / "data" / "serve" / "dashboard.html"
+    assert opened == str(page) and code in page.read_text()
+    assert stat.S_IMODE(os.stat(page).st_mode) == 0o600
