@@ -115,6 +115,24 @@ cell_spec_put(struct buf *b, const struct cell_spec *spec)
 	buf_put_str(b, spec->principal != NULL ? spec->principal : "");
 	buf_put_str(b, spec->chain != NULL ? spec->chain : "");
 	buf_put_u64(b, spec->audit_max);
+	for (size_t i = 0; i < 8; i++)
+		buf_put_u64(b, spec->watch.limits[i >> 2][i >> 1 & 1][i & 1]);
+	buf_put_u32(b, (spec->watch.times ? 1 : 0) | (spec->watch.principal ? 2 : 0));
+}
+
+static int
+get_watch(struct buf *b, struct cell_spec *spec)
+{
+	uint32_t flags;
+
+	for (size_t i = 0; i < 8; i++)
+		if (buf_get_u64(b, &spec->watch.limits[i >> 2][i >> 1 & 1][i & 1]) < 0)
+			return -EBADMSG;
+	if (buf_get_u32(b, &flags) < 0 || flags > 3)
+		return -EBADMSG;
+	spec->watch.times = (flags & 1) != 0;
+	spec->watch.principal = (flags & 2) != 0;
+	return 0;
 }
 
 static int
@@ -276,6 +294,8 @@ cell_spec_get(struct buf *b, struct cell_spec *ret_spec, struct err *err)
 		r = get_dispatch(b, &spec);
 	if (r == 0 && (buf_get_u64(b, &spec.audit_max) < 0 || spec.audit_max < CELL_AUDIT_LEAST))
 		r = -EBADMSG;
+	if (r == 0)
+		r = get_watch(b, &spec);
 	if (r < 0)
 		return err_set(err, -r, "the description of the cell is malformed");
 	spec.profile = profile;

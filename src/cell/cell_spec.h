@@ -117,6 +117,11 @@ struct cell_spec {
 	/* The timeline. */
 	bool audit_strict;              /* no request leaves before its record is on the disk */
 	uint64_t audit_max;             /* bytes; then nothing leaves any more */
+	/* Budgets that somebody watches while nothing is asked for: policy_watch(). */
+	struct {
+		uint64_t limits[2][2][2];
+		bool times, principal;
+	} watch;
 	char *known_hosts;              /* for ssh, a file's text; "": there is no agent for it */
 };
 

@@ -44,7 +44,8 @@ extern const struct cli_option cli_events_options[], cli_learn_options[], cli_re
 	cli_allow_options[], cli_dashboard_options[];
 
 extern const struct cli_option cli_freeze_options[], cli_revoke_options[], cli_rotate_options[],
-	cli_ttl_options[], cli_approvals_options[], cli_approve_options[], cli_refuse_options[];
+	cli_ttl_options[], cli_budget_options[], cli_approvals_options[], cli_approve_options[],
+	cli_refuse_options[];
 
 /* Of what is registered; `policy` has them besides its own. */
 enum { CLI_REGISTRY_FIRST = 100 };
@@ -59,6 +60,7 @@ enum { CLI_REGISTRY_FIRST = 100 };
 
 int cmd_run(int argc, char **argv);
 int cmd_ps(int argc, char **argv);
+int cmd_top(int argc, char **argv);
 int cmd_logs(int argc, char **argv);
 int cmd_events(int argc, char **argv);
 int cmd_why(int argc, char **argv);
@@ -73,6 +75,7 @@ int cmd_allow(int argc, char **argv);
 int cmd_revoke(int argc, char **argv);
 int cmd_rotate(int argc, char **argv);
 int cmd_ttl(int argc, char **argv);
+int cmd_budget(int argc, char **argv);
 int cmd_approvals(int argc, char **argv);
 int cmd_approve(int argc, char **argv);
 int cmd_refuse(int argc, char **argv);

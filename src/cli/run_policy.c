@@ -19,6 +19,7 @@
 #include "cli/cli.h"
 #include "cli/run.h"
 #include "policy/policy.h"
+#include "policy/policy_budget.h"
 #include "policy/policy_yaml.h"
 
 #define POLICY_NAME "cloister.yaml"
@@ -318,6 +319,18 @@ take_proxies(struct run *run, struct err *err)
 	return 0;
 }
 
+/* Of all its layers. */
+static void
+take_watch(struct run *run, const struct policy *policy)
+{
+	struct policy_watch watch;
+
+	policy_watch(policy, &watch);
+	memcpy(run->spec.watch.limits, watch.limits, sizeof(watch.limits));
+	run->spec.watch.times = watch.times;
+	run->spec.watch.principal = watch.principal;
+}
+
 int
 run_finish_policy(struct run *run, struct err *err)
 {
@@ -348,6 +361,7 @@ run_finish_policy(struct run *run, struct err *err)
 	                 cell_policy_counts(NULL, policy_n_rules(policy), err);
 	if (run->counts_fd < 0)
 		return run->policy_text_fd < 0 ? run->policy_text_fd : run->counts_fd;
+	take_watch(run, policy);
 	run->spec.has_policy = true;
 	run->spec.learn = run->learn;
 	r = pack_authorities(run, err);

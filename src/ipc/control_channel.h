@@ -60,6 +60,12 @@ enum control_message {
 	/* The answer: str hash, u64 how often the policy was set, str principal, str chain, and the
 	 * three descriptors. */
 	CONTROL_GET_POLICY,
+	/* The answer: str the cell's principal, and descriptors: the policy, the cell's ledger
+	 * (ledger.h), and that of its principal if it has one. */
+	CONTROL_GET_BUDGET = 48,
+	/* u32 enum policy_per, u64 key of the budget in its ledger, u32 enum policy_kind, u64 the limit
+	 * from now on, str the budget's name, for the record. */
+	CONTROL_RAISE,
 	/* Requests that wait for people.  On a connection for these alone, as often as wanted: str by,
 	 * str why (both ""), u64 the change that was seen last (0: none), u32 1 to wait for the next
 	 * if there is none.  Answered with CONTROL_APPROVAL, or CONTROL_DONE if there is none. */
@@ -71,7 +77,7 @@ enum control_message {
 	CONTROL_APPROVE,
 	/* u64 its number; WHY is told to the agent */
 	CONTROL_REFUSE_ASKED,
-	/* 48 to 55: budgets and limits; 56 to 63:
+	/* 40 to 47: requests that wait; 48 to 55: budgets and limits; 56 to 63:
 	 * secrets taken back, and how long the cell lives. */
 
 	/* str name of a secret of the cell: it is of no use any more */

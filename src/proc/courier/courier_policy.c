@@ -26,6 +26,7 @@ courier_policy_release(struct courier_policy *p)
 		return;
 	if (p->counts != NULL)
 		munmap(p->counts, p->n_counts * sizeof(*p->counts));
+	courier_free_budgets(p);
 	policy_free(p->policy);
 	free(p);
 }
@@ -36,7 +37,6 @@ use_from_now_on(struct courier *c, struct courier_policy *p)
 	p->number = c->policy == NULL ? 1 : c->policy->number + 1;
 	courier_policy_release(c->policy);
 	c->policy = p;
-	c->inspect_knows = false;
 	courier_ask_again(c);
 }
 
@@ -62,6 +62,7 @@ courier_set_policy(struct courier *c, struct policy *policy, struct err *err)
 
 	if (p == NULL)
 		return -ENOMEM;
+	(void)courier_bind_budgets(c, p, err);
 	use_from_now_on(c, p);
 	return 0;
 }
@@ -224,6 +225,7 @@ courier_take_policy(struct courier *c, uint64_t number, struct ipc_message *mess
 	if (p == NULL)
 		return -ENOMEM;
 	r = map_counts(p, message->fds[1], err);
+	r = r == 0 ? courier_bind_budgets(c, p, err) : r;
 	if (r < 0) {
 		courier_policy_release(p);
 		return r;

@@ -18,6 +18,7 @@
 #include "ipc/ipc.h"
 #include "loop/loop.h"
 #include "loop/stdio.h"
+#include "proc/supervisor/supervisor_budget.h"
 #include "proc/supervisor/supervisor_approvals.h"
 #include "proc/supervisor/supervisor_policy.h"
 #include "proc/supervisor/supervisor_revoke.h"
@@ -131,6 +132,7 @@ struct supervisor {
 	struct egress egress;
 	struct steering steering;
 	struct cell_secrets secrets;
+	struct supervisor_budgets budgets;
 	struct approvals approvals;
 	struct notifier notifier;
 	struct timeline timeline;
@@ -160,7 +162,7 @@ struct supervisor {
 };
 
 enum supervisor_reason { KILLED_NOT, KILLED_BY_OPERATOR, KILLED_BY_TIME, KILLED_BY_TTL,
-                         KILLED_BY_PEER, KILLED_BY_ALARM, KILLED_BY_SETUP };
+                         KILLED_BY_PEER, KILLED_BY_ALARM, KILLED_BY_SETUP, KILLED_BY_BUDGET };
 
 /* supervisor_agent.c: the setups and the agent.  The first of them, described, with what it
  * gets as input and output. */

@@ -101,6 +101,7 @@ is_set(struct supervisor *sv, struct steer *s, const struct err *err)
 		record_set(sv, s, before.hash);
 		buf_put_str(&s->answer, kept->hash);
 		supervisor_timeline_keep_policy(sv);
+		supervisor_budget_look(sv);
 	}
 	free_policy(setting->policy);
 	free(setting);
