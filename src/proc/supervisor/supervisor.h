@@ -104,7 +104,7 @@ struct setup {
 
 #define NOTIFY_MINUTE_MAX 60            /* things that are told of in a minute */
 struct notifier {
-	int channel;                    /* to cloister-notify; -1: there is none */
+	struct loop_source channel;     /* to cloister-notify; -1: there is none */
 	uint64_t since_ms;
 	unsigned n;                     /* that were told since then */
 };
