@@ -103,6 +103,7 @@ cell_spec_put(struct buf *b, const struct cell_spec *spec)
 	buf_put_u32(b, spec->webhook_ports);
 	buf_put_str(b, spec->known_hosts != NULL ? spec->known_hosts : "");
 	buf_put_strv(b, spec->placeholders != NULL ? spec->placeholders : (char *[]){ NULL });
+	buf_put_strv(b, spec->secrets != NULL ? spec->secrets : (char *[]){ NULL });
 	buf_put_u32(b, spec->exfiltration);
 	buf_put_u32(b, spec->keeper);
 	buf_put_u32(b, (uint32_t)spec->n_files);
@@ -150,6 +151,7 @@ get_secrets(struct buf *b, struct cell_spec *spec)
 	uint32_t exfiltration, n;
 	int r = buf_dup_strv(b, CELL_ARGS_MAX, &spec->placeholders);
 
+	r = r == 0 ? buf_dup_strv(b, CELL_SECRETS_MAX, &spec->secrets) : r;
 	if (r < 0)
 		return r;
 	if (buf_get_u32(b, &exfiltration) < 0 || exfiltration > CELL_KILL ||
@@ -336,6 +338,7 @@ cell_spec_free(struct cell_spec *spec)
 	strv_free(spec->env);
 	strv_free(spec->egress_env);
 	strv_free(spec->placeholders);
+	strv_free(spec->secrets);
 	strv_free(spec->setups);
 	free(spec->principal);
 	free(spec->chain);

@@ -100,6 +100,14 @@ supervisor_steered(struct supervisor *sv, struct ipc_message *message)
 	return -EBADMSG;
 }
 
+int
+supervisor_secrets_used(struct supervisor *sv, struct ipc_message *message)
+{
+	(void)sv;
+	(void)message;
+	return -EBADMSG;
+}
+
 const char *
 supervisor_policy_hash(struct supervisor *sv)
 {

@@ -77,6 +77,7 @@ tick_due(void *arg)
 		;
 	while (push_one(c))
 		;
+	courier_tell_used(c);
 	busy = pool_tick(c->pool);
 	if (c->n_exchanges > 0) {
 		c->quiet_since_s = c->now_s;

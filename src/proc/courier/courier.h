@@ -313,8 +313,10 @@ void courier_resolve_name(struct courier *c, uint32_t id, const char *name, bool
 void exchange_decide(struct exchange *ex, const char *host, uint16_t port);
 /* The body was looked into: decide again. */
 void exchange_decide_body(struct exchange *ex, const unsigned char *fits, size_t n);
-/* The same by the policy that EX goes by now, without its body. */
-void exchange_decide_again(struct exchange *ex);
+/* Go by P from now on: what it refuses is refused, or cut off if its answer has begun. */
+void exchange_decide_again(struct exchange *ex, struct courier_policy *p);
+/* By the policy that EX goes by now, without its body. */
+void exchange_decide_anew(struct exchange *ex);
 /* Refuse, unless it is allowed, or people are to be asked (courier_ask.h): then true. */
 bool exchange_settle(struct exchange *ex);
 /* A new connection that looks like LOOKS: what is to be done with it. */

@@ -190,6 +190,20 @@ carry_counts(const struct courier_policy *from, struct courier_policy *to, size_
 	       (back + outer) * sizeof(*to->counts));
 }
 
+/* The first that goes by another policy; those that it takes along are no longer in the list. */
+static bool
+decide_one_again(struct courier *c)
+{
+	for (struct exchange *ex = c->exchanges; ex != NULL; ex = ex->next) {
+		/* Of what was answered already, nothing leaves any more. */
+		if (ex->policy == c->policy || ex->step == STEP_DRAIN || ex->recorded)
+			continue;
+		exchange_decide_again(ex, c->policy);
+		return true;
+	}
+	return false;
+}
+
 int
 courier_take_policy(struct courier *c, uint64_t number, struct ipc_message *message, struct err *err)
 {
@@ -219,5 +233,7 @@ courier_take_policy(struct courier *c, uint64_t number, struct ipc_message *mess
 	}
 	carry_counts(c->policy, p, front, back);
 	use_from_now_on(c, p);
+	while (now == 1 && decide_one_again(c))
+		;
 	return 0;
 }

@@ -22,6 +22,8 @@ static const struct {
 	{ STEER_POLICY, courier_take_policy },
 	{ STEER_COUNTS, courier_take_counts },
 	{ STEER_LEDGER, courier_take_ledger },
+	{ STEER_REVOKE, courier_take_revoke },
+	{ STEER_ROTATE, courier_take_rotate },
 	{ STEER_ANSWER, courier_take_answer },
 	{ STEER_OPEN, courier_take_open },
 };

@@ -21,6 +21,7 @@
 #include "proc/supervisor/supervisor_budget.h"
 #include "proc/supervisor/supervisor_approvals.h"
 #include "proc/supervisor/supervisor_policy.h"
+#include "proc/supervisor/supervisor_revoke.h"
 #include "proc/supervisor/supervisor_steer.h"
 
 #define SUPERVISOR_SPEC_FD 3            /* the cell's description, a memory file */
@@ -131,6 +132,7 @@ struct supervisor {
 	struct egress egress;
 	struct steering steering;
 	struct supervisor_budgets budgets;
+	struct cell_secrets secrets;
 	struct approvals approvals;
 	struct notifier notifier;
 	struct timeline timeline;

@@ -180,6 +180,7 @@ static const struct {
 	{ COURIER_ASK, supervisor_asked },
 	{ COURIER_WITHDRAW, supervisor_withdrawn },
 	{ COURIER_STEERED, supervisor_steered },
+	{ COURIER_USED, supervisor_secrets_used },
 };
 
 static int
