@@ -41,10 +41,11 @@ extern const struct cli_option cli_run_options[], cli_ps_options[], cli_logs_opt
 
 extern const struct cli_option cli_events_options[], cli_learn_options[], cli_registry_options[],
 	cli_dispatch_options[], cli_dispatches_options[], cli_mcp_options[], cli_audit_options[],
-	cli_allow_options[], cli_dashboard_options[], cli_budget_options[];
+	cli_allow_options[], cli_dashboard_options[];
 
 extern const struct cli_option cli_freeze_options[], cli_revoke_options[], cli_rotate_options[],
-	cli_ttl_options[], cli_approvals_options[], cli_approve_options[], cli_refuse_options[];
+	cli_ttl_options[], cli_budget_options[], cli_approvals_options[], cli_approve_options[],
+	cli_refuse_options[];
 
 /* Of what is registered; `policy` has them besides its own. */
 enum { CLI_REGISTRY_FIRST = 100 };
@@ -69,11 +70,11 @@ int cmd_kill(int argc, char **argv);
 int cmd_wait(int argc, char **argv);
 int cmd_freeze(int argc, char **argv);
 int cmd_thaw(int argc, char **argv);
-int cmd_budget(int argc, char **argv);
 int cmd_allow(int argc, char **argv);
 int cmd_revoke(int argc, char **argv);
 int cmd_rotate(int argc, char **argv);
 int cmd_ttl(int argc, char **argv);
+int cmd_budget(int argc, char **argv);
 int cmd_approvals(int argc, char **argv);
 int cmd_approve(int argc, char **argv);
 int cmd_refuse(int argc, char **argv);

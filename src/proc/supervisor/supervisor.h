@@ -131,8 +131,8 @@ struct supervisor {
 
 	struct egress egress;
 	struct steering steering;
-	struct supervisor_budgets budgets;
 	struct cell_secrets secrets;
+	struct supervisor_budgets budgets;
 	struct approvals approvals;
 	struct notifier notifier;
 	struct timeline timeline;

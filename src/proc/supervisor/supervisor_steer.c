@@ -18,8 +18,8 @@
 /* What a courier gets before it decides on anything. */
 static int (*const courier_is_told[])(struct supervisor *sv) = {
 	supervisor_policy_tell,
-	supervisor_budget_tell,
 	supervisor_secrets_tell,
+	supervisor_budget_tell,
 	supervisor_approvals_tell,
 };
 
