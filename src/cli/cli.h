@@ -60,6 +60,7 @@ enum { CLI_REGISTRY_FIRST = 100 };
 
 int cmd_run(int argc, char **argv);
 int cmd_ps(int argc, char **argv);
+int cmd_top(int argc, char **argv);
 int cmd_logs(int argc, char **argv);
 int cmd_events(int argc, char **argv);
 int cmd_why(int argc, char **argv);

@@ -14,6 +14,7 @@ const struct cli_command cli_commands[] = {
 	{ "learn", "[OPTION...] [--] CMD...", "run CMD, and write the policy that it needs",
 	  cli_learn_options, cmd_learn },
 	{ "ps", "[-a] [--json]", "show cells", cli_ps_options, cmd_ps },
+	{ "top", "", "cells and approvals, live, on the terminal", cli_no_options, cmd_top },
 	{ "exec", "[OPTION...] CELL [--] CMD...", "run another command in a cell",
 	  cli_exec_options, cmd_exec },
 	{ "events", "[-f] [--json] [CELL]", "show what a cell asked of the network",
