@@ -239,6 +239,13 @@ def test_rate(online):
     assert 1000 < int(head.lower().split("retry-after: ")[1].split()[0]) <= 1200
     assert online.events(why="rate", status=429)
     online.operator.cloister("kill", cell).ok()
+    # The command line goes before the file, also in what `policy show` tells.
+    cell = online.start(policy("limits: {rate: 300/h}"), "sleep", "1000", options=("--rate", "1/h"))
+    assert [code(online) for _ in range(2)] == ["200", "429"]
+    assert "rate: 1/h" in online.operator.cloister("policy", "show", cell).ok()
+    online.operator.cloister("kill", cell).ok()
+    for words in (["--rate", "fast"], ["--bandwidth", "0"], ["--rate", "1/s"]):
+        online.operator.run("--no-policy", *words, "--", "true").sentence(words[0])
 
 
 @pytest.mark.parametrize("url", [f"{UP}/generate?n=1500000", "https://big.example.test/1m"])
