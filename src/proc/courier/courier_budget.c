@@ -468,6 +468,26 @@ reserve(struct exchange *ex, struct reached *ret)
 	return false;
 }
 
+/* Whether what is not settled yet may use up a budget that EX counts for, were all of it twice as
+ * dear as anything so far. */
+static bool
+is_close(const struct exchange *ex)
+{
+	const struct budgets *b = &ex->courier->budgets;
+	uint64_t limit, open;
+
+	if (b->dearest == 0 || __builtin_mul_overflow(b->dearest * 2, b->n_settling, &open))
+		return true;
+	for (size_t i = 0; i < ex->budget.n; i++) {
+		uint64_t used = ledger_used(ex->budget.slots[i], POLICY_MONEY);
+
+		if (least(ex, ex->budget.slots[i], POLICY_MONEY, &limit) != NULL &&
+		    (used >= limit || limit - used <= open))
+			return true;
+	}
+	return false;
+}
+
 /* Whoever asks the next thing as soon as it has the last answer does not get it for nothing:
  * what that one cost is known first. */
 static bool
@@ -475,7 +495,7 @@ waits_for_meters(struct exchange *ex)
 {
 	struct budgets *b = &ex->courier->budgets;
 
-	if (!ex->policy->budgets.money || b->n_settling == 0)
+	if (!ex->policy->budgets.money || b->n_settling == 0 || !is_close(ex))
 		return false;
 	ex->step = STEP_WAIT;
 	exchange_touch(ex, COURIER_INSPECT_S);
@@ -538,12 +558,12 @@ exchange_afford(struct exchange *ex)
 		return false;
 	if (ex->courier->budgets.cell == NULL && policy_n_budgets(ex->policy->policy) == 0)
 		return true;
-	if (waits_for_meters(ex))
-		return false;
 	if (!find_slots(ex)) {
 		exchange_refuse_with(ex, 429, "budget", "what is used of a budget cannot be counted");
 		return false;
 	}
+	if (waits_for_meters(ex))
+		return false;
 	if (!reserve(ex, &reached)) {
 		refuse_reached(ex, &reached);
 		return false;

@@ -41,7 +41,9 @@ notify_of(struct supervisor *sv, const char *event)
 	const char *type;
 	size_t len;
 
-	if (!members_check(event, strlen(event), &type, &len) || len != 6 || memcmp(type, "budget", 6) != 0)
+	/* Nearly all of them are something else. */
+	if (strstr(event, "\"type\":\"budget\"") == NULL ||
+	    !members_check(event, strlen(event), &type, &len) || len != 6 || memcmp(type, "budget", 6) != 0)
 		return;
 	buf_init(&data, AUDIT_EVENT_MAX);
 	buf_put(&data, "{", 1);
@@ -66,7 +68,7 @@ take_event(struct supervisor *sv, struct buf *body, bool record)
 		return 0;
 	if (refused == 1)
 		cell_refusals_note(&sv->timeline.refusals, event);
-	else if (sv->notifier.channel >= 0)
+	else
 		notify_of(sv, event);
 	return supervisor_timeline_put(sv, event, strlen(event));
 }
