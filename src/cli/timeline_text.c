@@ -28,6 +28,8 @@ timeline_format_time(char ret_text[TIMELINE_TIME_MAX], const char *time, const c
 bool
 timeline_is_refusal(const struct timeline_event *e)
 {
+	if (timeline_is_of_budget(e))
+		return false;
 	/* What only befell the cell has none. */
 	return e->verdict[0] != '\0' ? strcmp(e->verdict, "allow") != 0 :
 	       strncmp(e->type, "cell", 4) != 0 && strcmp(e->type, "setup.ran") != 0 &&
@@ -118,6 +120,10 @@ print_cell(FILE *out, const struct timeline_event *e)
 void
 timeline_print_what(FILE *out, const struct timeline_event *e)
 {
+	if (timeline_is_of_budget(e)) {
+		timeline_print_budget(out, e);
+		return;
+	}
 	if (print_cell(out, e))
 		return;
 	if (strcmp(e->type, "intent") == 0)
@@ -182,6 +188,8 @@ static const struct {
 	{ "no-key",          "the cell has no such key" },
 	{ "signature",       "its signature is not right" },
 	{ "scope",           "no webhook like it is expected" },
+	{ "budget",          "a budget is used up" },
+	{ "rate",            "it came too soon after others" },
 	{ "audit",           "there was no room to record it" },
 	{ "many",            "there were too many to tell them one by one" },
 };
