@@ -2,10 +2,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
 
 #include "base/buf.h"
 #include "base/json.h"
 #include "base/own.h"
+#include "cell/cell_approvals.h"
 #include "cell/cell_control.h"
 #include "loop/loop.h"
 #include "proc/serve/api.h"
@@ -14,6 +17,10 @@
 
 #define COMMAND_MAX 512                 /* bytes of a command that are told */
 #define MEMORY_STEP (64 * 1024)         /* smaller changes are none */
+#define APPROVALS_AT_ONCE 1024
+
+/* A supervisor that does not answer must not hang us. */
+static const struct timeval patience = { .tv_sec = 2 };
 
 struct cell {
 	struct cell_entry entry;
@@ -23,6 +30,8 @@ struct cell {
 	uint64_t hung_ms;
 	struct audit_slot sum;
 	uint64_t refused_told;
+	uint64_t approvals, approvals_told;     /* records that tell of any */
+	uint64_t approvals_seen;                /* the supervisor's last change that was told */
 	char time[AUDIT_TIME_LEN + 1], what[CELL_REFUSAL_TEXT], why[CELL_REFUSAL_TEXT];
 	char *text;                     /* as it was told last */
 	bool is_there, changed;
@@ -161,6 +170,24 @@ ask_supervisor(struct live_look *look, struct cell *cell, int runtime)
 	cell_spec_free(&info.spec);
 }
 
+/* Those that changed after *SEEN. */
+static void
+put_approvals(const struct cell *cell, int runtime, uint64_t *seen, bool only_pending, struct buf *out)
+{
+	OWN(closep) int fd = cell_connect(runtime, &cell->entry, NULL);
+
+	if (fd >= 0)
+		(void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+	for (size_t i = 0; fd >= 0 && i < APPROVALS_AT_ONCE; i++) {
+		OWN(freep) char *text = NULL;
+
+		if (cell_approvals_ask(fd, *seen, false, NULL) < 0 || cell_approvals_take(fd, seen, &text, NULL) != 1)
+			return;
+		if (!only_pending || strstr(text, "\"state\":\"pending\"") != NULL)
+			put_event(out, "approval", text);
+	}
+}
+
 /* What its timeline says; true: ask its supervisor. */
 static bool
 read_timeline(struct live_look *look, struct cell *cell, int state)
@@ -177,6 +204,7 @@ read_timeline(struct live_look *look, struct cell *cell, int state)
 		memcpy(cell->time, tally->sum.refusal.time, sizeof(cell->time));
 		memcpy(cell->what, tally->sum.refusal.what, sizeof(cell->what));
 		memcpy(cell->why, tally->sum.refusal.why, sizeof(cell->why));
+		cell->approvals = tally->approvals;
 		ask = (tally->was & AUDIT_WAS_CELL) != 0;
 	}
 	if (state >= 0)
@@ -366,7 +394,7 @@ is_its_turn(const struct live_look *look, size_t i)
 }
 
 static void
-put_all(const struct live_look *look, struct buf *out)
+put_all(const struct live_look *look, int runtime, struct buf *out)
 {
 	bool first = true;
 
@@ -379,6 +407,12 @@ put_all(const struct live_look *look, struct buf *out)
 		first = false;
 	}
 	buf_put(out, "]}\n\n", 4);
+	for (size_t i = 0; i < look->n; i++) {
+		uint64_t seen = 0;
+
+		if (look->cells[i]->approvals > 0)
+			put_approvals(look->cells[i], runtime, &seen, true, out);
+	}
 }
 
 void
@@ -398,8 +432,11 @@ live_look(struct live_look *look, struct buf *delta, struct buf *snapshot)
 		if (ask || cell->fixed == NULL || is_its_turn(look, i))
 			ask_supervisor(look, cell, runtime);
 		tell_cell(look, cell, delta);
+		if (cell->approvals != cell->approvals_told)
+			put_approvals(cell, runtime, &cell->approvals_seen, false, delta);
+		cell->approvals_told = cell->approvals;
 	}
 	look->turn += LIVE_INFOS;
 	if (snapshot != NULL)
-		put_all(look, snapshot);
+		put_all(look, runtime, snapshot);
 }
