@@ -180,7 +180,9 @@ def test_policy(online):
     service.get("/v1/cells/nosuch/policy").error(404, "not_found", "nosuch")
     service.get(policy, socket=service.agents).error(404, "not_found")
     bare = operator.detach("--", "sleep", "1000")
-    assert service.get(f"/v1/cells/{bare}/policy").status >= 400
+    service.get(f"/v1/cells/{bare}/policy").error(409, "no_policy")
+    service.post(f"/v1/cells/{bare}/policy/check", {"text": good}).error(409, "no_policy")
+    service.post(f"/v1/cells/{bare}/allow", {"rule": "a.example"}).error(409, "no_policy")
     operator.cloister("kill", bare, cell).ok()
     service.get(policy).error(409, "over")
     service.stop()
@@ -266,4 +268,55 @@ def test_who_may_approve(online):
     assert done["state"] == "approved"
     assert [g["by"] for g in done["given"]][0] == "token:operator"
     assert a.outcome(process) == "200"
+    service.stop()
+
+
+# ---- budgets
+
+def test_budget(online):
+    """What was used is there, and told as it is used; raising it lets things go on."""
+    operator = online.operator
+    service = Service(operator)
+    path = operator.file("budget.yaml", "version: 1\nbudgets:\n  - {per: cell, requests: 2}\n  - {per: cell, money: 5 USD}\n"
+                         "egress:\n  - allow: www.example.test\n")
+    cell = operator.detach("-p", path, "--", "sleep", "infinity")
+    budget = f"/v1/cells/{cell}/budget"
+
+    def line(kind, said=None):
+        return next(b for b in (said or service.get(budget).ok())["budgets"] if b["kind"] == kind)
+    with closing(Live(service)) as live:
+        first = live.until(lambda name, data: name == "cells")["cells"][0]
+        assert first["budget"]["fraction"] == 0
+        assert code(online, cell) == "200"
+        assert (line("requests")["used"], line("requests")["limit"], line("requests")["reached"]) == (1, 2, False)
+        assert (line("money")["used"], line("money")["limit"]) == (0, 5)
+        told = live.until(lambda name, data: name == "cell" and data["budget"]["fraction"] == 0.5)
+        assert told["budget"]["kind"] == "requests"
+        assert code(online, cell) == "200"
+        assert code(online, cell) in ("403", "429")
+        assert line("requests")["reached"] is True
+        said = service.post(budget, {"name": line("requests")["name"], "kind": "requests", "limit": 10,
+                                     "why": "more"}).ok()
+        assert (line("requests", said)["limit"], line("requests", said)["raised"]) == (10, True)
+        assert code(online, cell) == "200"
+        live.until(lambda name, data: name == "cell" and data["budget"]["fraction"] < 0.5)
+    said = service.post(budget, {"name": line("money")["name"], "kind": "money", "limit": "7.50 USD"}).ok()
+    assert line("money", said)["limit"] == 7.5
+    found = [e for e in steered(operator, cell) if e["did"] == "budget"]
+    assert [e["by"] for e in found] == [ME, ME] and found[0]["why"] == "more"
+    # As a new user would get it wrong.
+    name = line("requests")["name"]
+    for body, pointer in (({"name": name, "kind": "request", "limit": "9"}, "/kind"),
+                          ({"name": name, "kind": "requests", "limit": "x"}, "/limit"),
+                          ({"name": name, "kind": "requests", "limit": [1]}, "/limit"),
+                          ({"name": name, "kind": "requests", "limit": "1"}, "/limit"),
+                          ({"name": name, "kind": "requests"}, "/limit")):
+        assert service.post(budget, body).error(400, "invalid")["pointer"] == pointer, body
+    service.post(budget, {"name": "nosuch", "kind": "requests", "limit": "99"}).error(404, "not_found")
+    service.post(budget, {"name": name, "kind": "hosts", "limit": "99"}).error(404, "not_found")
+    service.get(budget, socket=service.agents).error(404, "not_found")
+    bare = operator.detach("--", "sleep", "1000")
+    assert service.get(f"/v1/cells/{bare}/budget").ok() == {"budgets": []}
+    service.post(f"/v1/cells/{bare}/budget", {"name": "cell", "kind": "requests", "limit": "9"}).error(409, "no_policy")
+    operator.cloister("kill", bare, cell).ok()
     service.stop()

@@ -224,6 +224,8 @@ int api_cell_deny(struct api_call *c);
 int api_approvals_list(struct api_call *c);
 int api_approve(struct api_call *c);
 int api_refuse(struct api_call *c);
+int api_cell_budget(struct api_call *c);
+int api_cell_budget_raise(struct api_call *c);
 int api_cell_secrets(struct api_call *c);
 int api_cell_revoke(struct api_call *c);
 int api_cell_rotate(struct api_call *c);

@@ -13,6 +13,12 @@
 
 #define NAME "policy"                   /* what places in a text that came over the API are called */
 
+static int
+fail(struct api_call *c)
+{
+	return c->err.code == EOPNOTSUPP ? api_fail_as(c, 409, "no_policy") : api_fail(c);
+}
+
 int
 api_cell_policy(struct api_call *c)
 {
@@ -27,7 +33,7 @@ api_cell_policy(struct api_call *c)
 	if (runtime < 0)
 		return runtime;
 	if (cell_policy_get(runtime, &entry, &now, &c->err) < 0)
-		return api_fail(c);
+		return fail(c);
 	out = open_memstream(&text, &size);
 	if (out == NULL)
 		return api_answer_text(c, NULL, 0, NULL);
@@ -76,7 +82,7 @@ static bool
 is_of_the_text(int r)
 {
 	return r == -EINVAL || r == -EBADMSG || r == -EILSEQ || r == -ERANGE || r == -E2BIG || r == -EFBIG ||
-	       r == -EPERM || r == -EEXIST || r == -EOPNOTSUPP;
+	       r == -EPERM || r == -EEXIST;
 }
 
 int
@@ -99,7 +105,7 @@ api_cell_policy_check(struct api_call *c)
 	text = json_string_value(api_body_get(c, "text"));
 	r = cell_policy_plan_text(runtime, &entry, NAME, text, strlen(text), &faults, &plan, &c->err);
 	if (r < 0 && faults.n == 0 && !is_of_the_text(r))
-		return api_fail(c);
+		return fail(c);
 	return answer_check(c, &faults, r, plan.diff);
 }
 
@@ -135,7 +141,7 @@ plan_text(struct api_call *c, int runtime, const struct cell_entry *entry, struc
 		return api_body_wrong(c, "text", -EINVAL);
 	}
 	if (r < 0)
-		return api_fail(c);
+		return fail(c);
 	return hash != NULL && strcmp(hash, ret_plan->now.hash) != 0 ? refuse_stale(c) : 0;
 }
 
@@ -196,7 +202,7 @@ add_rule(struct api_call *c, const char *verb)
 		return api_body_wrong(c, "rule", -EINVAL);
 	}
 	if (r < 0)
-		return r == -ESTALE ? refuse_stale(c) : api_fail(c);
+		return r == -ESTALE ? refuse_stale(c) : fail(c);
 	api_steer_note(c, verb[0] == 'a' ? "cell.allow" : "cell.deny", "rule", rule);
 	return answer_changed(c, hash, plan.diff);
 }

@@ -93,6 +93,10 @@ const struct api_route api_routes[] = {
 	  "CellRule", "CellPolicyChanged", 200, API_STEER_MAX, api_cell_allow, NULL },
 	{ "POST", "/v1/cells/{cell}/deny", OPERATOR, "denyInCell", "Put a rule that refuses in front.", NULL,
 	  "CellRule", "CellPolicyChanged", 200, API_STEER_MAX, api_cell_deny, NULL },
+	{ "GET", "/v1/cells/{cell}/budget", OPERATOR, "getCellBudget", "What a cell has used of what it may: money in "
+	  "dollars, times in seconds.", NULL, NULL, "CellBudget", 200, 0, api_cell_budget, NULL },
+	{ "POST", "/v1/cells/{cell}/budget", OPERATOR, "raiseCellBudget", "More of one of them.", NULL,
+	  "CellBudgetRaise", "CellBudget", 200, API_STEER_MAX, api_cell_budget_raise, NULL },
 	{ "GET", "/v1/approvals", OPERATOR, "listApprovals", "Requests that wait for people, or did, of cells that "
 	  "run.", "cell state", NULL, "ApprovalList", 200, 0, api_approvals_list, NULL },
 	{ "POST", "/v1/approvals/{id}/approve", OPERATOR, "approve", "Let it go: this `once`, all of its rule `for` a "
