@@ -125,6 +125,7 @@ enum cell_end {
 	CELL_END_RULES,                 /* its init broke the rules */
 	CELL_END_ALARM,                 /* an exfiltration */
 	CELL_END_KILLED,                /* all of it died at once: out of memory, say */
+	CELL_END_BUDGET,                /* one was reached, of which the policy says so */
 };
 enum cell_cut { CELL_CUT_STDOUT = 1, CELL_CUT_STDERR = 2 };
 

@@ -151,6 +151,7 @@ static const struct {
 	{ "exfiltration",    "exfiltration: a placeholder is where it may not be" },
 	{ "credential",      "a secret cannot be put into it" },
 	{ "expired",         "the secret in it has ended" },
+	{ "revoked",         "the secret in it was revoked" },
 	{ "not-renewed",     "no new value could be fetched" },
 	{ "login",           "nobody logs in there so" },
 	{ "mismatch",        "its names do not agree" },

@@ -55,6 +55,13 @@ enum courier_message {
 	/* courier -> supervisor: u64 number, u32 errno (0: it is in force), str why it is not, for
 	 * people, at most COURIER_STEERED_MAX bytes.  What was decided before comes before it. */
 	COURIER_STEERED,
+	/* courier -> supervisor: u32 n, and n times u64: how many requests each of the cell's secrets
+	 * went with since it was started. */
+	COURIER_USED,
+	/* courier -> supervisor: u32 enum policy_then (freeze or kill), str what, at most
+	 * COURIER_REACHED_MAX bytes: a budget was reached for which the policy says so.  The event
+	 * that tells has been sent before. */
+	COURIER_REACHED,
 	/* courier -> supervisor: a request waits for people (courier_ask.h).  u64 its number, from 1
 	 * on; u64 ms that it waits; u32 approvals; u32 1 if the cell is to stand still; 32 bytes that
 	 * name the rule; str protocol ("http", "tcp", "tls"), str method, str scheme, str host, u32
@@ -93,6 +100,12 @@ enum courier_steer {
 	STEER_POLICY = 1,
 	/* At the start: fd: the counts of the rules of the policy that it was started with. */
 	STEER_COUNTS,
+	/* str name of a secret, str why, for the agent; "": nobody said. */
+	STEER_REVOKE = 24,
+	/* fd: a secret's new value, as in CONTROL_ROTATE. */
+	STEER_ROTATE,
+	/* At the start: fds: the cell's ledger (ledger.h), and that of its principal if it has one. */
+	STEER_LEDGER = 16,
 	/* u64 number of COURIER_ASK, u32 1 if it may go, str id, str by whom, str why not, for the
 	 * agent. */
 	STEER_ANSWER = 8,
@@ -112,10 +125,12 @@ enum courier_flags {
 	COURIER_STRICT = 16,            /* no request leaves before its record is on the disk */
 };
 /* What a courier may tell of; everything else is the supervisor's own. */
-#define COURIER_TYPES "dns", "http", "intent", "many", "secret", "ssh", "tcp", "tls", "webhook"
+#define COURIER_TYPES "budget", "dns", "http", "intent", "many", "secret", "ssh", "tcp", "tls", \
+	"usage", "webhook"
 #define COURIER_EVENTS_MAX 256          /* in a message, which is at most IPC_MESSAGE_MAX */
 #define COURIER_WHAT_MAX 300
 #define COURIER_HALT_MAX 200            /* bytes of the reason */
+#define COURIER_REACHED_MAX 300
 
 enum gate_message {
 	/* supervisor -> gate, once, first: str CA certificate and str its key (PEM); both ""

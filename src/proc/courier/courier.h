@@ -24,6 +24,7 @@
 #include "loop/loop.h"
 #include "policy/policy.h"
 #include "proc/courier/courier_ask.h"
+#include "proc/courier/courier_budget.h"
 #include "proc/courier/courier_event.h"
 #include "proc/courier/courier_proxy.h"
 #include "proc/courier/courier_resolve.h"
@@ -66,6 +67,7 @@ struct courier_policy {
 	bool asks;                      /* some rule does */
 	uint64_t *counts;               /* of its rules, shared with who asks; NULL: nobody does */
 	size_t n_counts;
+	struct courier_budgets budgets;
 };
 
 /* Why an allowed request came to nothing.  Strings but NOTE are static. */
@@ -121,6 +123,8 @@ struct exchange {
 	const char *why;                /* as in events, or NULL */
 	uint64_t intent;                /* the number of the record that it waits for; 0: none */
 	struct exchange *awaits_next, **awaits_at;      /* while it does; AWAITS_AT is NULL if not */
+	struct exchange_budget budget;
+	uint32_t retry_after_s;         /* of a refusal: when it may be tried again; 0: it may not */
 
 	struct exchange_ask *ask;       /* NULL: nobody was asked, or is about to be */
 
@@ -197,6 +201,7 @@ struct courier {
 	bool inspect_knows;             /* the policy was sent there */
 	size_t held;                    /* see COURIER_HELD_ALL */
 
+	struct budgets budgets;
 	struct secrets secrets;
 	struct loop_source keeper;      /* who renews them; -1: nobody */
 	uint32_t keeper_asked, keeper_answered;
@@ -217,6 +222,7 @@ struct courier {
 	struct http_head head;          /* the request that is being dealt with: */
 	const struct exchange *head_of;
 	struct buf out;                 /* a frame, or what goes to a server */
+	const unsigned char *reserved;  /* see exchange_reserve() */
 	unsigned char in[COURIER_IN_SIZE];
 };
 
@@ -269,6 +275,8 @@ bool exchange_send_head(struct exchange *ex, struct http_head *head, bool has_bo
 /* Bytes of the answer's body.  What the gate does not take is kept, up to
  * COURIER_PENDING_MAX: the caller sees to it that there is never more. */
 void exchange_give(struct exchange *ex, const void *data, size_t len);
+/* What was read from a server, before anything is done to it: counted. */
+void exchange_came_in(struct exchange *ex, const void *data, size_t len);
 /* The same, when nothing secret can be in it any more. */
 void exchange_give_plain(struct exchange *ex, const void *data, size_t len);
 /* The same without a copy: as mux_reserve() and mux_commit(). */
@@ -305,8 +313,10 @@ void courier_resolve_name(struct courier *c, uint32_t id, const char *name, bool
 void exchange_decide(struct exchange *ex, const char *host, uint16_t port);
 /* The body was looked into: decide again. */
 void exchange_decide_body(struct exchange *ex, const unsigned char *fits, size_t n);
-/* The same by the policy that EX goes by now, without its body. */
-void exchange_decide_again(struct exchange *ex);
+/* Go by P from now on: what it refuses is refused, or cut off if its answer has begun. */
+void exchange_decide_again(struct exchange *ex, struct courier_policy *p);
+/* By the policy that EX goes by now, without its body. */
+void exchange_decide_anew(struct exchange *ex);
 /* Refuse, unless it is allowed, or people are to be asked (courier_ask.h): then true. */
 bool exchange_settle(struct exchange *ex);
 /* A new connection that looks like LOOKS: what is to be done with it. */

@@ -355,6 +355,14 @@ courier_take_answer(struct courier *c, uint64_t steer, struct ipc_message *messa
 
 /* ---- another policy ---- */
 
+bool
+exchange_has_question(struct exchange *ex)
+{
+	struct courier_question q;
+
+	return ex->decision.verdict == POLICY_ASK && next_rule(ex, &q) >= 0;
+}
+
 /* EX waits by a policy that is in force no more. */
 static void
 ask_again(struct exchange *ex)
@@ -365,7 +373,7 @@ ask_again(struct exchange *ex)
 
 	courier_policy_release(ex->policy);
 	ex->policy = courier_policy_use(c->policy);
-	exchange_decide_again(ex);
+	exchange_decide_anew(ex);
 	if (ex->decision.verdict == POLICY_DENY && !ex->decision.needs_body) {
 		(void)exchange_settle(ex);
 		return;

@@ -67,6 +67,8 @@ bool exchange_is_asked_for(const struct exchange *ex);
 void exchange_stop_asking(struct exchange *ex);
 void exchange_ask_free(struct exchange *ex);
 
+/* Whether the policy wants something asked for EX that nobody has answered. */
+bool exchange_has_question(struct exchange *ex);
 /* The policy is another one: what waits is decided on again. */
 void courier_ask_again(struct courier *c);
 #endif

@@ -23,8 +23,9 @@ exchange_pass_on(struct exchange *ex, const unsigned char *data, size_t len)
 		return false;
 	if (taken > 0) {
 		ex->sent += taken;
+		exchange_used(ex, POLICY_BYTES_OUT, taken);
 		if (ex->secrets == NULL)
-			mux_consumed(ex->stream, taken);
+			exchange_credit(ex, taken);
 		exchange_touch(ex, ex->step == STEP_RAW ? COURIER_RAW_IDLE_S : COURIER_ANSWER_S);
 	}
 	if (taken == len)
@@ -40,7 +41,7 @@ exchange_pay(struct exchange *ex)
 {
 	if (ex->owed == 0 || ex->stream == NULL || buf_left(&ex->body) > 0)
 		return;
-	mux_consumed(ex->stream, ex->owed);
+	exchange_credit(ex, ex->owed);
 	ex->owed = 0;
 }
 
@@ -461,7 +462,7 @@ exchange_drain(struct exchange *ex)
 {
 	exchange_detach(ex);
 	exchange_drop_body(ex);
-	ex->owed = 0;
+	ex->owed = ex->budget.owed = 0;
 	ex->step = STEP_DRAIN;
 	exchange_touch(ex, COURIER_IDLE_S);
 	if (ex->has_body && !ex->came_all)
@@ -541,8 +542,11 @@ static int
 inspect_frame(void *arg, uint32_t id, struct mux_stream *stream, uint32_t type,
               struct buf *body)
 {
-	(void)arg;
+	int r;
+
 	(void)id;
+	if (meter_hears(arg, stream, type, body, &r))
+		return r;
 	if (type != INSPECT_RESULT)
 		return -EBADMSG;
 	return stream == NULL ? 0 : take_result(stream->arg, body);
@@ -561,8 +565,8 @@ inspect_data(void *arg, struct mux_stream *stream, const unsigned char *data, si
 static void
 inspect_writable(void *arg, struct mux_stream *stream)
 {
-	(void)arg;
-	feed_inspect(stream->arg);
+	if (!meter_writable(arg, stream))
+		feed_inspect(stream->arg);
 }
 
 /* The three of them live and die together. */

@@ -5,6 +5,7 @@
 #include "base/control.h"
 #include "base/own.h"
 #include "cell/cell_net.h"
+#include "ipc/inspect_channel.h"
 #include "proc/courier/courier_upstream.h"
 
 /* Resolvers over HTTPS, where names would be asked for that no rule mentions. */
@@ -160,7 +161,7 @@ exchange_decide(struct exchange *ex, const char *host, uint16_t port)
 }
 
 void
-exchange_decide_again(struct exchange *ex)
+exchange_decide_anew(struct exchange *ex)
 {
 	decide(ex, ex->kind == EXCHANGE_HTTP ? exchange_head(ex) : NULL, NULL, 0);
 }
@@ -169,6 +170,28 @@ void
 exchange_decide_body(struct exchange *ex, const unsigned char *fits, size_t n)
 {
 	decide(ex, exchange_head(ex), fits, n);
+}
+
+/* What is under way was allowed by another policy than P is; by that one it goes from now on. */
+void
+exchange_decide_again(struct exchange *ex, struct courier_policy *p)
+{
+	const struct policy_decision *d = &ex->decision;
+	bool looks;
+
+	courier_policy_release(ex->policy);
+	ex->policy = courier_policy_use(p);
+	decide(ex, ex->kind == EXCHANGE_HTTP ? exchange_head(ex) : NULL, NULL, 0);
+	looks = d->must_look && !d->may_carry_secrets && ex->step == STEP_HOLD &&
+	        (ex->inspect_wanted & INSPECT_SECRETS) == 0;
+	if (d->needs_body || looks)
+		exchange_refuse(ex, "rule", "the policy was changed, and what it says of this request hangs on "
+		                "its body, which was not looked into for that");
+	else if (exchange_has_question(ex))
+		exchange_refuse(ex, "ask", "the policy was changed, and somebody is to be asked for this "
+		                "request, which was under way: send it again");
+	else if (exchange_settle(ex))
+		ex->inspect_wanted &= ~(uint32_t)INSPECT_RULES;
 }
 
 /* ---- connections ---- */

@@ -48,6 +48,10 @@ static const struct {
 	  "Use the system's resolver; it answers for every name that a rule mentions." },
 	{ "audit", "what happens cannot be recorded, so nothing may happen",
 	  "Try again later; the operator has to make room for the cell's timeline." },
+	{ "budget", "a budget is used up",
+	  "Do not try again; the operator can raise it: `cloister budget`." },
+	{ "rate", "more requests than the cell may make in a while",
+	  "Wait as long as `retry-after` says." },
 	{ "certificate", NULL,
 	  "It cannot be ignored here; the operator can trust another authority with --ca." },
 	{ "unresolved", NULL, "Check the name." },
@@ -165,6 +169,20 @@ exchange_answer(struct exchange *ex, struct http_head *head, const struct buf *b
 	exchange_end(ex, NULL, 0);
 }
 
+/* When to try again; clients of models' providers that are not told so try for minutes. */
+static void
+put_retry(struct http_head *head, uint32_t retry_after_s, char seconds[16])
+{
+	struct http_field *field = &head->fields[head->n_fields++];
+
+	if (retry_after_s == 0) {
+		*field = (struct http_field){ { "x-should-retry", 14 }, { "false", 5 } };
+		return;
+	}
+	snprintf(seconds, 16, "%u", retry_after_s);
+	*field = (struct http_field){ { "retry-after", 11 }, { seconds, strlen(seconds) } };
+}
+
 static void
 answer(struct exchange *ex, uint16_t status, const char *error, const char *why,
        const char *reason, bool refused)
@@ -176,11 +194,14 @@ answer(struct exchange *ex, uint16_t status, const char *error, const char *why,
 		            { { "cache-control", 13 }, { "no-store", 8 } },
 		            { { "x-cloister-verdict", 18 }, { "deny", 4 } } },
 	};
+	char seconds[16];
 
 	if (!refused)
 		head.fields[2] = (struct http_field){ { "x-cloister-error", 16 }, { why, strlen(why) } };
 	if (refused && courier_git_is_asking(ex))
 		head.fields[0].value = (struct http_text){ "text/plain", 10 };
+	if (refused && status == 429)
+		put_retry(&head, ex->retry_after_s, seconds);
 	buf_init(&body, BODY_MAX);
 	write_body(&body, ex, error, why, reason, refused);
 	exchange_answer(ex, &head, &body);

@@ -21,6 +21,9 @@ static const struct {
 } kinds[] = {
 	{ STEER_POLICY, courier_take_policy },
 	{ STEER_COUNTS, courier_take_counts },
+	{ STEER_REVOKE, courier_take_revoke },
+	{ STEER_ROTATE, courier_take_rotate },
+	{ STEER_LEDGER, courier_take_ledger },
 	{ STEER_ANSWER, courier_take_answer },
 	{ STEER_OPEN, courier_take_open },
 };

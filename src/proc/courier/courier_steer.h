@@ -22,7 +22,7 @@ struct ipc_message;
 typedef int courier_steer_take(struct courier *c, uint64_t number, struct ipc_message *message,
                                struct err *err);
 courier_steer_take courier_take_policy, courier_take_counts, courier_take_answer,
-                   courier_take_open;
+	courier_take_open, courier_take_revoke, courier_take_rotate;
 
 struct steered;
 struct steered_queue {

@@ -19,12 +19,9 @@
 #include "proc/serve/follow.h"
 
 #define GRACE_MAX_MS (60 * 1000)
-#define SUPERVISOR_S 30                 /* for an answer that should come at once */
 
-/* The state entry of WORD, open; -ENOENT.  BARE: also of one that has but a timeline, as most have
- * that are over. */
-static int
-open_state(const char *word, bool bare, struct cell_entry *ret_entry, struct err *err)
+int
+api_open_state(const char *word, bool bare, struct cell_entry *ret_entry, struct err *err)
 {
 	OWN(closep) int state = cell_state_open(false, NULL);
 	OWN(closep) int ended = -1;
@@ -43,9 +40,8 @@ open_state(const char *word, bool bare, struct cell_entry *ret_entry, struct err
 	return dir < 0 ? err_set(err, ENOENT, "there is no cell '%s'", word) : dir;
 }
 
-/* A connection to the supervisor of the cell that is asked for. */
-static int
-reach(struct api_call *c, unsigned patience_s)
+int
+api_reach(struct api_call *c, unsigned patience_s)
 {
 	const struct timeval patience = { .tv_sec = patience_s };
 	OWN(closep) int runtime = cell_runtime_open(&c->err);
@@ -55,7 +51,7 @@ reach(struct api_call *c, unsigned patience_s)
 	if (r >= 0)
 		r = cell_find(runtime, true, c->params.at[0], &entry, &c->err);
 	if (r == -ENOENT) {
-		OWN(closep) int ended = open_state(c->params.at[0], true, &entry, NULL);
+		OWN(closep) int ended = api_open_state(c->params.at[0], true, &entry, NULL);
 
 		if (ended >= 0)
 			return api_fail_with(c, 409, "over", "the cell '%s' has ended", entry.id);
@@ -157,7 +153,7 @@ put_cell(struct api_call *c, struct json *w)
 	}
 	if (r != -ENOENT)
 		return r;
-	dir = open_state(c->params.at[0], false, &entry, &c->err);
+	dir = api_open_state(c->params.at[0], false, &entry, &c->err);
 	r = dir < 0 ? dir : cell_record_read(dir, &record, &c->err);
 	if (r < 0)
 		return err_set(&c->err, r == -ENOTUNIQ ? ENOTUNIQ : ENOENT, r == -ENOTUNIQ ?
@@ -221,7 +217,7 @@ api_cell_stop(struct api_call *c)
 	if (grace != NULL && (num_parse_duration(grace, &grace_ms, &c->err) < 0 ||
 	                      grace_ms > GRACE_MAX_MS))
 		return api_fail_with(c, 400, "invalid", "the parameter 'grace' is a time of up to 60s, such as 10s");
-	fd = reach(c, SUPERVISOR_S + GRACE_MAX_MS / 1000);
+	fd = api_reach(c, API_PATIENCE_S + GRACE_MAX_MS / 1000);
 	if (fd < 0)
 		return fd;
 	note(c, "cell.stop");
@@ -233,7 +229,7 @@ api_cell_stop(struct api_call *c)
 int
 api_cell_kill(struct api_call *c)
 {
-	OWN(closep) int fd = reach(c, SUPERVISOR_S);
+	OWN(closep) int fd = api_reach(c, API_PATIENCE_S);
 
 	if (fd < 0)
 		return fd;
@@ -248,7 +244,7 @@ api_cell_kill(struct api_call *c)
 static int
 freeze_or_thaw(struct api_call *c, uint32_t type)
 {
-	OWN(closep) int fd = reach(c, SUPERVISOR_S);
+	OWN(closep) int fd = api_reach(c, API_PATIENCE_S);
 
 	if (fd < 0)
 		return fd;
@@ -277,7 +273,7 @@ int
 api_cell_events(struct api_call *c)
 {
 	struct cell_entry entry;
-	int dir = open_state(c->params.at[0], true, &entry, &c->err);
+	int dir = api_open_state(c->params.at[0], true, &entry, &c->err);
 
 	if (dir < 0)
 		return api_fail(c);

@@ -18,8 +18,10 @@
 #include "ipc/ipc.h"
 #include "loop/loop.h"
 #include "loop/stdio.h"
+#include "proc/supervisor/supervisor_budget.h"
 #include "proc/supervisor/supervisor_approvals.h"
 #include "proc/supervisor/supervisor_policy.h"
+#include "proc/supervisor/supervisor_revoke.h"
 #include "proc/supervisor/supervisor_steer.h"
 
 #define SUPERVISOR_SPEC_FD 3            /* the cell's description, a memory file */
@@ -129,6 +131,8 @@ struct supervisor {
 
 	struct egress egress;
 	struct steering steering;
+	struct cell_secrets secrets;
+	struct supervisor_budgets budgets;
 	struct approvals approvals;
 	struct notifier notifier;
 	struct timeline timeline;
@@ -158,7 +162,7 @@ struct supervisor {
 };
 
 enum supervisor_reason { KILLED_NOT, KILLED_BY_OPERATOR, KILLED_BY_TIME, KILLED_BY_TTL,
-                         KILLED_BY_PEER, KILLED_BY_ALARM, KILLED_BY_SETUP };
+                         KILLED_BY_PEER, KILLED_BY_ALARM, KILLED_BY_SETUP, KILLED_BY_BUDGET };
 
 /* supervisor_agent.c: the setups and the agent.  The first of them, described, with what it
  * gets as input and output. */
