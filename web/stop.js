@@ -40,15 +40,16 @@ function buildPanel() {
 		setText(button(), "Stop");
 		button().classList.remove("armed");
 	});
-	panel.addEventListener("keydown", event => {
-		if (event.key === "Escape") {
-			panel.close();
-			button().focus();
-			event.preventDefault();
-		}
-	});
 	document.body.append(panel);
 	panel.freeze = freeze;
+}
+
+// False: it was not open.
+export function close() {
+	if (!panel?.open)
+		return false;
+	panel.close();
+	button().focus();
 }
 
 // First press: the panel.  Second press: it is done.

@@ -62,7 +62,7 @@ def test_cells_timeline_and_approvals_live(online, chromium):
     page.see(".plots rect.refused")
     assert cell.end(cell.curl(f"{UP}/echo?q=1"))[0] == "200"
     page.see(".timeline .row[data-verdict=allow] :text('GET https://up.example.test/echo')")
-    page.see(".figures:has-text('2\\nrequests')")
+    page.until("document.querySelector('.figures b').textContent === '2'")
     page.fill("[aria-label='Search the timeline']", "ECHO")
     page.gone(".timeline .row[data-verdict=deny]")
 
