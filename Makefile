@@ -277,9 +277,12 @@ soak: deps-test
 	$(SUB) all
 	@CLOISTER_BUILD=$(B) CLOISTER=$(B)/cloister $(PYTHON) tests/soak/run.py $(ARGS)
 
+MODE ?= all
+ROUNDS ?= 1000
 crash: deps-test
 	$(SUB) all
-	@CLOISTER_BUILD=$(B) CLOISTER=$(B)/cloister $(PYTHON) tests/soak/crash.py $(ARGS)
+	@CLOISTER_BUILD=$(B) CLOISTER=$(B)/cloister $(PYTHON) tests/soak/crash.py --mode $(MODE) \
+		--rounds $(ROUNDS) $(ARGS)
 
 growth: deps-test
 	$(SUB) all
@@ -335,7 +338,8 @@ FORCE:
 ## make escape      the table of escape probes, cloister beside its peers
 ## make bench       measure; a table, and build/bench.json
 ## make soak        thousands of cells, killed at random; nothing may be left
-## make crash       thousands of dispatches, whose drivers are killed at random
+## make crash       drivers of dispatches, the service, supervisors and couriers killed at random
+##                  ROUNDS (1000) times each, and a full disk; MODE=serve: only one of them
 ## make growth      100,000 requests out of a cell, and uploads of 4 GiB to S3; no memory or
 ##                  descriptor may be lost
 ## make screenshots   the dashboard's pictures in docs/images, anew

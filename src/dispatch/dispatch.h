@@ -70,6 +70,9 @@ struct dispatch_request {
 	/* Whoever asks drives it at once, with dispatcher_begin(): it does not wait if fewer than so
 	 * many run. */
 	unsigned begin;
+	/* Told of a new one, ID, before it is there: if that cannot be, it is not.  NULL: nobody. */
+	int (*note)(void *arg, const char *id, struct err *err);
+	void *note_arg;
 };
 
 /* One row, as it is now. */
@@ -116,6 +119,9 @@ int dispatch_submit(struct registry *reg, const struct dispatch_request *request
                     char ret_id[DISPATCH_ID_LEN + 1], bool *ret_created, struct err *err);
 
 /* ---- looking: dispatch_store.c ---- */
+
+/* Whether somebody drives ID, of which there is a folder. */
+bool dispatch_is_driven(const char *id);
 
 /* ID, or the beginning of it that is no other's.  -ENOENT, -ENOTUNIQ.  The caller frees *ret_d. */
 int dispatch_get(struct registry *reg, const char *id, struct dispatch *ret_d, struct err *err);

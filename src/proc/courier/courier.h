@@ -198,7 +198,7 @@ struct courier {
 	uint64_t n_intents;
 	struct courier_asks asks;
 	struct exchange *awaits, **awaits_end;  /* whose record is not on the disk yet */
-	bool inspect_knows;             /* the policy was sent there */
+	uint32_t inspect_knows;         /* the number of the policy that was sent there last; 0: none */
 	size_t held;                    /* see COURIER_HELD_ALL */
 
 	struct budgets budgets;

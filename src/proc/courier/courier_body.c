@@ -242,14 +242,14 @@ hold(struct exchange *ex, const unsigned char *data, size_t len)
 }
 
 static void
-send_policy(struct courier *c)
+send_policy(struct courier *c, const struct courier_policy *p)
 {
 	OWN(buf_free) struct buf policy, piece;
 	size_t n;
 
 	buf_init(&policy, POLICY_ENCODED_MAX);
 	buf_init(&piece, MUX_FRAME_MAX);
-	policy_put(&policy, c->policy->policy);
+	policy_put(&policy, p->policy);
 	while ((n = buf_left(&policy)) > 0) {
 		if (n > MUX_FRAME_MAX - 4)
 			n = MUX_FRAME_MAX - 4;
@@ -259,7 +259,7 @@ send_policy(struct courier *c)
 		policy.pos += n;
 		mux_send(c->inspect, 0, INSPECT_POLICY, &piece);
 	}
-	c->inspect_knows = true;
+	c->inspect_knows = p->number;
 }
 
 static void
@@ -282,11 +282,12 @@ ask_inspect(struct exchange *ex)
 		exchange_refuse(ex, "unreadable", "nobody is there to look into the body");
 		return false;
 	}
-	if (!c->inspect_knows)
-		send_policy(c);
+	/* One that began under another policy goes by that to its end. */
+	if (c->inspect_knows != ex->policy->number)
+		send_policy(c, ex->policy);
 	ex->inspect_at = 0;
 	ex->inspect_ended = false;
-	ex->inspect_policy = c->policy->number;
+	ex->inspect_policy = ex->policy->number;
 	buf_reset(&c->out);
 	put_text(&c->out, head->method);
 	put_text(&c->out, head->path);

@@ -457,11 +457,12 @@ api_start(struct loop *loop, int spool, const struct serve_options *options,
 	r = r == 0 ? serve_pool_new(loop, API_THREADS, api_thread_new, api_thread_free, &api->pool, err) :
 	    r;
 	r = r == 0 ? serve_new(loop, &api_handler, api, spool, &api->server, err) : r;
-	if (r == 0) {
-		api_sessions_start(api);
-		*ret_api = TAKE(api);
-	}
-	return r;
+	if (r < 0)
+		return r;
+	api_sessions_start(api);
+	api_settle_begin(api);
+	*ret_api = TAKE(api);
+	return 0;
 }
 
 void
@@ -480,7 +481,10 @@ api_free(struct api *api)
 		return;
 	loop_cancel_timer(api->loop, &api->expire);
 	checker_stop(api->checker);
+	loop_cancel_timer(api->loop, &api->settle_due);
 	serve_pool_free(api->pool);
+	if (api->server != NULL)
+		api_settle(api->registry);
 	serve_free(api->server);
 	follow_free(api->follow);
 	live_free(api->live);

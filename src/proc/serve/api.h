@@ -72,6 +72,8 @@ struct api {
 	struct loop_timer expire;
 	uint16_t page_port;             /* where they come; 0: nowhere */
 	bool page_tls;
+	struct serve_job settle;
+	struct loop_timer settle_due;
 };
 
 struct api_call {
@@ -148,6 +150,17 @@ void api_answer(struct api_call *c);
  * NOW: signed and on the disk. */
 int api_note(struct api_call *c, bool now, const char *type, const char *const (*members)[2],
              size_t n);
+/* The same before it is done; what failed is in c->err, and no answer yet. */
+int api_note_first(struct api_call *c, const char *type, const char *const (*members)[2], size_t n);
+/* The same as a text for registry_put() and the like, with a NUL behind it. */
+int api_note_text(struct api_call *c, const char *type, const char *const (*members)[2], size_t n,
+                  struct buf *ret_text);
+/* What waits in the registry to be told is told. */
+int api_tell_notes(struct api_call *c);
+/* From now on, what waits is told and what is not signed is, every few seconds. */
+void api_settle_begin(struct api *api);
+/* Now, without a pool. */
+void api_settle(struct registry *registry);
 
 /* A JSON text that was written with base/json.h: taken over. */
 int api_answer_text(struct api_call *c, char *text, size_t len, const char *type);
