@@ -243,6 +243,11 @@ int dispatch_clear_graves(struct db *db, struct err *err);
 int dispatch_spawn(const char *path, char *const *argv, const int fds[DISPATCH_SPAWN_FDS],
                    struct err *err);
 
+/* The same of a program in libexec, which ARGV begins with. */
+int dispatch_spawn_helper(char *const *argv, const int fds[DISPATCH_SPAWN_FDS], struct err *err);
+/* `cloister dispatches prune`, of what is over for so long: a pidfd. */
+int dispatch_prune_start(uint64_t older_ms, struct err *err);
+
 /* ---- dispatch_start.c ---- */
 
 /* Start `cloister run -d` for the attempt: a pidfd, and what it says goes to *ret_said, a memory

@@ -5,7 +5,8 @@
  *
  *   DATA/registry/     (base/data.h; 0700)
  *     db.sqlite        names and versions; WAL, every commit is on the disk
- *     blobs/ab/cd..    contents of files by SHA-256; on the disk before a version names them
+ *     blobs/ab/cd..    contents of files by SHA-256; on the disk before a version names them.  The
+ *                      folder is locked (flock) by who removes some, and shared by who touches one
  *     trees/HEX/files/ a capability's files as a read-only folder; made when first wanted
  *     tmp/             what is being written
  *
@@ -149,6 +150,26 @@ void registry_drop_staged(struct registry *r);
 
 /* A descriptor to read it; -ENOENT if there is none. */
 int registry_open_blob(struct registry *r, const char *hash, struct err *err);
+
+/* ---- blobs that nobody needs: registry_collect.c ---- */
+
+/* Remove those that no version refers to, and none of what MORE marks: unless they came, or were put
+ * again, of late.  What is put at the same time stays. */
+#define REGISTRY_UNUSED_MS (24ull * 3600 * 1000)
+#define REGISTRY_MARKS_MAX (4 * 1024 * 1024)
+struct registry_marks;                  /* opaque */
+struct registry_collecting {
+	bool dry_run;                   /* only count */
+	int (*more)(void *arg, struct registry_marks *marks, struct err *err);
+	void *arg;
+};
+struct registry_collected {
+	uint64_t n, bytes;
+};
+int registry_collect(struct registry *r, const struct registry_collecting *how,
+                     struct registry_collected *ret_collected, struct err *err);
+/* Every "sha256:..." in TEXT. */
+int registry_mark_text(struct registry_marks *marks, const char *text, size_t len, struct err *err);
 
 /* ---- trees: registry_tree.c ---- */
 

@@ -33,4 +33,10 @@ int registry_note(struct registry *r, const char *note, struct err *err);
 int registry_tmp_name(char ret_name[REGISTRY_TMP_MAX], struct err *err);
 /* Remove what was left in tmp/ by who did not come to an end. */
 void registry_clear_tmp(struct registry *r);
+
+/* ---- registry_blob.c ---- */
+
+/* It is going to be referred to: from now on it is young.  -ENOENT. */
+int registry_touch_blob(struct registry *r, const unsigned char hash[HASH_LEN],
+                        uint64_t *ret_size);
 #endif

@@ -157,6 +157,7 @@ get_said(const struct args *args, struct said *ret_said, struct err *err)
 		.detach = args_get(args, "detach") != NULL, .dry_run = args_get(args, "dry-run") != NULL,
 		.json = args_get(args, "json") != NULL, .follow = args_get(args, "follow") != NULL,
 		.errors = args_get(args, "stderr") != NULL, .limit = LIST_LIMIT, .grace_ms = GRACE_MS,
+		.older_ms = DISPATCH_KEPT_MS, .keep = DISPATCH_KEPT,
 		.words = args->words, .n_words = args->n_words,
 	};
 	const char *env;
@@ -164,7 +165,9 @@ get_said(const struct args *args, struct said *ret_said, struct err *err)
 
 	if (get_number(args, "retries", DISPATCH_RETRIES_MAX, &said.retries, err) < 0 ||
 	    get_number(args, "limit", DISPATCH_LIST_MAX, &said.limit, err) < 0 ||
+	    get_number(args, "keep", UINT32_MAX, &said.keep, err) < 0 ||
 	    get_time(args, "timeout", 1, &said.timeout_ms, err) < 0 ||
+	    get_time(args, "older", 0, &said.older_ms, err) < 0 ||
 	    get_time(args, "time", 0, &said.grace_ms, err) < 0)
 		return -EINVAL;
 	while ((env = args_next(args, "env", &at)) != NULL) {
@@ -183,7 +186,7 @@ static const struct verb {
 	int (*run)(const struct said *said);
 } verbs[] = {
 	{ "show", proc_show }, { "events", proc_events }, { "output", proc_output },
-	{ "files", proc_files }, { "cancel", proc_cancel },
+	{ "files", proc_files }, { "cancel", proc_cancel }, { "prune", proc_prune },
 };
 
 static int
@@ -206,7 +209,7 @@ run_verb(struct said *said)
 	if (nearest != NULL)
 		return proc_failf("there is no `dispatches %.64s`: did you mean '%s'?", word, nearest);
 	return proc_failf("there is no `dispatches %.64s`: say what about it, show, events, output, files "
-	                  "or cancel, and then the id", word);
+	                  "or cancel, and then the id; or prune", word);
 }
 
 /* For a driver, PARENT, who has locked it, and has lent us the lock.  Without it there is nobody who
