@@ -68,8 +68,10 @@ struct dispatch_request {
 	const char *parent;
 	bool by_agent;                  /* half of the queue is for others */
 	/* Whoever asks drives it at once, with dispatcher_begin(): it does not wait if fewer than so
-	 * many run. */
+	 * many run, and *LOCK is its driver's lock, so that nobody adopts it in between (the caller's;
+	 * -1 if there was such a dispatch already). */
 	unsigned begin;
+	int *lock;
 };
 
 /* One row, as it is now. */
@@ -235,8 +237,8 @@ void dispatcher_freep(struct dispatcher **dispatcher);
 /* Drive ID, which was just submitted: begins it now or when there is a place.  -EBUSY: somebody
  * else drives it already; -EALREADY: it is over. */
 int dispatcher_take(struct dispatcher *dispatcher, const char *id, struct err *err);
-/* As dispatcher_take(), of one that was submitted here with `begin`. */
-int dispatcher_begin(struct dispatcher *dispatcher, const char *id, struct err *err);
+/* As dispatcher_take(), of one that was submitted here with `begin`; LOCK is taken over. */
+int dispatcher_begin(struct dispatcher *dispatcher, const char *id, int lock, struct err *err);
 /* Adopt all that are not over and have no driver; *ret_n of them (may be NULL).  Also clears what
  * crashes left behind.  A dispatcher repeats it by itself while it is ADOPTING (serve). */
 int dispatcher_recover(struct dispatcher *dispatcher, size_t *ret_n, struct err *err);
