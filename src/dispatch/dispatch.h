@@ -19,6 +19,7 @@ struct loop;
 struct registry;
 
 #define DISPATCH_ID_LEN 16              /* letters and digits */
+#define DISPATCH_PREFIX_MIN 4           /* of an id that is cut short */
 #define DISPATCH_ENVS_MAX 16
 #define DISPATCH_CAPABILITIES_MAX 31    /* each may have a setup, and tools are checked by one more */
 #define DISPATCH_SECRETS_MAX 128
@@ -119,7 +120,7 @@ int dispatch_submit(struct registry *reg, const struct dispatch_request *request
 
 /* ---- looking: dispatch_store.c ---- */
 
-/* ID, or the beginning of it that is no other's.  -ENOENT, -ENOTUNIQ.  The caller frees *ret_d. */
+/* ID, or DISPATCH_PREFIX_MIN letters or more of it that are no other's beginning.  -ENOENT, -ENOTUNIQ.  The caller frees *ret_d. */
 int dispatch_get(struct registry *reg, const char *id, struct dispatch *ret_d, struct err *err);
 /* What it was resolved to, as dispatch_resolve() gives it; the caller owns it. */
 int dispatch_get_resolved(struct registry *reg, const char *id, json_t **ret_resolved,

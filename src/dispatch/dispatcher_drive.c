@@ -369,6 +369,7 @@ note_said(struct drive *drive)
 		line += 10;
 	if (*line != '\0')
 		snprintf(drive->trouble, sizeof(drive->trouble), "%.*s", DISPATCH_REASON_MAX - 1, line);
+	dispatch_own_words(drive->trouble);
 }
 
 static void

@@ -222,12 +222,14 @@ TEST(dispatch_ids_may_be_cut_short)
 {
 	OWN(registry_closep) struct registry *reg = open_registry();
 	OWN(dispatch_free) struct dispatch d = {0};
-	char id[DISPATCH_ID_LEN + 1], part[4];
+	char id[DISPATCH_ID_LEN + 1], part[DISPATCH_PREFIX_MIN + 1];
 
 	queue(reg, id);
-	snprintf(part, sizeof(part), "%.3s", id);
+	snprintf(part, sizeof(part), "%.4s", id);
 	CHECK_OK(dispatch_get(reg, part, &d, NULL));
 	CHECK_STR(d.id, id);
+	part[DISPATCH_PREFIX_MIN - 1] = '\0';
+	CHECK_ERR(dispatch_get(reg, part, &d, NULL), ENOENT);
 	queue(reg, id);
 	CHECK_ERR(dispatch_get(reg, "", &d, NULL), ENOENT);
 	CHECK_ERR(dispatch_get(reg, "UPPER", &d, NULL), ENOENT);
