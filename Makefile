@@ -38,7 +38,7 @@ obj = $(patsubst %.c,$(B)/obj/%.o,$1)
 LIB  := $(B)/libcloister.a
 # What processes are made of, but for their main(): for the tests.
 PARTS_SRC := $(filter-out %/main.c,$(wildcard src/proc/gate/*.c src/proc/courier/*.c)) \
-             $(addprefix src/proc/supervisor/supervisor_,events.c timeline.c records.c)
+             $(addprefix src/proc/supervisor/supervisor_,events.c timeline.c records.c question.c)
 PARTS := $(B)/libparts.a
 BIN  := $(if $(CLI_SRC),$(B)/cloister)
 EXEC := $(PROCS:%=$(B)/libexec/cloister-%)
@@ -60,7 +60,7 @@ LDFLAGS_ALL = -Wl,-z,relro,-z,now,-z,noexecstack,--gc-sections,--as-needed $(LDF
 # What starts with every command or cell, or runs inside the wall, is static: it is
 # there at once and needs nothing around it.  What speaks to the world is not, so that
 # the distribution's updates of its libraries reach it.
-DYNAMIC := gate courier inspect registry dispatch serve mcp unit replay fuzz
+DYNAMIC := gate courier inspect registry dispatch serve mcp top unit replay fuzz
 
 # What chains and signs timelines (src/audit).
 LIBS_chain    := -lhogweed -lnettle -lgmp
@@ -79,6 +79,8 @@ LIBS_registry := -lsqlite3 -lyaml -lpcre2-8 -ljansson $(LIBS_chain) -lm
 LIBS_dispatch := $(LIBS_registry)
 LIBS_serve    := -lssl -lcrypto $(LIBS_registry)
 LIBS_mcp      := -lssl -lcrypto -ljansson
+# Its terminals are described in files, so it is not static.
+LIBS_top      := $(shell pkg-config --libs ncursesw 2>/dev/null || echo -lncursesw -ltinfo) -ljansson $(LIBS_chain)
 LIBS_unit     := $(LIBS_courier) $(LIBS_inspect) $(LIBS_registry)
 LIBS_replay   := $(LIBS_unit)
 LIBS_fuzz     := $(LIBS_unit)
@@ -102,7 +104,7 @@ endif
 
 # ---- the build ------------------------------------------------------------------
 .PHONY: all lib unit run test install uninstall bench lint fuzz asan mutant \
-        escape soak crash growth npm clean deps deps-test deps-lint help tests FORCE
+        escape soak crash growth npm screenshots clean deps deps-test deps-lint help tests FORCE
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
 # All processors, unless the command line says otherwise.  What calls a second
@@ -275,15 +277,22 @@ soak: deps-test
 	$(SUB) all
 	@CLOISTER_BUILD=$(B) CLOISTER=$(B)/cloister $(PYTHON) tests/soak/run.py $(ARGS)
 
+MODE ?= all
+ROUNDS ?= 1000
 crash: deps-test
 	$(SUB) all
-	@CLOISTER_BUILD=$(B) CLOISTER=$(B)/cloister $(PYTHON) tests/soak/crash.py $(ARGS)
+	@CLOISTER_BUILD=$(B) CLOISTER=$(B)/cloister $(PYTHON) tests/soak/crash.py --mode $(MODE) \
+		--rounds $(ROUNDS) $(ARGS)
 
 growth: deps-test
 	$(SUB) all
 	@CLOISTER_BUILD=$(B) CLOISTER=$(B)/cloister $(PYTHON) tests/soak/growth.py $(ARGS)
 	@CLOISTER_BUILD=$(B) CLOISTER=$(B)/cloister CLOISTER_UPLOAD_MB=4096 $(PYTHON) -m pytest -q \
 		-p no:cacheprovider tests/scenario/test_egress_s3.py -k flat_memory
+
+screenshots: deps-test
+	@CLOISTER_BUILD=$(B) CLOISTER=$(B)/cloister CLOISTER_SHOTS=1 $(PYTHON) -m pytest -q -p no:cacheprovider \
+		tests/scenario/test_dashboard.py -k screenshots
 
 lint: deps-lint
 	$(SUB) all tests
@@ -329,9 +338,11 @@ FORCE:
 ## make escape      the table of escape probes, cloister beside its peers
 ## make bench       measure; a table, and build/bench.json
 ## make soak        thousands of cells, killed at random; nothing may be left
-## make crash       thousands of dispatches, whose drivers are killed at random
+## make crash       drivers of dispatches, the service, supervisors and couriers killed at random
+##                  ROUNDS (1000) times each, and a full disk; MODE=serve: only one of them
 ## make growth      100,000 requests out of a cell, and uploads of 4 GiB to S3; no memory or
 ##                  descriptor may be lost
+## make screenshots   the dashboard's pictures in docs/images, anew
 ## make npm         bring what some tests skip without: real agents and SDKs, from npm, 1.1 GB,
 ##                  and OpenStack's Swift
 ## make fuzz        fuzz each parser for FUZZ_SECONDS (60)

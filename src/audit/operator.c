@@ -289,19 +289,27 @@ operator_checkpoint(struct operator *op, struct err *err)
 }
 
 int
-operator_append_members(struct operator *op, enum operator_when when, const char *type,
-                        struct audit_member *members, size_t n, struct err *err)
+operator_event(const char *type, const struct audit_member *members, size_t n,
+               struct buf *ret_event, struct err *err)
 {
 	struct audit_member all[OPERATOR_MEMBERS_MAX] = { { .name = "type", .text = type } };
-	OWN(buf_free) struct buf event;
 
 	assert(n < OPERATOR_MEMBERS_MAX);
 	memcpy(all + 1, members, n * sizeof(*members));
-	buf_init(&event, AUDIT_EVENT_MAX);
-	audit_event_put(&event, all, n + 1);
-	if (buf_failed(&event))
-		return err_set(err, EMSGSIZE, "an event for the operator's timeline is too long");
-	return operator_append(op, when, (const char *)event.data, event.len, err);
+	buf_init(ret_event, AUDIT_EVENT_MAX);
+	audit_event_put(ret_event, all, n + 1);
+	return buf_failed(ret_event) ?
+	       err_set(err, EMSGSIZE, "an event for the operator's timeline is too long") : 0;
+}
+
+int
+operator_append_members(struct operator *op, enum operator_when when, const char *type,
+                        struct audit_member *members, size_t n, struct err *err)
+{
+	OWN(buf_free) struct buf event = {0};
+	int r = operator_event(type, members, n, &event, err);
+
+	return r < 0 ? r : operator_append(op, when, (const char *)event.data, event.len, err);
 }
 
 int

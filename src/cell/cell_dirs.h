@@ -57,10 +57,10 @@ int cell_place_take(const struct cell_spec *spec, struct cell_place *ret_place,
 /* Let the lock go; CLEARED: remove the entry. */
 void cell_place_leave(struct cell_place *place, bool cleared);
 /* Remove what supervisors that were killed left in both folders.  LOST is told of the timeline
- * of one of them, in its state entry DIR. */
+ * of one of them, in its state entry DIR; if it fails, the entry stays, for a later one. */
 struct cell_clearer {
 	int (*clear_cgroups)(void *arg, const char *id, const char *paths);
-	void (*lost)(void *arg, int dir, const char *id);
+	int (*lost)(void *arg, int dir, const char *id);
 	void *arg;
 };
 void cell_clear_stale(const struct cell_place *place, const struct cell_clearer *clearer);
@@ -126,6 +126,7 @@ enum cell_end {
 	CELL_END_RULES,                 /* its init broke the rules */
 	CELL_END_ALARM,                 /* an exfiltration */
 	CELL_END_KILLED,                /* all of it died at once: out of memory, say */
+	CELL_END_BUDGET,                /* one was reached, of which the policy says so */
 };
 enum cell_cut { CELL_CUT_STDOUT = 1, CELL_CUT_STDERR = 2 };
 

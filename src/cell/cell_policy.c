@@ -78,6 +78,8 @@ void
 cell_policy_now_free(struct cell_policy_now *now)
 {
 	policy_free(now->policy);
+	free(now->principal);
+	free(now->chain);
 	free(now->text);
 	free(now->counts);
 	*now = (struct cell_policy_now){0};
@@ -93,7 +95,9 @@ read_now(struct ipc_message *answer, struct cell_policy_now *now, struct err *er
 	int r;
 
 	if (buf_get_str(&answer->body, &hash) < 0 || strlen(hash) > HASH_NAME ||
-	    buf_get_u64(&answer->body, &now->times) < 0 || answer->n_fds != 3)
+	    buf_get_u64(&answer->body, &now->times) < 0 ||
+	    buf_dup_str(&answer->body, &now->principal) < 0 ||
+	    buf_dup_str(&answer->body, &now->chain) < 0 || answer->n_fds != 3)
 		return err_set(err, EBADMSG, "the cell's supervisor is of another version");
 	snprintf(now->hash, sizeof(now->hash), "%s", hash);
 	r = read_file(answer->fds[0], POLICY_ENCODED_MAX, &encoded, &len, err);
@@ -113,14 +117,18 @@ read_now(struct ipc_message *answer, struct cell_policy_now *now, struct err *er
 }
 
 int
-cell_policy_get(int socket, struct cell_policy_now *ret_now, struct err *err)
+cell_policy_get(int runtime, const struct cell_entry *entry, struct cell_policy_now *ret_now,
+                struct err *err)
 {
 	OWN(ipc_message_free) struct ipc_message answer = { .fds = { -1, -1, -1, -1 } };
 	OWN(cell_policy_now_free) struct cell_policy_now now = {0};
+	OWN(closep) int socket = cell_connect(runtime, entry, err);
 	static const struct cell_steer_who nobody;
 	OWN(buf_free) struct buf message;
 	int r;
 
+	if (socket < 0)
+		return socket;
 	cell_steer_begin(&message, CONTROL_GET_POLICY, &nobody);
 	r = cell_steer(socket, &message, NULL, 0, &answer, err);
 	r = r == 0 ? read_now(&answer, &now, err) : r;
@@ -167,31 +175,37 @@ carry_counts(const struct cell_policy_now *now, const struct policy *to, size_t 
 }
 
 int
-cell_policy_put(int socket, const struct cell_policy_now *now, const struct policy *policy,
-                const char *text, size_t len, bool cut, const struct cell_steer_who *who,
-                char ret_hash[HASH_NAME + 1], struct err *err)
+cell_policy_carry_out(int runtime, const struct cell_entry *entry,
+                      const struct cell_policy_plan *plan, const struct cell_policy_order *order,
+                      char ret_hash[HASH_NAME + 1], struct err *err)
 {
 	OWN(ipc_message_free) struct ipc_message answer = { .fds = { -1, -1, -1, -1 } };
-	OWN(closep) int encoded_fd = -1, text_fd = -1, counts_fd = -1;
+	OWN(closep) int encoded_fd = -1, text_fd = -1, counts_fd = -1, socket = -1;
 	OWN(buf_free) struct buf message, encoded;
 	size_t front, back;
 	const char *hash;
 	int r;
 
-	compare(now->policy, policy, &front, &back);
-	cell_steer_begin(&message, CONTROL_SET_POLICY, who);
-	buf_put_u32(&message, cut ? CONTROL_POLICY_NOW : 0);
+	compare(plan->now.policy, plan->policy, &front, &back);
+	cell_steer_begin(&message, CONTROL_SET_POLICY, &order->who);
+	buf_put_str(&message, order->did);
+	buf_put_str(&message, order->rule);
+	buf_put_str(&message, plan->now.hash);
+	buf_put_u32(&message, order->cut ? CONTROL_POLICY_NOW : 0);
 	buf_put_u32(&message, (uint32_t)front);
 	buf_put_u32(&message, (uint32_t)back);
 	buf_init(&encoded, POLICY_ENCODED_MAX);
-	policy_put(&encoded, policy);
+	policy_put(&encoded, plan->policy);
 	if (buf_failed(&encoded))
 		return err_set(err, E2BIG, "the policy is too large");
 	encoded_fd = cell_policy_seal("policy", encoded.data, encoded.len, err);
-	text_fd = encoded_fd < 0 ? -1 : cell_policy_seal("policy text", text, len, err);
-	counts_fd = text_fd < 0 ? -1 : carry_counts(now, policy, front, back, err);
+	text_fd = encoded_fd < 0 ? -1 : cell_policy_seal("policy text", plan->text, plan->len, err);
+	counts_fd = text_fd < 0 ? -1 : carry_counts(&plan->now, plan->policy, front, back, err);
 	if (counts_fd < 0)
 		return encoded_fd < 0 ? encoded_fd : text_fd < 0 ? text_fd : counts_fd;
+	socket = cell_connect(runtime, entry, err);
+	if (socket < 0)
+		return socket;
 	r = cell_steer(socket, &message, (int[]){ encoded_fd, text_fd, counts_fd }, 3, &answer, err);
 	if (r < 0)
 		return r;

@@ -145,7 +145,7 @@ get_record(struct buf *b, struct cell_record *record, struct err *err)
 	    buf_get_u32(b, &record->status) < 0 || buf_get_str(b, &cause) < 0 ||
 	    buf_get_u32(b, &record->n_changes) < 0 ||
 	    record->n_changes > CELL_GRANTS_MAX || buf_get_str(b, &incomplete) < 0 ||
-	    buf_get_u32(b, &end) < 0 || end > CELL_END_KILLED || buf_get_u32(b, &record->cut) < 0 ||
+	    buf_get_u32(b, &end) < 0 || end > CELL_END_BUDGET || buf_get_u32(b, &record->cut) < 0 ||
 	    buf_left(b) != 0)
 		return err_set(err, EBADMSG, "it is malformed");
 	record->end = end;

@@ -11,7 +11,7 @@
 #include "base/own.h"
 #include "base/utf8.h"
 
-#define CELL_SPEC_VERSION 4
+#define CELL_SPEC_VERSION 5
 #define EGRESS_ENV_MAX 32
 
 void
@@ -103,6 +103,7 @@ cell_spec_put(struct buf *b, const struct cell_spec *spec)
 	buf_put_u32(b, spec->webhook_ports);
 	buf_put_str(b, spec->known_hosts != NULL ? spec->known_hosts : "");
 	buf_put_strv(b, spec->placeholders != NULL ? spec->placeholders : (char *[]){ NULL });
+	buf_put_strv(b, spec->secrets != NULL ? spec->secrets : (char *[]){ NULL });
 	buf_put_u32(b, spec->exfiltration);
 	buf_put_u32(b, spec->keeper);
 	buf_put_u32(b, (uint32_t)spec->n_files);
@@ -114,6 +115,24 @@ cell_spec_put(struct buf *b, const struct cell_spec *spec)
 	buf_put_str(b, spec->principal != NULL ? spec->principal : "");
 	buf_put_str(b, spec->chain != NULL ? spec->chain : "");
 	buf_put_u64(b, spec->audit_max);
+	for (size_t i = 0; i < 8; i++)
+		buf_put_u64(b, spec->watch.limits[i >> 2][i >> 1 & 1][i & 1]);
+	buf_put_u32(b, (spec->watch.times ? 1 : 0) | (spec->watch.principal ? 2 : 0));
+}
+
+static int
+get_watch(struct buf *b, struct cell_spec *spec)
+{
+	uint32_t flags;
+
+	for (size_t i = 0; i < 8; i++)
+		if (buf_get_u64(b, &spec->watch.limits[i >> 2][i >> 1 & 1][i & 1]) < 0)
+			return -EBADMSG;
+	if (buf_get_u32(b, &flags) < 0 || flags > 3)
+		return -EBADMSG;
+	spec->watch.times = (flags & 1) != 0;
+	spec->watch.principal = (flags & 2) != 0;
+	return 0;
 }
 
 static int
@@ -132,6 +151,7 @@ get_secrets(struct buf *b, struct cell_spec *spec)
 	uint32_t exfiltration, n;
 	int r = buf_dup_strv(b, CELL_ARGS_MAX, &spec->placeholders);
 
+	r = r == 0 ? buf_dup_strv(b, CELL_SECRETS_MAX, &spec->secrets) : r;
 	if (r < 0)
 		return r;
 	if (buf_get_u32(b, &exfiltration) < 0 || exfiltration > CELL_KILL ||
@@ -274,6 +294,8 @@ cell_spec_get(struct buf *b, struct cell_spec *ret_spec, struct err *err)
 		r = get_dispatch(b, &spec);
 	if (r == 0 && (buf_get_u64(b, &spec.audit_max) < 0 || spec.audit_max < CELL_AUDIT_LEAST))
 		r = -EBADMSG;
+	if (r == 0)
+		r = get_watch(b, &spec);
 	if (r < 0)
 		return err_set(err, -r, "the description of the cell is malformed");
 	spec.profile = profile;
@@ -316,6 +338,7 @@ cell_spec_free(struct cell_spec *spec)
 	strv_free(spec->env);
 	strv_free(spec->egress_env);
 	strv_free(spec->placeholders);
+	strv_free(spec->secrets);
 	strv_free(spec->setups);
 	free(spec->principal);
 	free(spec->chain);

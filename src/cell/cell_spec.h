@@ -34,6 +34,7 @@ struct err;
 #define CELL_POLICY_TEXT_FD 6           /* the same as YAML that includes nothing */
 #define CELL_COUNTS_FD 7                /* a u64 for each of its rules, of all layers */
 #define CELL_AUTHORITIES_FD 8           /* with has_authorities: certificates, PEM */
+#define CELL_SECRETS_MAX 64
 #define CELL_SECRETS_FD 9               /* with has_secrets; nobody reads it but the courier */
 #define CELL_KEEPER_FD 10               /* with a keeper: the channel to it, which is the courier's */
 
@@ -107,6 +108,7 @@ struct cell_spec {
 	uint32_t webhook_ports;         /* bit I: to ports[I] come webhooks, which are checked */
 	/* With secrets. */
 	char **placeholders;            /* the names of variables in ENV that hold them; NULL: none */
+	char **secrets;                 /* "NAME SCHEME HOST...", in the courier's order; NULL: none */
 	struct cell_file files[CELL_FILES_MAX];
 	size_t n_files;
 	enum cell_exfiltration exfiltration;
@@ -115,6 +117,11 @@ struct cell_spec {
 	/* The timeline. */
 	bool audit_strict;              /* no request leaves before its record is on the disk */
 	uint64_t audit_max;             /* bytes; then nothing leaves any more */
+	/* Budgets that somebody watches while nothing is asked for: policy_watch(). */
+	struct {
+		uint64_t limits[2][2][2];
+		bool times, principal;
+	} watch;
 	char *known_hosts;              /* for ssh, a file's text; "": there is no agent for it */
 };
 

@@ -18,20 +18,34 @@ cell_steer_begin(struct buf *message, uint32_t type, const struct cell_steer_who
 }
 
 int
-cell_steer(int socket, const struct buf *message, const int *fds, size_t n_fds,
-           struct ipc_message *ret_answer, struct err *err)
+cell_steer_ask(int socket, const struct buf *message, const int *fds, size_t n_fds,
+               struct err *err)
 {
 	const struct timeval patience = { .tv_sec = CELL_STEER_S };
-	OWN(ipc_message_free) struct ipc_message answer = { .fds = { -1, -1, -1, -1 } };
-	const char *text;
-	uint32_t code;
 	int r;
 
 	(void)setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
 	r = ipc_send(socket, message, fds, n_fds, err);
-	if (r == -E2BIG)
-		return r;
-	r = r == 0 ? ipc_receive(socket, &answer, err) : r;
+	return r == 0 || r == -E2BIG ? r : err_set(err, EPIPE, "the cell has just ended");
+}
+
+int
+cell_steer(int socket, const struct buf *message, const int *fds, size_t n_fds,
+           struct ipc_message *ret_answer, struct err *err)
+{
+	int r = cell_steer_ask(socket, message, fds, n_fds, err);
+
+	return r < 0 ? r : cell_steer_await(socket, ret_answer, err);
+}
+
+int
+cell_steer_await(int socket, struct ipc_message *ret_answer, struct err *err)
+{
+	OWN(ipc_message_free) struct ipc_message answer = { .fds = { -1, -1, -1, -1 } };
+	const char *text;
+	uint32_t code;
+	int r = ipc_receive(socket, &answer, err);
+
 	if (r == -EAGAIN)
 		return err_set(err, ETIMEDOUT, "the cell did not answer within %d s: whether it is in force "
 		               "is not known", CELL_STEER_S);

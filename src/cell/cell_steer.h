@@ -29,6 +29,10 @@ void cell_steer_begin(struct buf *message, uint32_t type, const struct cell_stee
  * caller frees it. */
 int cell_steer(int socket, const struct buf *message, const int *fds, size_t n_fds,
                struct ipc_message *ret_answer, struct err *err);
+/* The two halves of that, for who asks many at once. */
+int cell_steer_ask(int socket, const struct buf *message, const int *fds, size_t n_fds,
+                   struct err *err);
+int cell_steer_await(int socket, struct ipc_message *ret_answer, struct err *err);
 /* What WHY may be: one line, not too long. */
 int cell_steer_check_why(const char *why, struct err *err);
 #endif

@@ -41,7 +41,11 @@ extern const struct cli_option cli_run_options[], cli_ps_options[], cli_logs_opt
 
 extern const struct cli_option cli_events_options[], cli_learn_options[], cli_registry_options[],
 	cli_dispatch_options[], cli_dispatches_options[], cli_mcp_options[], cli_audit_options[],
-	cli_dashboard_options[];
+	cli_allow_options[], cli_dashboard_options[];
+
+extern const struct cli_option cli_freeze_options[], cli_revoke_options[], cli_rotate_options[],
+	cli_ttl_options[], cli_budget_options[], cli_approvals_options[], cli_approve_options[],
+	cli_refuse_options[];
 
 /* Of what is registered; `policy` has them besides its own. */
 enum { CLI_REGISTRY_FIRST = 100 };
@@ -56,6 +60,7 @@ enum { CLI_REGISTRY_FIRST = 100 };
 
 int cmd_run(int argc, char **argv);
 int cmd_ps(int argc, char **argv);
+int cmd_top(int argc, char **argv);
 int cmd_logs(int argc, char **argv);
 int cmd_events(int argc, char **argv);
 int cmd_why(int argc, char **argv);
@@ -66,6 +71,14 @@ int cmd_kill(int argc, char **argv);
 int cmd_wait(int argc, char **argv);
 int cmd_freeze(int argc, char **argv);
 int cmd_thaw(int argc, char **argv);
+int cmd_allow(int argc, char **argv);
+int cmd_revoke(int argc, char **argv);
+int cmd_rotate(int argc, char **argv);
+int cmd_ttl(int argc, char **argv);
+int cmd_budget(int argc, char **argv);
+int cmd_approvals(int argc, char **argv);
+int cmd_approve(int argc, char **argv);
+int cmd_refuse(int argc, char **argv);
 int cmd_diff(int argc, char **argv);
 int cmd_apply(int argc, char **argv);
 int cmd_discard(int argc, char **argv);
@@ -110,6 +123,8 @@ bool cli_is_registry_verb(const char *word);
 
 /* A connection to a running cell's supervisor; -ENOENT if no such cell runs. */
 int cli_connect(const char *word, struct cell_entry *ret_entry, struct err *err);
+/* The same without the connection: the folder of running cells, and its entry there. */
+int cli_find_running(const char *word, struct cell_entry *ret_entry, struct err *err);
 /* Whether nothing of the running cell ID lives any more: then until it has been tidied up.  False:
  * it lives, or its supervisor does not say. */
 bool cli_await_tidy(const char *id);

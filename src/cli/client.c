@@ -24,7 +24,7 @@ has_ended(const char *word)
 }
 
 int
-cli_connect(const char *word, struct cell_entry *ret_entry, struct err *err)
+cli_find_running(const char *word, struct cell_entry *ret_entry, struct err *err)
 {
 	OWN(closep) int runtime = cell_runtime_open(err);
 	int r;
@@ -34,7 +34,15 @@ cli_connect(const char *word, struct cell_entry *ret_entry, struct err *err)
 	r = cell_find(runtime, true, word, ret_entry, err);
 	if (r == -ENOENT && has_ended(word))
 		return err_set(err, ENOENT, "cell '%s' has ended", word);
-	return r < 0 ? r : cell_connect(runtime, ret_entry, err);
+	return r < 0 ? r : TAKE_FD(runtime);
+}
+
+int
+cli_connect(const char *word, struct cell_entry *ret_entry, struct err *err)
+{
+	OWN(closep) int runtime = cli_find_running(word, ret_entry, err);
+
+	return runtime < 0 ? runtime : cell_connect(runtime, ret_entry, err);
 }
 
 /* Its supervisor answers nobody any more: it is at its very end. */

@@ -1,6 +1,7 @@
 /* freeze.c - `cloister freeze` and `thaw`: cells stop where they are, and go on. */
 #include "base/own.h"
 #include "cell/cell_control.h"
+#include "cell/cell_secrets.h"
 #include "cli/cli.h"
 #include "ipc/control_channel.h"
 
@@ -13,16 +14,48 @@ ask(const char *word, uint32_t type, struct err *err)
 	return fd < 0 ? fd : cell_control_do(fd, type, err);
 }
 
+const struct cli_option cli_freeze_options[] = {
+	{ "all", 0, NULL, "every cell of this user", 0 },
+	{0}
+};
+
+static int
+take_option(void *arg, const struct cli_option *option, const char *value, struct err *err)
+{
+	(void)option, (void)value, (void)err;
+	*(bool *)arg = true;
+	return 0;
+}
+
+static int
+every(uint32_t type)
+{
+	struct err err = {0};
+	OWN(closep) int runtime = cell_runtime_open(&err);
+	struct cell_every every;
+
+	if (runtime < 0 || cell_do_every(runtime, type, &every, &err) < 0)
+		return cli_fail(&err);
+	return every.failed == 0 ? 0 : cli_failf("%zu of %zu cells could not be %s: %s", every.failed,
+	                                         every.failed + every.n, type == CONTROL_FREEZE ?
+	                                         "frozen" : "thawed", every.first.text);
+}
+
 static int
 each(int argc, char **argv, uint32_t type)
 {
 	struct err err = {0};
+	bool all = false;
 	int rest, status = 0;
 
-	if (cli_parse(cli_no_options, argc, argv, false, NULL, NULL, &rest, &err) < 0)
+	if (cli_parse(cli_freeze_options, argc, argv, false, take_option, &all, &rest, &err) < 0)
 		return cli_fail(&err);
+	if (all && rest < argc)
+		return cli_failf("--all means every cell: leave '%s' out", argv[rest]);
+	if (all)
+		return every(type);
 	if (rest == argc)
-		return cli_failf("which cell? cloister %s CELL...", argv[0]);
+		return cli_failf("which cell? cloister %s CELL..., or cloister %s --all", argv[0], argv[0]);
 	for (int i = rest; i < argc; i++)
 		if (ask(argv[i], type, &err) < 0)
 			status = cli_fail(&err);

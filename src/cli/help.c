@@ -25,6 +25,8 @@ static const struct verb policy[] = {
 	{ "explain FILE METHOD URL", "show the way of one request through the rules" },
 	{ "presets [NAME]", "rules that come with cloister, to be included" },
 	{ "schema", "print the JSON Schema of policies" },
+	{ "set CELL FILE", "give a running cell another policy" },
+	{ "edit CELL", "edit the policy of a running cell" },
 	REGISTRY_VERBS("FILE..."), {0}
 };
 static const struct verb secret[] = {

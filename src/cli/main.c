@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/own.h"
 #include "base/text.h"
 #include "base/version.h"
 #include "cli/cli.h"
@@ -13,6 +14,7 @@ const struct cli_command cli_commands[] = {
 	{ "learn", "[OPTION...] [--] CMD...", "run CMD, and write the policy that it needs",
 	  cli_learn_options, cmd_learn },
 	{ "ps", "[-a] [--json]", "show cells", cli_ps_options, cmd_ps },
+	{ "top", "", "cells and approvals, live, on the terminal", cli_no_options, cmd_top },
 	{ "exec", "[OPTION...] CELL [--] CMD...", "run another command in a cell",
 	  cli_exec_options, cmd_exec },
 	{ "events", "[-f] [--json] [CELL]", "show what a cell asked of the network",
@@ -24,16 +26,32 @@ const struct cli_command cli_commands[] = {
 	{ "stop", "[-t TIME] CELL...", "ask cells to end, then end them", cli_stop_options,
 	  cmd_stop },
 	{ "kill", "[--all] [CELL...]", "end cells, now", cli_kill_options, cmd_kill },
-	{ "freeze", "CELL...", "stop cells where they are, until they are thawed", cli_no_options,
-	  cmd_freeze },
-	{ "thaw", "CELL...", "let frozen cells go on", cli_no_options, cmd_thaw },
+	{ "freeze", "[--all] [CELL...]", "stop cells where they are, until they are thawed",
+	  cli_freeze_options, cmd_freeze },
+	{ "thaw", "[--all] [CELL...]", "let frozen cells go on", cli_freeze_options, cmd_thaw },
+	{ "ttl", "CELL TIME|none", "let a cell live for this long from now on", cli_ttl_options,
+	  cmd_ttl },
+	{ "allow", "CELL RULE", "put a rule in front of a running cell's policy", cli_allow_options,
+	  cmd_allow },
+	{ "deny", "CELL RULE", "the same, with one that refuses", cli_allow_options, cmd_allow },
+	{ "budget", "[OPTION...] CELL [KIND=N...]", "show what a cell has used, and raise its budgets",
+	  cli_budget_options, cmd_budget },
+	{ "approvals", "[-f] [CELL]", "show what waits for a person's approval", cli_approvals_options,
+	  cmd_approvals },
+	{ "approve", "[OPTION...] ID...", "let what waits go", cli_approve_options, cmd_approve },
+	{ "refuse", "ID... --reason TEXT", "refuse what waits, and say why", cli_refuse_options,
+	  cmd_refuse },
+	{ "revoke", "CELL|--all SECRET", "take a secret back from cells, now", cli_revoke_options,
+	  cmd_revoke },
+	{ "rotate", "CELL|--all SECRET", "give cells a secret's new value, under the same placeholder",
+	  cli_rotate_options, cmd_rotate },
 	{ "diff", "[OPTION...] CELL [PATH...]", "show what a cell changed in its workspace",
 	  cli_diff_options, cmd_diff },
 	{ "apply", "[OPTION...] CELL [PATH...]", "write a cell's changes to the real folder",
 	  cli_apply_options, cmd_apply },
 	{ "discard", "[--all] [CELL...]", "drop what is kept of ended cells",
 	  cli_discard_options, cmd_discard },
-	{ "policy", "check|test|explain FILE ...", "tell whether and why a policy works; register it",
+	{ "policy", "VERB ...", "tell whether and why a policy works; change a cell's; register",
 	  cli_policy_options, cmd_policy },
 	{ "capability", "register|list|show|diff ...", "register what agents are given",
 	  cli_registry_options, cmd_registry },
@@ -77,7 +95,7 @@ unknown_command(const char *word)
 	const char *names[64] = { NULL };
 	const char *nearest;
 
-	for (size_t i = 0; cli_commands[i].name != NULL && i < 63; i++)
+	for (size_t i = 0; cli_commands[i].name != NULL && i < ARRAY_LEN(names) - 1; i++)
 		names[i] = cli_commands[i].name;
 	nearest = text_nearest(word, names);
 	if (nearest != NULL)

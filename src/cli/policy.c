@@ -1,5 +1,5 @@
-/* policy.c - `cloister policy`: check, test, explain, presets, schema; registering is
- * cloister-registry's. */
+/* policy.c - `cloister policy`: check, test, explain, presets, schema, and those of running cells;
+ * registering is cloister-registry's. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -11,12 +11,14 @@
 #include "base/json.h"
 #include "base/own.h"
 #include "base/text.h"
+#include "cell/cell_steer.h"
 #include "cli/cli.h"
 #include "cli/policy.h"
 #include "policy/policy_preset.h"
 #include "vault/secret_wants.h"
 
-enum { OPT_CASES, OPT_HEADER, OPT_BODY, OPT_WITHIN, OPT_PRINCIPAL, OPT_CHAIN };
+enum { OPT_CASES, OPT_HEADER, OPT_BODY, OPT_WITHIN, OPT_PRINCIPAL, OPT_CHAIN, OPT_CELL, OPT_NOW,
+       OPT_WHY, OPT_DRY_RUN };
 
 const struct cli_option cli_policy_options[] = {
 	{ "cases", 0, "FILE", "test: the cases, if not in NAME.test.yaml", OPT_CASES },
@@ -25,6 +27,10 @@ const struct cli_option cli_policy_options[] = {
 	{ "within", 0, "FILE", "only what this policy allows too (the outermost last)", OPT_WITHIN },
 	{ "principal", 0, "TEXT", "on whose behalf", OPT_PRINCIPAL },
 	{ "chain", 0, "A/B/C", "by which agents, the last one last", OPT_CHAIN },
+	{ "cell", 'c', NULL, "show: a running cell's, whatever is registered", OPT_CELL },
+	{ "now", 0, NULL, "set, edit: cut off what is under way and refused from now on", OPT_NOW },
+	{ "why", 0, "TEXT", "set, edit: for the record", OPT_WHY },
+	{ "dry-run", 0, NULL, "set: only show what would change", OPT_DRY_RUN },
 	CLI_REGISTRY_OPTIONS,
 	{0}
 };
@@ -58,6 +64,17 @@ take_option(void *arg, const struct cli_option *option, const char *value, struc
 		break;
 	case OPT_CHAIN:
 		cli->chain = value;
+		break;
+	case OPT_CELL:
+		break;
+	case OPT_NOW:
+		cli->now = true;
+		break;
+	case OPT_WHY:
+		cli->why = value;
+		return cell_steer_check_why(value, err);
+	case OPT_DRY_RUN:
+		cli->dry_run = true;
 		break;
 	default:
 		if (cli->n_headers == HTTP_FIELDS_MAX)
@@ -311,6 +328,8 @@ static const struct {
 	{ "explain", policy_cli_explain },
 	{ "presets", show_presets },
 	{ "schema", show_schema },
+	{ "set", policy_cli_set },
+	{ "edit", policy_cli_edit },
 };
 
 int
@@ -322,15 +341,19 @@ cmd_policy(int argc, char **argv)
 	const char *nearest;
 	int rest;
 
-	if (argc > 1 && cli_is_registry_verb(argv[1]))
+	bool is_cells = argc > 1 && strcmp(argv[1], "show") == 0 && policy_cli_is_cells(argc - 1, argv + 1);
+
+	if (argc > 1 && cli_is_registry_verb(argv[1]) && !is_cells)
 		return cmd_registry(argc, argv);
 	if (cli_parse(cli_policy_options, argc, argv, true, take_option, &cli, &rest, &err) < 0)
 		return cli_fail(&err);
 	argc -= rest;
 	argv += rest;
 	if (argc < 1)
-		return cli_failf("what about policies: check, test, explain, presets, schema, register, list, "
-		                 "show, diff, history or retire?");
+		return cli_failf("what about policies: check, test, explain, presets, schema, set, edit, "
+		                 "register, list, show, diff, history or retire?");
+	if (is_cells)
+		return policy_cli_show(&cli, argc - 1, argv + 1);
 	for (size_t i = 0; i < ARRAY_LEN(verbs); i++) {
 		names[i] = verbs[i].name;
 		if (strcmp(argv[0], verbs[i].name) == 0)
@@ -341,6 +364,6 @@ cmd_policy(int argc, char **argv)
 	nearest = text_nearest(argv[0], names);
 	if (nearest != NULL)
 		return cli_failf("there is no `policy %.64s`: did you mean '%s'?", argv[0], nearest);
-	return cli_failf("there is no `policy %.64s`: check, test, explain, presets, schema, register, "
-	                 "list, show, diff, history or retire", argv[0]);
+	return cli_failf("there is no `policy %.64s`: check, test, explain, presets, schema, set, edit, "
+	                 "register, list, show, diff, history or retire", argv[0]);
 }

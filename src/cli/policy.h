@@ -22,11 +22,21 @@ struct policy_cli {
 	const char *within[POLICY_LAYERS_MAX - 1];      /* --within, the nearest first */
 	size_t n_within;
 	const char *principal, *chain;  /* or NULL */
+	bool now, dry_run;
+	const char *why;                /* or NULL */
 };
 
 int policy_cli_check(const struct policy_cli *cli, int argc, char **argv);
 int policy_cli_test(const struct policy_cli *cli, int argc, char **argv);
 int policy_cli_explain(const struct policy_cli *cli, int argc, char **argv);
+
+/* ---- policy_cell.c: that of a running cell ---- */
+
+/* Whether `show` with these words means a cell. */
+bool policy_cli_is_cells(int argc, char **argv);
+int policy_cli_show(const struct policy_cli *cli, int argc, char **argv);
+int policy_cli_set(const struct policy_cli *cli, int argc, char **argv);
+int policy_cli_edit(const struct policy_cli *cli, int argc, char **argv);
 
 /* With no words left, the cloister.yaml of this folder is the one; false if there is none. */
 bool policy_cli_default(int *argc, char ***argv);

@@ -2,6 +2,7 @@
 #ifndef CLOISTER_CLI_RUN_H
 #define CLOISTER_CLI_RUN_H
 #include "cell/cell_spec.h"
+#include "policy/policy_source.h"
 #include "vault/secret_wants.h"
 
 struct err;
@@ -23,6 +24,7 @@ struct run {
 	bool policy_found;              /* nobody named it; */
 	const char *policy_folder;      /* it is in here, while it is read */
 	struct secret_wants wants;      /* what it says of secrets */
+	struct policy_source source;    /* its text */
 	const char *allows[RUN_WORDS_MAX], *cas[RUN_WORDS_MAX], *secrets[RUN_WORDS_MAX];
 	size_t n_allows, n_cas, n_secrets;
 	struct run_layer *within;       /* --within, the nearest first: run_within.c */

@@ -20,6 +20,7 @@ run_free(struct run *run)
 	free(run->given);
 	strv_free(run->placeholders);
 	secret_wants_free(&run->wants);
+	policy_source_free(&run->source);
 	run_free_within(run);
 	cell_spec_free(&run->spec);
 }

@@ -19,6 +19,7 @@
 #include "cli/cli.h"
 #include "cli/run.h"
 #include "policy/policy.h"
+#include "policy/policy_budget.h"
 #include "policy/policy_yaml.h"
 
 #define POLICY_NAME "cloister.yaml"
@@ -113,16 +114,53 @@ check_found(int folder, const char *where, struct err *err)
 static int
 check_extended(void *arg, const struct node *node, const char *path, struct err *err)
 {
-	const struct run *run = arg;
+	struct run *run = arg;
 	OWN(freep) char *whole = path[0] == '/' ? strdup(path) :
 	                         str_format("%s/%s", run->policy_folder, path);
 
 	if (whole == NULL)
 		return err_set(err, ENOMEM, "out of memory");
+	run->source.is_more = true;
 	if (cell_writable_leads(whole))
 		return node_err(err, node, "an agent can or could write '%s', or a link to it: look at it, and "
 		                "give this policy with -p; or --no-policy", path);
 	return 0;
+}
+
+static int
+take_file(void *arg, const struct node *node, const char *path, struct err *err)
+{
+	struct run *run = arg;
+
+	(void)node;
+	(void)path;
+	(void)err;
+	run->source.is_more = true;
+	return 0;
+}
+
+static int
+take_text(void *arg, const char *text, size_t len, struct err *err)
+{
+	struct run *run = arg;
+
+	return policy_source_text(&run->source, text, len, err);
+}
+
+static int
+take_rule(void *arg, const struct node *rule, struct err *err)
+{
+	struct run *run = arg;
+
+	return policy_flat_rule(&run->source.flat, rule, err);
+}
+
+static int
+take_part(void *arg, const struct node *key, const struct node *value, struct err *err)
+{
+	struct run *run = arg;
+
+	return policy_flat_part(&run->source.flat, key, value, err);
 }
 
 /* In the workspace, or else in the current folder; 0 if there is none. */
@@ -133,7 +171,8 @@ find_policy(struct run *run, struct policy **ret_policy, struct policy_limits *r
 	OWN(freep) char *where = NULL;
 	OWN(closep) int folder = -1;
 	const struct policy_reader reader = { .secrets = run_take_secrets, .arg = run,
-	                                     .file = check_extended };
+	                                      .file = check_extended, .rule = take_rule,
+	                                      .part = take_part, .text = take_text };
 	struct stat st;
 	int r;
 
@@ -184,10 +223,13 @@ take_limits(struct cell_limits *l, const struct policy_limits *said)
 static int
 load_policy(struct run *run, struct policy **ret_policy, struct err *err)
 {
-	const struct policy_reader reader = { .secrets = run_take_secrets, .arg = run };
+	const struct policy_reader reader = { .secrets = run_take_secrets, .arg = run,
+	                                      .file = take_file, .rule = take_rule,
+	                                      .part = take_part, .text = take_text };
 	struct policy_limits limits = {0};
 	int r = 0;
 
+	policy_source_init(&run->source);
 	if (run->policy_file != NULL && run->no_policy)
 		return err_set(err, EINVAL, "--no-policy and -p are given: leave one out");
 	if (run->policy_file != NULL)
@@ -195,7 +237,8 @@ load_policy(struct run *run, struct policy **ret_policy, struct err *err)
 	else if (!run->no_policy)
 		r = find_policy(run, ret_policy, &limits, err);
 	for (size_t i = 0; r == 0 && i < run->n_allows; i++)
-		r = policy_add_short(ret_policy, run->allows[i], err);
+		if ((r = policy_add_short(ret_policy, run->allows[i], err)) == 0)
+			r = policy_source_short(&run->source, run->allows[i], err);
 	if (r == 0 && run->learn && *ret_policy == NULL) {
 		*ret_policy = policy_new_empty();
 		if (*ret_policy == NULL)
@@ -276,6 +319,18 @@ take_proxies(struct run *run, struct err *err)
 	return 0;
 }
 
+/* Of all its layers. */
+static void
+take_watch(struct run *run, const struct policy *policy)
+{
+	struct policy_watch watch;
+
+	policy_watch(policy, &watch);
+	memcpy(run->spec.watch.limits, watch.limits, sizeof(watch.limits));
+	run->spec.watch.times = watch.times;
+	run->spec.watch.principal = watch.principal;
+}
+
 int
 run_finish_policy(struct run *run, struct err *err)
 {
@@ -299,11 +354,14 @@ run_finish_policy(struct run *run, struct err *err)
 	run->policy_fd = cell_policy_seal("policy", b.data, b.len, err);
 	if (run->policy_fd < 0)
 		return run->policy_fd;
-	run->policy_text_fd = cell_policy_seal("policy text", "", 0, err);
+	buf_reset(&b);
+	policy_source_put(&b, &run->source);
+	run->policy_text_fd = cell_policy_seal("policy text", b.data, b.len, err);
 	run->counts_fd = run->policy_text_fd < 0 ? -1 :
 	                 cell_policy_counts(NULL, policy_n_rules(policy), err);
 	if (run->counts_fd < 0)
 		return run->policy_text_fd < 0 ? run->policy_text_fd : run->counts_fd;
+	take_watch(run, policy);
 	run->spec.has_policy = true;
 	run->spec.learn = run->learn;
 	r = pack_authorities(run, err);

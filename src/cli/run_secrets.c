@@ -234,6 +234,20 @@ take_files(struct run *run, int fd, struct err *err)
 }
 
 static int
+add_described(struct cell_spec *spec, const char *text, struct err *err)
+{
+	size_t n = 0;
+
+	if (spec->secrets == NULL)
+		spec->secrets = calloc(CELL_SECRETS_MAX + 1, sizeof(char *));
+	while (spec->secrets != NULL && spec->secrets[n] != NULL)
+		n++;
+	if (n == CELL_SECRETS_MAX || spec->secrets == NULL || (spec->secrets[n] = strdup(text)) == NULL)
+		return err_set(err, ENOMEM, "out of memory");
+	return 0;
+}
+
+static int
 take_placeholders(struct run *run, int fd, struct err *err)
 {
 	OWN(freep) char *text = NULL;
@@ -250,6 +264,12 @@ take_placeholders(struct run *run, int fd, struct err *err)
 		return err_set(err, ENOMEM, "out of memory");
 	n = 0;
 	for (char *at = text; at < text + len; at += strlen(at) + 1) {
+		if (*at == '*') {
+			r = add_described(&run->spec, at + 1, err);
+			if (r < 0)
+				return r;
+			continue;
+		}
 		if (*at == '=') {
 			r = take_ports(&run->spec, at + 1, err);
 			if (r < 0)

@@ -326,6 +326,12 @@ parse(const char *line, size_t len, struct timeline_event *ret_event)
 		.ms = number_of(o, "ms", INT64_MAX),
 		.count = number_of(o, "count", INT64_MAX),
 	};
+	/* Why an operator did something is no cause of a refusal. */
+	if (strcmp(ret_event->type, "steer") == 0) {
+		if (ret_event->note[0] == '\0')
+			ret_event->note = ret_event->why;
+		ret_event->why = "";
+	}
 	return true;
 }
 

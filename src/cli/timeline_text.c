@@ -30,7 +30,8 @@ timeline_is_refusal(const struct timeline_event *e)
 {
 	/* What only befell the cell has none. */
 	return e->verdict[0] != '\0' ? strcmp(e->verdict, "allow") != 0 :
-	       strncmp(e->type, "cell", 4) != 0 && strcmp(e->type, "setup.ran") != 0;
+	       strncmp(e->type, "cell", 4) != 0 && strcmp(e->type, "setup.ran") != 0 &&
+	       strcmp(e->type, "steer") != 0;
 }
 
 static void
@@ -96,6 +97,13 @@ print_cell(FILE *out, const struct timeline_event *e)
 		fputs("setup ", out);
 		put(out, e->path);
 		fprintf(out, " ended with %u", e->status);
+	} else if (strcmp(e->type, "steer") == 0) {
+		fputs("steer: ", out);
+		put(out, e->did);
+		fputs(e->rule[0] != '\0' || e->secret[0] != '\0' ? " " : "", out);
+		put(out, e->rule[0] != '\0' ? e->rule : e->secret);
+		fputs(" by ", out);
+		put(out, e->by);
 	} else if (strcmp(e->type, "cell") == 0) {
 		fputs("cell ", out);
 		put(out, e->did);
@@ -151,6 +159,7 @@ static const struct {
 	{ "exfiltration",    "exfiltration: a placeholder is where it may not be" },
 	{ "credential",      "a secret cannot be put into it" },
 	{ "expired",         "the secret in it has ended" },
+	{ "revoked",         "the secret in it was revoked" },
 	{ "not-renewed",     "no new value could be fetched" },
 	{ "login",           "nobody logs in there so" },
 	{ "mismatch",        "its names do not agree" },

@@ -35,6 +35,8 @@ static const struct cause {
 	{ "credential", false, true, "It carries the placeholder of a secret, or is signed with it, and the "
 	  "real one could not be put in its place. No rule changes that." },
 	{ "expired", false, true, "The value of a secret has ended, and no new one could be fetched." },
+	{ "revoked", false, true, "An operator, or a rule's `then`, has taken the secret back from this "
+	  "cell. No rule changes that: a cell that is to have it again is started anew." },
 	{ "not-renewed", false, true, "A secret ends, and where its value comes from gave no new one. It "
 	  "is tried again." },
 	{ "too-large", true, false, "Its body is larger than the rule permits." },

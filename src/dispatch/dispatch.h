@@ -73,6 +73,9 @@ struct dispatch_request {
 	 * -1 if there was such a dispatch already). */
 	unsigned begin;
 	int *lock;
+	/* Told of a new one, ID, before it is there: if that cannot be, it is not.  NULL: nobody. */
+	int (*note)(void *arg, const char *id, struct err *err);
+	void *note_arg;
 };
 
 /* One row, as it is now. */
@@ -120,7 +123,11 @@ int dispatch_submit(struct registry *reg, const struct dispatch_request *request
 
 /* ---- looking: dispatch_store.c ---- */
 
-/* ID, or DISPATCH_PREFIX_MIN letters or more of it that are no other's beginning.  -ENOENT, -ENOTUNIQ.  The caller frees *ret_d. */
+/* Whether somebody drives ID, of which there is a folder. */
+bool dispatch_is_driven(const char *id);
+
+/* ID, or DISPATCH_PREFIX_MIN letters or more of it that are no other's beginning.  -ENOENT,
+ * -ENOTUNIQ.  The caller frees *ret_d. */
 int dispatch_get(struct registry *reg, const char *id, struct dispatch *ret_d, struct err *err);
 /* What it was resolved to, as dispatch_resolve() gives it; the caller owns it. */
 int dispatch_get_resolved(struct registry *reg, const char *id, json_t **ret_resolved,

@@ -253,11 +253,12 @@ dispatch_harvest_is_small(const struct dispatch *d)
 int
 dispatch_harvest_start(const struct dispatch *d, int lock, struct err *err)
 {
-	char id[DISPATCH_ID_LEN + 1];
+	char id[DISPATCH_ID_LEN + 1], parent[32];
 	char *const argv[] = { (char[]){ "cloister-dispatch" }, (char[]){ "harvest" }, (char[]){ "--" },
-	                       id, NULL };
+	                       id, parent, NULL };
 
 	snprintf(id, sizeof(id), "%s", d->id);
+	snprintf(parent, sizeof(parent), "%d", getpid());
 	return dispatch_spawn_helper(argv, (const int[]){ -1, -1, -1, lock }, err);
 }
 

@@ -266,8 +266,8 @@ int dispatch_start(struct registry *reg, const struct dispatch *d, int *ret_said
 int dispatch_harvest(struct registry *reg, const struct dispatch *d, struct err *err);
 /* Whether that is so little that nobody needs to wait for it. */
 bool dispatch_harvest_is_small(const struct dispatch *d);
-/* The same in a process of its own, `cloister-dispatch harvest`: a pidfd.  It has LOCK, so that
- * whoever adopts the dispatch waits for it. */
+/* The same in a process of its own, `cloister-dispatch harvest`: a pidfd.  It ends with us, and
+ * has LOCK, so that whoever adopts the dispatch waits until it has. */
 int dispatch_harvest_start(const struct dispatch *d, int lock, struct err *err);
 /* What it wrote, if that is of CELL; else NULL.  The caller owns it. */
 json_t *dispatch_harvest_read(const char *id, const char *cell);

@@ -49,20 +49,55 @@ enum control_message {
 	 * A new one: a number here, in the block of its kind; a row in supervisor_control.c; its
 	 * answer in a file of its own, by way of supervisor_steer.h; who asks it: cell_steer.h. */
 
-	/* u32 flags (enum control_policy), u32 front, u32 back: so many rules of its first layer, at
+	/* str did ("policy", "allow", "deny") and str the rule that was added or "", for the record,
+	 * str hash of the policy that this one comes after ("": any; -ESTALE: it is another one by
+	 * now), u32 flags (enum control_policy), u32 front, u32 back: so many rules of its first layer, at
 	 * the beginning and at the end, are those of the policy before, and keep their counts.
 	 * fds, all sealed: the policy (policy_put), its text (YAML that includes nothing), and
 	 * counts, which are sealed only in their size: a u64 for each rule of all layers.
 	 * The answer: str hash of the policy. */
 	CONTROL_SET_POLICY = 32,
-	/* The answer: str hash, u64 how often the policy was set, and the three descriptors. */
+	/* The answer: str hash, u64 how often the policy was set, str principal, str chain, and the
+	 * three descriptors. */
 	CONTROL_GET_POLICY,
-	/* 40 to 47: requests that are held for an answer; 48 to 55: budgets and limits; 56 to 63:
+	/* The answer: str the cell's principal, and descriptors: the policy, the cell's ledger
+	 * (ledger.h), and that of its principal if it has one. */
+	CONTROL_GET_BUDGET = 48,
+	/* u32 enum policy_per, u64 key of the budget in its ledger, u32 enum policy_kind, u64 the limit
+	 * from now on, str the budget's name, for the record. */
+	CONTROL_RAISE,
+	/* Requests that wait for people.  On a connection for these alone, as often as wanted: str by,
+	 * str why (both ""), u64 the change that was seen last (0: none), u32 1 to wait for the next
+	 * if there is none.  Answered with CONTROL_APPROVAL, or CONTROL_DONE if there is none. */
+	CONTROL_APPROVALS = 40,
+	/* u64 the number of its last change, str the approval: a JSON object */
+	CONTROL_APPROVAL,
+	/* u64 its number, u32 enum control_approve, u64 ms (of CONTROL_APPROVE_FOR).  The answer: u32 1
+	 * if it is approved now, 0 if more people have to. */
+	CONTROL_APPROVE,
+	/* u64 its number; WHY is told to the agent */
+	CONTROL_REFUSE_ASKED,
+	/* 40 to 47: requests that wait; 48 to 55: budgets and limits; 56 to 63:
 	 * secrets taken back, and how long the cell lives. */
+
+	/* str name of a secret of the cell: it is of no use any more */
+	CONTROL_REVOKE = 56,
+	/* str name; fd, sealed: its new value, with a definition (bound.h), which nobody but the
+	 * courier reads */
+	CONTROL_ROTATE,
+	/* The answer: u32 n, and n times: str "NAME SCHEME HOST...", u32 1 if it is revoked, u64 how
+	 * many requests it went with. */
+	CONTROL_SECRETS,
+	/* u64 ms from now on, or 0: until then it lives. */
+	CONTROL_TTL,
 };
 enum control_policy { CONTROL_POLICY_NOW = 1 }; /* what is under way and refused by it is cut off */
+/* Only this one; all that its rule asks for, for a time; for the rest of the cell's life. */
+enum control_approve { CONTROL_APPROVE_ONCE, CONTROL_APPROVE_FOR, CONTROL_APPROVE_RULE };
+#define CONTROL_APPROVE_MS (7ULL * 24 * 60 * 60 * 1000)
 #define CONTROL_BY_MAX 160
 #define CONTROL_WHY_MAX 1000
+#define CONTROL_RULE_MAX 2000           /* bytes of a rule, for the record */
 /* DEAD: nothing of it runs any more, and the supervisor tidies up. */
 enum control_state { CONTROL_STATE_RUNS, CONTROL_STATE_FROZEN, CONTROL_STATE_DEAD };
 #endif

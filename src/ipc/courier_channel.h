@@ -55,7 +55,36 @@ enum courier_message {
 	/* courier -> supervisor: u64 number, u32 errno (0: it is in force), str why it is not, for
 	 * people, at most COURIER_STEERED_MAX bytes.  What was decided before comes before it. */
 	COURIER_STEERED,
+	/* courier -> supervisor: u32 n, and n times u64: how many requests each of the cell's secrets
+	 * went with since it was started. */
+	COURIER_USED,
+	/* courier -> supervisor: u32 enum policy_then (freeze or kill), str what, at most
+	 * COURIER_REACHED_MAX bytes: a budget was reached for which the policy says so.  The event
+	 * that tells has been sent before. */
+	COURIER_REACHED,
+	/* courier -> supervisor: a request waits for people (courier_ask.h).  u64 its number, from 1
+	 * on; u64 ms that it waits; u32 approvals; u32 1 if the cell is to stand still; 32 bytes that
+	 * name the rule; str protocol ("http", "tcp", "tls"), str method, str scheme, str host, u32
+	 * port, str path, str query's shape; str rule, str its place, str its reason; str content
+	 * type, u64 size of the body (UINT64_MAX: not known), str its shape; u32 n, n times str: the
+	 * secrets that go with it; u32 n, n times str: who may answer.  Texts are at most as long as
+	 * the constants below say, and may be an attacker's. */
+	COURIER_ASK,
+	/* courier -> supervisor: u64 number: the answer does not matter any more. */
+	COURIER_WITHDRAW,
 };
+#define COURIER_ASK_PATH 1024
+#define COURIER_ASK_TEXT 600            /* the rule, its place, its reason */
+#define COURIER_ASK_TYPE 128
+#define COURIER_ASK_SHAPE 2048          /* INSPECT_SHAPE_MAX */
+#define COURIER_ASK_RULE 32             /* bytes that name a rule */
+#define COURIER_ASK_SECRETS 16
+#define COURIER_ASK_APPROVERS 32
+#define COURIER_ASK_APPROVER 128        /* bytes of each */
+#define COURIER_ASK_APPROVALS 8
+#define COURIER_ASK_MS (24ULL * 60 * 60 * 1000)
+#define COURIER_ASK_BY 160
+#define COURIER_ASK_ID 32
 
 /* What an operator changes while the cell runs.  A new kind:
  *   - a number in its block here, with the fields of its message;
@@ -71,6 +100,17 @@ enum courier_steer {
 	STEER_POLICY = 1,
 	/* At the start: fd: the counts of the rules of the policy that it was started with. */
 	STEER_COUNTS,
+	/* str name of a secret, str why, for the agent; "": nobody said. */
+	STEER_REVOKE = 24,
+	/* fd: a secret's new value, as in CONTROL_ROTATE. */
+	STEER_ROTATE,
+	/* At the start: fds: the cell's ledger (ledger.h), and that of its principal if it has one. */
+	STEER_LEDGER = 16,
+	/* u64 number of COURIER_ASK, u32 1 if it may go, str id, str by whom, str why not, for the
+	 * agent. */
+	STEER_ANSWER = 8,
+	/* 32 bytes that name a rule, u64 ms: nobody is asked for it so long; 0: any more. */
+	STEER_OPEN,
 	/* 8 to 15: requests that are held for an answer; 16 to 23: budgets and limits; 24 to 31:
 	 * secrets taken back, consequences. */
 };
@@ -85,10 +125,12 @@ enum courier_flags {
 	COURIER_STRICT = 16,            /* no request leaves before its record is on the disk */
 };
 /* What a courier may tell of; everything else is the supervisor's own. */
-#define COURIER_TYPES "dns", "http", "intent", "many", "secret", "ssh", "tcp", "tls", "webhook"
+#define COURIER_TYPES "budget", "dns", "http", "intent", "many", "secret", "ssh", "tcp", "tls", \
+	"usage", "webhook"
 #define COURIER_EVENTS_MAX 256          /* in a message, which is at most IPC_MESSAGE_MAX */
 #define COURIER_WHAT_MAX 300
 #define COURIER_HALT_MAX 200            /* bytes of the reason */
+#define COURIER_REACHED_MAX 300
 
 enum gate_message {
 	/* supervisor -> gate, once, first: str CA certificate and str its key (PEM); both ""

@@ -146,6 +146,22 @@ ledger_raise(struct ledger_slot *slot, enum policy_kind kind, uint64_t limit)
 	atomic_store(&slot->raised[kind], limit);
 }
 
+void
+ledger_watch(struct ledger *l, const struct policy_watch *watch)
+{
+	for (size_t i = 0; i < 8; i++)
+		atomic_store(&l->watch[i], watch->limits[i >> 2][i >> 1 & 1][i & 1]);
+	atomic_store(&l->times, watch->times);
+}
+
+void
+ledger_watched(const struct ledger *l, struct policy_watch *ret_watch)
+{
+	*ret_watch = (struct policy_watch){ .times = atomic_load(&l->times) != 0 };
+	for (size_t i = 0; i < 8; i++)
+		ret_watch->limits[i >> 2][i >> 1 & 1][i & 1] = atomic_load(&l->watch[i]);
+}
+
 bool
 ledger_tell(struct ledger_slot *slot, enum policy_kind kind, uint64_t at)
 {

@@ -31,7 +31,9 @@ struct ledger_slot {
 
 struct ledger {
 	_Atomic uint64_t magic;
-	uint64_t spare[511];
+	_Atomic uint64_t watch[2 * 2 * 2];      /* of the cell's own: struct policy_watch */
+	_Atomic uint64_t times;
+	uint64_t spare[502];
 	struct ledger_slot slots[LEDGER_SLOTS];
 	_Atomic uint64_t hosts[LEDGER_HOSTS];
 };
@@ -61,6 +63,10 @@ bool ledger_knows_host(const struct ledger *l, const struct ledger_slot *slot, c
 /* The limit in force where the policy says LIMIT. */
 uint64_t ledger_limit(const struct ledger_slot *slot, enum policy_kind kind, uint64_t limit);
 void ledger_raise(struct ledger_slot *slot, enum policy_kind kind, uint64_t limit);
+
+/* What is to be watched: who decides by a policy tells who has no eyes for it. */
+void ledger_watch(struct ledger *l, const struct policy_watch *watch);
+void ledger_watched(const struct ledger *l, struct policy_watch *ret_watch);
 
 /* Whether so much was used that who watches is to be told that AT was reached: true once, in one
  * process of all. */

@@ -139,6 +139,12 @@ policy_rule_text(const struct policy *p, int rule)
 	return has_rule(p, rule) ? policy_rule_at(p, (size_t)rule)->text : "";
 }
 
+const char *
+policy_rule_reason(const struct policy *p, int rule)
+{
+	return has_rule(p, rule) ? policy_rule_at(p, (size_t)rule)->reason : NULL;
+}
+
 bool
 policy_rule_wants_body(const struct policy_rule *rule)
 {

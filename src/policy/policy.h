@@ -93,6 +93,7 @@ int policy_denies_address(const struct policy *p, const struct policy_way *way,
  * text: "allow api.github.com methods [GET]".  "" for -1. */
 const char *policy_rule_place(const struct policy *p, int rule);
 const char *policy_rule_text(const struct policy *p, int rule);
+const char *policy_rule_reason(const struct policy *p, int rule);       /* or NULL */
 size_t policy_n_rules(const struct policy *p);          /* of all layers */
 /* Whether the `headers` of some rule speak of the field NAME, or of one that servers may
  * take for it. */
@@ -109,6 +110,8 @@ struct policy_question {
 	bool freeze;
 	const char *reason;             /* or NULL */
 };
+/* Whether any rule of any layer asks. */
+bool policy_asks(const struct policy *p);
 /* False: RULE does not ask. */
 bool policy_question(const struct policy *p, int rule, struct policy_question *ret_question);
 /* The rule by which WAY leads through the layer LAYER, counted through all of them; -1: none. */
@@ -153,6 +156,9 @@ struct policy_reader {
 	 * in which they count; and each other part of a file but `extends`, the nearest first. */
 	int (*rule)(void *arg, const struct node *rule, struct err *err);
 	int (*part)(void *arg, const struct node *key, const struct node *value, struct err *err);
+	/* The text of the first file, as it is; NULL: nobody wants it. */
+	int (*text)(void *arg, const char *text, size_t len, struct err *err);
+	bool may_cover;                 /* a rule that nothing is left for is no error */
 };
 
 /* Load the file at PATH (relative to DIRFD) with what it extends and includes.  Every
@@ -176,6 +182,10 @@ int policy_load_file_all(int dirfd, const char *path, const struct policy_reader
 int policy_load_text(const char *name, const char *text, size_t len,
                      struct policy **ret_policy, struct policy_limits *ret_limits,
                      struct err *err);
+/* For people who mend it, as policy_load_file_all(); READER and FAULTS may be NULL. */
+int policy_load_text_all(const char *name, const char *text, size_t len,
+                         const struct policy_reader *reader, struct policy **ret_policy,
+                         struct policy_faults *faults, struct err *err);
 /* From nodes, which may stand in anything: `extends` and `include` name presets only. */
 int policy_load_node(const struct node *root, const struct policy_reader *reader,
                      struct policy **ret_policy, struct policy_limits *ret_limits,
@@ -184,6 +194,10 @@ int policy_load_node(const struct node *root, const struct policy_reader *reader
  * a glob, "db.internal:5432/tcp", "preset:npm".  The rules go behind those of *BASE, which
  * is replaced; it may be NULL, and is untouched on failure. */
 int policy_add_short(struct policy **base, const char *text, struct err *err);
+/* The same as one item of `egress`, on one line of YAML, for VERB ("allow", "deny"): the rule, or
+ * "{include: 'preset:npm'}", which only goes with "allow".  WHAT is what errors call it. */
+int policy_put_short(struct buf *b, const char *verb, const char *what, const char *text,
+                     struct err *err);
 struct policy *policy_new_empty(void);  /* denies everything */
 
 /* ---- layers and whom they are for: policy_layers.c ---- */
@@ -193,6 +207,8 @@ struct policy *policy_new_empty(void);  /* denies everything */
 int policy_within(struct policy *p, struct policy **outer, struct err *err);
 /* What P alone lies within, or NULL. */
 const struct policy *policy_outer(const struct policy *p);
+/* The same, which is the caller's from now on: P lies within nothing any more. */
+struct policy *policy_take_outer(struct policy *p);
 size_t policy_n_own(const struct policy *p);            /* the rules of its first layer */
 
 #define POLICY_PRINCIPAL_MAX 256

@@ -2,6 +2,16 @@
 #include "policy/policy_parts.h"
 
 bool
+policy_asks(const struct policy *p)
+{
+	for (; p != NULL; p = p->within)
+		for (size_t i = 0; i < p->n_rules; i++)
+			if (p->rules[i].verb == POLICY_VERB_ASK && p->rules[i].off == POLICY_ON)
+				return true;
+	return false;
+}
+
+bool
 policy_question(const struct policy *p, int rule, struct policy_question *ret_question)
 {
 	const struct policy_rule *at = rule < 0 ? NULL : policy_rule_at(p, (size_t)rule);

@@ -194,6 +194,36 @@ policy_budget_at(const struct policy *p, size_t i, int *ret_rule)
 	return found;
 }
 
+uint64_t
+policy_warns_at(uint64_t limit, unsigned percent)
+{
+	return limit / 100 * percent + (limit % 100 * percent + 99) / 100;
+}
+
+void
+policy_watch(const struct policy *p, struct policy_watch *ret_watch)
+{
+	static const enum policy_kind times[] = { POLICY_TIME, POLICY_CPU };
+	size_t n = policy_n_budgets(p);
+
+	*ret_watch = (struct policy_watch){0};
+	for (size_t i = 0; i < n; i++) {
+		const struct policy_budget *b = policy_budget_at(p, i, NULL);
+
+		ret_watch->principal |= b->per == POLICY_PER_PRINCIPAL;
+		for (size_t k = 0; k < ARRAY_LEN(times); k++) {
+			uint64_t limit = b->limits[times[k]], *at;
+
+			ret_watch->times |= limit != 0;
+			if (limit == 0 || b->then < POLICY_THEN_FREEZE)
+				continue;
+			at = &ret_watch->limits[b->per == POLICY_PER_PRINCIPAL][k][b->then == POLICY_THEN_KILL];
+			if (*at == 0 || limit < *at)
+				*at = limit;
+		}
+	}
+}
+
 struct policy_rate
 policy_rate(const struct policy *p)
 {

@@ -72,6 +72,19 @@ size_t policy_n_budgets(const struct policy *p);
 const struct policy_budget *policy_budget_at(const struct policy *p, size_t i, int *ret_rule);
 uint64_t policy_budget_key(enum policy_per per, const char *of);
 
+/* Where a warning at PERCENT of LIMIT is due. */
+uint64_t policy_warns_at(uint64_t limit, unsigned percent);
+
+/* What somebody has to watch while nothing is asked for: times after which the cell is stopped,
+ * of the cell's own (0) and its principal's (1), by the wall (0) and of processors (1), frozen
+ * (0) or killed (1); 0: none. */
+struct policy_watch {
+	uint64_t limits[2][2][2];
+	bool times;                     /* there is a budget of time, whatever reaching it does */
+	bool principal;                 /* there is a budget per principal */
+};
+void policy_watch(const struct policy *p, struct policy_watch *ret_watch);
+
 /* The strictest of all layers; 0: none is said.  A rate is N requests in MS. */
 struct policy_rate { uint64_t n, ms; };
 struct policy_rate policy_rate(const struct policy *p);

@@ -34,6 +34,12 @@ policy_outer(const struct policy *p)
 	return p->within;
 }
 
+struct policy *
+policy_take_outer(struct policy *p)
+{
+	return TAKE(p->within);
+}
+
 size_t
 policy_n_own(const struct policy *p)
 {

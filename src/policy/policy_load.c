@@ -482,6 +482,11 @@ load_source(struct loading *l, const struct source *source)
 
 	if (source->root != NULL)
 		return load_root(l, source, source->root);
+	if (source->from == NULL && l->reader != NULL && l->reader->text != NULL) {
+		r = l->reader->text(l->reader->arg, source->text, source->len, l->err);
+		if (r < 0)
+			return r;
+	}
 	r = node_parse(source->name, source->text, source->len, &root, l->err);
 	return r < 0 ? r : load_root(l, source, root);
 }
@@ -500,7 +505,7 @@ load(struct loading *l, struct source *source, struct policy **ret_policy,
 	l->p = p;
 	r = source->text != NULL || source->root != NULL ? load_source(l, source) : load_path(l, source, NULL);
 	r = note_fault(l, r);
-	for (size_t i = 0; r == 0 && i < p->n_rules; i++)
+	for (size_t i = 0; r == 0 && i < p->n_rules && (l->reader == NULL || !l->reader->may_cover); i++)
 		r = note_fault(l, policy_check_reach(p, i, source->name, source->shown, l->err));
 	if (l->faults != NULL && l->faults->n > 0) {
 		if (l->err != NULL)
@@ -544,6 +549,17 @@ policy_load_text(const char *name, const char *text, size_t len, struct policy *
 	struct source source = { .name = name, .shown = name, .text = text, .len = len };
 
 	return load(&l, &source, ret_policy, ret_limits);
+}
+
+int
+policy_load_text_all(const char *name, const char *text, size_t len,
+                     const struct policy_reader *reader, struct policy **ret_policy,
+                     struct policy_faults *faults, struct err *err)
+{
+	struct loading l = { .dirfd = -1, .reader = reader, .faults = faults, .err = err };
+	struct source source = { .name = name, .shown = name, .text = text, .len = len };
+
+	return load(&l, &source, ret_policy, NULL);
 }
 
 int

@@ -99,7 +99,7 @@ split(struct shortcut *s, const char *text, struct err *err)
 		host = space + 1 + strspn(space + 1, " ");
 	}
 	if (strchr(host, ' ') != NULL)
-		return err_set(err, EINVAL, "one host at a time: give --allow again for another");
+		return err_set(err, EINVAL, "one host at a time: give the other in a rule of its own");
 	if (strncmp(host, "https://", 8) == 0 || strncmp(host, "http://", 7) == 0) {
 		s->scheme = host[4] == 's' ? "https" : "http";
 		host = strchr(host, '/') + 2;
@@ -117,12 +117,14 @@ put_key(struct buf *b, const char *before, const char *text, size_t len)
 }
 
 static void
-write_rule(struct buf *b, const struct shortcut *s)
+write_rule(struct buf *b, const char *verb, const struct shortcut *s)
 {
 	const char *end = s->path != NULL ? s->path : s->protocol != NULL ? s->protocol - 1 :
 	                  s->host + strlen(s->host);
 
-	put_key(b, "{allow: ", s->host, (size_t)(end - s->host));
+	buf_put(b, "{", 1);
+	buf_put(b, verb, strlen(verb));
+	put_key(b, ": ", s->host, (size_t)(end - s->host));
 	if (s->path != NULL && strcmp(s->path, "/") != 0)
 		put_key(b, ", paths: ", s->path, strlen(s->path));
 	if (s->protocol != NULL)
@@ -151,7 +153,7 @@ add_rule(struct policy *p, const char *text, struct err *err)
 	r = split(&s, text, err);
 	if (r < 0)
 		return r;
-	write_rule(&b, &s);
+	write_rule(&b, "allow", &s);
 	if (buf_failed(&b))
 		return err_set(err, ENOMEM, "out of memory");
 	r = node_parse("", (const char *)b.data, b.len, &root, err);
@@ -179,14 +181,14 @@ check_reach(const struct policy *p, size_t first, struct err *err)
 
 /* The place in the text that was made of it means nothing to anybody. */
 static int
-wrap(struct err *err, const char *text)
+wrap(struct err *err, const char *what, const char *text)
 {
 	char *rest = err != NULL ? strstr(err->text, ": ") : NULL;
 	size_t digits = err != NULL ? strspn(err->text, ":0123456789") : 0;
 
 	if (rest != NULL && err->text[0] == ':' && err->text + digits == rest + 1)
 		memmove(err->text, rest + 2, strlen(rest + 2) + 1);
-	return err_wrap(err, "--allow '%.200s'", text);
+	return err_wrap(err, "%s '%.200s'", what, text);
 }
 
 int
@@ -213,10 +215,41 @@ policy_add_short(struct policy **base, const char *text, struct err *err)
 		p->n_rules = first;
 		if (fresh == NULL)
 			policy_seal(p, NULL);
-		wrap(&reason, text);
+		wrap(&reason, "--allow", text);
 		return err_set(err, -r, "%s", reason.text);
 	}
 	*base = p;
 	fresh = NULL;
+	return 0;
+}
+
+int
+policy_put_short(struct buf *b, const char *verb, const char *what, const char *text,
+                 struct err *err)
+{
+	struct shortcut s = {0};
+	struct err reason = {0};
+	int r = 0;
+
+	if (strncmp(text, "preset:", 7) != 0) {
+		r = split(&s, text, &reason);
+		if (r == 0)
+			write_rule(b, verb, &s);
+	} else if (strcmp(verb, "allow") != 0) {
+		r = err_set(&reason, EINVAL, "a preset can only be allowed");
+	} else if (policy_find_preset(text + 7) == NULL) {
+		const struct node node = { .file = "", .line = 1, .column = 1 };
+
+		r = policy_no_preset(&node, text + 7, &reason);
+	} else {
+		put_key(b, "{include: ", text, strlen(text));
+		buf_put(b, "}", 1);
+	}
+	if (r == 0 && buf_failed(b))
+		r = err_set(&reason, ENOMEM, "out of memory");
+	if (r < 0) {
+		wrap(&reason, what, text);
+		return err_set(err, -r, "%s", reason.text);
+	}
 	return 0;
 }

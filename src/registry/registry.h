@@ -74,8 +74,9 @@ struct db *registry_db(struct registry *r);
 /* Make OBJECT a version, the newest of its name.  What has the same content is the same
  * version: then *ret_created is false, and it is the newest again.  A capability's blobs must
  * be there (-ENOENT).  A version that was retired stays so: -EIDRM.  When this returns it is on
- * the disk: 1 if the name meant another version before, or none, else 0. */
-int registry_put(struct registry *r, const struct object *object,
+ * the disk: 1 if the name meant another version before, or none, else 0.  With 1, NOTE (NULL:
+ * none) waits to be told. */
+int registry_put(struct registry *r, const struct object *object, const char *note,
                  struct registry_version *ret_version, bool *ret_created, struct err *err);
 
 enum registry_scope {
@@ -111,9 +112,17 @@ int registry_history(struct registry *r, enum registry_kind kind, const char *na
                      uint64_t before, size_t limit, struct registry_page *ret_page,
                      struct err *err);
 /* Retire what REF says: one version, or with a bare name all of them; BACK takes that back.
- * *ret_n: how many are not any more what they were. */
+ * *ret_n: how many are not any more what they were.  If there are any, NOTE waits to be told. */
 int registry_retire(struct registry *r, enum registry_kind kind, const char *ref, bool back,
-                    size_t *ret_n, struct err *err);
+                    const char *note, size_t *ret_n, struct err *err);
+
+/* ---- notes: registry_note.c ---- */
+
+/* An event for the operator's timeline is in the database with the change that it is about, until
+ * it was told: so a crash between the two loses none, but may have it told twice. */
+typedef int registry_tell(void *arg, const char *event, size_t len, struct err *err);
+/* TELL all that wait, whoever left them, the oldest first, until it fails. */
+int registry_tell_notes(struct registry *r, registry_tell *tell, void *arg, struct err *err);
 
 /* ---- differences: registry_diff.c ---- */
 

@@ -200,6 +200,8 @@ sync_folders(struct registry *r, struct err *err)
 			continue;
 		snprintf(name, sizeof(name), "%02x", i);
 		n = sync_folder(r, name, err);
+		/* It could not be made when there was no room. */
+		n = n == -ENOENT ? 0 : n;
 		r->unsynced[i] = n < 0;
 	}
 	return n;

@@ -22,6 +22,11 @@ struct registry {
 
 extern const char *const registry_migrations[];         /* ends with NULL */
 
+/* ---- registry_note.c ---- */
+
+/* Within a change: NOTE (NULL: none) is to be told of it. */
+int registry_note(struct registry *r, const char *note, struct err *err);
+
 /* ---- registry_open.c ---- */
 
 /* A name in tmp/ that nobody else has. */

@@ -103,8 +103,8 @@ add(struct registry *r, const struct object *o, int64_t name, struct err *err)
 }
 
 int
-registry_put(struct registry *r, const struct object *o, struct registry_version *ret_version,
-             bool *ret_created, struct err *err)
+registry_put(struct registry *r, const struct object *o, const char *note,
+             struct registry_version *ret_version, bool *ret_created, struct err *err)
 {
 	char ref[REGISTRY_REF_MAX + 1];
 	int64_t name = 0;
@@ -119,6 +119,8 @@ registry_put(struct registry *r, const struct object *o, struct registry_version
 		there = renew(r, o, name, err);
 		n = there < 0 ? there : there != NOT_THERE ? 0 : add(r, o, name, err);
 	}
+	if (n == 0 && there != IS_NEWEST)
+		n = registry_note(r, note, err);
 	n = db_end(r->db, n, err);
 	if (n < 0)
 		return n;
@@ -132,22 +134,28 @@ registry_put(struct registry *r, const struct object *o, struct registry_version
 
 int
 registry_retire(struct registry *r, enum registry_kind kind, const char *text, bool back,
-                size_t *ret_n, struct err *err)
+                const char *note, size_t *ret_n, struct err *err)
 {
 	struct registry_version version;
 	char now[REGISTRY_TIME_MAX];
 	bool all = strchr(text, '@') == NULL;
-	int n = registry_resolve(r, kind, text, REGISTRY_ALL, &version, NULL, err);
+	int noted = 0, n = registry_resolve(r, kind, text, REGISTRY_ALL, &version, NULL, err);
 
 	if (n < 0)
 		return n;
 	format_now(now);
+	n = db_begin(r->db, err);
+	if (n < 0)
+		return n;
 	n = db_do(r->db, err, "UPDATE versions SET retired = ? WHERE name = (SELECT id FROM names WHERE "
 	          "kind = ? AND name = ?) AND (hash = ? OR ?) AND (retired IS NULL) = ?", "ssssii",
 	          back ? NULL : now, registry_kinds[kind], version.name, version.hash, (int64_t)all,
 	          (int64_t)!back);
-	if (n < 0)
-		return n;
+	if (n > 0)
+		noted = registry_note(r, note, err);
+	noted = db_end(r->db, n < 0 ? n : noted, err);
+	if (noted < 0)
+		return noted;
 	*ret_n = (size_t)n;
 	return 0;
 }

@@ -13,7 +13,8 @@
 #define VAULT_BOUND_FD 4                /* BIND: a memory file for the courier; see bound.h */
 #define VAULT_VARIABLES_FD 5            /* BIND: one for the cell's environment, each of them
                                          * "NAME=placeholder" and a NUL; also of what comes in,
-                                         * "=NAME FIRST LAST": ports of the cell */
+                                         * "=NAME FIRST LAST": ports of the cell; and of each
+                                         * secret, in their order, "*NAME SCHEME HOST..." */
 #define VAULT_FILES_FD 6                /* BIND: one for the files in its home: str path from
                                          * there on, str text, ... */
 #define VAULT_FILES_MAX (128 * 1024)
@@ -24,7 +25,9 @@
 #define VAULT_REQUEST_MAX (4 * SECRET_ENCODED_MAX)
 
 enum vault_verb { VAULT_INIT, VAULT_ADD, VAULT_LIST, VAULT_SHOW, VAULT_ROTATE, VAULT_REMOVE,
-                  VAULT_BIND, VAULT_VERBS };
+                  VAULT_BIND,
+                  /* as BIND, of one, and nobody stays to renew it: what a cell that runs gets */
+                  VAULT_VALUE, VAULT_VERBS };
 
 /* The same secret, in a policy that the cell's own lies within. */
 struct vault_layer {

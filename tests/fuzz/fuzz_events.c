@@ -61,7 +61,39 @@ supervisor_alarm(struct supervisor *sv)
 }
 
 int
+supervisor_reached(struct supervisor *sv, struct ipc_message *message)
+{
+	(void)sv;
+	(void)message;
+	return -EBADMSG;
+}
+
+int
+supervisor_asked(struct supervisor *sv, struct ipc_message *message)
+{
+	(void)sv;
+	(void)message;
+	return -EBADMSG;
+}
+
+int
+supervisor_withdrawn(struct supervisor *sv, struct ipc_message *message)
+{
+	(void)sv;
+	(void)message;
+	return -EBADMSG;
+}
+
+int
 supervisor_steered(struct supervisor *sv, struct ipc_message *message)
+{
+	(void)sv;
+	(void)message;
+	return -EBADMSG;
+}
+
+int
+supervisor_secrets_used(struct supervisor *sv, struct ipc_message *message)
 {
 	(void)sv;
 	(void)message;

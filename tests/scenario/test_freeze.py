@@ -55,6 +55,19 @@ def test_it_stops_and_goes_on(operator):
 
 
 @only_root
+def test_all_of_them_stop_and_go_on(operator):
+    cells = [operator.detach("--", "sleep", "infinity") for _ in range(3)]
+    assert operator.cloister("freeze", "--all").ok() == ""
+    for cell in cells:
+        await_frozen(cell)
+    assert {state(operator, cell) for cell in cells} == {"frozen"}
+    assert operator.cloister("thaw", "--all").ok() == ""
+    assert {state(operator, cell) for cell in cells} == {"running"}
+    operator.cloister("freeze", "--all", cells[0]).sentence("--all means every cell")
+    operator.cloister("kill", "--all").ok()
+
+
+@only_root
 @pytest.mark.parametrize("verb", ["kill", "stop"])
 def test_a_frozen_cell_can_be_ended(operator, verb):
     cell = operator.detach("--", "sh", "-c", "trap '' TERM; sleep infinity & wait")

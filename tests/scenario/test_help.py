@@ -6,8 +6,9 @@ import pytest
 
 from operators import CLOISTER, only_root
 
-COMMANDS = ["run", "learn", "ps", "exec", "events", "why", "logs", "wait", "stop", "kill", "freeze", "thaw", "diff",
-            "apply", "discard", "policy", "capability", "agent", "env", "secret", "dispatch", "dispatches",
+COMMANDS = ["run", "learn", "ps", "top", "exec", "events", "why", "logs", "wait", "stop", "kill", "freeze", "thaw", "ttl",
+            "allow", "deny", "budget", "approvals", "approve", "refuse", "revoke", "rotate",
+            "diff", "apply", "discard", "policy", "capability", "agent", "env", "secret", "dispatch", "dispatches",
             "serve", "dashboard", "mcp", "audit", "doctor", "help", "version"]
 
 
@@ -41,8 +42,8 @@ def test_every_option_is_one(operator):
 
 VERBS = {
     **dict.fromkeys(("capability", "agent", "env"), ["register", "list", "show", "diff", "history", "retire"]),
-    "policy": ["check", "test", "explain", "presets", "schema", "register", "list", "show", "diff", "history",
-               "retire"],
+    "policy": ["check", "test", "explain", "presets", "schema", "set", "edit", "register", "list", "show", "diff",
+               "history", "retire"],
     "secret": ["add", "list", "show", "rotate", "remove", "services", "init"],
     "dispatches": ["show", "events", "output", "files", "cancel"],
     "audit": ["verify", "show", "export", "prove", "key"],

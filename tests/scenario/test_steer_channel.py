@@ -52,7 +52,7 @@ def test_a_policy_is_in_force_when_the_supervisor_says_so(online):
     assert kind == DONE and b"sha256:" in data and len(allowing) == 3
     _, _, denying = ask(operator, may_not, GET_POLICY)
     # Nothing of it runs yet: it is kept for whom it is for.
-    rest = struct.pack("<III", 0, 0, 0)
+    rest = text("policy") + text("") + text("") + struct.pack("<III", 0, 0, 0)
     kind, data, _ = ask(operator, may_not, SET_POLICY, rest, allowing, why="it asked nicely")
     assert kind == DONE
     assert code(online, may_not) == "200"
@@ -81,7 +81,7 @@ def test_what_is_no_policy_changes_nothing(online):
     assert code(online, may_not) == "403"
     _, _, allowing = ask(operator, may, GET_POLICY)
     _, _, denying = ask(operator, may_not, GET_POLICY)
-    rest = struct.pack("<III", 0, 0, 0)
+    rest = text("policy") + text("") + text("") + struct.pack("<III", 0, 0, 0)
     # A text is no policy, and the courier says so.
     kind, data, _ = ask(operator, may_not, SET_POLICY, rest, [allowing[1], allowing[1], allowing[2]])
     assert kind == REFUSED, data
@@ -93,6 +93,10 @@ def test_what_is_no_policy_changes_nothing(online):
                         [loose, *allowing[1:]])
         assert peer.recv(100) == b""
     os.close(loose)
+    # Nor what was meant for another policy than there is.
+    stale = text("policy") + text("") + text("sha256:" + "0" * 64) + struct.pack("<III", 0, 0, 0)
+    kind, data, _ = ask(operator, may_not, SET_POLICY, stale, allowing)
+    assert kind == REFUSED and b"somebody else has changed" in data
     assert code(online, may_not) == "403"
     assert not online.events(type="steer")
     operator.cloister("kill", may, may_not).ok()

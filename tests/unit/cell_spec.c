@@ -30,6 +30,7 @@ sample(void)
 		.files = { { path_of_sample, text_of_sample } }, .n_files = 1,
 		.known_hosts = strdup("a.example ssh-ed25519 AAAA\n"),
 		.audit_strict = true, .audit_max = 5 << 20,
+		.watch = { .limits = { { { 1, 2 }, { 3, 4 } }, { { 5, 6 }, { 7, 8 } } }, .principal = true },
 		.claim = true, .streams = true, .setups = setups_of_sample,
 		.principal = strdup("J\303\274rgen <j@a.example>"), .chain = strdup("lead/helper-2"),
 	};

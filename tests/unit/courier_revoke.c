@@ -63,20 +63,26 @@ ask(uint32_t id, const char *value, uint64_t length)
 }
 
 static void
+put_value(const char *value, int fd)
+{
+	OWN(secret_list_free) struct secret_list list = {0};
+	OWN(secret_values_free) struct secret_values values = {0};
+	struct placeholder fake = { .field = { [SECRET_SECRET] = (char *)(uintptr_t)FAKE } };
+	static const char text[] = "version: 1\nsecrets:\n  KEY: {hosts: [a.example]}\n";
+
+	CHECK_OK(secret_load_text("t.yaml", text, strlen(text), &list, NULL));
+	CHECK_OK(guard_copy(&values.field[SECRET_SECRET], value, strlen(value), NULL));
+	CHECK_OK(bound_write(fd, list.at[0], &fake, &values, NULL));
+}
+
+static void
 rotate(const char *value, int want)
 {
-	OWN(guard_free) struct guard g = {0};
-	OWN(buf_free) struct buf b;
+	OWN(closep) int fd = memfd_create("value", MFD_CLOEXEC);
 	struct err err = {0};
 
-	buf_init(&b, 1024);
-	buf_put_str(&b, "KEY");
-	buf_put_u64(&b, 0);
-	buf_put_str(&b, "");
-	buf_put_str(&b, value);
-	buf_put_str(&b, "");
-	CHECK_OK(guard_copy(&g, b.data, b.len, NULL));
-	CHECK(courier_rotate(&lab.courier, &g, &err) == want);
+	put_value(value, fd);
+	CHECK(courier_rotate(&lab.courier, fd, &err) == want);
 }
 
 static void
@@ -222,7 +228,7 @@ TEST(courier_rotate_loses_nothing)
 	lab_run(&lab, second_is_over);
 	CHECK(strstr(lab_data(&lab, 2), "second") == NULL && strstr(lab_data(&lab, 2), "fourth") == NULL);
 	/* One without a value, and one that is revoked. */
-	rotate("", -EBADMSG);
+	rotate("", -EINVAL);
 	take_back();
 	rotate("fifth-value-of-it", -EPERM);
 	ask(3, "Bearer " FAKE, 0);

@@ -537,8 +537,8 @@ TEST(policy_add_short_refuses)
 		  "'GET,POST api.example.com'" },
 		{ "x.y a.b", "--allow 'x.y a.b': methods stand in front of the host, in capitals: "
 		  "'GET,POST api.example.com'" },
-		{ "GET x.y a.b", "--allow 'GET x.y a.b': one host at a time: give --allow again for "
-		  "another" },
+		{ "GET x.y a.b", "--allow 'GET x.y a.b': one host at a time: give the other in a rule of "
+		  "its own" },
 		{ "preset:nmp", "--allow 'preset:nmp': there is no preset 'nmp': did you mean 'npm'? (a "
 		  "file's name ends in .yaml)" },
 		{ "x.y/tcp", "--allow 'x.y/tcp': raw TCP needs a port: write x.y:PORT" },

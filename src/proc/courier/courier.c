@@ -77,6 +77,7 @@ tick_due(void *arg)
 		;
 	while (push_one(c))
 		;
+	courier_tell_used(c);
 	busy = pool_tick(c->pool);
 	if (c->n_exchanges > 0) {
 		c->quiet_since_s = c->now_s;
@@ -108,6 +109,8 @@ round_over(void *arg)
 	struct courier *c = arg;
 	struct exchange *ex;
 
+	courier_cut_over(c);
+	courier_budget_settled(c);
 	pool_round_over(c->pool);
 	/* Recorded only now, when the gate has its answers. */
 	while ((ex = c->over) != NULL) {
@@ -156,6 +159,7 @@ courier_start(struct courier *c, struct loop *loop, int supervisor, int gate, in
 	c->tick = (struct loop_timer){ .due = tick_due, .arg = c };
 	events_init(&c->events, loop, supervisor);
 	courier_steer_init(c);
+	courier_budget_init(c);
 	resolver_start(c->resolver, loop);
 	if (r == 0 && inspect >= 0)
 		r = mux_new(loop, inspect, &courier_inspect_handler, c, &c->inspect, err);
@@ -177,6 +181,7 @@ courier_close(struct courier *c)
 	if (c->events.loop != NULL)
 		events_finish(&c->events);
 	courier_steer_close(c);
+	courier_budget_close(c);
 	events_free(&c->events);
 	pool_free(c->pool);
 	secrets_close(&c->secrets);

@@ -3,7 +3,8 @@
  *
  * Each stream of the gate (courier_gate.c) is an exchange (courier_exchange.c): a
  * request, or a connection that is passed through.  An exchange is decided on (courier_decide.c), perhaps after
- * its body was looked into (courier_body.c), then refused (courier_refuse.c) or given a
+ * its body was looked into (courier_body.c) and people were asked (courier_ask.c), then refused
+ * (courier_refuse.c) or given a
  * connection (courier_pool.c, courier_upstream.c) that speaks HTTP/1.1 (courier_h1.c),
  * HTTP/2 (courier_h2.c), nothing in particular (courier_raw.c), or logs in to Postgres or Redis
  * first (courier_wire.c).  What became of it is recorded (courier_event.c).
@@ -22,6 +23,8 @@
 #include "ipc/egress_channel.h"
 #include "loop/loop.h"
 #include "policy/policy.h"
+#include "proc/courier/courier_ask.h"
+#include "proc/courier/courier_budget.h"
 #include "proc/courier/courier_event.h"
 #include "proc/courier/courier_proxy.h"
 #include "proc/courier/courier_resolve.h"
@@ -61,8 +64,10 @@ struct courier_policy {
 	struct policy *policy;
 	uint32_t number;
 	size_t users;
+	bool asks;                      /* some rule does */
 	uint64_t *counts;               /* of its rules, shared with who asks; NULL: nobody does */
 	size_t n_counts;
+	struct courier_budgets budgets;
 };
 
 /* Why an allowed request came to nothing.  Strings but NOTE are static. */
@@ -118,6 +123,10 @@ struct exchange {
 	const char *why;                /* as in events, or NULL */
 	uint64_t intent;                /* the number of the record that it waits for; 0: none */
 	struct exchange *awaits_next, **awaits_at;      /* while it does; AWAITS_AT is NULL if not */
+	struct exchange_budget budget;
+	uint32_t retry_after_s;         /* of a refusal: when it may be tried again; 0: it may not */
+
+	struct exchange_ask *ask;       /* NULL: nobody was asked, or is about to be */
 
 	/* The request's body. */
 	struct buf body;                /* not yet sent on; POS is where */
@@ -187,10 +196,12 @@ struct courier {
 	bool learn, alarms, strict;     /* see COURIER_ALARMS, COURIER_STRICT */
 	char halted[COURIER_HALT_MAX + 1];      /* why nothing may leave; "": it may */
 	uint64_t n_intents;
+	struct courier_asks asks;
 	struct exchange *awaits, **awaits_end;  /* whose record is not on the disk yet */
-	bool inspect_knows;             /* the policy was sent there */
+	uint32_t inspect_knows;         /* the number of the policy that was sent there last; 0: none */
 	size_t held;                    /* see COURIER_HELD_ALL */
 
+	struct budgets budgets;
 	struct secrets secrets;
 	struct loop_source keeper;      /* who renews them; -1: nobody */
 	uint32_t keeper_asked, keeper_answered;
@@ -211,6 +222,7 @@ struct courier {
 	struct http_head head;          /* the request that is being dealt with: */
 	const struct exchange *head_of;
 	struct buf out;                 /* a frame, or what goes to a server */
+	const unsigned char *reserved;  /* see exchange_reserve() */
 	unsigned char in[COURIER_IN_SIZE];
 };
 
@@ -263,6 +275,8 @@ bool exchange_send_head(struct exchange *ex, struct http_head *head, bool has_bo
 /* Bytes of the answer's body.  What the gate does not take is kept, up to
  * COURIER_PENDING_MAX: the caller sees to it that there is never more. */
 void exchange_give(struct exchange *ex, const void *data, size_t len);
+/* What was read from a server, before anything is done to it: counted. */
+void exchange_came_in(struct exchange *ex, const void *data, size_t len);
 /* The same, when nothing secret can be in it any more. */
 void exchange_give_plain(struct exchange *ex, const void *data, size_t len);
 /* The same without a copy: as mux_reserve() and mux_commit(). */
@@ -299,7 +313,11 @@ void courier_resolve_name(struct courier *c, uint32_t id, const char *name, bool
 void exchange_decide(struct exchange *ex, const char *host, uint16_t port);
 /* The body was looked into: decide again. */
 void exchange_decide_body(struct exchange *ex, const unsigned char *fits, size_t n);
-/* Refuse, unless it is allowed: then true. */
+/* Go by P from now on: what it refuses is refused, or cut off if its answer has begun. */
+void exchange_decide_again(struct exchange *ex, struct courier_policy *p);
+/* By the policy that EX goes by now, without its body. */
+void exchange_decide_anew(struct exchange *ex);
+/* Refuse, unless it is allowed, or people are to be asked (courier_ask.h): then true. */
 bool exchange_settle(struct exchange *ex);
 /* A new connection that looks like LOOKS: what is to be done with it. */
 void exchange_route(struct exchange *ex, enum egress_looks looks, const char *sni);

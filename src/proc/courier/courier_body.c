@@ -23,8 +23,9 @@ exchange_pass_on(struct exchange *ex, const unsigned char *data, size_t len)
 		return false;
 	if (taken > 0) {
 		ex->sent += taken;
+		exchange_used(ex, POLICY_BYTES_OUT, taken);
 		if (ex->secrets == NULL)
-			mux_consumed(ex->stream, taken);
+			exchange_credit(ex, taken);
 		exchange_touch(ex, ex->step == STEP_RAW ? COURIER_RAW_IDLE_S : COURIER_ANSWER_S);
 	}
 	if (taken == len)
@@ -40,7 +41,7 @@ exchange_pay(struct exchange *ex)
 {
 	if (ex->owed == 0 || ex->stream == NULL || buf_left(&ex->body) > 0)
 		return;
-	mux_consumed(ex->stream, ex->owed);
+	exchange_credit(ex, ex->owed);
 	ex->owed = 0;
 }
 
@@ -146,6 +147,33 @@ stream(struct exchange *ex, const unsigned char *data, size_t len)
 
 /* ---- held ---- */
 
+static bool
+looks_for_secrets(const struct exchange *ex)
+{
+	const struct policy_decision *d = &ex->decision;
+
+	return d->must_look && !d->may_carry_secrets && ex->has_body && CONTROL_ON("secrets");
+}
+
+/* S3's chunks are bytes as they are with lines in between: nothing of them is packed. */
+static bool
+is_packed(const struct http_head *head)
+{
+	struct http_text coding = http_head_get(head, "content-encoding");
+
+	return coding.len > 0 && !http_text_is_nocase(coding, "identity") &&
+	       !http_text_is_nocase(coding, "aws-chunked");
+}
+
+static void
+drop_inspect(struct exchange *ex)
+{
+	if (ex->inspect == NULL)
+		return;
+	mux_send(ex->courier->inspect, ex->inspect->id, INSPECT_DROP, NULL);
+	mux_close(TAKE(ex->inspect));
+}
+
 static void
 feed_inspect(struct exchange *ex)
 {
@@ -162,11 +190,39 @@ feed_inspect(struct exchange *ex)
 	}
 }
 
+/* What was held only to be shown turns out to be too much for that: it goes the way of what is
+ * not held. */
+static bool
+hold_no_more(struct exchange *ex)
+{
+	OWN(buf_free) struct buf held = ex->body;
+
+	if ((ex->inspect_wanted & (INSPECT_SHAPE | INSPECT_RULES)) != INSPECT_SHAPE ||
+	    exchange_signs_body(ex) || is_packed(exchange_head(ex)))
+		return false;
+	drop_inspect(ex);
+	buf_init(&ex->body, held.max);
+	ex->scans = looks_for_secrets(ex);
+	ex->scan = (struct secrets_scan){0};
+	ex->holds_back = ex->scans;
+	ex->step = STEP_WAIT;
+	/* The gate has its credit back for it. */
+	if (!exchange_use_body(ex, held.data, held.len, stream_piece))
+		return true;
+	if (exchange_may_pass(ex, pool_send))
+		pool_send(ex);
+	return true;
+}
+
 static void
 hold(struct exchange *ex, const unsigned char *data, size_t len)
 {
 	struct courier *c = ex->courier;
 
+	if (ex->came > COURIER_ASK_HELD && hold_no_more(ex)) {
+		exchange_body(ex, data, len);
+		return;
+	}
 	if (ex->came > ex->decision.held_max || ex->came > COURIER_HELD_MAX ||
 	    len > COURIER_HELD_ALL - c->held) {
 		exchange_refuse(ex, "too-large", "the body is too large to be looked into");
@@ -186,14 +242,14 @@ hold(struct exchange *ex, const unsigned char *data, size_t len)
 }
 
 static void
-send_policy(struct courier *c)
+send_policy(struct courier *c, const struct courier_policy *p)
 {
 	OWN(buf_free) struct buf policy, piece;
 	size_t n;
 
 	buf_init(&policy, POLICY_ENCODED_MAX);
 	buf_init(&piece, MUX_FRAME_MAX);
-	policy_put(&policy, c->policy->policy);
+	policy_put(&policy, p->policy);
 	while ((n = buf_left(&policy)) > 0) {
 		if (n > MUX_FRAME_MAX - 4)
 			n = MUX_FRAME_MAX - 4;
@@ -203,7 +259,7 @@ send_policy(struct courier *c)
 		policy.pos += n;
 		mux_send(c->inspect, 0, INSPECT_POLICY, &piece);
 	}
-	c->inspect_knows = true;
+	c->inspect_knows = p->number;
 }
 
 static void
@@ -226,11 +282,12 @@ ask_inspect(struct exchange *ex)
 		exchange_refuse(ex, "unreadable", "nobody is there to look into the body");
 		return false;
 	}
-	if (!c->inspect_knows)
-		send_policy(c);
+	/* One that began under another policy goes by that to its end. */
+	if (c->inspect_knows != ex->policy->number)
+		send_policy(c, ex->policy);
 	ex->inspect_at = 0;
 	ex->inspect_ended = false;
-	ex->inspect_policy = c->policy->number;
+	ex->inspect_policy = ex->policy->number;
 	buf_reset(&c->out);
 	put_text(&c->out, head->method);
 	put_text(&c->out, head->path);
@@ -252,15 +309,7 @@ send_continue(struct exchange *ex)
 	ex->status = 0;
 }
 
-/* S3's chunks are bytes as they are with lines in between: nothing of them is packed. */
-static bool
-is_packed(const struct http_head *head)
-{
-	struct http_text coding = http_head_get(head, "content-encoding");
-
-	return coding.len > 0 && !http_text_is_nocase(coding, "identity") &&
-	       !http_text_is_nocase(coding, "aws-chunked");
-}
+static void send_approved(struct exchange *ex);
 
 /* What it is to be signed or filled in with wants all of it. */
 static void
@@ -268,8 +317,15 @@ send_held(struct exchange *ex)
 {
 	if (ex->secrets != NULL && ex->has_body && !ex->came_all)
 		return;
-	if (exchange_use_held(ex))
+	if (exchange_may_pass(ex, send_approved) && exchange_use_held(ex))
 		pool_send(ex);
+}
+
+static void
+send_approved(struct exchange *ex)
+{
+	ex->step = STEP_HOLD;
+	send_held(ex);
 }
 
 bool
@@ -279,9 +335,9 @@ exchange_prepare_body(struct exchange *ex, const struct http_head *head)
 	/* Where one of ours may stand in the body, it would be taken for a stray one: so that body
 	 * is searched when it is filled in. */
 	bool ours = !is_packed(head) && exchange_may_fill_body(ex);
-	bool secrets = d->must_look && !d->may_carry_secrets && ex->has_body && CONTROL_ON("secrets");
+	bool secrets = looks_for_secrets(ex), shape = exchange_wants_shape(ex);
 	bool learn = ex->courier->learn;
-	bool inspect = d->needs_body || (secrets && is_packed(head) && !learn);
+	bool inspect = d->needs_body || (secrets && is_packed(head) && !learn) || shape;
 
 	ex->tail_timer = (struct loop_timer){ .due = tail_is_due, .arg = ex };
 	ex->scans = !inspect && secrets && !is_packed(head);
@@ -299,7 +355,8 @@ exchange_prepare_body(struct exchange *ex, const struct http_head *head)
 	/* Which rule it will be, and whether that one permits secrets, the body decides. */
 	ex->scans_filled = inspect && ours;
 	if (inspect)
-		ex->inspect_wanted = (ours ? 0u : INSPECT_SECRETS) | (d->needs_body ? INSPECT_RULES : 0u);
+		ex->inspect_wanted = (ours ? 0u : INSPECT_SECRETS) | (d->needs_body ? INSPECT_RULES : 0u) |
+		                     (shape ? INSPECT_SHAPE : 0u);
 	ex->body.max = COURIER_HELD_MAX + 4 * MUX_WINDOW;
 	ex->step = STEP_HOLD;
 	exchange_touch(ex, COURIER_IDLE_S);
@@ -392,10 +449,7 @@ exchange_drop_body(struct exchange *ex)
 	struct courier *c = ex->courier;
 
 	loop_cancel_timer(c->loop, &ex->tail_timer);
-	if (ex->inspect != NULL) {
-		mux_send(c->inspect, ex->inspect->id, INSPECT_DROP, NULL);
-		mux_close(TAKE(ex->inspect));
-	}
+	drop_inspect(ex);
 	ex->n_tail = 0;
 	ex->body_free = 0;
 	buf_free(&ex->body);
@@ -409,7 +463,7 @@ exchange_drain(struct exchange *ex)
 {
 	exchange_detach(ex);
 	exchange_drop_body(ex);
-	ex->owed = 0;
+	ex->owed = ex->budget.owed = 0;
 	ex->step = STEP_DRAIN;
 	exchange_touch(ex, COURIER_IDLE_S);
 	if (ex->has_body && !ex->came_all)
@@ -479,6 +533,8 @@ take_result(struct exchange *ex, struct buf *body)
 	memcpy(ex->fits, body->data + body->pos, n);
 	ex->n_fits = n;
 	mux_close(TAKE(ex->inspect));
+	if (ex->inspect_wanted & INSPECT_SHAPE)
+		exchange_keep_shape(ex, shape);
 	judge(ex);
 	return 0;
 }
@@ -487,8 +543,11 @@ static int
 inspect_frame(void *arg, uint32_t id, struct mux_stream *stream, uint32_t type,
               struct buf *body)
 {
-	(void)arg;
+	int r;
+
 	(void)id;
+	if (meter_hears(arg, stream, type, body, &r))
+		return r;
 	if (type != INSPECT_RESULT)
 		return -EBADMSG;
 	return stream == NULL ? 0 : take_result(stream->arg, body);
@@ -507,8 +566,8 @@ inspect_data(void *arg, struct mux_stream *stream, const unsigned char *data, si
 static void
 inspect_writable(void *arg, struct mux_stream *stream)
 {
-	(void)arg;
-	feed_inspect(stream->arg);
+	if (!meter_writable(arg, stream))
+		feed_inspect(stream->arg);
 }
 
 /* The three of them live and die together. */

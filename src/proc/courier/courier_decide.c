@@ -5,6 +5,7 @@
 #include "base/control.h"
 #include "base/own.h"
 #include "cell/cell_net.h"
+#include "ipc/inspect_channel.h"
 #include "proc/courier/courier_upstream.h"
 
 /* Resolvers over HTTPS, where names would be asked for that no rule mentions. */
@@ -116,11 +117,9 @@ exchange_settle(struct exchange *ex)
 	const struct policy_decision *d = &ex->decision;
 
 	exchange_count(ex);
-	if (d->verdict == POLICY_ALLOW || !CONTROL_ON("policy"))
+	if (d->verdict == POLICY_ALLOW || d->verdict == POLICY_ASK || !CONTROL_ON("policy"))
 		return true;
-	if (d->verdict == POLICY_ASK)
-		exchange_refuse(ex, "ask", NULL);
-	else if (d->too_large)
+	if (d->too_large)
 		exchange_refuse(ex, "too-large", NULL);
 	else
 		exchange_refuse(ex, d->rule >= 0 ? "rule" : "no-rule", NULL);
@@ -157,14 +156,42 @@ exchange_decide(struct exchange *ex, const char *host, uint16_t port)
 	if (!ex->decision.needs_body && !exchange_settle(ex))
 		return;
 	if (exchange_use_certificate(ex) && exchange_use_secrets(ex) &&
-	    exchange_prepare_body(ex, exchange_head(ex)))
+	    exchange_prepare_body(ex, exchange_head(ex)) && exchange_may_pass(ex, pool_send))
 		pool_send(ex);
+}
+
+void
+exchange_decide_anew(struct exchange *ex)
+{
+	decide(ex, ex->kind == EXCHANGE_HTTP ? exchange_head(ex) : NULL, NULL, 0);
 }
 
 void
 exchange_decide_body(struct exchange *ex, const unsigned char *fits, size_t n)
 {
 	decide(ex, exchange_head(ex), fits, n);
+}
+
+/* What is under way was allowed by another policy than P is; by that one it goes from now on. */
+void
+exchange_decide_again(struct exchange *ex, struct courier_policy *p)
+{
+	const struct policy_decision *d = &ex->decision;
+	bool looks;
+
+	courier_policy_release(ex->policy);
+	ex->policy = courier_policy_use(p);
+	decide(ex, ex->kind == EXCHANGE_HTTP ? exchange_head(ex) : NULL, NULL, 0);
+	looks = d->must_look && !d->may_carry_secrets && ex->step == STEP_HOLD &&
+	        (ex->inspect_wanted & INSPECT_SECRETS) == 0;
+	if (d->needs_body || looks)
+		exchange_refuse(ex, "rule", "the policy was changed, and what it says of this request hangs on "
+		                "its body, which was not looked into for that");
+	else if (exchange_has_question(ex))
+		exchange_refuse(ex, "ask", "the policy was changed, and somebody is to be asked for this "
+		                "request, which was under way: send it again");
+	else if (exchange_settle(ex))
+		ex->inspect_wanted &= ~(uint32_t)INSPECT_RULES;
 }
 
 /* ---- connections ---- */
@@ -183,7 +210,7 @@ route_raw(struct exchange *ex, enum exchange_kind kind)
 {
 	ex->kind = kind;
 	decide(ex, NULL, NULL, 0);
-	if (exchange_settle(ex))
+	if (exchange_settle(ex) && exchange_may_pass(ex, exchange_wire_begin))
 		exchange_wire_begin(ex);
 }
 

@@ -16,6 +16,7 @@ exchange_free(struct exchange *ex)
 	exchange_secrets_free(ex);
 	exchange_wire_free(ex);
 	exchange_ssh_free(ex);
+	exchange_ask_free(ex);
 	buf_free(&ex->frame);
 	buf_free(&ex->body);
 	buf_free(&ex->trailers);
@@ -79,6 +80,7 @@ exchange_recycle(struct exchange *ex)
 	exchange_secrets_free(ex);
 	exchange_wire_free(ex);
 	exchange_ssh_free(ex);
+	exchange_ask_free(ex);
 	if (c->n_spare >= COURIER_SPARE_MAX) {
 		exchange_free(ex);
 		return;
@@ -141,6 +143,9 @@ exchange_late(struct exchange *ex)
 		if (ex->awaits_at != NULL)
 			courier_failure_set(&failure, 504, "audit", "request not recorded",
 			                    "the record of the request was not on the disk in time");
+		else if (exchange_is_asked_for(ex))
+			courier_failure_set(&failure, 403, "ask", "refused by cloister",
+			                    "nobody answered whether this may be done");
 		else if (ex->wire != NULL && ex->upstream != NULL && ex->upstream->step == UP_READY)
 			courier_failure_set(&failure, 504, "login", "login failed",
 			                    "the server did not finish the login within %d s", WIRE_LOGIN_S);
@@ -177,6 +182,8 @@ exchange_detach(struct exchange *ex)
 	struct upstream *up = TAKE(ex->upstream);
 
 	exchange_stop_awaiting(ex);
+	exchange_stop_settling(ex);
+	exchange_stop_asking(ex);
 	pool_forget(ex);
 	if (up == NULL)
 		return;
@@ -194,6 +201,7 @@ exchange_over(struct exchange *ex)
 	if (ex->step == STEP_OVER)
 		return;
 	ex->step = STEP_OVER;
+	exchange_meter_end(ex, false);
 	exchange_detach(ex);
 	exchange_drop_body(ex);
 	if (c->head_of == ex)
@@ -247,6 +255,7 @@ exchange_respond(struct exchange *ex, struct http_head *head, bool has_body)
 	struct courier_failure failure;
 	const char *why;
 
+	exchange_meter_head(ex, head, has_body);
 	/* Servers that speak HTTP/3 say so; it goes nowhere from a cell. */
 	http_head_drop(head, "alt-svc");
 	if (exchange_is_scrubbed(ex) && !exchange_scrub_head(ex, head, has_body, &why)) {
@@ -312,8 +321,17 @@ exchange_routed(struct exchange *ex, enum egress_routed routed, const char *reas
 }
 
 void
+exchange_came_in(struct exchange *ex, const void *data, size_t len)
+{
+	exchange_meter_feed(ex, data, len);
+	exchange_used(ex, POLICY_BYTES_IN, len);
+}
+
+void
 exchange_give(struct exchange *ex, const void *data, size_t len)
 {
+	if (ex->upstream != NULL)
+		exchange_came_in(ex, data, len);
 	if (!exchange_is_scrubbed(ex))
 		exchange_give_plain(ex, data, len);
 	else if (ex->step != STEP_RAW)
@@ -338,14 +356,21 @@ exchange_give_plain(struct exchange *ex, const void *data, size_t len)
 unsigned char *
 exchange_reserve(struct exchange *ex, size_t *ret_room)
 {
-	if (buf_left(&ex->pending) > 0 || exchange_is_scrubbed(ex))
+	unsigned char *at;
+
+	if (buf_left(&ex->pending) > 0 || exchange_is_scrubbed(ex) || courier_is_slowed(ex->courier))
 		return NULL;
-	return mux_reserve(ex->stream, ret_room);
+	at = mux_reserve(ex->stream, ret_room);
+	ex->courier->reserved = at;
+	return at;
 }
 
 void
 exchange_commit(struct exchange *ex, size_t len)
 {
+	/* Not afterwards: what is committed may be sent, and gone. */
+	if (len > 0)
+		exchange_came_in(ex, ex->courier->reserved, len);
 	mux_commit(ex->stream, len);
 	if (len == 0)
 		return;
@@ -395,6 +420,7 @@ end_with(struct exchange *ex, const struct http_field *trailers, size_t n)
 		http_fields_encode(end, trailers, n);
 	}
 	ex->ending = true;
+	exchange_meter_end(ex, true);
 	drain_request(ex);
 	exchange_try_end(ex, end);
 }
@@ -436,8 +462,9 @@ exchange_took(struct exchange *ex, size_t len)
 	ex->body.pos += len;
 	ex->body_free -= free_bytes;
 	ex->sent += len;
+	exchange_used(ex, POLICY_BYTES_OUT, len);
 	if (len > free_bytes && ex->secrets == NULL)
-		mux_consumed(ex->stream, len - free_bytes);
+		exchange_credit(ex, len - free_bytes);
 	if (buf_left(&ex->body) == 0)
 		buf_free(&ex->body);
 	exchange_pay(ex);

@@ -300,7 +300,8 @@ h1_readable(struct upstream *up)
 			n = h1_read_body(up);
 			continue;
 		}
-		if (up->exchange != NULL && buf_left(&up->exchange->pending) > 0) {
+		if (up->exchange != NULL && (buf_left(&up->exchange->pending) > 0 ||
+		                             courier_is_slowed(c))) {
 			conn_pause_reading(&up->conn);
 			return;
 		}

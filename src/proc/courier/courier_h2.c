@@ -298,7 +298,7 @@ h2_readable(struct upstream *up)
 		}
 		upstream_touch(up);
 		/* The gate is behind: others have their turn first. */
-		if (mux_is_full(c->gate)) {
+		if (mux_is_full(c->gate) || (up->h2->n > 0 && courier_is_slowed(c))) {
 			conn_pause_reading(&up->conn);
 			break;
 		}

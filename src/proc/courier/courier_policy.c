@@ -26,6 +26,7 @@ courier_policy_release(struct courier_policy *p)
 		return;
 	if (p->counts != NULL)
 		munmap(p->counts, p->n_counts * sizeof(*p->counts));
+	courier_free_budgets(p);
 	policy_free(p->policy);
 	free(p);
 }
@@ -36,7 +37,7 @@ use_from_now_on(struct courier *c, struct courier_policy *p)
 	p->number = c->policy == NULL ? 1 : c->policy->number + 1;
 	courier_policy_release(c->policy);
 	c->policy = p;
-	c->inspect_knows = false;
+	courier_ask_again(c);
 }
 
 static struct courier_policy *
@@ -50,6 +51,7 @@ new_policy(struct policy *policy, struct err *err)
 		return NULL;
 	}
 	p->policy = policy;
+	p->asks = policy_asks(policy);
 	return courier_policy_use(p);
 }
 
@@ -60,6 +62,7 @@ courier_set_policy(struct courier *c, struct policy *policy, struct err *err)
 
 	if (p == NULL)
 		return -ENOMEM;
+	(void)courier_bind_budgets(c, p, err);
 	use_from_now_on(c, p);
 	return 0;
 }
@@ -186,6 +189,20 @@ carry_counts(const struct courier_policy *from, struct courier_policy *to, size_
 	       (back + outer) * sizeof(*to->counts));
 }
 
+/* The first that goes by another policy; those that it takes along are no longer in the list. */
+static bool
+decide_one_again(struct courier *c)
+{
+	for (struct exchange *ex = c->exchanges; ex != NULL; ex = ex->next) {
+		/* Of what was answered already, nothing leaves any more. */
+		if (ex->policy == c->policy || ex->step == STEP_DRAIN || ex->recorded)
+			continue;
+		exchange_decide_again(ex, c->policy);
+		return true;
+	}
+	return false;
+}
+
 int
 courier_take_policy(struct courier *c, uint64_t number, struct ipc_message *message, struct err *err)
 {
@@ -208,11 +225,14 @@ courier_take_policy(struct courier *c, uint64_t number, struct ipc_message *mess
 	if (p == NULL)
 		return -ENOMEM;
 	r = map_counts(p, message->fds[1], err);
+	r = r == 0 ? courier_bind_budgets(c, p, err) : r;
 	if (r < 0) {
 		courier_policy_release(p);
 		return r;
 	}
 	carry_counts(c->policy, p, front, back);
 	use_from_now_on(c, p);
+	while (now == 1 && decide_one_again(c))
+		;
 	return 0;
 }

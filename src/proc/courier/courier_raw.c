@@ -70,11 +70,13 @@ raw_read(struct upstream *up, struct exchange *ex)
 	ssize_t n;
 
 	if (exchange_is_scrubbed(ex)) {
-		if (buf_left(&ex->pending) > 0)
+		if (buf_left(&ex->pending) > 0 || courier_is_slowed(c))
 			return -ENOBUFS;
 		n = conn_read(&up->conn, c->in, sizeof(c->in));
-		if (n > 0)
+		if (n > 0) {
+			exchange_came_in(ex, c->in, (size_t)n);
 			exchange_ssh_hear(ex, c->in, (size_t)n);
+		}
 		return n > 0 && !exchange_scrub_raw(ex, c->in, (size_t)n) ? -EPROTO : n;
 	}
 	at = exchange_reserve(ex, &room);

@@ -120,7 +120,7 @@ record(struct exchange *ex)
 		return;
 	ex->recorded = true;
 	if (ex->refused)
-		verdict = ex->decision.verdict == POLICY_ASK ? "ask" : "deny";
+		verdict = ex->why != NULL && strcmp(ex->why, "ask") == 0 ? "ask" : "deny";
 	event_begin(e, types[ex->kind]);
 	event_str(e, "verdict", verdict);
 	event_str(e, "why", ex->why != NULL ? ex->why : ex->learned ? "learn" : NULL);
@@ -128,6 +128,11 @@ record(struct exchange *ex)
 	put_target(e, ex);
 	if (ex->intent != 0)
 		event_u64(e, "request", ex->intent);
+	if (ex->ask != NULL && ex->ask->by[0] != '\0') {
+		event_str(e, "approval", ex->ask->id);
+		event_str(e, ex->refused && strcmp(verdict, "ask") == 0 ? "refused_by" : "approved_by",
+		          ex->ask->by);
+	}
 	put_outcome(e, ex);
 	if (ex->refused && ex->kind == EXCHANGE_HTTP)
 		snprintf(what, sizeof(what), "%.*s %s", ex->method.len < 32 ? (int)ex->method.len : 32,

@@ -20,8 +20,8 @@ static const struct {
 	  "Do without it, or have the operator add a rule: `cloister why` prints one." },
 	{ "rule", "a rule denies this",
 	  "Do not try again; find another way, or ask the operator." },
-	{ "ask", "a person would have to approve this, and nobody can be asked yet",
-	  "Nobody can be asked yet: do not try again, and tell the operator." },
+	{ "ask", "a person has to approve this, and did not",
+	  "Do not try again unless you are told to; find another way, or ask the operator." },
 	{ "private-address", "the address is not a public one",
 	  "The operator can name the address in a rule, or say `private: true`." },
 	{ "secret", "the body carries what looks like a credential",
@@ -48,6 +48,10 @@ static const struct {
 	  "Use the system's resolver; it answers for every name that a rule mentions." },
 	{ "audit", "what happens cannot be recorded, so nothing may happen",
 	  "Try again later; the operator has to make room for the cell's timeline." },
+	{ "budget", "a budget is used up",
+	  "Do not try again; the operator can raise it: `cloister budget`." },
+	{ "rate", "more requests than the cell may make in a while",
+	  "Wait as long as `retry-after` says." },
 	{ "certificate", NULL,
 	  "It cannot be ignored here; the operator can trust another authority with --ca." },
 	{ "unresolved", NULL, "Check the name." },
@@ -57,7 +61,7 @@ static const struct {
 static const char *
 reason_for(const struct exchange *ex, const char *why)
 {
-	if ((strcmp(why, "rule") == 0 || strcmp(why, "ask") == 0) && ex->decision.reason != NULL)
+	if (strcmp(why, "rule") == 0 && ex->decision.reason != NULL)
 		return ex->decision.reason;
 	if (strcmp(why, "no-rule") == 0 && ex->decision.layer > 0)
 		return "no rule of those who started this agent allows this";
@@ -165,6 +169,20 @@ exchange_answer(struct exchange *ex, struct http_head *head, const struct buf *b
 	exchange_end(ex, NULL, 0);
 }
 
+/* When to try again; clients of models' providers that are not told so try for minutes. */
+static void
+put_retry(struct http_head *head, uint32_t retry_after_s, char seconds[16])
+{
+	struct http_field *field = &head->fields[head->n_fields++];
+
+	if (retry_after_s == 0) {
+		*field = (struct http_field){ { "x-should-retry", 14 }, { "false", 5 } };
+		return;
+	}
+	snprintf(seconds, 16, "%u", retry_after_s);
+	*field = (struct http_field){ { "retry-after", 11 }, { seconds, strlen(seconds) } };
+}
+
 static void
 answer(struct exchange *ex, uint16_t status, const char *error, const char *why,
        const char *reason, bool refused)
@@ -176,11 +194,14 @@ answer(struct exchange *ex, uint16_t status, const char *error, const char *why,
 		            { { "cache-control", 13 }, { "no-store", 8 } },
 		            { { "x-cloister-verdict", 18 }, { "deny", 4 } } },
 	};
+	char seconds[16];
 
 	if (!refused)
 		head.fields[2] = (struct http_field){ { "x-cloister-error", 16 }, { why, strlen(why) } };
 	if (refused && courier_git_is_asking(ex))
 		head.fields[0].value = (struct http_text){ "text/plain", 10 };
+	if (refused && status == 429)
+		put_retry(&head, ex->retry_after_s, seconds);
 	buf_init(&body, BODY_MAX);
 	write_body(&body, ex, error, why, reason, refused);
 	exchange_answer(ex, &head, &body);

@@ -5,9 +5,11 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "base/err.h"
 #include "base/own.h"
+#include "ipc/ipc.h"
 #include "proc/courier/courier.h"
 #include "proc/courier/courier_secrets_parts.h"
 
@@ -72,36 +74,78 @@ courier_revoke(struct courier *c, const char *name, const char *why, const struc
 	return 0;
 }
 
-int
-courier_rotate(struct courier *c, struct guard *memory, struct err *err)
+static bool
+is_ssh(const struct secret *s)
 {
-	struct secrets *s = &c->secrets;
-	struct http_text real[SECRET_FIELDS];
-	const char *name, *text;
-	uint64_t expires;
-	struct buf b;
-	size_t at;
-	int r;
+	return strcmp(s->scheme->name, "ssh") == 0;
+}
 
-	buf_init_borrowed(&b, memory->at, memory->len);
-	if (buf_get_str(&b, &name) < 0 || buf_get_u64(&b, &expires) < 0)
-		return -EBADMSG;
-	for (size_t i = 0; i < SECRET_FIELDS; i++) {
-		if (buf_get_str(&b, &text) < 0)
-			return -EBADMSG;
-		real[i] = (struct http_text){ text, strlen(text) };
-	}
-	if (buf_left(&b) != 0)
-		return -EBADMSG;
-	if (!secrets_named(s, name, &at))
-		return err_set(err, ENOENT, "the cell has no secret '%.64s'", name);
-	if (s->revoked[at])
-		return err_set(err, EPERM, "the secret '%.64s' was revoked in this cell, and stays so", name);
-	r = secrets_renew(s, name, expires, real, memory, err);
+int
+courier_rotate(struct courier *c, int fd, struct err *err)
+{
+	OWN(bound_free) struct bound bound = {0};
+	struct secrets *s = &c->secrets;
+	const struct bound_secret *fresh = &bound.at[0];
+	size_t at;
+	int r = bound_read(fd, &bound, err);
+
+	if (r == 0 && bound.n != 1)
+		r = err_set(err, EINVAL, "that is no value of a secret");
 	if (r < 0)
-		return r;
+		return r == -EBADMSG ? -EINVAL : r;
+	if (!secrets_named(s, fresh->secret->name, &at))
+		return err_set(err, ENOENT, "the cell has no secret '%.64s'", fresh->secret->name);
+	if (s->revoked[at])
+		return err_set(err, EPERM, "the secret '%.64s' was revoked in this cell, and stays so",
+		               fresh->secret->name);
+	/* What there is of such a key is of another form. */
+	if (is_ssh(fresh->secret) != is_ssh(s->bound.at[at].secret))
+		return err_set(err, EINVAL, "the secret '%.64s' is defined otherwise in this cell",
+		               fresh->secret->name);
+	r = secrets_renew(s, fresh->secret->name, fresh->expires, fresh->real, &bound.memory, err);
+	if (r < 0)
+		return r == -EBADMSG ? -EINVAL : r;
 	s->rotated[at] = true;
 	if (s->mtls.is[at])
 		pool_forget_certificate(c->pool, (unsigned)at + 1, false);
 	return 0;
+}
+
+/* ---- what the supervisor says, and is told ---- */
+
+int
+courier_take_revoke(struct courier *c, uint64_t number, struct ipc_message *message, struct err *err)
+{
+	const char *name, *why;
+
+	(void)number;
+	if (buf_get_str(&message->body, &name) < 0 || buf_get_str(&message->body, &why) < 0 ||
+	    buf_left(&message->body) != 0)
+		return -EBADMSG;
+	return courier_revoke(c, name, why, NULL, err);
+}
+
+int
+courier_take_rotate(struct courier *c, uint64_t number, struct ipc_message *message, struct err *err)
+{
+	(void)number;
+	if (buf_left(&message->body) != 0 || message->n_fds != 1)
+		return -EBADMSG;
+	return courier_rotate(c, message->fds[0], err);
+}
+
+void
+courier_tell_used(struct courier *c)
+{
+	OWN(buf_free) struct buf message = {0};
+	struct secrets *s = &c->secrets;
+
+	if (!s->used_more)
+		return;
+	ipc_begin(&message, COURIER_USED);
+	buf_put_u32(&message, (uint32_t)s->bound.n);
+	for (size_t i = 0; i < s->bound.n; i++)
+		buf_put_u64(&message, s->used[i]);
+	/* A supervisor that does not read hears of it a second later. */
+	s->used_more = send(c->events.fd, message.data, message.len, MSG_DONTWAIT | MSG_NOSIGNAL) < 0;
 }

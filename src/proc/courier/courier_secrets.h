@@ -123,9 +123,11 @@ void courier_ask_keeper(struct courier *c);
  * may be "".  -ENOENT: the cell has none of that name.  Once more is fine. */
 int courier_revoke(struct courier *c, const char *name, const char *why,
                    const struct exchange *spared, struct err *err);
-/* MEMORY has str name, u64 when it ends, and three fields, as KEEPER_VALUES has them: from now on
- * that is the secret's value.  What is under way keeps the one it has. */
-int courier_rotate(struct courier *c, struct guard *memory, struct err *err);
+/* FD has one secret (bound.h): from now on its value is that of the cell's of the same name.  What
+ * is under way keeps the one it has. */
+int courier_rotate(struct courier *c, int fd, struct err *err);
+/* How often each went out, if it did since that was told. */
+void courier_tell_used(struct courier *c);
 /* Whether secret I (its number in VIEW; a token too) is revoked: then the reason is in ret_reason. */
 bool secrets_is_revoked(const struct secrets *s, const struct secrets_view *view, size_t i,
                         char *ret_reason, size_t size);

@@ -21,6 +21,11 @@ static const struct {
 } kinds[] = {
 	{ STEER_POLICY, courier_take_policy },
 	{ STEER_COUNTS, courier_take_counts },
+	{ STEER_REVOKE, courier_take_revoke },
+	{ STEER_ROTATE, courier_take_rotate },
+	{ STEER_LEDGER, courier_take_ledger },
+	{ STEER_ANSWER, courier_take_answer },
+	{ STEER_OPEN, courier_take_open },
 };
 
 struct steered {
@@ -84,26 +89,35 @@ courier_steer_close(struct courier *c)
 }
 
 void
-courier_steered(struct courier *c, uint64_t number, const struct err *err)
+courier_say(struct courier *c, struct buf *message)
 {
 	struct steered_queue *q = &c->steered;
-	char text[COURIER_STEERED_MAX + 1];
-	struct steered *s;
+	struct steered *s = q->n < STEERED_WAITING_MAX ? calloc(1, sizeof(*s)) : NULL;
 
-	if (number == 0)
-		return;
-	s = q->n < STEERED_WAITING_MAX ? calloc(1, sizeof(*s)) : NULL;
 	/* Somebody would wait for it for ever. */
-	assert(s != NULL);
-	snprintf(text, sizeof(text), "%.*s", COURIER_STEERED_MAX, err->code == 0 ? "" : err->text);
-	ipc_begin(&s->message, COURIER_STEERED);
-	buf_put_u64(&s->message, number);
-	buf_put_u32(&s->message, (uint32_t)err->code);
-	buf_put_str(&s->message, text);
+	assert(s != NULL && !buf_failed(message));
+	s->message = *message;
+	*message = (struct buf){0};
 	*q->end = s;
 	q->end = &s->next;
 	q->n++;
 	send_waiting(c);
+}
+
+void
+courier_steered(struct courier *c, uint64_t number, const struct err *err)
+{
+	char text[COURIER_STEERED_MAX + 1];
+	struct buf message;
+
+	if (number == 0)
+		return;
+	snprintf(text, sizeof(text), "%.*s", COURIER_STEERED_MAX, err->code == 0 ? "" : err->text);
+	ipc_begin(&message, COURIER_STEERED);
+	buf_put_u64(&message, number);
+	buf_put_u32(&message, (uint32_t)err->code);
+	buf_put_str(&message, text);
+	courier_say(c, &message);
 }
 
 int

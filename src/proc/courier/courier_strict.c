@@ -54,7 +54,7 @@ exchange_may_leave(struct exchange *ex)
 {
 	struct courier *c = ex->courier;
 
-	if (exchange_is_halted(ex))
+	if (exchange_is_halted(ex) || !exchange_afford(ex))
 		return false;
 	/* Also what is tried a second time: its record is there. */
 	if (!c->strict || ex->intent != 0)

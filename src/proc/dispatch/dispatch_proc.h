@@ -12,6 +12,7 @@
 
 #define PROC_TIMED_OUT 124
 #define PROC_CANCELLED 130
+#define PROC_LOOK_MS 2000               /* how often who follows looks whether anybody drives */
 
 struct err;
 struct registry;

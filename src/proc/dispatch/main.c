@@ -1,10 +1,12 @@
 /* main.c - cloister-dispatch: what `cloister dispatch` and `cloister dispatches` become. */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "base/args.h"
@@ -210,13 +212,16 @@ run_verb(struct said *said)
 	                  "or cancel, and then the id; or prune", word);
 }
 
-/* For a driver, who has locked it, and has lent us the lock. */
+/* For a driver, PARENT, who has locked it, and has lent us the lock.  Without it there is nobody who
+ * would take what we gather: another driver begins anew. */
 static int
-harvest(const char *id)
+harvest(const char *id, const char *parent)
 {
 	OWN(registry_closep) struct registry *reg = NULL;
 	OWN(dispatch_free) struct dispatch d = {0};
 
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != (pid_t)strtol(parent, NULL, 10))
+		return 1;
 	return registry_open(false, &reg, NULL) < 0 || dispatch_get(reg, id, &d, NULL) < 0 ||
 	       dispatch_harvest(reg, &d, NULL) < 0;
 }
@@ -231,8 +236,8 @@ main(int argc, char **argv)
 
 	if (!args_parse(argc, argv, &args))
 		return proc_failf("cloister-dispatch is started by cloister only");
-	if (strcmp(args.command, "harvest") == 0 && args.n_words == 1)
-		return harvest(args.words[0]);
+	if (strcmp(args.command, "harvest") == 0 && args.n_words == 2)
+		return harvest(args.words[0], args.words[1]);
 	if (get_said(&args, &said, &err) < 0)
 		return tell_error(&err);
 	status = strcmp(args.command, "dispatch") == 0 ? proc_dispatch(&said) : run_verb(&said);

@@ -15,8 +15,11 @@
 #include "dispatch/dispatch_parts.h"
 #include "loop/loop.h"
 #include "proc/serve/api_thread.h"
+#include "proc/serve/checker.h"
 #include "proc/serve/follow.h"
+#include "proc/serve/live.h"
 #include "proc/serve/serve_options.h"
+#include "proc/serve/tallies.h"
 #include "registry/registry.h"
 
 #define ALLOW_MAX 128
@@ -449,20 +452,25 @@ api_start(struct loop *loop, int spool, const struct serve_options *options,
 	                   DISPATCH_CONCURRENCY;
 	r = take_over(api, options->retain_ms, err);
 	r = r == 0 ? follow_new(loop, &api->follow, err) : r;
+	r = r == 0 ? tallies_new(&api->tallies, err) : r;
+	r = r == 0 ? checker_new(api, &api->checker, err) : r;
+	r = r == 0 ? live_new(api, &api->live, err) : r;
 	r = r == 0 ? serve_pool_new(loop, API_THREADS, api_thread_new, api_thread_free, &api->pool, err) :
 	    r;
 	r = r == 0 ? serve_new(loop, &api_handler, api, spool, &api->server, err) : r;
-	if (r == 0) {
-		api_sessions_start(api);
-		*ret_api = TAKE(api);
-	}
-	return r;
+	if (r < 0)
+		return r;
+	api_sessions_start(api);
+	api_settle_begin(api);
+	*ret_api = TAKE(api);
+	return 0;
 }
 
 void
 api_stop(struct api *api, void (*stopped)(void *arg), void *arg)
 {
 	api->stopping = true;
+	checker_stop(api->checker);
 	dispatcher_drain(api->dispatcher);
 	serve_stop(api->server, stopped, arg);
 }
@@ -473,9 +481,16 @@ api_free(struct api *api)
 	if (api == NULL)
 		return;
 	loop_cancel_timer(api->loop, &api->expire);
+	checker_stop(api->checker);
+	loop_cancel_timer(api->loop, &api->settle_due);
 	serve_pool_free(api->pool);
+	if (api->server != NULL)
+		api_settle(api->registry);
 	serve_free(api->server);
 	follow_free(api->follow);
+	live_free(api->live);
+	checker_free(api->checker);
+	tallies_free(api->tallies);
 	dispatcher_free(api->dispatcher);
 	registry_close(api->registry);
 	free(api);

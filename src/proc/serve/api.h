@@ -18,16 +18,22 @@
 #define API_THREADS 8                   /* what blocks is the disk, or a supervisor */
 #define API_POINTER_MAX 256
 #define API_PAGE_MAX 1000
+#define API_PATIENCE_S 30               /* for what a supervisor should answer at once */
 #define API_PAGE 100                    /* rows, unless asked for more */
 #define API_ID_MAX 32
+#define API_STEER_MAX (16u << 10)       /* a few words */
 #define API_OBJECT_MAX (4u << 20)       /* the JSON of an object; of a capability SERVE_BODY_MAX */
 #define API_DISPATCH_MAX (96u << 20)    /* an input of 64 MiB in base64, and the rest */
 
 struct api_call;
+struct cell_entry;
+struct checker;
 struct dispatcher;
 struct follow;
+struct live;
 struct registry;
 struct serve_options;
+struct tallies;
 
 struct api_route {
 	const char *method, *path;
@@ -52,6 +58,9 @@ struct api {
 	struct serve_server *server;
 	struct serve_pool *pool;
 	struct follow *follow;
+	struct tallies *tallies;
+	struct live *live;
+	struct checker *checker;
 	struct registry *registry;      /* the loop's */
 	struct dispatcher *dispatcher;
 	unsigned concurrency;           /* of dispatches */
@@ -63,6 +72,8 @@ struct api {
 	struct loop_timer expire;
 	uint16_t page_port;             /* where they come; 0: nowhere */
 	bool page_tls;
+	struct serve_job settle;
+	struct loop_timer settle_due;
 };
 
 struct api_call {
@@ -128,12 +139,29 @@ int api_query_number(struct api_call *c, const char *name, uint64_t min, uint64_
 int api_query_bool(struct api_call *c, const char *name, bool otherwise, bool *ret_value);
 /* In BEGIN: THEN, in a thread, makes the answer. */
 void api_go_on(struct api_call *c, int (*then)(struct api_call *c));
+/* The state entry of the cell WORD, open; -ENOENT.  BARE: also of one that has but a timeline, as most
+ * have that are over. */
+int api_open_state(const char *word, bool bare, struct cell_entry *ret_entry, struct err *err);
+/* A connection to the supervisor of the cell that is the path's first parameter, whose id is in C->id
+ * then; or it has failed. */
+int api_reach(struct api_call *c, unsigned patience_s);
 /* In BEGIN: what was left in C is the answer. */
 void api_answer(struct api_call *c);
 /* In the operator's timeline: TYPE, who it was, and MEMBERS (name and text; NULL is left out).
  * NOW: signed and on the disk. */
 int api_note(struct api_call *c, bool now, const char *type, const char *const (*members)[2],
              size_t n);
+/* The same before it is done; what failed is in c->err, and no answer yet. */
+int api_note_first(struct api_call *c, const char *type, const char *const (*members)[2], size_t n);
+/* The same as a text for registry_put() and the like, with a NUL behind it. */
+int api_note_text(struct api_call *c, const char *type, const char *const (*members)[2], size_t n,
+                  struct buf *ret_text);
+/* What waits in the registry to be told is told. */
+int api_tell_notes(struct api_call *c);
+/* From now on, what waits is told and what is not signed is, every few seconds. */
+void api_settle_begin(struct api *api);
+/* Now, without a pool. */
+void api_settle(struct registry *registry);
 
 /* A JSON text that was written with base/json.h: taken over. */
 int api_answer_text(struct api_call *c, char *text, size_t len, const char *type);
@@ -200,6 +228,20 @@ int api_cell_kill(struct api_call *c);
 int api_cell_freeze(struct api_call *c);
 int api_cell_thaw(struct api_call *c);
 int api_cell_events(struct api_call *c);
+int api_cell_secrets(struct api_call *c);
+int api_cell_revoke(struct api_call *c);
+int api_cell_rotate(struct api_call *c);
+int api_cell_ttl(struct api_call *c);
+int api_cells_kill(struct api_call *c);
+int api_cells_freeze(struct api_call *c);
+int api_cells_thaw(struct api_call *c);
+int api_secrets_list(struct api_call *c);
+int api_secret_revoke(struct api_call *c);
+int api_secret_rotate(struct api_call *c);
+int api_cell_timeline(struct api_call *c);
+int api_cell_traffic(struct api_call *c);
+void api_live_begin(struct api_call *c);
+void api_audit_state_begin(struct api_call *c);
 /* What the client says of how it wants C->source; ALWAYS: it is followed unless it says no. */
 int api_follow_prepare(struct api_call *c, bool always);
 void api_follow_begin(struct api_call *c);

@@ -19,12 +19,9 @@
 #include "proc/serve/follow.h"
 
 #define GRACE_MAX_MS (60 * 1000)
-#define SUPERVISOR_S 30                 /* for an answer that should come at once */
 
-/* The state entry of WORD, open; -ENOENT.  BARE: also of one that has but a timeline, as most have
- * that are over. */
-static int
-open_state(const char *word, bool bare, struct cell_entry *ret_entry, struct err *err)
+int
+api_open_state(const char *word, bool bare, struct cell_entry *ret_entry, struct err *err)
 {
 	OWN(closep) int state = cell_state_open(false, NULL);
 	OWN(closep) int ended = -1;
@@ -43,9 +40,8 @@ open_state(const char *word, bool bare, struct cell_entry *ret_entry, struct err
 	return dir < 0 ? err_set(err, ENOENT, "there is no cell '%s'", word) : dir;
 }
 
-/* A connection to the supervisor of the cell that is asked for. */
-static int
-reach(struct api_call *c, unsigned patience_s)
+int
+api_reach(struct api_call *c, unsigned patience_s)
 {
 	const struct timeval patience = { .tv_sec = patience_s };
 	OWN(closep) int runtime = cell_runtime_open(&c->err);
@@ -55,7 +51,7 @@ reach(struct api_call *c, unsigned patience_s)
 	if (r >= 0)
 		r = cell_find(runtime, true, c->params.at[0], &entry, &c->err);
 	if (r == -ENOENT) {
-		OWN(closep) int ended = open_state(c->params.at[0], true, &entry, NULL);
+		OWN(closep) int ended = api_open_state(c->params.at[0], true, &entry, NULL);
 
 		if (ended >= 0)
 			return api_fail_with(c, 409, "over", "the cell '%s' has ended", entry.id);
@@ -70,12 +66,13 @@ reach(struct api_call *c, unsigned patience_s)
 
 /* ---- looking ---- */
 
+/* The caller frees *ret_put: the entries of those that were. */
 static void
-put_running(struct json *w, int runtime)
+put_running(struct json *w, int runtime, struct cell_entry **ret_put, size_t *ret_n)
 {
-	OWN(freep) struct cell_entry *entries = NULL;
+	struct cell_entry *entries = NULL;
 	struct cell_info info;
-	size_t n = 0;
+	size_t n = 0, put = 0;
 
 	if (cell_list(runtime, true, &entries, &n, NULL) < 0)
 		return;
@@ -85,11 +82,24 @@ put_running(struct json *w, int runtime)
 			continue;
 		cell_info_json(w, &info);
 		cell_spec_free(&info.spec);
+		entries[put++] = entries[i];
 	}
+	*ret_put = entries;
+	*ret_n = put;
 }
 
+static bool
+is_among(const struct cell_entry *entries, size_t n, const char *id)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(entries[i].id, id) == 0)
+			return true;
+	return false;
+}
+
+/* But for those of PUT: at its end a cell is still running when there is a record already. */
 static void
-put_ended(struct json *w)
+put_ended(struct json *w, const struct cell_entry *put, size_t n_put)
 {
 	OWN(closep) int state = cell_state_open(false, NULL);
 	OWN(freep) struct cell_entry *entries = NULL;
@@ -101,7 +111,8 @@ put_ended(struct json *w)
 		OWN(closep) int dir = openat(state, entries[i].dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 		OWN(cell_record_free) struct cell_record record = {0};
 
-		if (dir >= 0 && cell_record_read(dir, &record, NULL) == 0)
+		if (dir >= 0 && !is_among(put, n_put, entries[i].id) &&
+		    cell_record_read(dir, &record, NULL) == 0)
 			cell_record_json(w, &record);
 	}
 }
@@ -109,11 +120,13 @@ put_ended(struct json *w)
 int
 api_cells_list(struct api_call *c)
 {
+	OWN(freep) struct cell_entry *put = NULL;
 	OWN(closep) int runtime = cell_runtime_open(&c->err);
 	char *text = NULL;
 	size_t size = 0;
 	FILE *out;
 	struct json w;
+	size_t n = 0;
 	bool all;
 
 	if (api_query_bool(c, "all", false, &all) < 0)
@@ -126,9 +139,9 @@ api_cells_list(struct api_call *c)
 	w = (struct json){ .out = out };
 	json_open(&w, NULL, '{');
 	json_open(&w, "cells", '[');
-	put_running(&w, runtime);
+	put_running(&w, runtime, &put, &n);
 	if (all)
-		put_ended(&w);
+		put_ended(&w, put, n);
 	json_close(&w, ']');
 	json_close(&w, '}');
 	fputc('\n', out);
@@ -157,7 +170,7 @@ put_cell(struct api_call *c, struct json *w)
 	}
 	if (r != -ENOENT)
 		return r;
-	dir = open_state(c->params.at[0], false, &entry, &c->err);
+	dir = api_open_state(c->params.at[0], false, &entry, &c->err);
 	r = dir < 0 ? dir : cell_record_read(dir, &record, &c->err);
 	if (r < 0)
 		return err_set(&c->err, r == -ENOTUNIQ ? ENOTUNIQ : ENOENT, r == -ENOTUNIQ ?
@@ -221,7 +234,7 @@ api_cell_stop(struct api_call *c)
 	if (grace != NULL && (num_parse_duration(grace, &grace_ms, &c->err) < 0 ||
 	                      grace_ms > GRACE_MAX_MS))
 		return api_fail_with(c, 400, "invalid", "the parameter 'grace' is a time of up to 60s, such as 10s");
-	fd = reach(c, SUPERVISOR_S + GRACE_MAX_MS / 1000);
+	fd = api_reach(c, API_PATIENCE_S + GRACE_MAX_MS / 1000);
 	if (fd < 0)
 		return fd;
 	note(c, "cell.stop");
@@ -233,7 +246,7 @@ api_cell_stop(struct api_call *c)
 int
 api_cell_kill(struct api_call *c)
 {
-	OWN(closep) int fd = reach(c, SUPERVISOR_S);
+	OWN(closep) int fd = api_reach(c, API_PATIENCE_S);
 
 	if (fd < 0)
 		return fd;
@@ -248,7 +261,7 @@ api_cell_kill(struct api_call *c)
 static int
 freeze_or_thaw(struct api_call *c, uint32_t type)
 {
-	OWN(closep) int fd = reach(c, SUPERVISOR_S);
+	OWN(closep) int fd = api_reach(c, API_PATIENCE_S);
 
 	if (fd < 0)
 		return fd;
@@ -277,7 +290,7 @@ int
 api_cell_events(struct api_call *c)
 {
 	struct cell_entry entry;
-	int dir = open_state(c->params.at[0], true, &entry, &c->err);
+	int dir = api_open_state(c->params.at[0], true, &entry, &c->err);
 
 	if (dir < 0)
 		return api_fail(c);

@@ -4,7 +4,9 @@
 
 #include "base/num.h"
 #include "proc/serve/api.h"
+#include "proc/serve/checker.h"
 #include "proc/serve/follow.h"
+#include "proc/serve/live.h"
 
 /* Whether TYPE stands in Accept, whatever its weight. */
 static bool
@@ -62,4 +64,19 @@ api_follow_begin(struct api_call *c)
 	c->q->app = NULL;
 	follow_begin(c->api->follow, c->q, source);
 	c->q = NULL;
+}
+
+void
+api_live_begin(struct api_call *c)
+{
+	c->q->app = NULL;
+	live_begin(c->api->live, c->q);
+	c->q = NULL;
+}
+
+void
+api_audit_state_begin(struct api_call *c)
+{
+	c->answer = checker_state(c->api->checker);
+	api_answer(c);
 }

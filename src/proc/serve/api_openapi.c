@@ -30,6 +30,10 @@ static const struct {
 	{ "from", "string", "A hash: what is compared." },
 	{ "to", "string", "A hash: what it is compared with." },
 	{ "hash", "string", "Only this version." },
+	{ "before", "integer", "Only what comes before this one." },
+	{ "type", "string", "Only those of this type." },
+	{ "search", "string", "Only those that have this in them." },
+	{ "buckets", "integer", "At most so many." },
 };
 
 static json_t *

@@ -51,11 +51,19 @@ const struct api_route api_routes[] = {
 
 	{ "GET", "/v1/cells", OPERATOR, "listCells", "The running cells; with `all` ended ones too, "
 	  "of which something is kept.", "all", NULL, "CellList", 200, 0, api_cells_list, NULL },
+	{ "GET", "/v1/live", OPERATOR, "getLive", "What changes in any cell, as it happens: `cells`, `cell`, `gone`, "
+	  "`refusal`, `approval`, `audit`.", NULL, NULL, "text/event-stream", 200, 0, api_nothing, api_live_begin },
 	{ "GET", "/v1/cells/{cell}", OPERATOR, "getCell", "One cell, by its id, its name or the "
 	  "beginning of its id.", NULL, NULL, "Cell", 200, 0, api_cell_show, NULL },
 	{ "GET", "/v1/cells/{cell}/events", OPERATOR, "getCellEvents", "What a cell did, as records; "
 	  "server-sent events if they are accepted.", "follow after limit", NULL, "text/event-stream", 200, 0,
 	  api_cell_events, api_follow_begin },
+	{ "GET", "/v1/cells/{cell}/timeline", OPERATOR, "getCellTimeline", "A page of a cell's timeline: the newest "
+	  "first, or from `after` on; those only that are of a `type` (or several, with commas; `refusal` is one, "
+	  "too) or have `search` in them.", "after before limit type search", NULL, "TimelinePage", 200, 0,
+	  api_cell_timeline, NULL },
+	{ "GET", "/v1/cells/{cell}/traffic", OPERATOR, "getCellTraffic", "What a cell asked for over its time, in "
+	  "at most so many `buckets` (60).", "buckets", NULL, "Traffic", 200, 0, api_cell_traffic, NULL },
 	{ "POST", "/v1/cells/{cell}/stop", OPERATOR, "stopCell", "Ask a cell to end, and end it after "
 	  "`grace` (10s).", "grace", "?Nothing", "CellEnd", 200, 4096, api_cell_stop, NULL },
 	{ "POST", "/v1/cells/{cell}/kill", OPERATOR, "killCell", "End a cell, now.",
@@ -64,6 +72,29 @@ const struct api_route api_routes[] = {
 	  NULL, "?Nothing", "Cell", 200, 4096, api_cell_freeze, NULL },
 	{ "POST", "/v1/cells/{cell}/thaw", OPERATOR, "thawCell", "Let a frozen cell go on.",
 	  NULL, "?Nothing", "Cell", 200, 4096, api_cell_thaw, NULL },
+
+	{ "POST", "/v1/cells/kill", OPERATOR, "killAllCells", "The emergency stop: end every cell, now.",
+	  NULL, "?Nothing", "Done", 200, 4096, api_cells_kill, NULL },
+	{ "POST", "/v1/cells/freeze", OPERATOR, "freezeAllCells", "Stop every cell where it is.",
+	  NULL, "?Nothing", "Done", 200, 4096, api_cells_freeze, NULL },
+	{ "POST", "/v1/cells/thaw", OPERATOR, "thawAllCells", "Let every frozen cell go on.",
+	  NULL, "?Nothing", "Done", 200, 4096, api_cells_thaw, NULL },
+	{ "POST", "/v1/cells/{cell}/ttl", OPERATOR, "setCellTtl", "How long a cell lives from now on.",
+	  NULL, "Ttl", "Done", 200, API_STEER_MAX, api_cell_ttl, NULL },
+	{ "GET", "/v1/cells/{cell}/secrets", OPERATOR, "listCellSecrets", "The secrets that a cell may use; never "
+	  "values.", NULL, NULL, "CellSecretList", 200, 0, api_cell_secrets, NULL },
+	{ "POST", "/v1/cells/{cell}/secrets/{name}/revoke", OPERATOR, "revokeCellSecret", "Take a secret back from a "
+	  "cell: in force when it is answered, and what is under way with it is cut.", NULL, "?Why", "Done", 200,
+	  API_STEER_MAX, api_cell_revoke, NULL },
+	{ "POST", "/v1/cells/{cell}/secrets/{name}/rotate", OPERATOR, "rotateCellSecret", "Give a cell the value that "
+	  "the vault has now, under the same placeholder.", NULL, "?Why", "Done", 200, API_STEER_MAX,
+	  api_cell_rotate, NULL },
+	{ "GET", "/v1/secrets", OPERATOR, "listSecrets", "What the vault has: names, schemes and scopes; never "
+	  "values.", NULL, NULL, "SecretList", 200, 0, api_secrets_list, NULL },
+	{ "POST", "/v1/secrets/{name}/revoke", OPERATOR, "revokeSecret", "Take a secret back from every cell.",
+	  NULL, "?Why", "Done", 200, API_STEER_MAX, api_secret_revoke, NULL },
+	{ "POST", "/v1/secrets/{name}/rotate", OPERATOR, "rotateSecret", "Give every cell the value that the vault "
+	  "has now.", NULL, "?Why", "Done", 200, API_STEER_MAX, api_secret_rotate, NULL },
 
 	REGISTERED("capabilities", "Capability", "Capabilities", SERVE_BODY_MAX, OPERATOR),
 	REGISTERED("agents", "Agent", "Agents", API_OBJECT_MAX, BOTH),
@@ -93,5 +124,8 @@ const struct api_route api_routes[] = {
 	{ "GET", "/v1/audit/operator", OPERATOR, "getOperatorTimeline", "What operators did: signed records, "
 	  "one a line.", "follow after limit", NULL, "text/event-stream", 200, 0, api_operator_events,
 	  api_follow_begin },
+	{ "GET", "/v1/audit/state", OPERATOR, "getAuditState", "Whether all timelines are as they were written, as "
+	  "far as is known; it is found out again and again.", NULL, NULL, "AuditState", 200, 0, api_nothing,
+	  api_audit_state_begin },
 	{0}
 };

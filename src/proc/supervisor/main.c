@@ -235,8 +235,11 @@ make_files(void *arg, struct err *err)
 {
 	struct supervisor *sv = arg;
 
+	int r;
+
 	supervisor_timeline_begin(sv);
-	return supervisor_make_streams(sv, err);
+	r = supervisor_budget_prepare(sv, err);
+	return r < 0 ? r : supervisor_make_streams(sv, err);
 }
 
 /* The walls, and the agent behind them. */
@@ -446,12 +449,15 @@ start(struct supervisor *sv, struct err *err)
 	if (r == 0) {
 		judge_changes(sv);
 		supervisor_watch_net(sv);
+		supervisor_budget_begin(sv);
 		r = watch_cell(sv, err);
 	}
 	if (r == 0 && sv->spec.has_policy)
 		r = supervisor_egress_start(sv, err);
 	if (r == 0 && sv->spec.n_ports > 0)
 		r = supervisor_publish(sv, err);
+	if (r == 0)
+		supervisor_notify_start(sv);
 	return r < 0 ? r : supervisor_listen(sv, err);
 }
 
@@ -551,6 +557,8 @@ main(void)
 		            .keeper = -1, .keeper_process = -1, .names = -1,
 		            .starter_channel.fd = -1, .gate.fd = -1, .courier.fd = -1,
 		            .webhooks.fd = -1 },
+		.budgets = { .cell_fd = -1, .principal_fd = -1 },
+		.notifier.channel = -1,
 		.timeline = { .log.fd = -1, .operator = { .dir = -1, .lock = -1 } },
 	};
 	struct err err = {0};

@@ -18,7 +18,10 @@
 #include "ipc/ipc.h"
 #include "loop/loop.h"
 #include "loop/stdio.h"
+#include "proc/supervisor/supervisor_budget.h"
+#include "proc/supervisor/supervisor_approvals.h"
 #include "proc/supervisor/supervisor_policy.h"
+#include "proc/supervisor/supervisor_revoke.h"
 #include "proc/supervisor/supervisor_steer.h"
 
 #define SUPERVISOR_SPEC_FD 3            /* the cell's description, a memory file */
@@ -32,9 +35,12 @@ struct supervisor;
 struct client {
 	struct supervisor *sv;
 	struct loop_source source;
-	enum { CLIENT_NEW, CLIENT_WAITS, CLIENT_KILLS, CLIENT_EXEC, CLIENT_STEERS } state;
+	enum { CLIENT_NEW, CLIENT_WAITS, CLIENT_KILLS, CLIENT_EXEC, CLIENT_STEERS,
+	       CLIENT_APPROVALS } state;
 	uint32_t handle;                /* of the process, with CLIENT_EXEC */
 	bool started;
+	uint64_t seen;                  /* with CLIENT_APPROVALS: the last change */
+	bool follows;                   /* it waits for the next */
 	struct client *next;
 };
 
@@ -71,6 +77,7 @@ struct timeline {
 	uint64_t bytes;                 /* of all its files */
 	bool has_key, has_policy;       /* made; kept beside it */
 	bool failed;                    /* and that was said */
+	bool started;                   /* the operator's timeline knows of the cell */
 	bool ended, kept;
 	struct loop_timer sign, again;
 
@@ -95,7 +102,15 @@ struct setup {
 	int steps;                      /* CELL_STEPS, or -1 */
 };
 
+#define NOTIFY_MINUTE_MAX 60            /* things that are told of in a minute */
+struct notifier {
+	int channel;                    /* to cloister-notify; -1: there is none */
+	uint64_t since_ms;
+	unsigned n;                     /* that were told since then */
+};
+
 struct stream {
+	const struct supervisor *sv;
 	int fd;
 	size_t size;
 	bool cut;
@@ -118,6 +133,10 @@ struct supervisor {
 
 	struct egress egress;
 	struct steering steering;
+	struct cell_secrets secrets;
+	struct supervisor_budgets budgets;
+	struct approvals approvals;
+	struct notifier notifier;
 	struct timeline timeline;
 	int counters;                   /* of the cell's network, if it has no policy; or -1 */
 	pid_t publish;                  /* 0 if there is none */
@@ -139,12 +158,13 @@ struct supervisor {
 	int spawn_error;
 	int killed_by;                  /* enum supervisor_reason */
 	bool frozen;
+	bool frozen_for_approval;       /* and by nothing else: it goes on with the answer */
 	char not_frozen[160];           /* why it could not be, when it had to */
 	char cause[256];
 };
 
 enum supervisor_reason { KILLED_NOT, KILLED_BY_OPERATOR, KILLED_BY_TIME, KILLED_BY_TTL,
-                         KILLED_BY_PEER, KILLED_BY_ALARM, KILLED_BY_SETUP };
+                         KILLED_BY_PEER, KILLED_BY_ALARM, KILLED_BY_SETUP, KILLED_BY_BUDGET };
 
 /* supervisor_agent.c: the setups and the agent.  The first of them, described, with what it
  * gets as input and output. */
@@ -198,6 +218,7 @@ struct spawn_how {
 	size_t n_fds;
 	uid_t uid;                      /* who it is to be; 0: who this process is */
 	bool silent;                    /* nothing on standard error */
+	char **env;                     /* NULL: none */
 };
 /* The caller waits for it; it dies with the caller. */
 pid_t supervisor_spawn(int libexec, const struct spawn_how *how, struct err *err);
@@ -251,7 +272,7 @@ void supervisor_timeline_sync(struct supervisor *sv);
 /* The last record, signed, and tied to the operator's timeline; once only. */
 void supervisor_timeline_end(struct supervisor *sv, int status);
 /* Timelines of others: that of one whose supervisor was killed is closed, and the oldest go. */
-void supervisor_timeline_lost(void *arg, int dir, const char *id);
+int supervisor_timeline_lost(void *arg, int dir, const char *id);
 void supervisor_timeline_prune(struct supervisor *sv);
 /* What befell the cell itself, and who did it; NOTE may be "". */
 void supervisor_record(struct supervisor *sv, const char *did, const char *by, const char *note);
@@ -259,7 +280,7 @@ int supervisor_put_members(struct supervisor *sv, const struct members *members)
 void supervisor_record_members(struct supervisor *sv, const struct members *members);
 
 /* supervisor_records.c */
-void supervisor_record_boot(struct supervisor *sv);
+int supervisor_record_boot(struct supervisor *sv, struct err *err);
 void supervisor_put_end(struct supervisor *sv, int status);     /* and not written yet */
 void supervisor_record_setup(struct supervisor *sv, const char *path, int status);
 void supervisor_record_exec(struct supervisor *sv, const char *by, char *const *argv);
@@ -267,9 +288,18 @@ void supervisor_record_exec(struct supervisor *sv, const char *by, char *const *
 /* supervisor_freeze.c; BY is for the record. */
 int supervisor_freeze(struct supervisor *sv, const char *by, struct err *err);
 int supervisor_thaw(struct supervisor *sv, const char *by, struct err *err);
+/* While the approval ID is waited for; an operator's word goes before. */
+int supervisor_freeze_for(struct supervisor *sv, const char *id, struct err *err);
+void supervisor_thaw_after(struct supervisor *sv, const char *id);
 /* The courier has seen an exfiltration: what the policy says for that.  What should be frozen
  * and cannot be is killed. */
 void supervisor_alarm(struct supervisor *sv);
+
+/* supervisor_notify.c: tells the operator's own programs, if there is a file that names any. */
+/* Before the supervisor locks itself down. */
+void supervisor_notify_start(struct supervisor *sv);
+/* EVENT is "ask", "budget", "tripwire" or "consequence"; DATA a JSON object. */
+void supervisor_notify(struct supervisor *sv, const char *event, const struct buf *data);
 
 /* supervisor_publish.c: the host's ports are taken before the cell is made. */
 int supervisor_take_ports(struct supervisor *sv, struct err *err);

@@ -237,6 +237,9 @@ answer_exec(struct client *client, struct ipc_message *message)
 	client->handle = ++sv->next_handle;
 	if (!sv->begun || sv->dead)
 		(void)err_set(&err, ESRCH, "the cell is ending");
+	else if (sv->frozen_for_approval)
+		(void)err_set(&err, EBUSY, "the cell stands still until what it asks for is answered: see "
+		              "`cloister approvals %s`", sv->spec.id);
 	else if (sv->frozen)
 		(void)err_set(&err, EBUSY, "the cell is frozen: `cloister thaw %s` first", sv->spec.id);
 	else
@@ -279,6 +282,16 @@ static const struct route {
 	{ CONTROL_SIGNAL, CLIENT_EXEC, answer_signal },
 	{ CONTROL_SET_POLICY, CLIENT_NEW, supervisor_answer_set_policy },
 	{ CONTROL_GET_POLICY, CLIENT_NEW, supervisor_answer_get_policy },
+	{ CONTROL_REVOKE, CLIENT_NEW, supervisor_answer_revoke },
+	{ CONTROL_ROTATE, CLIENT_NEW, supervisor_answer_rotate },
+	{ CONTROL_SECRETS, CLIENT_NEW, supervisor_answer_secrets },
+	{ CONTROL_TTL, CLIENT_NEW, supervisor_answer_ttl },
+	{ CONTROL_GET_BUDGET, CLIENT_NEW, supervisor_answer_get_budget },
+	{ CONTROL_RAISE, CLIENT_NEW, supervisor_answer_raise },
+	{ CONTROL_APPROVALS, CLIENT_NEW, supervisor_answer_approvals },
+	{ CONTROL_APPROVALS, CLIENT_APPROVALS, supervisor_answer_approvals },
+	{ CONTROL_APPROVE, CLIENT_NEW, supervisor_answer_approve },
+	{ CONTROL_REFUSE_ASKED, CLIENT_NEW, supervisor_answer_refuse_asked },
 };
 
 static void

@@ -346,6 +346,8 @@ starter_ready(void *arg, uint32_t events)
 	loop_cancel_timer(sv->loop, &e->patience);
 	e->running = e->stopping = false;
 	supervisor_steer_gone(sv);
+	supervisor_approvals_gone(sv, sv->dead ? "the cell has ended" :
+	                          "the cell's courier has gone, and the request with it");
 	if (r < 0 || e->finishing) {
 		end_for_good(sv);
 		return;
@@ -468,6 +470,7 @@ supervisor_egress_close(struct supervisor *sv)
 		waitpid(e->mint, NULL, 0);
 	}
 	close_channels(sv);
+	supervisor_secrets_close(sv);
 	/* It would go by itself, once a program that it waits for has ended. */
 	if (e->keeper_process >= 0)
 		(void)syscall(SYS_pidfd_send_signal, e->keeper_process, SIGKILL, NULL, 0);

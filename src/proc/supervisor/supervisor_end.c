@@ -355,6 +355,7 @@ how_ended(const struct supervisor *sv)
 		[KILLED_BY_OPERATOR] = CELL_END_OPERATOR, [KILLED_BY_TIME] = CELL_END_TIME,
 		[KILLED_BY_TTL] = CELL_END_TTL, [KILLED_BY_PEER] = CELL_END_RULES,
 		[KILLED_BY_ALARM] = CELL_END_ALARM, [KILLED_BY_SETUP] = CELL_END_SETUP,
+		[KILLED_BY_BUDGET] = CELL_END_BUDGET,
 	};
 
 	if (sv->gave_up || sv->spawn_error != 0)
@@ -419,4 +420,5 @@ supervisor_clean_up(struct supervisor *sv, int status)
 	closep(&sv->state);
 	sv->state = -1;
 	supervisor_tell_ended(sv, (uint32_t)status);
+	supervisor_approvals_free(sv);
 }

@@ -156,7 +156,11 @@ static const struct {
 } courier_may_say[] = {
 	{ COURIER_EVENTS, take_events },
 	{ COURIER_ALARM, take_alarm },
+	{ COURIER_REACHED, supervisor_reached },
+	{ COURIER_ASK, supervisor_asked },
+	{ COURIER_WITHDRAW, supervisor_withdrawn },
 	{ COURIER_STEERED, supervisor_steered },
+	{ COURIER_USED, supervisor_secrets_used },
 };
 
 static int

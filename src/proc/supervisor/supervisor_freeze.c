@@ -14,14 +14,42 @@ supervisor_freeze(struct supervisor *sv, const char *by, struct err *err)
 {
 	int r;
 
-	if (sv->frozen)
+	if (sv->frozen && !sv->frozen_for_approval)
 		return 0;
-	r = cgroup_freeze(sv->cgroup, true, err);
+	r = sv->frozen ? 0 : cgroup_freeze(sv->cgroup, true, err);
 	if (r < 0)
 		return r;
 	sv->frozen = true;
+	sv->frozen_for_approval = false;
 	supervisor_record(sv, "frozen", by, "");
 	return 0;
+}
+
+int
+supervisor_freeze_for(struct supervisor *sv, const char *id, struct err *err)
+{
+	int r = sv->frozen ? 0 : cgroup_freeze(sv->cgroup, true, err);
+
+	if (r < 0 || sv->frozen)
+		return r;
+	sv->frozen = sv->frozen_for_approval = true;
+	supervisor_record(sv, "frozen", "", id);
+	return 0;
+}
+
+void
+supervisor_thaw_after(struct supervisor *sv, const char *id)
+{
+	struct err err = {0};
+
+	if (!sv->frozen_for_approval || sv->dead)
+		return;
+	if (cgroup_freeze(sv->cgroup, false, &err) < 0) {
+		supervisor_say(sv, "cell %s cannot go on: %s", sv->spec.id, err.text);
+		return;
+	}
+	sv->frozen = sv->frozen_for_approval = false;
+	supervisor_record(sv, "thawed", "", id);
 }
 
 int
@@ -31,7 +59,7 @@ supervisor_thaw(struct supervisor *sv, const char *by, struct err *err)
 
 	if (r < 0 || !sv->frozen)
 		return r;
-	sv->frozen = false;
+	sv->frozen = sv->frozen_for_approval = false;
 	supervisor_record(sv, "thawed", by, "");
 	return 0;
 }
@@ -42,7 +70,7 @@ supervisor_alarm(struct supervisor *sv)
 	const char *cell = sv->spec.name[0] != '\0' ? sv->spec.name : sv->spec.id;
 	struct err err = {0};
 
-	if (sv->dead || sv->killed_by != KILLED_NOT || sv->frozen)
+	if (sv->dead || sv->killed_by != KILLED_NOT || (sv->frozen && !sv->frozen_for_approval))
 		return;
 	if (sv->spec.exfiltration == CELL_FREEZE && supervisor_freeze(sv, "exfiltration", &err) == 0) {
 		supervisor_say(sv, "cell %s: it sent a secret to where that may not go, and is frozen: "

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -61,24 +62,27 @@ free_policy(struct cell_policy *p)
 	free(p);
 }
 
+struct setting {
+	struct cell_policy *policy;
+	char did[16], rule[CONTROL_RULE_MAX + 1];
+	bool now;
+};
+
 static void
-record_set(struct supervisor *sv, const struct steer *s, const char *before, bool now)
+record_set(struct supervisor *sv, const struct steer *s, const char *before)
 {
+	const struct setting *setting = s->arg;
 	OWN(members_free) struct members m;
 
 	members_init(&m, AUDIT_EVENT_MAX);
-	steer_members(&m, "policy", &s->who);
+	steer_members(&m, setting->did, &s->who);
+	members_str(&m, "rule", setting->rule);
 	members_str(&m, "policy", sv->egress.policy.hash);
 	members_str(&m, "before", before);
-	if (now)
+	if (setting->now)
 		members_bool(&m, "now", true);
 	supervisor_record_members(sv, &m);
 }
-
-struct setting {
-	struct cell_policy *policy;
-	bool now;
-};
 
 static void
 is_set(struct supervisor *sv, struct steer *s, const struct err *err)
@@ -87,15 +91,17 @@ is_set(struct supervisor *sv, struct steer *s, const struct err *err)
 	struct setting *setting = s->arg;
 	struct cell_policy before;
 
+	kept->changing = false;
 	if (err->code == 0) {
 		(void)supervisor_policy_hash(sv);
 		before = *kept;
 		*kept = *setting->policy;
 		kept->times = before.times + 1;
 		*setting->policy = before;
-		record_set(sv, s, before.hash, setting->now);
+		record_set(sv, s, before.hash);
 		buf_put_str(&s->answer, kept->hash);
 		supervisor_timeline_keep_policy(sv);
+		supervisor_budget_look(sv);
 	}
 	free_policy(setting->policy);
 	free(setting);
@@ -112,7 +118,7 @@ is_sealed(int fd, int seals)
 }
 
 static struct setting *
-take_files(struct ipc_message *message, bool now)
+take_files(struct ipc_message *message)
 {
 	struct setting *setting = calloc(1, sizeof(*setting));
 
@@ -122,7 +128,6 @@ take_files(struct ipc_message *message, bool now)
 		free(setting);
 		return NULL;
 	}
-	setting->now = now;
 	setting->policy->policy = ipc_take_fd(message, 0);
 	setting->policy->text = ipc_take_fd(message, 1);
 	setting->policy->counts = ipc_take_fd(message, 2);
@@ -130,42 +135,76 @@ take_files(struct ipc_message *message, bool now)
 	return setting;
 }
 
+struct order {
+	struct steer_who who;
+	const char *did, *rule, *after;
+	uint32_t flags, front, back;
+};
+
+static int
+take_order(struct client *client, struct ipc_message *message, struct order *o)
+{
+	struct buf *b = &message->body;
+
+	if (steer_take_who(client, b, &o->who) < 0 || buf_get_str(b, &o->did) < 0 ||
+	    buf_get_str(b, &o->rule) < 0 || buf_get_str(b, &o->after) < 0 ||
+	    buf_get_u32(b, &o->flags) < 0 || (o->flags & ~(uint32_t)CONTROL_POLICY_NOW) != 0 ||
+	    buf_get_u32(b, &o->front) < 0 || buf_get_u32(b, &o->back) < 0 || buf_left(b) != 0 ||
+	    (strcmp(o->did, "policy") != 0 && strcmp(o->did, "allow") != 0 &&
+	     strcmp(o->did, "deny") != 0) ||
+	    strlen(o->rule) > CONTROL_RULE_MAX || message->n_fds != 3 ||
+	    !is_sealed(message->fds[0], SEALED) || !is_sealed(message->fds[1], SEALED) ||
+	    !is_sealed(message->fds[2], SEALED_SIZE))
+		return -EBADMSG;
+	return 0;
+}
+
+static int
+may_be_set(struct supervisor *sv, const struct order *o, struct err *err)
+{
+	if (sv->dead)
+		return err_set(err, ESRCH, "the cell is ending");
+	if (!sv->spec.has_policy)
+		return err_set(err, ENOTSUP, "the cell was started without a policy, so it has no network");
+	if (sv->egress.policy.changing ||
+	    (o->after[0] != '\0' && strcmp(o->after, supervisor_policy_hash(sv)) != 0))
+		return err_set(err, ESTALE, "somebody else has changed the cell's policy meanwhile: look at it "
+		               "again");
+	return 0;
+}
+
 int
 supervisor_answer_set_policy(struct client *client, struct ipc_message *message)
 {
 	struct supervisor *sv = client->sv;
-	uint32_t flags, front, back;
 	struct setting *setting;
-	struct steer_who who;
 	struct err err = {0};
+	struct order o;
 	struct steer *s;
 
-	if (steer_take_who(client, &message->body, &who) < 0 ||
-	    buf_get_u32(&message->body, &flags) < 0 || (flags & ~(uint32_t)CONTROL_POLICY_NOW) != 0 ||
-	    buf_get_u32(&message->body, &front) < 0 || buf_get_u32(&message->body, &back) < 0 ||
-	    buf_left(&message->body) != 0 || message->n_fds != 3 ||
-	    !is_sealed(message->fds[0], SEALED) || !is_sealed(message->fds[1], SEALED) ||
-	    !is_sealed(message->fds[2], SEALED_SIZE))
+	if (take_order(client, message, &o) < 0)
 		return -EBADMSG;
-	if (!sv->spec.has_policy || sv->dead)
-		(void)err_set(&err, sv->dead ? ESRCH : ENOTSUP, sv->dead ? "the cell is ending" :
-		              "the cell was started without a policy, so it has no network");
-	setting = err.code == 0 ? take_files(message, flags != 0) : NULL;
-	s = setting == NULL ? NULL : steer_begin(sv, client, STEER_POLICY, &who, is_set, setting);
-	if (err.code == 0 && s == NULL)
-		(void)err_set(&err, EBUSY, "too much is being changed about the cell at once: try again");
-	if (err.code != 0) {
+	if (may_be_set(sv, &o, &err) < 0)
+		return steer_refuse(client, &err);
+	setting = take_files(message);
+	s = setting == NULL ? NULL : steer_begin(sv, client, STEER_POLICY, &o.who, is_set, setting);
+	if (s == NULL) {
 		if (setting != NULL) {
 			free_policy(setting->policy);
 			free(setting);
 		}
+		(void)err_set(&err, EBUSY, "too much is being changed about the cell at once: try again");
 		return steer_refuse(client, &err);
 	}
-	buf_put_u32(&s->message, flags);
-	buf_put_u32(&s->message, front);
-	buf_put_u32(&s->message, back);
+	setting->now = o.flags != 0;
+	snprintf(setting->did, sizeof(setting->did), "%s", o.did);
+	snprintf(setting->rule, sizeof(setting->rule), "%s", o.rule);
+	buf_put_u32(&s->message, o.flags);
+	buf_put_u32(&s->message, o.front);
+	buf_put_u32(&s->message, o.back);
 	if (steer_add_fd(s, setting->policy->policy) < 0 || steer_add_fd(s, setting->policy->counts) < 0)
 		s->message.failed = true;
+	sv->egress.policy.changing = true;
 	return steer_send(sv, s);
 }
 
@@ -187,6 +226,8 @@ supervisor_answer_get_policy(struct client *client, struct ipc_message *message)
 	ipc_begin(&answer, CONTROL_DONE);
 	buf_put_str(&answer, supervisor_policy_hash(sv));
 	buf_put_u64(&answer, p->times);
+	buf_put_str(&answer, sv->spec.principal != NULL ? sv->spec.principal : "");
+	buf_put_str(&answer, sv->spec.chain != NULL ? sv->spec.chain : "");
 	supervisor_client_send(client, &answer, (int[]){ p->policy, p->text, p->counts }, 3);
 	return -EPIPE;
 }

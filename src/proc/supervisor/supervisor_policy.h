@@ -1,6 +1,7 @@
 /* supervisor_policy.h - the policy of a running cell: handed out, and replaced. */
 #ifndef CLOISTER_SUPERVISOR_POLICY_H
 #define CLOISTER_SUPERVISOR_POLICY_H
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "canon/hash.h"
@@ -15,6 +16,7 @@ struct cell_policy {
 	int text;                       /* the same for people: YAML that includes nothing */
 	int counts;                     /* a u64 for each rule; the courier counts in it */
 	uint64_t times;                 /* that it was set */
+	bool changing;                  /* another one is on its way to the courier */
 	char hash[HASH_NAME + 1];       /* of POLICY; "" until it is asked for */
 };
 

@@ -70,7 +70,7 @@ pid_t
 supervisor_spawn(int libexec, const struct spawn_how *how, struct err *err)
 {
 	OWN(closep) int exe = openat(libexec, how->argv[0], O_PATH | O_CLOEXEC);
-	char *const *envp = environment();
+	char *const *envp = how->env != NULL ? how->env : environment();
 	pid_t parent = getpid(), pid;
 
 	if (exe < 0)

@@ -11,12 +11,16 @@
 #include "base/own.h"
 #include "proc/supervisor/supervisor.h"
 #include "proc/supervisor/supervisor_policy.h"
+#include "proc/supervisor/supervisor_revoke.h"
 
 #define AGAIN_MS 5                      /* until a courier that does not read is tried again */
 
 /* What a courier gets before it decides on anything. */
 static int (*const courier_is_told[])(struct supervisor *sv) = {
 	supervisor_policy_tell,
+	supervisor_secrets_tell,
+	supervisor_budget_tell,
+	supervisor_approvals_tell,
 };
 
 static void

@@ -214,7 +214,7 @@ serve(struct vault_request *q, struct keeper *keeper, struct err *err)
 			puts("[]");
 		return 0;
 	}
-	if (folder == -ENOENT && q->verb == VAULT_BIND)
+	if (folder == -ENOENT && (q->verb == VAULT_BIND || q->verb == VAULT_VALUE))
 		return bind_to_cell(-1, q, keeper, err);
 	if (folder == -ENOENT && !makes)
 		return no_such(NULL, q->name, err);
@@ -230,6 +230,7 @@ serve(struct vault_request *q, struct keeper *keeper, struct err *err)
 	case VAULT_REMOVE:
 		return remove_one(folder, q, err);
 	case VAULT_BIND:
+	case VAULT_VALUE:
 		return bind_to_cell(folder, q, keeper, err);
 	default:
 		return look(folder, q, err);
@@ -248,6 +249,8 @@ main(void)
 	OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG, NULL);
 	r = r == 0 ? read_request(&b, &q, &err) : r;
 	r = r == 0 ? serve(&q, &keeper, &err) : r;
+	if (q.verb == VAULT_VALUE)
+		keeper_free(&keeper);
 	vault_request_free(&q);
 	if (r == 0 && keeper.n > 0)
 		r = keeper_run(&keeper, &err);

@@ -1,4 +1,5 @@
 /* vault_bind.c - gives a cell its secrets: values to the courier, placeholders to the cell. */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -6,9 +7,12 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/own.h"
+#include "policy/policy_parts.h"
 #include "proc/vault/vault_proc.h"
 #include "vault/bound.h"
 #include "vault/vault_request.h"
+
+#define DESCRIBED_MAX 4096              /* more hosts than fit are left out */
 
 /* Where programs look for the other parts of what is in a variable. */
 static const struct {
@@ -107,6 +111,43 @@ put_ports(const struct secret *s, struct err *err)
 	return r;
 }
 
+static void
+put_host(struct buf *b, const struct policy_host *host)
+{
+	bool v4 = policy_net_is_ipv4(host);
+	char address[INET6_ADDRSTRLEN] = "", text[HTTP_HOST_MAX + 64], port[8] = "";
+
+	if (host->port != 0)
+		snprintf(port, sizeof(port), ":%u", host->port);
+	inet_ntop(v4 ? AF_INET : AF_INET6, host->address + (v4 ? 12 : 0), address, sizeof(address));
+	if (host->kind == POLICY_HOST_NET)
+		snprintf(text, sizeof(text), " %s/%d", address, host->bits - (v4 ? 96 : 0));
+	else if (host->kind == POLICY_HOST_ANY)
+		snprintf(text, sizeof(text), " *%s", port);
+	else
+		snprintf(text, sizeof(text), " %s%s%s", host->kind == POLICY_HOST_LABEL ? "*." :
+		         host->kind == POLICY_HOST_UNDER ? "**." : "", host->name, port);
+	buf_put(b, text, strlen(text));
+}
+
+/* For who looks at the cell's secrets while it runs. */
+static int
+put_described(const struct secret *s, struct err *err)
+{
+	const struct policy_rule *rule = policy_rule_at(s->scope, 0);
+	OWN(buf_free) struct buf b;
+	char text[SECRET_NAME_MAX + 64];
+
+	buf_init(&b, DESCRIBED_MAX);
+	snprintf(text, sizeof(text), "*%s %.32s", s->name, s->scheme->name);
+	buf_put(&b, text, strlen(text));
+	for (size_t i = 0; i < rule->n_hosts && b.len + HTTP_HOST_MAX + 64 < DESCRIBED_MAX; i++)
+		put_host(&b, &rule->hosts[i]);
+	buf_put(&b, "", 1);
+	return buf_failed(&b) ? err_set(err, ENOMEM, "out of memory") :
+	                        write_all(VAULT_VARIABLES_FD, b.data, b.len, err);
+}
+
 static int
 no_such(const char *name, const char *nearest, struct err *err)
 {
@@ -165,6 +206,7 @@ bind_one(const struct vault *v, struct bound_one *one, uint64_t now, struct keep
 	one->secret = s;
 	r = r == 0 ? narrow(one, entry, err) : r;
 	s = one->secret;
+	r = r == 0 ? put_described(s, err) : r;
 	if (r == 0 && ssh_is_scheme(s))
 		return ssh_bind(s, &values, variable_of(s, b->variable), err);
 	r = r == 0 ? placeholder_mint(s, &values, &one->fake, err) : r;

@@ -1,0 +1,14 @@
+/* cell_notify.h - what supervisor and cloister-notify have in common. */
+#ifndef CLOISTER_CELL_NOTIFY_H
+#define CLOISTER_CELL_NOTIFY_H
+
+#define CELL_NOTIFY_FD 3                /* cloister-notify: the channel, SOCK_SEQPACKET (ipc.h) */
+/* supervisor -> notify: str event ("ask", "budget", "tripwire", "consequence"), u32 n, n bytes:
+ * a JSON object. */
+#define CELL_NOTIFY 1
+#define CELL_NOTIFY_DATA_MAX (64 * 1024)
+
+/* The operator's file: notify.yaml in CLOISTER's folder of XDG_CONFIG_HOME or ~/.config, for root
+ * in /etc/cloister.  The caller frees it; NULL: there is no place for it. */
+char *cell_notify_file(void);
+#endif

@@ -1,0 +1,213 @@
+/* cell_secrets.c - see cell_secrets.h. */
+#include "cell/cell_secrets.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/own.h"
+#include "cell/cell_control.h"
+#include "cell/cell_spec.h"
+
+static const struct cell_steer_who nobody = { NULL, NULL };
+
+/* ---- looked at ---- */
+
+void
+cell_secrets_free(struct cell_secret *secrets, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		free(secrets[i].name);
+		free(secrets[i].scheme);
+		strv_free(secrets[i].hosts);
+	}
+	free(secrets);
+}
+
+/* TEXT is "NAME SCHEME HOST...". */
+static int
+take_words(struct cell_secret *s, const char *text)
+{
+	OWN(freep) char *copy = strdup(text);
+	char *rest = copy, *word;
+	size_t n = 0;
+
+	s->hosts = calloc(strlen(text) + 1, sizeof(char *));
+	if (copy == NULL || s->hosts == NULL)
+		return -ENOMEM;
+	for (; (word = strsep(&rest, " ")) != NULL; n++) {
+		char **at = n == 0 ? &s->name : n == 1 ? &s->scheme : &s->hosts[n - 2];
+
+		*at = strdup(word);
+		if (*at == NULL)
+			return -ENOMEM;
+	}
+	return n >= 2 ? 0 : -EBADMSG;
+}
+
+static int
+take_secret(struct buf *b, struct cell_secret *s)
+{
+	const char *text;
+	uint32_t revoked;
+
+	if (buf_get_str(b, &text) < 0 || buf_get_u32(b, &revoked) < 0 || buf_get_u64(b, &s->used) < 0)
+		return -EBADMSG;
+	s->revoked = revoked != 0;
+	return take_words(s, text);
+}
+
+int
+cell_list_secrets(int socket, struct cell_secret **ret_secrets, size_t *ret_n, struct err *err)
+{
+	OWN(ipc_message_free) struct ipc_message answer = { .fds = { -1, -1, -1, -1 } };
+	OWN(buf_free) struct buf message;
+	struct cell_secret *secrets;
+	uint32_t n, i = 0;
+	int r;
+
+	cell_steer_begin(&message, CONTROL_SECRETS, &nobody);
+	r = cell_steer(socket, &message, NULL, 0, &answer, err);
+	if (r < 0)
+		return r;
+	if (buf_get_u32(&answer.body, &n) < 0 || n > CELL_SECRETS_MAX)
+		return err_set(err, EBADMSG, "the cell's supervisor is of another version");
+	secrets = calloc((size_t)n + 1, sizeof(*secrets));
+	r = secrets == NULL ? -ENOMEM : 0;
+	while (r == 0 && i < n)
+		r = take_secret(&answer.body, &secrets[i++]);
+	if (r < 0) {
+		cell_secrets_free(secrets, i);
+		return err_set(err, -r, "the secrets of the cell cannot be read");
+	}
+	*ret_secrets = secrets;
+	*ret_n = n;
+	return 0;
+}
+
+/* ---- one cell ---- */
+
+static void
+put_request(struct buf *message, uint32_t type, const struct cell_steer_who *who, const char *name)
+{
+	cell_steer_begin(message, type, who);
+	buf_put_str(message, name);
+}
+
+int
+cell_revoke(int socket, const struct cell_steer_who *who, const char *name, struct err *err)
+{
+	OWN(buf_free) struct buf message;
+
+	put_request(&message, CONTROL_REVOKE, who, name);
+	return cell_steer(socket, &message, NULL, 0, NULL, err);
+}
+
+int
+cell_rotate(int socket, const struct cell_steer_who *who, const char *name, int value,
+            struct err *err)
+{
+	OWN(buf_free) struct buf message;
+
+	put_request(&message, CONTROL_ROTATE, who, name);
+	return cell_steer(socket, &message, &value, 1, NULL, err);
+}
+
+int
+cell_set_ttl(int socket, const struct cell_steer_who *who, uint64_t ms, struct err *err)
+{
+	OWN(buf_free) struct buf message;
+
+	cell_steer_begin(&message, CONTROL_TTL, who);
+	buf_put_u64(&message, ms);
+	return cell_steer(socket, &message, NULL, 0, NULL, err);
+}
+
+/* ---- every cell ---- */
+
+static void
+note(struct cell_every *every, int r, const struct err *err)
+{
+	/* One that ends meanwhile does nothing any more. */
+	if (r == 0) {
+		every->n++;
+	} else if (r == -ENOENT) {
+		every->without++;
+	} else if (r != -ESRCH && r != -EPIPE) {
+		if (every->failed++ == 0)
+			every->first = *err;
+	}
+}
+
+static int
+await(int socket, uint32_t type, struct err *err)
+{
+	return type == CONTROL_KILL ? cell_control_await_dead(socket, err)
+	                            : cell_steer_await(socket, NULL, err);
+}
+
+/* Hanging up lets the supervisor of a cell that was killed go on to tidy, so all are dead before
+ * the first is hung up on. */
+static int
+ask_every(int runtime, uint32_t type, const struct buf *message, int fd,
+          struct cell_every *ret_every, struct err *err)
+{
+	OWN(freep) struct cell_entry *entries = NULL;
+	OWN(freep) int *sockets = NULL;
+	struct cell_every every = {0};
+	size_t n;
+	int r = cell_list(runtime, true, &entries, &n, err);
+
+	if (r < 0)
+		return r;
+	sockets = calloc(n + 1, sizeof(int));
+	if (sockets == NULL)
+		return err_set(err, ENOMEM, "out of memory");
+	for (size_t i = 0; i < n; i++) {
+		sockets[i] = cell_connect(runtime, &entries[i], NULL);
+		if (sockets[i] >= 0)
+			(void)cell_steer_ask(sockets[i], message, &fd, fd >= 0 ? 1 : 0, NULL);
+	}
+	for (size_t i = 0; i < n; i++) {
+		struct err why = {0};
+
+		if (sockets[i] >= 0)
+			note(&every, await(sockets[i], type, &why), &why);
+	}
+	for (size_t i = 0; i < n; i++)
+		if (sockets[i] >= 0)
+			close(sockets[i]);
+	*ret_every = every;
+	return 0;
+}
+
+int
+cell_revoke_every(int runtime, const struct cell_steer_who *who, const char *name,
+                  struct cell_every *ret_every, struct err *err)
+{
+	OWN(buf_free) struct buf message;
+
+	put_request(&message, CONTROL_REVOKE, who, name);
+	return ask_every(runtime, CONTROL_REVOKE, &message, -1, ret_every, err);
+}
+
+int
+cell_rotate_every(int runtime, const struct cell_steer_who *who, const char *name, int value,
+                  struct cell_every *ret_every, struct err *err)
+{
+	OWN(buf_free) struct buf message;
+
+	put_request(&message, CONTROL_ROTATE, who, name);
+	return ask_every(runtime, CONTROL_ROTATE, &message, value, ret_every, err);
+}
+
+int
+cell_do_every(int runtime, uint32_t type, struct cell_every *ret_every, struct err *err)
+{
+	OWN(buf_free) struct buf message;
+
+	ipc_begin(&message, type);
+	return ask_every(runtime, type, &message, -1, ret_every, err);
+}

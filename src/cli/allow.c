@@ -1,0 +1,73 @@
+/* allow.c - `cloister allow` and `deny`: a rule in front of a running cell's policy. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/own.h"
+#include "base/text.h"
+#include "cell/cell_policy.h"
+#include "cli/cli.h"
+#include "policy/policy.h"
+
+enum { OPT_NOW, OPT_WHY, OPT_DRY_RUN };
+
+const struct cli_option cli_allow_options[] = {
+	{ "now", 0, NULL, "cut off what is under way and refused from now on", OPT_NOW },
+	{ "why", 0, "TEXT", "for the record", OPT_WHY },
+	{ "dry-run", 0, NULL, "only show what would change", OPT_DRY_RUN },
+	{0}
+};
+
+struct allow {
+	bool now, dry_run;
+	const char *why;
+};
+
+static int
+take_option(void *arg, const struct cli_option *option, const char *value, struct err *err)
+{
+	struct allow *a = arg;
+
+	if (option->id == OPT_WHY) {
+		a->why = value;
+		return cell_steer_check_why(value, err);
+	}
+	if (option->id == OPT_NOW)
+		a->now = true;
+	else
+		a->dry_run = true;
+	return 0;
+}
+
+int
+cmd_allow(int argc, char **argv)
+{
+	OWN(cell_policy_plan_free) struct cell_policy_plan plan = {0};
+	const char *verb = argv[0];
+	OWN(closep) int runtime = -1;
+	char hash[HASH_NAME + 1];
+	struct cell_entry entry;
+	struct err err = {0};
+	struct allow a = {0};
+	int rest, r;
+
+	if (cli_parse(cli_allow_options, argc, argv, true, take_option, &a, &rest, &err) < 0)
+		return cli_fail(&err);
+	if (argc - rest != 2)
+		return cli_failf("which rule for which cell? cloister %s CELL RULE", verb);
+	runtime = cli_find_running(argv[rest], &entry, &err);
+	if (runtime < 0)
+		return cli_fail(&err);
+	r = a.dry_run ? cell_policy_plan_rule(runtime, &entry, verb, argv[rest + 1], &plan, &err) :
+	                cell_policy_add_rule(runtime, &entry, verb, argv[rest + 1], a.now,
+	                                     &(struct cell_steer_who){ .why = a.why }, &plan, hash, &err);
+	if (r < 0)
+		return cli_fail(&err);
+	text_print_safe(stdout, plan.diff, strlen(plan.diff), true);
+	if (a.dry_run)
+		return 0;
+	fflush(stdout);
+	fprintf(stderr, "cloister: cell %s: the policy is %s\n", entry.id, hash);
+	if (policy_outer(plan.policy) != NULL && strcmp(verb, "allow") == 0)
+		fprintf(stderr, "cloister: it lies within others, each of which has to allow it too\n");
+	return 0;
+}

@@ -1,0 +1,117 @@
+/* approve.c - `cloister approve` and `refuse`: answers to what `cloister approvals` shows. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/num.h"
+#include "base/own.h"
+#include "cell/cell_approvals.h"
+#include "cli/cli.h"
+
+enum { OPTION_ONCE, OPTION_FOR, OPTION_RULE, OPTION_WHY, OPTION_REASON };
+
+const struct cli_option cli_approve_options[] = {
+	{ "once", 0, NULL, "only this request (the default)", OPTION_ONCE },
+	{ "for", 0, "TIME", "all that the same rule asks for, for so long", OPTION_FOR },
+	{ "rule", 0, NULL, "all that the same rule asks for, as long as the cell lives", OPTION_RULE },
+	{ "why", 0, "TEXT", "for the record", OPTION_WHY },
+	{0}
+};
+const struct cli_option cli_refuse_options[] = {
+	{ "reason", 0, "TEXT", "what the agent is told", OPTION_REASON },
+	{0}
+};
+
+struct answer {
+	enum control_approve how;
+	bool said;                      /* how */
+	uint64_t ms;
+	struct cell_steer_who who;
+};
+
+static int
+take_option(void *arg, const struct cli_option *option, const char *value, struct err *err)
+{
+	struct answer *a = arg;
+
+	if (option->id == OPTION_WHY || option->id == OPTION_REASON) {
+		a->who.why = value;
+		return cell_steer_check_why(value, err);
+	}
+	if (a->said)
+		return err_set(err, EINVAL, "only one of --once, --for and --rule can be meant");
+	a->said = true;
+	a->how = option->id == OPTION_FOR ? CONTROL_APPROVE_FOR :
+	         option->id == OPTION_RULE ? CONTROL_APPROVE_RULE : CONTROL_APPROVE_ONCE;
+	if (option->id != OPTION_FOR)
+		return 0;
+	if (num_parse_duration(value, &a->ms, NULL) < 0 || a->ms == 0 || a->ms > CONTROL_APPROVE_MS)
+		return err_set(err, EINVAL, "'--for' wants a time up to 7d, such as 10m, not '%s'", value);
+	return 0;
+}
+
+static int
+connect_to(const char *id, uint64_t *ret_n, struct err *err)
+{
+	char cell[CELL_NAME_MAX + 1];
+	struct cell_entry entry;
+
+	if (!cell_approval_split(id, cell, ret_n))
+		return err_set(err, EINVAL, "'%s' is not an approval, such as ab12cd34-1: see `cloister "
+		               "approvals`", id);
+	return cli_connect(cell, &entry, err);
+}
+
+static int
+approve(const char *id, const struct answer *a, struct err *err)
+{
+	uint64_t n;
+	OWN(closep) int fd = connect_to(id, &n, err);
+	bool enough;
+	int r = fd < 0 ? fd : cell_approve(fd, n, a->how, a->ms, &a->who, &enough, err);
+
+	if (r == 0 && !enough)
+		printf("%s: noted; others have to approve it too\n", id);
+	return r;
+}
+
+static int
+refuse(const char *id, const struct answer *a, struct err *err)
+{
+	uint64_t n;
+	OWN(closep) int fd = connect_to(id, &n, err);
+
+	return fd < 0 ? fd : cell_refuse(fd, n, &a->who, err);
+}
+
+static int
+each(int argc, char **argv, const struct cli_option *options,
+     int (*answer)(const char *id, const struct answer *a, struct err *err))
+{
+	struct answer a = {0};
+	struct err err = {0};
+	int rest, status = 0;
+
+	if (cli_parse(options, argc, argv, true, take_option, &a, &rest, &err) < 0)
+		return cli_fail(&err);
+	if (rest == argc)
+		return cli_failf("which approval? cloister %s ID...: see `cloister approvals`", argv[0]);
+	if (options == cli_refuse_options && a.who.why == NULL)
+		return cli_failf("say why, for the agent: cloister refuse %s --reason TEXT", argv[rest]);
+	for (int i = rest; i < argc; i++)
+		if (answer(argv[i], &a, &err) < 0)
+			status = cli_fail(&err);
+	return status;
+}
+
+int
+cmd_approve(int argc, char **argv)
+{
+	return each(argc, argv, cli_approve_options, approve);
+}
+
+int
+cmd_refuse(int argc, char **argv)
+{
+	return each(argc, argv, cli_refuse_options, refuse);
+}

@@ -1,0 +1,340 @@
+/* policy_cell.c - `cloister policy show|set|edit CELL`: the policy of a running cell. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/io.h"
+#include "base/json.h"
+#include "base/own.h"
+#include "base/text.h"
+#include "cell/cell_policy.h"
+#include "cli/cli.h"
+#include "cli/policy.h"
+#include "policy/policy_source.h"
+
+/* ---- which is meant ---- */
+
+static bool
+runs_as(const char *word)
+{
+	struct cell_entry entry;
+	OWN(closep) int runtime = cli_find_running(word, &entry, NULL);
+
+	return runtime >= 0 && (strcmp(entry.id, word) == 0 || strcmp(entry.name, word) == 0);
+}
+
+/* Whether a policy of that name is registered, which is for another program to know. */
+static bool
+is_registered(const char *name)
+{
+	char *argv[] = { (char[]){ "cloister-registry" }, (char[]){ "policy" }, (char[]){ "--json" },
+	                 (char[]){ "--" }, (char[]){ "show" }, (char *)(uintptr_t)name, NULL };
+	struct err err = {0};
+	int status = 0, null;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		null = open("/dev/null", O_RDWR | O_CLOEXEC);
+		if (null < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 || dup2(null, 2) < 0)
+			_exit(CLI_FAILED);
+		(void)cli_become_with(argv[0], argv, environ, &err);
+		_exit(CLI_FAILED);
+	}
+	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	return pid > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+bool
+policy_cli_is_cells(int argc, char **argv)
+{
+	const char *word = NULL;
+
+	for (int i = 1; i < argc; i++) {
+		if (strcmp(argv[i], "--cell") == 0 || strcmp(argv[i], "-c") == 0)
+			return true;
+		if (argv[i][0] != '-' && word == NULL)
+			word = argv[i];
+	}
+	if (word == NULL || !runs_as(word))
+		return false;
+	if (is_registered(word)) {
+		(void)cli_failf("'%s' is a running cell, and a registered policy: say `cloister policy show "
+		                "--cell %s`, or give the policy's hash behind its name, %s@sha256:...", word,
+		                word, word);
+		exit(CLI_FAILED);
+	}
+	return true;
+}
+
+/* ---- show ---- */
+
+static void
+print_text(const struct cell_policy_now *now)
+{
+	OWN(buf_free) struct buf text;
+	const struct policy *layer = policy_outer(now->policy);
+	size_t i = policy_n_own(now->policy), end = i;
+
+	buf_init(&text, POLICY_FLAT_MAX);
+	cell_policy_annotate(&text, now);
+	text_print_safe(stdout, (char *)text.data, text.len, true);
+	if (text.len > 0 && text.data[text.len - 1] != '\n')
+		putchar('\n');
+	for (unsigned n = 1; layer != NULL; n++, layer = policy_outer(layer)) {
+		printf("# within policy %u, which stays as it is:\n", n);
+		for (end += policy_n_own(layer); i < end; i++) {
+			printf("#   ");
+			text_print_safe(stdout, policy_rule_text(now->policy, (int)i),
+			                strlen(policy_rule_text(now->policy, (int)i)), false);
+			printf("  # hits: %llu\n", (unsigned long long)now->counts[i]);
+		}
+	}
+}
+
+int
+policy_cli_show(const struct policy_cli *cli, int argc, char **argv)
+{
+	OWN(cell_policy_now_free) struct cell_policy_now now = {0};
+	struct json out = { .out = stdout };
+	OWN(closep) int runtime = -1;
+	struct cell_entry entry;
+	struct err err = {0};
+
+	if (argc != 1)
+		return cli_failf("the policy of which cell? cloister policy show CELL");
+	runtime = cli_find_running(argv[0], &entry, &err);
+	if (runtime < 0 || cell_policy_get(runtime, &entry, &now, &err) < 0)
+		return cli_fail(&err);
+	if (cli->json) {
+		cell_policy_json(&out, &now);
+		putchar('\n');
+	} else {
+		print_text(&now);
+	}
+	return 0;
+}
+
+/* ---- set ---- */
+
+/* The plan is shown, and carried out. */
+static int
+carry_out(const struct policy_cli *cli, int runtime, const struct cell_entry *entry,
+          const struct cell_policy_plan *plan)
+{
+	const struct cell_policy_order order = { .cut = cli->now, .did = "policy", .rule = "",
+	                                         .who = { .why = cli->why } };
+	char hash[HASH_NAME + 1];
+	struct err err = {0};
+
+	text_print_safe(stdout, plan->diff, strlen(plan->diff), true);
+	if (plan->diff[0] == '\0') {
+		fprintf(stderr, "cloister: cell %s has that policy already\n", entry->id);
+		return 0;
+	}
+	if (cli->dry_run)
+		return 0;
+	fflush(stdout);
+	if (cell_policy_carry_out(runtime, entry, plan, &order, hash, &err) < 0)
+		return cli_fail(&err);
+	fprintf(stderr, "cloister: cell %s: the policy is %s\n", entry->id, hash);
+	return 0;
+}
+
+static void
+print_faults(const struct policy_faults *faults, const struct err *err)
+{
+	for (size_t i = 0; i < faults->n; i++) {
+		text_print_safe(stderr, faults->list[i].text, strlen(faults->list[i].text), false);
+		fputc('\n', stderr);
+	}
+	if (faults->more)
+		fprintf(stderr, "there is more after these %zu: mend them first\n", faults->n);
+	if (faults->n == 0)
+		(void)cli_fail(err);
+}
+
+static int
+read_input(struct buf *text, struct err *err)
+{
+	char piece[16384];
+	ssize_t n;
+
+	while ((n = read(STDIN_FILENO, piece, sizeof(piece))) > 0 || (n < 0 && errno == EINTR))
+		if (n > 0)
+			buf_put(text, piece, (size_t)n);
+	if (n < 0)
+		return err_errno(err, "cannot read the policy from standard input");
+	return buf_failed(text) ? err_set(err, EFBIG, "a policy is at most %dM", POLICY_FILE_MAX >> 20) : 0;
+}
+
+int
+policy_cli_set(const struct policy_cli *cli, int argc, char **argv)
+{
+	OWN(cell_policy_plan_free) struct cell_policy_plan plan = {0};
+	struct err list[POLICY_FAULTS_MAX], err = {0};
+	struct policy_faults faults = { .list = list };
+	OWN(closep) int runtime = -1;
+	OWN(buf_free) struct buf text;
+	struct cell_entry entry;
+	const char *name;
+	int r;
+
+	if (argc != 2)
+		return cli_failf("which policy for which cell? cloister policy set CELL FILE");
+	buf_init(&text, POLICY_FILE_MAX);
+	runtime = cli_find_running(argv[0], &entry, &err);
+	if (runtime < 0)
+		return cli_fail(&err);
+	name = strcmp(argv[1], "-") == 0 ? "(stdin)" : argv[1];
+	r = strcmp(argv[1], "-") == 0 ? read_input(&text, &err) :
+	                                policy_source_load(AT_FDCWD, argv[1], &faults, &text, &err);
+	if (strrchr(name, '/') != NULL)
+		name = strrchr(name, '/') + 1;
+	r = r == 0 ? cell_policy_plan_text(runtime, &entry, name, (char *)text.data, text.len, &faults,
+	                                   &plan, &err) : r;
+	if (r < 0) {
+		print_faults(&faults, &err);
+		return POLICY_CLI_WRONG;
+	}
+	return carry_out(cli, runtime, &entry, &plan);
+}
+
+/* ---- edit ---- */
+
+static const char *
+find_editor(void)
+{
+	static const char *const names[] = { "VISUAL", "EDITOR" };
+
+	for (size_t i = 0; i < ARRAY_LEN(names); i++)
+		if (getenv(names[i]) != NULL && getenv(names[i])[0] != '\0')
+			return getenv(names[i]);
+	return "vi";
+}
+
+/* The editor may be given with words of its own. */
+static int
+run_editor(const char *path, struct err *err)
+{
+	const char *editor = find_editor();
+	OWN(freep) char *script = str_format("exec %s \"$1\"", editor);
+	int status = 0;
+	pid_t pid;
+
+	if (script == NULL)
+		return err_set(err, ENOMEM, "out of memory");
+	pid = fork();
+	if (pid < 0)
+		return err_errno(err, "cannot start an editor");
+	if (pid == 0) {
+		execl("/bin/sh", "sh", "-c", script, "sh", path, (char *)NULL);
+		_exit(CLI_FAILED);
+	}
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+		return err_set(err, ECANCELED, "the editor '%s' failed, so nothing was changed: VISUAL or EDITOR "
+		               "names another", editor);
+	return 0;
+}
+
+static int
+make_draft(const struct cell_entry *entry, const struct cell_policy_now *now, char **ret_path,
+           struct err *err)
+{
+	const char *folder = getenv("TMPDIR") != NULL ? getenv("TMPDIR") : "/tmp";
+	OWN(freep) char *path = str_format("%s/cloister-%s-XXXXXX.yaml", folder, entry->id);
+	OWN(closep) int fd = -1;
+	int r;
+
+	if (path == NULL)
+		return err_set(err, ENOMEM, "out of memory");
+	fd = mkostemps(path, 5, O_CLOEXEC);
+	if (fd < 0)
+		return err_errno(err, "cannot make a file in '%s'", folder);
+	r = write_all(fd, now->text, now->len, err);
+	if (r < 0)
+		unlink(path);
+	else
+		*ret_path = TAKE(path);
+	return r;
+}
+
+static bool
+wants_again(void)
+{
+	char answer[16];
+
+	if (!isatty(STDIN_FILENO))
+		return false;
+	fprintf(stderr, "edit it again? [Y/n] ");
+	return fgets(answer, sizeof(answer), stdin) != NULL && answer[0] != 'n' && answer[0] != 'N';
+}
+
+/* Until it is a policy.  0, or negative if it is left as it is. */
+static int
+edit(int runtime, const struct cell_entry *entry, const char *path, const struct cell_policy_now *now,
+     struct cell_policy_plan *ret_plan)
+{
+	struct err list[POLICY_FAULTS_MAX];
+	int r;
+
+	do {
+		struct policy_faults faults = { .list = list };
+		OWN(freep) char *text = NULL;
+		struct err err = {0};
+		size_t len;
+
+		r = run_editor(path, &err);
+		r = r == 0 ? read_file_at(AT_FDCWD, path, POLICY_FILE_MAX, &text, &len, &err) : r;
+		if (r < 0) {
+			(void)cli_fail(&err);
+			return r;
+		}
+		r = cell_policy_plan_text(runtime, entry, NULL, text, len, &faults, ret_plan, &err);
+		if (r == 0 && strcmp(ret_plan->now.hash, now->hash) != 0) {
+			cell_policy_plan_free(ret_plan);
+			r = err_set(&err, ESTALE, "somebody else has changed the cell's policy meanwhile: look at it "
+			            "again");
+		}
+		if (r < 0)
+			print_faults(&faults, &err);
+	} while (r < 0 && r != -ESTALE && wants_again());
+	return r;
+}
+
+int
+policy_cli_edit(const struct policy_cli *cli, int argc, char **argv)
+{
+	OWN(cell_policy_plan_free) struct cell_policy_plan plan = {0};
+	OWN(cell_policy_now_free) struct cell_policy_now now = {0};
+	OWN(freep) char *path = NULL;
+	OWN(closep) int runtime = -1;
+	struct cell_entry entry;
+	struct err err = {0};
+	int status;
+
+	if (argc != 1)
+		return cli_failf("the policy of which cell? cloister policy edit CELL");
+	runtime = cli_find_running(argv[0], &entry, &err);
+	if (runtime < 0 || cell_policy_get(runtime, &entry, &now, &err) < 0 ||
+	    make_draft(&entry, &now, &path, &err) < 0)
+		return cli_fail(&err);
+	if (edit(runtime, &entry, path, &now, &plan) < 0) {
+		fprintf(stderr, "cloister: nothing was changed; what was written is in %s\n", path);
+		return POLICY_CLI_WRONG;
+	}
+	status = carry_out(cli, runtime, &entry, &plan);
+	if (status == 0)
+		unlink(path);
+	else
+		fprintf(stderr, "cloister: nothing was changed; what was written is in %s\n", path);
+	return status;
+}

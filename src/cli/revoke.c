@@ -1,0 +1,250 @@
+/* revoke.c - `cloister revoke`, `rotate` and `ttl`: what a running cell has is taken back, replaced,
+ * or has another end.
+ *
+ * No value is ever here: cloister-vault writes it into a memory file for the courier. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/io.h"
+#include "base/num.h"
+#include "base/own.h"
+#include "cell/cell_secrets.h"
+#include "cli/cli.h"
+#include "cli/run.h"
+#include "vault/secret_wants.h"
+#include "vault/vault_request.h"
+
+enum { OPT_ALL, OPT_WHY, OPT_NEW };
+
+const struct cli_option cli_revoke_options[] = {
+	{ "all", 0, NULL, "in every cell of this user", OPT_ALL },
+	{ "why", 0, "TEXT", "what is recorded with it", OPT_WHY },
+	{0}
+};
+const struct cli_option cli_rotate_options[] = {
+	{ "all", 0, NULL, "in every cell of this user", OPT_ALL },
+	{ "new", 0, NULL, "ask for the value first, and keep it in the vault", OPT_NEW },
+	{ "why", 0, "TEXT", "what is recorded with it", OPT_WHY },
+	{0}
+};
+const struct cli_option cli_ttl_options[] = {
+	{ "why", 0, "TEXT", "what is recorded with it", OPT_WHY },
+	{0}
+};
+
+struct how {
+	bool all, asks;
+	struct cell_steer_who who;
+	const char *cell, *secret;
+};
+
+static int
+take_option(void *arg, const struct cli_option *option, const char *value, struct err *err)
+{
+	struct how *how = arg;
+
+	how->all |= option->id == OPT_ALL;
+	how->asks |= option->id == OPT_NEW;
+	if (option->id != OPT_WHY)
+		return 0;
+	how->who.why = value;
+	return cell_steer_check_why(value, err);
+}
+
+/* CELL SECRET, or with --all only the latter.  More words may be a value, so they are not repeated. */
+static int
+take_words(struct how *how, const char *command, int argc, char **argv, struct err *err)
+{
+	if (argc > (how->all ? 1 : 2))
+		return err_set(err, EINVAL, how->all ? "--all means every cell: `cloister %s --all SECRET`; a "
+		               "value is never given on the command line" : "`cloister %s CELL SECRET` takes no "
+		               "more: a value is never given on the command line", command);
+	if (argc < (how->all ? 1 : 2))
+		return err_set(err, EINVAL, "which secret, and of which cell? cloister %s CELL|--all SECRET",
+		               command);
+	how->cell = how->all ? NULL : argv[0];
+	how->secret = argv[argc - 1];
+	if (!secret_name_ok(how->secret))
+		return err_set(err, EINVAL, "this is not the name of a secret: up to %d letters, digits and "
+		               "'_-./'", SECRET_NAME_MAX);
+	return 0;
+}
+
+/* Of every cell: how many there were. */
+static int
+tell_every(const struct cell_every *every, const char *did, const char *secret, struct err *err)
+{
+	if (every->failed > 0)
+		return err_set(err, every->first.code, "in %zu %s, but not in %zu more: %s", every->n,
+		               every->n == 1 ? "cell" : "cells", every->failed, every->first.text);
+	if (every->n == 0)
+		return err_set(err, ENOENT, "no cell that runs has a secret '%.64s'", secret);
+	printf("%s in %zu %s\n", did, every->n, every->n == 1 ? "cell" : "cells");
+	return 0;
+}
+
+/* ---- revoke ---- */
+
+static int
+revoke_it(const struct how *how, struct err *err)
+{
+	OWN(closep) int fd = -1;
+	struct cell_every every;
+	struct cell_entry entry;
+	int r;
+
+	if (!how->all) {
+		fd = cli_connect(how->cell, &entry, err);
+		return fd < 0 ? fd : cell_revoke(fd, &how->who, how->secret, err);
+	}
+	fd = cell_runtime_open(err);
+	r = fd < 0 ? fd : cell_revoke_every(fd, &how->who, how->secret, &every, err);
+	return r < 0 ? r : tell_every(&every, "revoked", how->secret, err);
+}
+
+int
+cmd_revoke(int argc, char **argv)
+{
+	struct how how = {0};
+	struct err err = {0};
+	int rest;
+
+	if (cli_parse(cli_revoke_options, argc, argv, true, take_option, &how, &rest, &err) < 0 ||
+	    take_words(&how, "revoke", argc - rest, argv + rest, &err) < 0 || revoke_it(&how, &err) < 0)
+		return cli_fail(&err);
+	return 0;
+}
+
+/* ---- rotate ---- */
+
+/* Run cloister-vault with REQUEST, and what it writes of a secret in VALUE; -1: it writes none.  It
+ * says itself what is wrong. */
+static int
+run_vault(const struct vault_request *request, int value, struct err *err)
+{
+	static const int at[] = { VAULT_REQUEST_FD, VAULT_BOUND_FD, VAULT_VARIABLES_FD, VAULT_FILES_FD,
+	                          VAULT_HOSTS_FD };
+	OWN(closep) int asked = memfd_create("vault-request", MFD_CLOEXEC);
+	OWN(closep) int others = memfd_create("others", MFD_CLOEXEC);
+	OWN(buf_free) struct buf b;
+	int fds[] = { asked, value, others, others, others }, status, r;
+	pid_t pid;
+
+	buf_init(&b, VAULT_REQUEST_MAX);
+	vault_request_put(&b, request);
+	if (asked < 0 || others < 0 || buf_failed(&b))
+		return err_set(err, ENOMEM, "out of memory");
+	r = write_all(asked, b.data, b.len, err);
+	pid = r == 0 ? fork() : -1;
+	if (pid < 0)
+		return r < 0 ? r : err_errno(err, "cannot start cloister-vault");
+	if (pid == 0) {
+		/* What `secret rotate` shows of it is not what was asked for. */
+		if (value < 0 && freopen("/dev/null", "w", stdout) == NULL)
+			_exit(CLI_FAILED);
+		if (cli_place(fds, at, value < 0 ? 1 : ARRAY_LEN(at), err) == 0)
+			(void)cli_become("cloister-vault", environ, err);
+		_exit(cli_fail(err));
+	}
+	while (waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			return err_errno(err, "cannot wait for cloister-vault");
+	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+		exit(CLI_FAILED);
+	return 0;
+}
+
+/* One that the vault knows nothing of has its value in a variable of its name, as -s NAME@HOST has;
+ * where it may go, the cell knows. */
+static int
+fetch_value(const char *name, int value, struct err *err)
+{
+	OWN(vault_request_free) struct vault_request q = { .verb = VAULT_VALUE, .name = "", .key = "",
+		.n_bind = 1, .bind = { { .name = name, .variable = "", .files = "", .unless_known = true } } };
+	OWN(secret_list_free) struct secret_list list = {0};
+	char text[SECRET_NAME_MAX + 64];
+	int n = snprintf(text, sizeof(text), "{version: 1, secrets: {%s: {hosts: nowhere.invalid}}}", name);
+	int r = secret_load_text("rotate", text, (size_t)n, &list, err);
+
+	if (r == 0)
+		q.bind[0].secret = TAKE(list.at[0]);
+	r = r == 0 ? run_vault(&q, value, err) : r;
+	return r == 0 ? run_seal(value, err) : r;
+}
+
+static int
+rotate_it(const struct how *how, struct err *err)
+{
+	struct vault_request keep = { .verb = VAULT_ROTATE, .name = how->secret, .key = "" };
+	OWN(closep) int value = memfd_create("value", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	OWN(closep) int fd = -1;
+	struct cell_every every;
+	struct cell_entry entry;
+	int r;
+
+	if (value < 0)
+		return err_errno(err, "cannot make a memory file");
+	/* First whether there is such a cell: a new value in the vault cannot be taken back. */
+	fd = how->all ? cell_runtime_open(err) : cli_connect(how->cell, &entry, err);
+	if (fd < 0)
+		return fd;
+	r = how->asks ? run_vault(&keep, -1, err) : 0;
+	r = r == 0 ? fetch_value(how->secret, value, err) : r;
+	if (r < 0)
+		return r;
+	if (!how->all)
+		return cell_rotate(fd, &how->who, how->secret, value, err);
+	r = cell_rotate_every(fd, &how->who, how->secret, value, &every, err);
+	return r < 0 ? r : tell_every(&every, "rotated", how->secret, err);
+}
+
+int
+cmd_rotate(int argc, char **argv)
+{
+	struct how how = {0};
+	struct err err = {0};
+	int rest;
+
+	if (cli_parse(cli_rotate_options, argc, argv, true, take_option, &how, &rest, &err) < 0 ||
+	    take_words(&how, "rotate", argc - rest, argv + rest, &err) < 0 || rotate_it(&how, &err) < 0)
+		return cli_fail(&err);
+	return 0;
+}
+
+/* ---- ttl ---- */
+
+static int
+set_ttl(const struct how *how, const char *word, struct err *err)
+{
+	OWN(closep) int fd = -1;
+	struct cell_entry entry;
+	uint64_t ms = 0;
+
+	if (strcmp(word, "none") != 0 && num_parse_duration(word, &ms, err) < 0)
+		return err_wrap(err, "'%.64s'", word);
+	if (strcmp(word, "none") != 0 && ms == 0)
+		return err_set(err, EINVAL, "'%.64s': `cloister stop` ends a cell now, and `none` lets it live",
+		               word);
+	fd = cli_connect(how->cell, &entry, err);
+	return fd < 0 ? fd : cell_set_ttl(fd, &how->who, ms, err);
+}
+
+int
+cmd_ttl(int argc, char **argv)
+{
+	struct how how = {0};
+	struct err err = {0};
+	int rest;
+
+	if (cli_parse(cli_ttl_options, argc, argv, true, take_option, &how, &rest, &err) < 0)
+		return cli_fail(&err);
+	if (argc - rest != 2)
+		return cli_failf("which cell, and how long? cloister ttl CELL TIME|none");
+	how.cell = argv[rest];
+	return set_ttl(&how, argv[rest + 1], &err) < 0 ? cli_fail(&err) : 0;
+}

@@ -1,0 +1,571 @@
+/* courier_budget.c - see courier_budget.h: budgets, before a request leaves and as it passes. */
+#include "proc/courier/courier_budget.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "base/err.h"
+#include "base/own.h"
+#include "ipc/ipc.h"
+#include "proc/courier/courier.h"
+#include "proc/courier/courier_secrets_parts.h"
+
+/* ---- ledgers ---- */
+
+static int
+map_ledger(int fd, struct ledger **ret_ledger, struct err *err)
+{
+	struct stat st;
+	void *at;
+
+	if (fstat(fd, &st) < 0 || (uint64_t)st.st_size < LEDGER_SIZE)
+		return err_set(err, EINVAL, "the ledger is too small");
+	at = mmap(NULL, LEDGER_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (at == MAP_FAILED)
+		return err_errno(err, "cannot use the ledger");
+	return ledger_open(at, ret_ledger, err);
+}
+
+int
+courier_take_ledger(struct courier *c, uint64_t number, struct ipc_message *message, struct err *err)
+{
+	struct budgets *b = &c->budgets;
+	int r;
+
+	if (number != 0 || message->n_fds < 1 || message->n_fds > 2 || buf_left(&message->body) != 0 ||
+	    b->cell != NULL)
+		return -EBADMSG;
+	r = map_ledger(message->fds[0], &b->cell, err);
+	if (r == 0 && message->n_fds == 2)
+		r = map_ledger(message->fds[1], &b->principal, err);
+	if (r < 0)
+		return r;
+	b->slot = ledger_slot(b->cell, policy_budget_key(POLICY_PER_CELL, ""), true);
+	/* What cannot be counted is refused, request by request. */
+	(void)courier_bind_budgets(c, c->policy, NULL);
+	return 0;
+}
+
+/* What the supervisor watches by itself. */
+static void
+tell_watch(struct courier *c, const struct policy *p)
+{
+	struct policy_watch watch;
+
+	policy_watch(p, &watch);
+	ledger_watch(c->budgets.cell, &watch);
+}
+
+static int
+bind_row(struct courier *c, const struct policy *p, struct budget_row *row, int rule)
+{
+	const struct policy_budget *b = row->budget;
+
+	row->rule = -1;
+	row->ledger = b->per == POLICY_PER_PRINCIPAL ? c->budgets.principal : c->budgets.cell;
+	row->slot = row->ledger == NULL ? NULL : ledger_slot(row->ledger, b->key, true);
+	for (; rule >= 0 && p != NULL; p = policy_outer(p), row->layer++) {
+		if ((size_t)rule < policy_n_own(p)) {
+			row->rule = rule;
+			break;
+		}
+		rule -= (int)policy_n_own(p);
+	}
+	return row->slot != NULL ? 0 : -ENOSPC;
+}
+
+int
+courier_bind_budgets(struct courier *c, struct courier_policy *p, struct err *err)
+{
+	struct courier_budgets *all = &p->budgets;
+	size_t n = policy_n_budgets(p->policy);
+	int r = 0, rule;
+
+	all->rate = policy_rate(p->policy);
+	all->bandwidth = policy_bandwidth(p->policy);
+	if (c->budgets.cell == NULL)
+		return 0;
+	all->rows = calloc(n + 1, sizeof(*all->rows));
+	if (all->rows == NULL)
+		return err_errno(err, "cannot take the policy");
+	for (size_t i = 0; i < n; i++) {
+		struct budget_row *row = &all->rows[i];
+
+		row->budget = policy_budget_at(p->policy, i, &rule);
+		if (bind_row(c, p->policy, row, rule) < 0)
+			r = err_set(err, ENOSPC, row->ledger == NULL ? "budget '%.100s' cannot be counted: the "
+			            "cell was started without one per principal" : "budget '%.100s' cannot be "
+			            "counted: there were too many others before it", row->budget->name);
+		all->money |= row->budget->limits[POLICY_MONEY] != 0;
+		all->bytes |= row->budget->limits[POLICY_BYTES_IN] != 0 ||
+		              row->budget->limits[POLICY_BYTES_OUT] != 0;
+	}
+	all->n = n;
+	if (r == 0)
+		tell_watch(c, p->policy);
+	return r;
+}
+
+void
+courier_free_budgets(struct courier_policy *p)
+{
+	free(p->budgets.rows);
+}
+
+void
+courier_budget_init(struct courier *c)
+{
+	c->budgets.waits_end = &c->budgets.waits;
+	courier_rate_init(c);
+}
+
+void
+courier_budget_close(struct courier *c)
+{
+	struct budgets *b = &c->budgets;
+
+	courier_meters_close(c);
+	if (c->loop != NULL)
+		loop_cancel_timer(c->loop, &b->again);
+	if (b->cell != NULL)
+		munmap(b->cell, LEDGER_SIZE);
+	if (b->principal != NULL)
+		munmap(b->principal, LEDGER_SIZE);
+	b->cell = b->principal = NULL;
+}
+
+/* ---- telling ---- */
+
+static void
+record_budget(struct courier *c, const struct budget_row *row, enum policy_kind kind,
+              unsigned percent, uint64_t limit)
+{
+	struct events *e = &c->events;
+
+	event_begin(e, "budget");
+	event_str(e, "did", percent < 100 ? "warned" : "reached");
+	event_str(e, "budget", row->budget->name);
+	event_str(e, "per", policy_per_name(row->budget->per));
+	event_str(e, "kind", policy_kind_name(kind));
+	event_u64(e, "used", ledger_used(row->slot, kind));
+	event_u64(e, "limit", limit);
+	event_u64(e, "percent", percent);
+	event_str(e, "then", policy_then_name(row->budget->then));
+	event_done(e, false, NULL);
+	e->urgent = true;
+	courier_at_round_end(c);
+}
+
+static void
+tell_row(struct courier *c, const struct budget_row *row, enum policy_kind kind)
+{
+	const struct policy_budget *b = row->budget;
+	uint64_t limit;
+
+	if (b->limits[kind] == 0)
+		return;
+	limit = ledger_limit(row->slot, kind, b->limits[kind]);
+	for (size_t i = 0; i < b->n_warns; i++)
+		if (ledger_tell(row->slot, kind, policy_warns_at(limit, b->warns[i])))
+			record_budget(c, row, kind, b->warns[i], limit);
+	if (ledger_tell(row->slot, kind, limit))
+		record_budget(c, row, kind, 100, limit);
+}
+
+static bool
+has_slot(struct ledger_slot *const *slots, size_t n, const struct ledger_slot *slot)
+{
+	for (size_t i = 0; i < n; i++)
+		if (slots[i] == slot)
+			return true;
+	return false;
+}
+
+static void
+tell(struct courier *c, const struct courier_policy *p, struct ledger_slot *const *slots, size_t n,
+     enum policy_kind kind)
+{
+	for (size_t i = 0; i < p->budgets.n; i++)
+		if (has_slot(slots, n, p->budgets.rows[i].slot))
+			tell_row(c, &p->budgets.rows[i], kind);
+}
+
+void
+courier_spend(struct courier *c, const struct courier_policy *p, struct ledger_slot *const *slots,
+              size_t n, uint64_t more, uint64_t less)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (more > less)
+			ledger_add(slots[i], POLICY_MONEY, more - less);
+		else if (less > more)
+			ledger_take_back(slots[i], POLICY_MONEY, less - more);
+	}
+	tell(c, p, slots, n, POLICY_MONEY);
+}
+
+/* ---- what a request counts for ---- */
+
+static bool
+carries(const struct exchange *ex, const char *name)
+{
+	const struct secrets *s = &ex->courier->secrets;
+
+	if (ex->wire != NULL && strcmp(ex->wire->name, name) == 0)
+		return true;
+	for (size_t i = 0; i < s->bound.n; i++)
+		if (strcmp(s->bound.at[i].secret->name, name) == 0 &&
+		    (ex->certificate == i + 1 || (ex->secrets != NULL && ex->secrets->carried[i] != 0)))
+			return true;
+	return false;
+}
+
+static bool
+counts_for(const struct exchange *ex, const struct budget_row *row)
+{
+	switch (row->budget->per) {
+	case POLICY_PER_SECRET:
+		return carries(ex, row->budget->of);
+	case POLICY_PER_RULE:
+		return row->rule >= 0 && !ex->learned && ex->decision.way.rule[row->layer] == row->rule;
+	default:
+		return true;
+	}
+}
+
+/* False: they are too many, or one of them cannot be counted. */
+static bool
+find_slots(struct exchange *ex)
+{
+	const struct courier_budgets *all = &ex->policy->budgets;
+	struct exchange_budget *b = &ex->budget;
+
+	b->n = 0;
+	b->slots[b->n++] = ex->courier->budgets.slot;
+	for (size_t i = 0; i < all->n; i++) {
+		if (!counts_for(ex, &all->rows[i]) || has_slot(b->slots, b->n, all->rows[i].slot))
+			continue;
+		if (all->rows[i].slot == NULL || b->n == BUDGET_SLOTS_MAX)
+			return false;
+		b->slots[b->n++] = all->rows[i].slot;
+	}
+	return b->slots[0] != NULL;
+}
+
+/* The budget that ends first of those that are counted in SLOT, or NULL. */
+static const struct budget_row *
+least(const struct exchange *ex, const struct ledger_slot *slot, enum policy_kind kind,
+      uint64_t *ret_limit)
+{
+	const struct courier_budgets *all = &ex->policy->budgets;
+	const struct budget_row *found = NULL;
+
+	*ret_limit = UINT64_MAX;
+	for (size_t i = 0; i < all->n; i++) {
+		const struct budget_row *row = &all->rows[i];
+		uint64_t limit = row->budget->limits[kind];
+
+		if (row->slot != slot || limit == 0)
+			continue;
+		limit = ledger_limit(slot, kind, limit);
+		if (limit < *ret_limit || (limit == *ret_limit && found != NULL &&
+		                           row->budget->then > found->budget->then)) {
+			found = row;
+			*ret_limit = limit;
+		}
+	}
+	return found;
+}
+
+/* ---- what becomes of it ---- */
+
+struct reached {
+	const struct budget_row *row;   /* NULL: none is */
+	enum policy_kind kind;
+	uint64_t limit;
+};
+
+static void
+note_reached(struct reached *r, const struct budget_row *row, enum policy_kind kind, uint64_t limit)
+{
+	if (r->row == NULL || row->budget->then > r->row->budget->then)
+		*r = (struct reached){ row, kind, limit };
+}
+
+static void
+describe(const struct reached *r, char *text, size_t size)
+{
+	static const char *const units[POLICY_KINDS] = { " requests", " of answers", " of requests",
+		" hosts", "", " of processors", "" };
+	uint64_t used = ledger_used(r->row->slot, r->kind);
+	char used_text[POLICY_AMOUNT_TEXT], limit[POLICY_AMOUNT_TEXT];
+
+	snprintf(text, size, "the budget '%.120s' %s: %s of %s%s%s", r->row->budget->name,
+	         used >= r->limit ? "is used up" : "has not so much left",
+	         policy_amount_format(used_text, r->kind, used),
+	         policy_amount_format(limit, r->kind, r->limit), units[r->kind],
+	         r->row->budget->then == POLICY_THEN_ASK ? ", and a person would have to raise it" : "");
+}
+
+/* The cell is stopped by who can. */
+static void
+raise_reached(struct courier *c, const struct reached *r, const char *text)
+{
+	OWN(buf_free) struct buf message = {0};
+
+	if (r->row->budget->then < POLICY_THEN_FREEZE)
+		return;
+	events_flush(&c->events, true);
+	ipc_begin(&message, COURIER_REACHED);
+	buf_put_u32(&message, r->row->budget->then);
+	buf_put_str(&message, text);
+	(void)ipc_send(c->events.fd, &message, NULL, 0, NULL);
+}
+
+static void
+refuse_reached(struct exchange *ex, const struct reached *r)
+{
+	struct courier *c = ex->courier;
+	char text[COURIER_REACHED_MAX + 1];
+
+	describe(r, text, sizeof(text));
+	/* Also of what is refused before it can be counted: the limit itself was not told of yet. */
+	if (ledger_used(r->row->slot, r->kind) >= r->limit)
+		tell_row(c, r->row, r->kind);
+	exchange_refuse_with(ex, 429, "budget", text);
+	raise_reached(c, r, text);
+}
+
+/* ---- before it leaves ---- */
+
+static void
+check_slot(const struct exchange *ex, struct ledger_slot *slot, uint64_t price, struct reached *ret)
+{
+	uint64_t need[POLICY_KINDS] = { [POLICY_REQUESTS] = 1, [POLICY_BYTES_IN] = 1,
+		[POLICY_BYTES_OUT] = 1, [POLICY_DISTINCT_HOSTS] = 0, [POLICY_TIME] = 1, [POLICY_CPU] = 1,
+		[POLICY_MONEY] = price > 0 ? price : 1 };
+	const struct budget_row *row;
+	uint64_t limit, all;
+
+	if (ex->has_body && ex->length != HTTP_LENGTH_UNKNOWN)
+		need[POLICY_BYTES_OUT] = ex->length;
+	else if (!ex->has_body && ex->kind == EXCHANGE_HTTP)
+		need[POLICY_BYTES_OUT] = 0;
+	for (unsigned kind = 0; kind < POLICY_KINDS; kind++) {
+		row = least(ex, slot, kind, &limit);
+		if (row == NULL)
+			continue;
+		if (kind == POLICY_DISTINCT_HOSTS)
+			need[kind] = !ledger_knows_host(row->ledger, slot, ex->host);
+		if (__builtin_add_overflow(ledger_used(slot, kind), need[kind], &all) || all > limit ||
+		    (all == limit && need[kind] == 0 && kind != POLICY_DISTINCT_HOSTS))
+			note_reached(ret, row, kind, limit);
+	}
+}
+
+/* Of what others count too, the last may be gone in between. */
+static bool
+reserve_slot(const struct exchange *ex, struct ledger_slot *slot, uint64_t price, struct reached *ret)
+{
+	const struct budget_row *row;
+	uint64_t limit;
+
+	row = least(ex, slot, POLICY_REQUESTS, &limit);
+	if (!ledger_reserve(slot, POLICY_REQUESTS, 1, limit)) {
+		note_reached(ret, row, POLICY_REQUESTS, limit);
+		return false;
+	}
+	row = least(ex, slot, POLICY_MONEY, &limit);
+	if (price > 0 && !ledger_reserve(slot, POLICY_MONEY, price, limit)) {
+		ledger_take_back(slot, POLICY_REQUESTS, 1);
+		note_reached(ret, row, POLICY_MONEY, limit);
+		return false;
+	}
+	row = least(ex, slot, POLICY_DISTINCT_HOSTS, &limit);
+	if (row != NULL && ledger_host(row->ledger, slot, ex->host, limit) < 0) {
+		ledger_take_back(slot, POLICY_REQUESTS, 1);
+		ledger_take_back(slot, POLICY_MONEY, price);
+		note_reached(ret, row, POLICY_DISTINCT_HOSTS, limit);
+		return false;
+	}
+	return true;
+}
+
+static bool
+reserve(struct exchange *ex, struct reached *ret)
+{
+	struct exchange_budget *b = &ex->budget;
+	uint64_t price = ex->learned ? 0 : policy_price_of_request(ex->policy->policy, &ex->decision.way);
+	size_t i;
+
+	for (i = 0; i < b->n; i++)
+		check_slot(ex, b->slots[i], price, ret);
+	if (ret->row != NULL)
+		return false;
+	for (i = 0; i < b->n; i++)
+		if (!reserve_slot(ex, b->slots[i], price, ret))
+			break;
+	if (i == b->n)
+		return true;
+	while (i-- > 0) {
+		ledger_take_back(b->slots[i], POLICY_REQUESTS, 1);
+		ledger_take_back(b->slots[i], POLICY_MONEY, price);
+	}
+	return false;
+}
+
+/* Whoever asks the next thing as soon as it has the last answer does not get it for nothing:
+ * what that one cost is known first. */
+static bool
+waits_for_meters(struct exchange *ex)
+{
+	struct budgets *b = &ex->courier->budgets;
+
+	if (!ex->policy->budgets.money || b->n_settling == 0)
+		return false;
+	ex->step = STEP_WAIT;
+	exchange_touch(ex, COURIER_INSPECT_S);
+	ex->budget.waits_next = NULL;
+	ex->budget.waits_at = b->waits_end;
+	*b->waits_end = ex;
+	b->waits_end = &ex->budget.waits_next;
+	return true;
+}
+
+void
+exchange_stop_settling(struct exchange *ex)
+{
+	struct exchange_budget *b = &ex->budget;
+
+	if (b->waits_at == NULL)
+		return;
+	*b->waits_at = b->waits_next;
+	if (b->waits_next != NULL)
+		b->waits_next->budget.waits_at = b->waits_at;
+	else
+		ex->courier->budgets.waits_end = b->waits_at;
+	b->waits_at = NULL;
+}
+
+void
+courier_budget_settled(struct courier *c)
+{
+	struct exchange *ex;
+
+	while (c->budgets.n_settling == 0 && (ex = c->budgets.waits) != NULL) {
+		exchange_stop_settling(ex);
+		if (ex->kind == EXCHANGE_HTTP)
+			pool_send(ex);
+		else
+			pool_connect(ex);
+	}
+}
+
+static bool
+is_too_fast(struct exchange *ex)
+{
+	uint64_t wait_s;
+	char reason[96];
+
+	if (courier_may_ask(ex->courier, &ex->policy->budgets.rate, &wait_s))
+		return false;
+	snprintf(reason, sizeof(reason), "more requests than the cell may make in a while: try again "
+	         "in %llu s", (unsigned long long)wait_s);
+	ex->retry_after_s = (uint32_t)wait_s;
+	exchange_refuse_with(ex, 429, "rate", reason);
+	return true;
+}
+
+bool
+exchange_afford(struct exchange *ex)
+{
+	struct reached reached = {0};
+
+	if (ex->budget.counted)
+		return true;
+	if (is_too_fast(ex))
+		return false;
+	if (ex->courier->budgets.cell == NULL && policy_n_budgets(ex->policy->policy) == 0)
+		return true;
+	if (waits_for_meters(ex))
+		return false;
+	if (!find_slots(ex)) {
+		exchange_refuse_with(ex, 429, "budget", "what is used of a budget cannot be counted");
+		return false;
+	}
+	if (!reserve(ex, &reached)) {
+		refuse_reached(ex, &reached);
+		return false;
+	}
+	ex->budget.counted = true;
+	if (ex->policy->budgets.n > 0) {
+		tell(ex->courier, ex->policy, ex->budget.slots, ex->budget.n, POLICY_REQUESTS);
+		tell(ex->courier, ex->policy, ex->budget.slots, ex->budget.n, POLICY_DISTINCT_HOSTS);
+		tell(ex->courier, ex->policy, ex->budget.slots, ex->budget.n, POLICY_MONEY);
+	}
+	exchange_meter_begin(ex);
+	return ex->step != STEP_OVER && !ex->refused;
+}
+
+/* ---- as its bytes pass ---- */
+
+void
+exchange_used(struct exchange *ex, enum policy_kind kind, size_t len)
+{
+	struct courier *c = ex->courier;
+	struct exchange_budget *b = &ex->budget;
+
+	courier_passed(c, len);
+	if (!b->counted || len == 0)
+		return;
+	for (size_t i = 0; i < b->n; i++)
+		ledger_add(b->slots[i], kind, len);
+	if (!ex->policy->budgets.bytes)
+		return;
+	tell(c, ex->policy, b->slots, b->n, kind);
+	/* Not from within what reads or writes it. */
+	if (!b->is_cut) {
+		b->is_cut = true;
+		b->cut_next = c->budgets.cuts;
+		c->budgets.cuts = ex;
+		courier_at_round_end(c);
+	}
+}
+
+/* Whether a budget of bytes is over that EX counts for. */
+static void
+find_over(const struct exchange *ex, struct reached *ret)
+{
+	static const enum policy_kind kinds[] = { POLICY_BYTES_IN, POLICY_BYTES_OUT };
+	const struct exchange_budget *b = &ex->budget;
+	const struct budget_row *row;
+	uint64_t limit;
+
+	for (size_t i = 0; i < b->n; i++)
+		for (size_t k = 0; k < ARRAY_LEN(kinds); k++) {
+			row = least(ex, b->slots[i], kinds[k], &limit);
+			if (row != NULL && ledger_used(b->slots[i], kinds[k]) > limit)
+				note_reached(ret, row, kinds[k], limit);
+		}
+}
+
+void
+courier_cut_over(struct courier *c)
+{
+	struct exchange *ex;
+
+	while ((ex = c->budgets.cuts) != NULL) {
+		struct reached reached = {0};
+
+		c->budgets.cuts = ex->budget.cut_next;
+		ex->budget.is_cut = false;
+		if (ex->step == STEP_OVER || ex->step == STEP_DRAIN || ex->ending)
+			continue;
+		find_over(ex, &reached);
+		if (reached.row != NULL)
+			refuse_reached(ex, &reached);
+	}
+}

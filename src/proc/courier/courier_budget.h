@@ -1,0 +1,125 @@
+/* courier_budget.h - what the cell uses up: counted before a request leaves and as its bytes
+ * pass, in the ledgers that the supervisor hands over; what models' answers cost; how fast.
+ *
+ * Counters outlive the courier: what it reserved and never settled stays counted. */
+#ifndef CLOISTER_COURIER_BUDGET_H
+#define CLOISTER_COURIER_BUDGET_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "loop/loop.h"
+#include "policy/ledger.h"
+
+struct courier;
+struct courier_policy;
+struct err;
+struct exchange;
+struct http_head;
+struct meter;
+struct mux_stream;
+struct buf;
+
+#define BUDGET_SLOTS_MAX 24             /* scopes that one request counts for */
+#define METERS_MAX 1024                 /* answers that are read at once */
+#define METER_PENDING_MAX (1024 * 1024) /* of one, that cloister-inspect has not taken */
+
+/* A budget, and where it is counted. */
+struct budget_row {
+	const struct policy_budget *budget;
+	struct ledger *ledger;
+	struct ledger_slot *slot;
+	unsigned layer;                 /* of a rule: its layer, and its number there; */
+	int rule;                       /* else -1 */
+};
+/* Those of a policy. */
+struct courier_budgets {
+	struct budget_row *rows;
+	size_t n;
+	bool money;                     /* one of them is of money */
+	bool bytes;                     /* one is of bytes */
+	struct policy_rate rate;
+	uint64_t bandwidth;
+};
+
+/* An exchange's part in it. */
+struct exchange_budget {
+	struct ledger_slot *slots[BUDGET_SLOTS_MAX];
+	size_t n;
+	bool counted;                   /* it may leave, and has been counted */
+	bool is_cut;                    /* a budget of bytes is over: it ends with the round */
+	struct exchange *cut_next;
+	struct meter *meter;            /* of its answer, or NULL */
+	struct exchange *waits_next, **waits_at;        /* for meters; AT is NULL if it does not */
+	size_t owed;                    /* credit for the gate, that it gets later */
+};
+
+/* The courier's. */
+struct budgets {
+	struct ledger *cell, *principal;        /* NULL: there is none */
+	struct ledger_slot *slot;       /* the cell's own */
+	struct exchange *cuts;
+	struct meter *meters;
+	size_t n_meters, n_settling;    /* SETTLING: the answer has ended, its price is not known */
+	struct exchange *waits, **waits_end;    /* until they are settled */
+	char model[POLICY_MODEL_MAX + 1];       /* that answered last */
+	/* How fast: what may pass now, as of when. */
+	double requests;
+	double bytes;
+	uint64_t requests_ms, bytes_ms;
+	size_t turn;                    /* whose it is to go on first */
+	struct loop_timer again;
+};
+
+/* ---- courier_budget.c ---- */
+
+void courier_budget_init(struct courier *c);
+void courier_budget_close(struct courier *c);
+/* STEER_LEDGER. */
+struct ipc_message;
+int courier_take_ledger(struct courier *c, uint64_t number, struct ipc_message *message,
+                        struct err *err);
+/* Find where P's budgets are counted; nothing before there is a ledger. */
+int courier_bind_budgets(struct courier *c, struct courier_policy *p, struct err *err);
+void courier_free_budgets(struct courier_policy *p);
+
+/* Whether EX may leave, as far as budgets and rates go; if so, it is counted.  False: it was
+ * refused, or waits. */
+bool exchange_afford(struct exchange *ex);
+void exchange_stop_settling(struct exchange *ex);
+/* Bytes that have gone out, or come in. */
+void exchange_used(struct exchange *ex, enum policy_kind kind, size_t len);
+/* AMOUNT of money more or less for SLOTS, and whoever is to be told is. */
+void courier_spend(struct courier *c, const struct courier_policy *p,
+                   struct ledger_slot *const *slots, size_t n, uint64_t more, uint64_t less);
+/* The round ends: what is over its budget is cut off. */
+void courier_cut_over(struct courier *c);
+/* Nothing is unsettled any more. */
+void courier_budget_settled(struct courier *c);
+
+/* ---- courier_meter.c: what models' answers cost ---- */
+
+/* EX is about to leave: see whether its answer is to be read. */
+void exchange_meter_begin(struct exchange *ex);
+/* The head of its answer, as the server sent it. */
+void exchange_meter_head(struct exchange *ex, const struct http_head *head, bool has_body);
+void exchange_meter_feed(struct exchange *ex, const void *data, size_t len);
+/* The exchange is over, or its answer is; COMPLETE: all of that came. */
+void exchange_meter_end(struct exchange *ex, bool complete);
+/* What cloister-inspect says on STREAM, if that is one of an answer's: *ret_r. */
+bool meter_hears(struct courier *c, struct mux_stream *stream, uint32_t type, struct buf *body,
+                 int *ret_r);
+bool meter_writable(struct courier *c, struct mux_stream *stream);
+void courier_meters_close(struct courier *c);
+
+/* ---- courier_rate.c ---- */
+
+/* Whether one more request may leave now; else in how many seconds. */
+bool courier_may_ask(struct courier *c, const struct policy_rate *rate, uint64_t *ret_wait_s);
+/* Whether nothing more is to be read for now. */
+bool courier_is_slowed(struct courier *c);
+void courier_passed(struct courier *c, size_t len);
+/* As mux_consumed() on the gate's stream, now or when bytes may pass again. */
+void exchange_credit(struct exchange *ex, size_t len);
+void courier_rate_init(struct courier *c);
+#endif

@@ -1,0 +1,152 @@
+/* api_timeline.c - a cell's timeline in pages, filtered and searched; what it came to over time. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "audit/page.h"
+#include "base/json.h"
+#include "base/own.h"
+#include "cell/cell_dirs.h"
+#include "proc/serve/api.h"
+#include "proc/serve/tallies.h"
+
+#define BUCKETS_MAX AUDIT_TALLY_SLOTS
+
+struct out {
+	FILE *to;
+	size_t n, bytes;
+};
+
+/* A record is JSON as it stands. */
+static int
+put_record(void *arg, const char *line, size_t len)
+{
+	struct out *out = arg;
+
+	if (out->n++ > 0)
+		fputc(',', out->to);
+	fwrite(line, 1, len, out->to);
+	out->bytes += len;
+	return ferror(out->to) ? -ENOMEM : 0;
+}
+
+static int
+check_page(struct api_call *c, struct audit_page *page, uint64_t *ret_limit)
+{
+	if (api_query_number(c, "after", 0, INT64_MAX, 0, &page->after) < 0 ||
+	    api_query_number(c, "before", 1, INT64_MAX, 0, &page->before) < 0 ||
+	    api_query_number(c, "limit", 1, AUDIT_PAGE_MAX, API_PAGE, ret_limit) < 0)
+		return -EINVAL;
+	page->is_after = api_query(c, "after") != NULL;
+	page->types = api_query(c, "type");
+	page->search = api_query(c, "search");
+	if (page->types != NULL && page->types[0] == '\0')
+		page->types = NULL;
+	if (page->search != NULL && page->search[0] == '\0')
+		page->search = NULL;
+	if (page->search != NULL && strlen(page->search) > AUDIT_PAGE_SEARCH_MAX)
+		return api_fail_with(c, 400, "invalid", "the parameter 'search' is at most %d bytes long",
+		                     AUDIT_PAGE_SEARCH_MAX);
+	return 0;
+}
+
+int
+api_cell_timeline(struct api_call *c)
+{
+	struct audit_page page = {0};
+	struct cell_entry entry;
+	struct out out = {0};
+	OWN(closep) int dir = -1;
+	OWN(freep) char *text = NULL;
+	uint64_t limit;
+	size_t size = 0;
+	int r;
+
+	if (check_page(c, &page, &limit) < 0)
+		return -EINVAL;
+	dir = api_open_state(c->params.at[0], true, &entry, &c->err);
+	if (dir < 0)
+		return api_fail(c);
+	out.to = open_memstream(&text, &size);
+	if (out.to == NULL)
+		return api_answer_text(c, NULL, 0, NULL);
+	page.limit = (size_t)limit;
+	page.take = put_record;
+	page.arg = &out;
+	fputs("{\"records\":[", out.to);
+	r = audit_page_read(&page, dir, CELL_EVENTS, &c->err);
+	fprintf(out.to, "],\"more\":%s,\"next\":", page.more ? "true" : "false");
+	fprintf(out.to, page.more ? "%llu}\n" : "null}\n", (unsigned long long)page.next);
+	fclose(out.to);
+	if (r < 0 && r != -ENOENT)
+		return api_fail(c);
+	return api_answer_text(c, TAKE(text), size, "application/json");
+}
+
+/* ---- over time ---- */
+
+static void
+put_slots(struct json *w, const char *name, const struct audit_slot *slots, size_t n, size_t at)
+{
+	json_open(w, name, '[');
+	for (size_t i = 0; i < n; i++) {
+		uint64_t value;
+
+		memcpy(&value, (const char *)&slots[i] + at, sizeof(value));
+		json_u64(w, NULL, value);
+	}
+	json_close(w, ']');
+}
+
+static void
+put_traffic(struct json *w, const struct audit_tally *sum, bool is_live, size_t buckets)
+{
+	struct audit_slot slots[BUCKETS_MAX];
+	uint64_t step;
+	size_t n = audit_tally_over_time(sum, is_live ? (uint64_t)time(NULL) : 0, buckets, slots, &step);
+
+	json_open(w, NULL, '{');
+	json_u64(w, "since", sum->since_s);
+	json_u64(w, "step_s", step);
+	put_slots(w, "requests", slots, n, offsetof(struct audit_slot, requests));
+	put_slots(w, "refused", slots, n, offsetof(struct audit_slot, refused));
+	put_slots(w, "bytes_in", slots, n, offsetof(struct audit_slot, bytes_in));
+	put_slots(w, "bytes_out", slots, n, offsetof(struct audit_slot, bytes_out));
+	json_close(w, '}');
+}
+
+int
+api_cell_traffic(struct api_call *c)
+{
+	struct cell_entry entry;
+	OWN(closep) int dir = -1, state = -1;
+	const struct tally *tally;
+	char *text = NULL;
+	uint64_t buckets;
+	size_t size = 0;
+	FILE *out;
+	struct json w;
+	bool behind;
+
+	if (api_query_number(c, "buckets", 1, BUCKETS_MAX, 60, &buckets) < 0)
+		return -EINVAL;
+	dir = api_open_state(c->params.at[0], true, &entry, &c->err);
+	if (dir < 0)
+		return api_fail(c);
+	out = open_memstream(&text, &size);
+	if (out == NULL)
+		return api_answer_text(c, NULL, 0, NULL);
+	w = (struct json){ .out = out };
+	do {
+		tally = tallies_get(c->api->tallies, dir, ".", entry.id);
+		behind = tally != NULL && tally->behind;
+		if (tally != NULL && !behind)
+			put_traffic(&w, &tally->sum, cell_state_is_live(dir), (size_t)buckets);
+		tallies_done(c->api->tallies);
+	} while (behind);
+	fputc('\n', out);
+	fclose(out);
+	return api_answer_text(c, text, size, "application/json");
+}

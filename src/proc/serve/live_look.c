@@ -1,0 +1,405 @@
+/* live_look.c - looks at all cells, and tells what has changed since it last did. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/json.h"
+#include "base/own.h"
+#include "cell/cell_control.h"
+#include "loop/loop.h"
+#include "proc/serve/api.h"
+#include "proc/serve/live.h"
+#include "proc/serve/tallies.h"
+
+#define COMMAND_MAX 512                 /* bytes of a command that are told */
+#define MEMORY_STEP (64 * 1024)         /* smaller changes are none */
+
+struct cell {
+	struct cell_entry entry;
+	char *fixed;                    /* members that never change; NULL: not known yet */
+	const char *state;
+	uint64_t memory, pids;
+	uint64_t hung_ms;
+	struct audit_slot sum;
+	uint64_t refused_told;
+	char time[AUDIT_TIME_LEN + 1], what[CELL_REFUSAL_TEXT], why[CELL_REFUSAL_TEXT];
+	char *text;                     /* as it was told last */
+	bool is_there, changed;
+};
+
+struct live_look {
+	struct api *api;
+	struct cell **cells;            /* sorted by id */
+	size_t n, cap;
+	size_t turn;                    /* whose supervisor is asked next */
+	FILE *to;                       /* what is being written, in TEXT */
+	char *text;
+	size_t size;
+};
+
+struct live_look *
+live_look_new(struct api *api)
+{
+	struct live_look *look = calloc(1, sizeof(*look));
+
+	if (look != NULL)
+		look->api = api;
+	return look;
+}
+
+static void
+cell_free(struct cell *cell)
+{
+	free(cell->fixed);
+	free(cell->text);
+	free(cell);
+}
+
+void
+live_look_free(struct live_look *look)
+{
+	if (look == NULL)
+		return;
+	for (size_t i = 0; i < look->n; i++)
+		cell_free(look->cells[i]);
+	free(look->cells);
+	free(look);
+}
+
+/* ---- writing ---- */
+
+static bool
+begin(struct live_look *look, struct json *w)
+{
+	look->text = NULL;
+	look->to = open_memstream(&look->text, &look->size);
+	*w = (struct json){ .out = look->to };
+	return look->to != NULL;
+}
+
+/* What was written since; the caller's. */
+static char *
+finish(struct live_look *look)
+{
+	fclose(look->to);
+	return look->text;
+}
+
+/* JSON has no newlines of its own. */
+static void
+put_event(struct buf *out, const char *name, const char *text)
+{
+	buf_put(out, "event: ", 7);
+	buf_put(out, name, strlen(name));
+	buf_put(out, "\ndata: ", 7);
+	buf_put(out, text, strlen(text));
+	buf_put(out, "\n\n", 2);
+}
+
+static void
+put_command(struct json *w, char *const *argv)
+{
+	size_t left = COMMAND_MAX;
+
+	json_open(w, "command", '[');
+	for (; *argv != NULL && left > 0; argv++) {
+		char word[COMMAND_MAX + 4];
+		size_t len = strlen(*argv);
+
+		snprintf(word, sizeof(word), len > left ? "%.*s..." : "%.*s", (int)(len > left ? left : len), *argv);
+		json_str(w, NULL, word);
+		left -= len + 1 < left ? len + 1 : left;
+	}
+	json_close(w, ']');
+}
+
+/* ---- one cell ---- */
+
+/* Its members without the braces around them. */
+static char *
+put_fixed(struct live_look *look, const struct cell_info *info)
+{
+	const struct cell_spec *spec = &info->spec;
+	struct json w;
+
+	if (!begin(look, &w))
+		return NULL;
+	json_str(&w, "id", spec->id);
+	json_str(&w, "name", spec->name[0] != '\0' ? spec->name : NULL);
+	put_command(&w, spec->argv);
+	json_str(&w, "principal", spec->principal != NULL && spec->principal[0] != '\0' ? spec->principal : NULL);
+	json_str(&w, "chain", spec->chain != NULL && spec->chain[0] != '\0' ? spec->chain : NULL);
+	json_bool(&w, "policy", spec->has_policy);
+	json_u64(&w, "started", info->started_ns / 1000000000);
+	return finish(look);
+}
+
+static void
+ask_supervisor(struct live_look *look, struct cell *cell, int runtime)
+{
+	uint64_t memory, now = loop_now_ms();
+	struct cell_info info;
+
+	if (cell->hung_ms != 0 && now - cell->hung_ms < LIVE_HUNG_MS)
+		return;
+	if (cell_control_info(runtime, &cell->entry, &info, NULL) < 0) {
+		/* It was waited for; else it is about to begin, or has just ended. */
+		if (loop_now_ms() - now >= 1000)
+			cell->hung_ms = loop_now_ms();
+		return;
+	}
+	cell->hung_ms = 0;
+	memory = info.memory / MEMORY_STEP * MEMORY_STEP;
+	cell->changed |= cell->state != cell_info_state(&info) || cell->memory != memory ||
+	                 cell->pids != info.pids;
+	cell->state = cell_info_state(&info);
+	cell->memory = memory;
+	cell->pids = info.pids;
+	if (cell->fixed == NULL)
+		cell->fixed = put_fixed(look, &info);
+	cell_spec_free(&info.spec);
+}
+
+/* What its timeline says; true: ask its supervisor. */
+static bool
+read_timeline(struct live_look *look, struct cell *cell, int state)
+{
+	char entry[CELL_ENTRY_MAX];
+	const struct tally *tally;
+	bool ask = false;
+
+	snprintf(entry, sizeof(entry), "%s.%s", cell->entry.id, cell->entry.name);
+	tally = state < 0 ? NULL : tallies_get(look->api->tallies, state, entry, cell->entry.id);
+	if (tally != NULL) {
+		cell->changed |= memcmp(&cell->sum, &tally->sum.total, sizeof(cell->sum)) != 0;
+		cell->sum = tally->sum.total;
+		memcpy(cell->time, tally->sum.refusal.time, sizeof(cell->time));
+		memcpy(cell->what, tally->sum.refusal.what, sizeof(cell->what));
+		memcpy(cell->why, tally->sum.refusal.why, sizeof(cell->why));
+		ask = (tally->was & AUDIT_WAS_CELL) != 0;
+	}
+	if (state >= 0)
+		tallies_done(look->api->tallies);
+	return ask;
+}
+
+static void
+put_refusal_members(struct json *w, const struct cell *cell)
+{
+	json_str(w, "time", cell->time);
+	json_str(w, "what", cell->what);
+	json_str(w, "why", cell->why);
+}
+
+static char *
+put_cell(struct live_look *look, const struct cell *cell)
+{
+	struct json w;
+
+	if (!begin(look, &w))
+		return NULL;
+	fprintf(look->to, "{%s", cell->fixed);
+	w.comma = true;
+	json_str(&w, "state", cell->state);
+	json_u64(&w, "memory", cell->memory);
+	json_u64(&w, "pids", cell->pids);
+	json_u64(&w, "requests", cell->sum.requests);
+	json_u64(&w, "refused", cell->sum.refused);
+	json_u64(&w, "bytes_in", cell->sum.bytes_in);
+	json_u64(&w, "bytes_out", cell->sum.bytes_out);
+	if (cell->time[0] != '\0') {
+		json_open(&w, "last_refusal", '{');
+		put_refusal_members(&w, cell);
+		json_close(&w, '}');
+	} else {
+		json_none(&w, "last_refusal");
+	}
+	json_close(&w, '}');
+	return finish(look);
+}
+
+/* Not of those that were there before anybody looked. */
+static void
+tell_refusal(struct live_look *look, struct cell *cell, bool is_new, struct buf *out)
+{
+	uint64_t more = cell->sum.refused - cell->refused_told;
+	struct json w;
+	char *text;
+
+	cell->refused_told = cell->sum.refused;
+	if (more == 0 || is_new || cell->time[0] == '\0' || !begin(look, &w))
+		return;
+	json_open(&w, NULL, '{');
+	json_str(&w, "cell", cell->entry.id);
+	json_str(&w, "name", cell->entry.name[0] != '\0' ? cell->entry.name : NULL);
+	put_refusal_members(&w, cell);
+	json_u64(&w, "count", more);
+	json_close(&w, '}');
+	text = finish(look);
+	if (text != NULL)
+		put_event(out, "refusal", text);
+	free(text);
+}
+
+static void
+tell_cell(struct live_look *look, struct cell *cell, struct buf *out)
+{
+	bool is_new = cell->text == NULL;
+	char *text;
+
+	if (cell->fixed == NULL || (!is_new && !cell->changed))
+		return;
+	cell->changed = false;
+	text = put_cell(look, cell);
+	if (text == NULL)
+		return;
+	if (is_new || strcmp(text, cell->text) != 0)
+		put_event(out, "cell", text);
+	free(cell->text);
+	cell->text = text;
+	tell_refusal(look, cell, is_new, out);
+}
+
+static void
+tell_gone(struct live_look *look, const struct cell *cell, struct buf *out)
+{
+	struct json w;
+	char *text;
+
+	if (cell->text == NULL || !begin(look, &w))
+		return;
+	json_open(&w, NULL, '{');
+	json_str(&w, "id", cell->entry.id);
+	json_close(&w, '}');
+	text = finish(look);
+	if (text != NULL)
+		put_event(out, "gone", text);
+	free(text);
+}
+
+/* ---- all of them ---- */
+
+static size_t
+place_of(const struct live_look *look, const char *id)
+{
+	size_t low = 0, high = look->n;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (strcmp(look->cells[mid]->entry.id, id) < 0)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low;
+}
+
+static void
+note_entry(struct live_look *look, const struct cell_entry *entry)
+{
+	size_t i = place_of(look, entry->id);
+	struct cell **more, *cell;
+
+	if (i < look->n && strcmp(look->cells[i]->entry.dir, entry->dir) == 0) {
+		look->cells[i]->is_there = true;
+		return;
+	}
+	/* The same id in another place is another cell: the old one is gone first. */
+	if (i < look->n && strcmp(look->cells[i]->entry.id, entry->id) == 0)
+		return;
+	if (look->n == look->cap) {
+		more = realloc(look->cells, (look->cap + 64) * sizeof(*more));
+		if (more == NULL)
+			return;
+		look->cells = more;
+		look->cap += 64;
+	}
+	cell = calloc(1, sizeof(*cell));
+	if (cell == NULL)
+		return;
+	*cell = (struct cell){ .entry = *entry, .state = "running", .is_there = true, .changed = true };
+	memmove(look->cells + i + 1, look->cells + i, (look->n - i) * sizeof(*look->cells));
+	look->cells[i] = cell;
+	look->n++;
+}
+
+static void
+list_cells(struct live_look *look, int runtime)
+{
+	OWN(freep) struct cell_entry *entries = NULL;
+	size_t n = 0;
+
+	for (size_t i = 0; i < look->n; i++)
+		look->cells[i]->is_there = false;
+	if (runtime >= 0 && cell_list(runtime, true, &entries, &n, NULL) == 0)
+		for (size_t i = 0; i < n; i++)
+			note_entry(look, &entries[i]);
+}
+
+static void
+drop_gone(struct live_look *look, struct buf *out)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < look->n; i++) {
+		struct cell *cell = look->cells[i];
+
+		if (cell->is_there) {
+			look->cells[kept++] = cell;
+			continue;
+		}
+		tell_gone(look, cell, out);
+		cell_free(cell);
+	}
+	look->n = kept;
+}
+
+/* Memory and processes change all the time, and nobody tells: a few supervisors are asked each time. */
+static bool
+is_its_turn(const struct live_look *look, size_t i)
+{
+	size_t ahead = i >= look->turn ? i - look->turn : i + look->n - look->turn;
+
+	return ahead < LIVE_INFOS;
+}
+
+static void
+put_all(const struct live_look *look, struct buf *out)
+{
+	bool first = true;
+
+	buf_put(out, "event: cells\ndata: {\"cells\":[", 29);
+	for (size_t i = 0; i < look->n; i++) {
+		if (look->cells[i]->text == NULL)
+			continue;
+		buf_put(out, ",", first ? 0 : 1);
+		buf_put(out, look->cells[i]->text, strlen(look->cells[i]->text));
+		first = false;
+	}
+	buf_put(out, "]}\n\n", 4);
+}
+
+void
+live_look(struct live_look *look, struct buf *delta, struct buf *snapshot)
+{
+	OWN(closep) int runtime = cell_runtime_open(NULL);
+	OWN(closep) int state = cell_state_open(false, NULL);
+
+	list_cells(look, runtime);
+	drop_gone(look, delta);
+	if (look->turn >= look->n)
+		look->turn = 0;
+	for (size_t i = 0; i < look->n; i++) {
+		struct cell *cell = look->cells[i];
+		bool ask = read_timeline(look, cell, state);
+
+		if (ask || cell->fixed == NULL || is_its_turn(look, i))
+			ask_supervisor(look, cell, runtime);
+		tell_cell(look, cell, delta);
+	}
+	look->turn += LIVE_INFOS;
+	if (snapshot != NULL)
+		put_all(look, snapshot);
+}

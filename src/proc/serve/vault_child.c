@@ -1,0 +1,163 @@
+/* vault_child.c - see vault_child.h. */
+#include "proc/serve/vault_child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <limits.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/io.h"
+#include "base/own.h"
+#include "vault/vault_request.h"
+
+#define HIGH_FD 32                      /* above those that the child has by number */
+
+/* A memory file out of the way of the numbers. */
+static int
+make_file(const char *name)
+{
+	OWN(closep) int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	return fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, HIGH_FD);
+}
+
+/* What is in FD, at most VAULT_SAYS_MAX; the caller's. */
+static char *
+read_back(int fd, size_t *ret_len)
+{
+	struct stat st;
+	char *text;
+
+	if (fstat(fd, &st) < 0 || st.st_size > VAULT_SAYS_MAX)
+		return NULL;
+	text = malloc((size_t)st.st_size + 1);
+	if (text == NULL || pread(fd, text, (size_t)st.st_size, 0) != st.st_size) {
+		free(text);
+		return NULL;
+	}
+	text[st.st_size] = '\0';
+	*ret_len = (size_t)st.st_size;
+	return text;
+}
+
+/* The one sentence with which it failed. */
+static int
+fail_as_said(int said, struct err *err)
+{
+	static const char front[] = "cloister: ";
+	size_t len = 0;
+	OWN(freep) char *text = read_back(said, &len);
+	const char *at = text;
+
+	if (text != NULL && strncmp(text, front, sizeof(front) - 1) == 0)
+		at += sizeof(front) - 1;
+	return err_set(err, ENOENT, "%.*s", at != NULL && *at != '\0' ? (int)strcspn(at, "\n") : 26,
+	               at != NULL && *at != '\0' ? at : "the vault cannot be opened");
+}
+
+static int
+spawn(const int (*places)[2], size_t n, pid_t *ret_pid, struct err *err)
+{
+	char exe[PATH_MAX], path[PATH_MAX + 32], program[] = "cloister-vault";
+	char *const argv[] = { program, NULL };
+	ssize_t len = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+	posix_spawn_file_actions_t actions;
+	posix_spawnattr_t attr;
+	sigset_t none, all;
+	int r;
+
+	if (len < 0)
+		return err_errno(err, "cannot find cloister's own folder (is /proc mounted?)");
+	exe[len] = '\0';
+	snprintf(path, sizeof(path), "%s/cloister-vault", dirname(exe));
+	sigemptyset(&none);
+	sigfillset(&all);
+	posix_spawn_file_actions_init(&actions);
+	posix_spawnattr_init(&attr);
+	posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+	for (size_t i = 0; i < n; i++)
+		posix_spawn_file_actions_adddup2(&actions, places[i][0], places[i][1]);
+	posix_spawnattr_setsigmask(&attr, &none);
+	posix_spawnattr_setsigdefault(&attr, &all);
+	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSID);
+	r = posix_spawn(ret_pid, path, &actions, &attr, argv, environ);
+	posix_spawn_file_actions_destroy(&actions);
+	posix_spawnattr_destroy(&attr);
+	return r == 0 ? 0 : err_set(err, r, "cannot start '%s': %s", path, strerror(r));
+}
+
+/* VALUE -1: none is wanted.  OUT gets what it prints. */
+static int
+run(const struct vault_request *request, int value, int out, struct err *err)
+{
+	OWN(closep) int asked = make_file("vault-request"), said = make_file("said"), others = make_file("others");
+	const int places[][2] = { { asked, VAULT_REQUEST_FD }, { out, STDOUT_FILENO }, { said, STDERR_FILENO },
+		{ value, VAULT_BOUND_FD }, { others, VAULT_VARIABLES_FD }, { others, VAULT_FILES_FD },
+		{ others, VAULT_HOSTS_FD } };
+	OWN(buf_free) struct buf b;
+	int status = 0, r;
+	pid_t pid;
+
+	buf_init(&b, VAULT_REQUEST_MAX);
+	vault_request_put(&b, request);
+	if (asked < 0 || said < 0 || others < 0 || out < 0 || buf_failed(&b))
+		return err_set(err, ENOMEM, "out of memory");
+	r = write_all(asked, b.data, b.len, err);
+	r = r == 0 ? spawn(places, value < 0 ? 3 : ARRAY_LEN(places), &pid, err) : r;
+	if (r < 0)
+		return r;
+	while (waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			return err_errno(err, "cannot wait for cloister-vault");
+	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : fail_as_said(said, err);
+}
+
+int
+vault_child_list(json_t **ret_list, struct err *err)
+{
+	const struct vault_request request = { .verb = VAULT_LIST, .json = true, .name = "", .key = "" };
+	OWN(closep) int out = make_file("list");
+	OWN(freep) char *text = NULL;
+	json_t *list;
+	size_t len = 0;
+	int r = run(&request, -1, out, err);
+
+	if (r < 0)
+		return r;
+	text = read_back(out, &len);
+	list = text == NULL ? NULL : json_loadb(text, len, 0, NULL);
+	if (list == NULL)
+		return err_set(err, EIO, "cloister-vault did not say which secrets there are");
+	*ret_list = list;
+	return 0;
+}
+
+/* Where it may go, the cell knows. */
+int
+vault_child_value(const char *name, struct err *err)
+{
+	OWN(vault_request_free) struct vault_request request = { .verb = VAULT_VALUE, .name = "", .key = "",
+		.n_bind = 1, .bind = { { .name = name, .variable = "", .files = "" } } };
+	OWN(closep) int value = make_file("value"), out = make_file("out");
+	int r;
+
+	if (value < 0)
+		return err_errno(err, "cannot make a memory file");
+	r = run(&request, value, out, err);
+	if (r < 0)
+		return r;
+	if (fcntl(value, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) < 0)
+		return err_errno(err, "cannot seal a memory file");
+	return TAKE_FD(value);
+}

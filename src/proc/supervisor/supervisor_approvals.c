@@ -1,0 +1,299 @@
+/* supervisor_approvals.c - see supervisor_approvals.h: from the question to its end. */
+#include "proc/supervisor/supervisor_approvals.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/err.h"
+#include "base/num.h"
+#include "base/own.h"
+#include "proc/supervisor/supervisor.h"
+
+void
+approval_id(const struct approval *a, char ret_id[APPROVAL_ID_MAX])
+{
+	snprintf(ret_id, APPROVAL_ID_MAX, "%s-%llu", a->sv->spec.id, (unsigned long long)a->n);
+}
+
+static void
+approval_free(struct approval *a)
+{
+	buf_free(&a->body);
+	free(a);
+}
+
+static uint64_t
+now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_REALTIME, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+}
+
+/* ---- one more ---- */
+
+/* The oldest that is answered makes room. */
+static void
+forget_oldest(struct approvals *all)
+{
+	struct approval **at = &all->first, *a;
+
+	if (all->n - all->n_pending < APPROVALS_KEPT_MAX)
+		return;
+	while ((*at)->state == APPROVAL_PENDING)
+		at = &(*at)->next;
+	a = *at;
+	*at = a->next;
+	all->n--;
+	approval_free(a);
+}
+
+/* To the courier, without anybody who waits for that. */
+static void
+answer_no(struct approval *a, const char *by, const char *text)
+{
+	static const struct steer_who nobody;
+	struct steer *s = steer_begin(a->sv, NULL, STEER_ANSWER, &nobody, NULL, NULL);
+	char id[APPROVAL_ID_MAX];
+
+	/* Its own time is up a little later. */
+	if (s == NULL)
+		return;
+	approval_id(a, id);
+	buf_put_u64(&s->message, a->q.number);
+	buf_put_u32(&s->message, 0);
+	buf_put_str(&s->message, id);
+	buf_put_str(&s->message, by);
+	buf_put_str(&s->message, text);
+	(void)steer_send(a->sv, s);
+}
+
+static void
+time_is_up(void *arg)
+{
+	struct approval *a = arg;
+	char time[NUM_TEXT_MAX], text[128];
+
+	snprintf(text, sizeof(text), "a person has to approve this, and nobody did within %s",
+	         num_format_duration(time, a->q.ms));
+	if (a->n_given > 0)
+		snprintf(text, sizeof(text), "%u people have to approve this, and within %s only %zu did",
+		         a->q.needs, num_format_duration(time, a->q.ms), a->n_given);
+	snprintf(a->why, sizeof(a->why), "%s", text);
+	answer_no(a, "", text);
+	approval_close(a, APPROVAL_TIMED_OUT);
+}
+
+/* The cell is to stand still.  What cannot be done is not left out. */
+static bool
+stand_still(struct approval *a)
+{
+	char id[APPROVAL_ID_MAX], text[300];
+	struct err err = {0};
+
+	if (a->q.freeze == 0)
+		return true;
+	approval_id(a, id);
+	if (supervisor_freeze_for(a->sv, id, &err) == 0) {
+		a->froze = true;
+		return true;
+	}
+	snprintf(text, sizeof(text), "the cell has to stand still while it waits for approval, and "
+	         "cannot: %.150s", err.text);
+	snprintf(a->why, sizeof(a->why), "%s", text);
+	answer_no(a, "", text);
+	approval_close(a, APPROVAL_REFUSED);
+	return false;
+}
+
+static void
+announce(struct approval *a)
+{
+	const struct supervisor *sv = a->sv;
+	OWN(buf_free) struct buf json;
+	char id[APPROVAL_ID_MAX];
+
+	approval_id(a, id);
+	supervisor_say(sv, "a person has to approve %s %s: `cloister approvals`, then `cloister approve "
+	               "%s` or `cloister refuse %s`", a->q.method[0] != '\0' ? a->q.method : a->q.protocol,
+	               a->q.host, id, id);
+	buf_init(&json, IPC_MESSAGE_MAX);
+	approval_json(a, &json);
+	supervisor_notify(a->sv, "ask", &json);
+}
+
+int
+supervisor_asked(struct supervisor *sv, struct ipc_message *message)
+{
+	struct approvals *all = &sv->approvals;
+	struct approval *a = calloc(1, sizeof(*a)), **at = &all->first;
+
+	if (a == NULL)
+		return -ENOMEM;
+	*a = (struct approval){ .sv = sv, .body = message->body, .how = CONTROL_APPROVE_RULE,
+	                        .timer = { .due = time_is_up, .arg = a } };
+	message->body = (struct buf){0};
+	if (approval_question_get(&a->body, &a->q) < 0 || all->n_pending == APPROVALS_PENDING_MAX) {
+		approval_free(a);
+		return -EBADMSG;
+	}
+	forget_oldest(all);
+	a->n = ++all->last;
+	a->asked_ns = now_ns();
+	a->until_ns = a->asked_ns + a->q.ms * 1000000;
+	while (*at != NULL)
+		at = &(*at)->next;
+	*at = a;
+	all->n++;
+	all->n_pending++;
+	approval_record(a, "asked", NULL);
+	if (!stand_still(a))
+		return 0;
+	loop_set_timer(sv->loop, &a->timer, a->q.ms);
+	approval_changed(a);
+	announce(a);
+	return 0;
+}
+
+/* ---- the end of one ---- */
+
+void
+approval_changed(struct approval *a)
+{
+	a->change = ++a->sv->approvals.change;
+	supervisor_tell_approvals(a->sv);
+}
+
+static bool
+others_froze(const struct supervisor *sv)
+{
+	for (const struct approval *a = sv->approvals.first; a != NULL; a = a->next)
+		if (a->froze)
+			return true;
+	return false;
+}
+
+void
+approval_close(struct approval *a, enum approval_state state)
+{
+	struct supervisor *sv = a->sv;
+	char id[APPROVAL_ID_MAX];
+
+	loop_cancel_timer(sv->loop, &a->timer);
+	a->state = state;
+	sv->approvals.n_pending--;
+	if (state == APPROVAL_TIMED_OUT || state == APPROVAL_GONE)
+		approval_record(a, state == APPROVAL_GONE ? "gone" : "timed_out", NULL);
+	approval_changed(a);
+	if (!a->froze)
+		return;
+	a->froze = false;
+	approval_id(a, id);
+	if (!others_froze(sv))
+		supervisor_thaw_after(sv, id);
+}
+
+int
+supervisor_withdrawn(struct supervisor *sv, struct ipc_message *message)
+{
+	struct approval *a = sv->approvals.first;
+	uint64_t number;
+
+	if (buf_get_u64(&message->body, &number) < 0 || buf_left(&message->body) != 0)
+		return -EBADMSG;
+	while (a != NULL && (a->state != APPROVAL_PENDING || a->q.number != number))
+		a = a->next;
+	/* It was answered, and the answer is on its way. */
+	if (a == NULL)
+		return 0;
+	snprintf(a->why, sizeof(a->why), "the cell no longer waits for it");
+	approval_close(a, APPROVAL_GONE);
+	return 0;
+}
+
+void
+supervisor_approvals_gone(struct supervisor *sv, const char *why)
+{
+	for (struct approval *a = sv->approvals.first; a != NULL; a = a->next) {
+		if (a->state != APPROVAL_PENDING)
+			continue;
+		snprintf(a->why, sizeof(a->why), "%s", why);
+		approval_close(a, APPROVAL_GONE);
+	}
+}
+
+void
+supervisor_approvals_free(struct supervisor *sv)
+{
+	struct approval *a;
+
+	while ((a = sv->approvals.first) != NULL) {
+		sv->approvals.first = a->next;
+		approval_free(a);
+	}
+}
+
+/* ---- rules that are open ---- */
+
+static void
+drop_ended(struct approvals *all)
+{
+	uint64_t now = loop_now_ms();
+
+	for (size_t i = all->n_open; i-- > 0;)
+		if (all->open[i].until_ms != 0 && all->open[i].until_ms <= now)
+			all->open[i] = all->open[--all->n_open];
+}
+
+static void
+put_open(struct steer *s, const unsigned char *rule, uint64_t ms)
+{
+	buf_put(&s->message, rule, COURIER_ASK_RULE);
+	buf_put_u64(&s->message, ms);
+}
+
+int
+approval_open_rule(struct approval *a, uint64_t ms)
+{
+	static const struct steer_who nobody;
+	struct approvals *all = &a->sv->approvals;
+	struct steer *s;
+	size_t i = 0;
+
+	drop_ended(all);
+	while (i < all->n_open && memcmp(all->open[i].rule, a->q.rule, COURIER_ASK_RULE) != 0)
+		i++;
+	if (i == APPROVALS_OPEN_MAX)
+		return -E2BIG;
+	s = steer_begin(a->sv, NULL, STEER_OPEN, &nobody, NULL, NULL);
+	if (s == NULL)
+		return -EBUSY;
+	all->n_open += i == all->n_open;
+	memcpy(all->open[i].rule, a->q.rule, COURIER_ASK_RULE);
+	all->open[i].until_ms = ms == 0 ? 0 : loop_now_ms() + ms;
+	put_open(s, a->q.rule, ms);
+	(void)steer_send(a->sv, s);
+	return 0;
+}
+
+int
+supervisor_approvals_tell(struct supervisor *sv)
+{
+	struct approvals *all = &sv->approvals;
+	uint64_t now = loop_now_ms();
+
+	drop_ended(all);
+	for (size_t i = 0; i < all->n_open; i++) {
+		struct steer *s = steer_tell(sv, STEER_OPEN);
+
+		if (s == NULL)
+			return -ENOMEM;
+		put_open(s, all->open[i].rule, all->open[i].until_ms == 0 ? 0 :
+		         all->open[i].until_ms - now);
+	}
+	return 0;
+}

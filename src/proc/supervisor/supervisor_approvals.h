@@ -1,0 +1,116 @@
+/* supervisor_approvals.h - requests of the cell that wait for people, from the question to the
+ * answer.
+ *
+ * The courier holds the request and says what it is; here it gets an id, a time-out and answers.
+ * All that it says is text of an attacker's: it is passed on and recorded as such, and decides
+ * nothing but who may answer.  What opens a rule is kept here, because couriers come and go. */
+#ifndef CLOISTER_SUPERVISOR_APPROVALS_H
+#define CLOISTER_SUPERVISOR_APPROVALS_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "cell/cell_spec.h"
+#include "ipc/control_channel.h"
+#include "ipc/courier_channel.h"
+#include "ipc/ipc.h"
+#include "loop/loop.h"
+
+struct client;
+struct err;
+struct members;
+struct steer_who;
+struct supervisor;
+
+#define APPROVALS_PENDING_MAX 64
+#define APPROVALS_KEPT_MAX 64           /* that are answered, for who asks what became of them */
+#define APPROVALS_OPEN_MAX 64           /* rules */
+#define APPROVAL_ID_MAX (CELL_ID_LEN + 24)
+#define APPROVAL_NAMES 3                /* by which a person may be meant */
+
+enum approval_state { APPROVAL_PENDING, APPROVAL_APPROVED, APPROVAL_REFUSED, APPROVAL_TIMED_OUT,
+                      APPROVAL_GONE };
+
+/* What COURIER_ASK says; texts are in the approval's own BODY. */
+struct approval_question {
+	uint64_t number, ms, size;
+	uint32_t needs, freeze, port;
+	const unsigned char *rule;      /* COURIER_ASK_RULE bytes */
+	const char *protocol, *method, *scheme, *host, *path, *query;
+	const char *text, *place, *reason, *type, *shape;
+	const char *secrets[COURIER_ASK_SECRETS], *approvers[COURIER_ASK_APPROVERS];
+	uint32_t n_secrets, n_approvers;
+};
+
+struct approval_answer {
+	char by[COURIER_ASK_BY + 1];
+	uint64_t ns;                    /* realtime */
+};
+
+struct approval {
+	struct approval *next;
+	struct supervisor *sv;
+	uint64_t n, change;             /* of its id; of its last change */
+	struct buf body;
+	struct approval_question q;
+	enum approval_state state;
+	uint64_t asked_ns, until_ns;
+	struct loop_timer timer;
+	bool froze;                     /* the cell stands still for it */
+	struct approval_answer given[COURIER_ASK_APPROVALS], last;
+	size_t n_given;
+	enum control_approve how;       /* what all of them agree on */
+	uint64_t for_ms;
+	char why[CONTROL_WHY_MAX + 1];  /* of the last answer */
+};
+
+struct approvals {
+	struct approval *first;         /* the oldest */
+	size_t n, n_pending;
+	uint64_t last, change;
+	struct {
+		unsigned char rule[COURIER_ASK_RULE];
+		uint64_t until_ms;      /* on the loop's clock; 0: for good */
+	} open[APPROVALS_OPEN_MAX];
+	size_t n_open;
+};
+
+/* ---- supervisor_question.c ---- */
+
+/* -EBADMSG if it breaks the rules.  Its texts point into B. */
+int approval_question_get(struct buf *b, struct approval_question *q);
+
+/* ---- supervisor_approvals.c ---- */
+
+/* COURIER_ASK and COURIER_WITHDRAW. */
+int supervisor_asked(struct supervisor *sv, struct ipc_message *message);
+int supervisor_withdrawn(struct supervisor *sv, struct ipc_message *message);
+/* The courier has gone, or the cell has: nothing waits any more. */
+void supervisor_approvals_gone(struct supervisor *sv, const char *why);
+void supervisor_approvals_free(struct supervisor *sv);
+/* For supervisor_steer.c: the rules that are open. */
+int supervisor_approvals_tell(struct supervisor *sv);
+
+void approval_id(const struct approval *a, char ret_id[APPROVAL_ID_MAX]);
+/* It has changed: who follows is told. */
+void approval_changed(struct approval *a);
+/* No more waiting: for this one, and in the record; the answer to the courier is the caller's. */
+void approval_close(struct approval *a, enum approval_state state);
+/* Nobody is asked for its rule for MS, or any more; -E2BIG. */
+int approval_open_rule(struct approval *a, uint64_t ms);
+
+/* ---- supervisor_approve.c: the control socket's side ---- */
+
+int supervisor_answer_approvals(struct client *client, struct ipc_message *message);
+int supervisor_answer_approve(struct client *client, struct ipc_message *message);
+int supervisor_answer_refuse_asked(struct client *client, struct ipc_message *message);
+/* Whoever waits for the next change is told. */
+void supervisor_tell_approvals(struct supervisor *sv);
+
+/* ---- supervisor_approval_json.c ---- */
+
+void approval_json(const struct approval *a, struct buf *out);
+/* Records: DID is "asked", "approve", "refuse", "timed_out", "gone"; WHO may be NULL. */
+void approval_record(const struct approval *a, const char *did, const struct steer_who *who);
+#endif

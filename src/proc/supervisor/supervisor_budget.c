@@ -1,0 +1,307 @@
+/* supervisor_budget.c - see supervisor_budget.h. */
+#include "proc/supervisor/supervisor_budget.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/data.h"
+#include "base/err.h"
+#include "base/own.h"
+#include "canon/hash.h"
+#include "proc/supervisor/supervisor.h"
+
+#define FOLDER "budgets"                /* in the data folder */
+#define TICK_MS 1000
+
+/* ---- ledgers ---- */
+
+static int
+map_ledger(int fd, struct ledger **ret_ledger, struct err *err)
+{
+	void *at = mmap(NULL, LEDGER_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	return at == MAP_FAILED ? err_errno(err, "cannot use a ledger") : ledger_open(at, ret_ledger, err);
+}
+
+static int
+make_cells(struct supervisor_budgets *b, struct err *err)
+{
+	b->cell_fd = memfd_create("ledger", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	/* Nobody takes the memory away again from who has it mapped. */
+	if (b->cell_fd < 0 || ftruncate(b->cell_fd, LEDGER_SIZE) < 0 ||
+	    fcntl(b->cell_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
+		return err_errno(err, "cannot make a ledger");
+	return map_ledger(b->cell_fd, &b->cell, err);
+}
+
+/* All zeros is a ledger in which nothing was used, so that it makes no difference who is first. */
+static int
+open_principals(struct supervisor_budgets *b, const char *principal, struct err *err)
+{
+	OWN(closep) int folder = data_folder(FOLDER, true, err);
+	unsigned char hash[HASH_LEN];
+	char name[HASH_HEX + 1];
+	struct stat st;
+
+	if (folder < 0)
+		return folder;
+	hash_of(principal, strlen(principal), hash);
+	hex_put(hash, HASH_LEN, name);
+	b->principal_fd = openat(folder, name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (b->principal_fd < 0 || fstat(b->principal_fd, &st) < 0 ||
+	    ((uint64_t)st.st_size < LEDGER_SIZE && ftruncate(b->principal_fd, LEDGER_SIZE) < 0))
+		return err_errno(err, "cannot open the ledger of the cell's principal");
+	return map_ledger(b->principal_fd, &b->principal, err);
+}
+
+int
+supervisor_budget_prepare(struct supervisor *sv, struct err *err)
+{
+	struct supervisor_budgets *b = &sv->budgets;
+	struct policy_watch watch = { .times = sv->spec.watch.times };
+	int r;
+
+	if (!sv->spec.has_policy)
+		return 0;
+	r = make_cells(b, err);
+	if (r == 0 && sv->spec.watch.principal)
+		r = open_principals(b, sv->spec.principal != NULL ? sv->spec.principal : "", err);
+	if (r < 0)
+		return err_wrap(err, "the cell's budgets cannot be counted");
+	memcpy(watch.limits, sv->spec.watch.limits, sizeof(watch.limits));
+	ledger_watch(b->cell, &watch);
+	return 0;
+}
+
+int
+supervisor_budget_tell(struct supervisor *sv)
+{
+	const struct supervisor_budgets *b = &sv->budgets;
+	struct steer *s = steer_tell(sv, STEER_LEDGER);
+	int r = s == NULL ? -ENOMEM : steer_add_fd(s, b->cell_fd);
+
+	return r == 0 && b->principal_fd >= 0 ? steer_add_fd(s, b->principal_fd) : r;
+}
+
+/* ---- what is done ---- */
+
+static void
+stop_cell(struct supervisor *sv, enum policy_then then, const char *what)
+{
+	const char *cell = sv->spec.name[0] != '\0' ? sv->spec.name : sv->spec.id;
+	struct err err = {0};
+
+	if (sv->dead || sv->killed_by != KILLED_NOT || sv->frozen)
+		return;
+	if (then == POLICY_THEN_FREEZE && supervisor_freeze(sv, "budget", &err) == 0) {
+		supervisor_say(sv, "cell %s: %s, and it is frozen: `cloister budget %s --raise ...` and "
+		               "`cloister thaw %s`, or `cloister kill %s`", cell, what, cell, cell, cell);
+		return;
+	}
+	/* What should be frozen and cannot be is killed. */
+	snprintf(sv->not_frozen, sizeof(sv->not_frozen), "%.150s", err.text);
+	supervisor_record(sv, "killed", "budget", what);
+	snprintf(sv->cause, sizeof(sv->cause), "%.200s", what);
+	supervisor_kill(sv, KILLED_BY_BUDGET);
+}
+
+int
+supervisor_reached(struct supervisor *sv, struct ipc_message *message)
+{
+	const char *what;
+	uint32_t then;
+
+	if (buf_get_u32(&message->body, &then) < 0 || then < POLICY_THEN_FREEZE ||
+	    then > POLICY_THEN_KILL || buf_get_str(&message->body, &what) < 0 ||
+	    buf_left(&message->body) != 0 || strlen(what) > COURIER_REACHED_MAX)
+		return -EBADMSG;
+	stop_cell(sv, then, what);
+	return 0;
+}
+
+/* ---- time ---- */
+
+static const enum policy_kind times[] = { POLICY_TIME, POLICY_CPU };
+
+static void
+record_reached(struct supervisor *sv, const char *name, enum policy_kind kind, uint64_t used,
+               uint64_t limit, enum policy_then then)
+{
+	OWN(members_free) struct members m;
+
+	members_init(&m, AUDIT_EVENT_MAX);
+	members_str(&m, "type", "budget");
+	members_str(&m, "did", "reached");
+	members_str(&m, "budget", name);
+	members_str(&m, "per", name);
+	members_str(&m, "kind", policy_kind_name(kind));
+	members_u64(&m, "used", used);
+	members_u64(&m, "limit", limit);
+	members_u64(&m, "percent", 100);
+	members_str(&m, "then", policy_then_name(then));
+	supervisor_record_members(sv, &m);
+}
+
+/* Of the strictest that is reached. */
+static void
+look_at(struct supervisor *sv, unsigned per, struct ledger *l, const struct policy_watch *watch)
+{
+	const char *name = policy_per_name(per == 0 ? POLICY_PER_CELL : POLICY_PER_PRINCIPAL);
+	struct ledger_slot *slot = ledger_slot(l, policy_budget_key(per == 0 ? POLICY_PER_CELL :
+	                                                            POLICY_PER_PRINCIPAL, ""), true);
+	char used_text[POLICY_AMOUNT_TEXT], limit_text[POLICY_AMOUNT_TEXT], what[COURIER_REACHED_MAX];
+
+	for (unsigned k = 0; slot != NULL && k < ARRAY_LEN(times); k++)
+		for (unsigned kills = 2; kills-- > 0;) {
+			uint64_t limit = watch->limits[per][k][kills], used = ledger_used(slot, times[k]);
+			enum policy_then then = kills != 0 ? POLICY_THEN_KILL : POLICY_THEN_FREEZE;
+
+			if (limit == 0 || used < (limit = ledger_limit(slot, times[k], limit)))
+				continue;
+			if (ledger_tell(slot, times[k], limit))
+				record_reached(sv, name, times[k], used, limit, then);
+			snprintf(what, sizeof(what), "the budget '%s' is used up: %s of %s%s", name,
+			         policy_amount_format(used_text, times[k], used),
+			         policy_amount_format(limit_text, times[k], limit),
+			         k == 1 ? " of processors" : "");
+			stop_cell(sv, then, what);
+			return;
+		}
+}
+
+static void
+add_times(struct ledger *l, enum policy_per per, uint64_t ms, uint64_t cpu_ms)
+{
+	struct ledger_slot *slot = l == NULL ? NULL : ledger_slot(l, policy_budget_key(per, ""), true);
+
+	if (slot == NULL)
+		return;
+	ledger_add(slot, POLICY_TIME, ms);
+	ledger_add(slot, POLICY_CPU, cpu_ms);
+}
+
+static void
+tick_due(void *arg)
+{
+	struct supervisor *sv = arg;
+	struct supervisor_budgets *b = &sv->budgets;
+	uint64_t now = loop_now_ms(), ms = now - b->counted_ms, cpu_ms;
+	struct policy_watch watch;
+	struct cgroup_usage usage;
+
+	if (sv->dead)
+		return;
+	cgroup_read_usage(sv->cgroup, &usage);
+	cpu_ms = usage.cpu_us / 1000;
+	/* Whoever stands still spends no time. */
+	ms = sv->frozen ? 0 : ms;
+	add_times(b->cell, POLICY_PER_CELL, ms, cpu_ms - b->cpu_ms);
+	add_times(b->principal, POLICY_PER_PRINCIPAL, ms, cpu_ms - b->cpu_ms);
+	b->counted_ms = now;
+	b->cpu_ms = cpu_ms;
+	ledger_watched(b->cell, &watch);
+	look_at(sv, 0, b->cell, &watch);
+	if (b->principal != NULL)
+		look_at(sv, 1, b->principal, &watch);
+	loop_set_timer(sv->loop, &b->tick, TICK_MS);
+}
+
+void
+supervisor_budget_look(struct supervisor *sv)
+{
+	struct supervisor_budgets *b = &sv->budgets;
+	struct policy_watch watch;
+
+	if (b->cell == NULL || b->tick.at_ms != 0 || sv->dead)
+		return;
+	ledger_watched(b->cell, &watch);
+	if (watch.times)
+		loop_set_timer(sv->loop, &b->tick, TICK_MS);
+}
+
+void
+supervisor_budget_begin(struct supervisor *sv)
+{
+	struct supervisor_budgets *b = &sv->budgets;
+
+	b->tick = (struct loop_timer){ .due = tick_due, .arg = sv };
+	b->counted_ms = loop_now_ms();
+	supervisor_budget_look(sv);
+}
+
+/* ---- what operators ask ---- */
+
+int
+supervisor_answer_get_budget(struct client *client, struct ipc_message *message)
+{
+	struct supervisor *sv = client->sv;
+	const struct supervisor_budgets *b = &sv->budgets;
+	OWN(buf_free) struct buf answer;
+	struct steer_who who;
+	struct err err = {0};
+
+	if (steer_take_who(client, &message->body, &who) < 0 || buf_left(&message->body) != 0)
+		return -EBADMSG;
+	if (b->cell == NULL) {
+		(void)err_set(&err, ENOTSUP, "the cell was started without a policy, so it has no budgets");
+		return steer_refuse(client, &err);
+	}
+	ipc_begin(&answer, CONTROL_DONE);
+	buf_put_str(&answer, sv->spec.principal != NULL ? sv->spec.principal : "");
+	supervisor_client_send(client, &answer, (int[]){ sv->egress.policy.policy, b->cell_fd,
+	                       b->principal_fd }, b->principal_fd >= 0 ? 3 : 2);
+	return -EPIPE;
+}
+
+static void
+record_raise(struct supervisor *sv, const struct steer_who *who, const char *name,
+             enum policy_kind kind, uint64_t limit)
+{
+	OWN(members_free) struct members m;
+
+	members_init(&m, AUDIT_EVENT_MAX);
+	steer_members(&m, "budget", who);
+	members_str(&m, "budget", name);
+	members_str(&m, "kind", policy_kind_name(kind));
+	members_u64(&m, "limit", limit);
+	supervisor_record_members(sv, &m);
+}
+
+int
+supervisor_answer_raise(struct client *client, struct ipc_message *message)
+{
+	struct supervisor *sv = client->sv;
+	OWN(buf_free) struct buf answer;
+	struct ledger_slot *slot;
+	struct steer_who who;
+	struct err err = {0};
+	const char *name;
+	uint32_t per, kind;
+	uint64_t key, limit;
+	struct ledger *l;
+
+	if (steer_take_who(client, &message->body, &who) < 0 || buf_get_u32(&message->body, &per) < 0 ||
+	    per >= POLICY_PERS || buf_get_u64(&message->body, &key) < 0 || key == 0 ||
+	    buf_get_u32(&message->body, &kind) < 0 || kind >= POLICY_KINDS ||
+	    buf_get_u64(&message->body, &limit) < 0 || buf_get_str(&message->body, &name) < 0 ||
+	    strlen(name) > POLICY_BUDGET_NAME_MAX || buf_left(&message->body) != 0)
+		return -EBADMSG;
+	l = per == POLICY_PER_PRINCIPAL ? sv->budgets.principal : sv->budgets.cell;
+	slot = l == NULL ? NULL : ledger_slot(l, key, true);
+	if (slot == NULL || sv->dead) {
+		(void)err_set(&err, sv->dead ? ESRCH : ENOENT, sv->dead ? "the cell is ending" :
+		              "the cell has no such budget");
+		return steer_refuse(client, &err);
+	}
+	/* Couriers see it with their next request: the ledger is theirs too. */
+	ledger_raise(slot, kind, limit);
+	record_raise(sv, &who, name, kind, limit);
+	ipc_begin(&answer, CONTROL_DONE);
+	supervisor_client_send(client, &answer, NULL, 0);
+	return -EPIPE;
+}

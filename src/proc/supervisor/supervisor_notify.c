@@ -1,0 +1,83 @@
+/* supervisor_notify.c - tells of what people should know soon: cloister-notify is started with
+ * the cell, where the operator has a file that says whom to tell, and hears of it over a channel.
+ *
+ * It is started before the supervisor locks itself down, because it runs the operator's own
+ * programs; it outlives the cell until all was told. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/own.h"
+#include "cell/cell_notify.h"
+#include "proc/supervisor/supervisor.h"
+
+void
+supervisor_notify_start(struct supervisor *sv)
+{
+	char *argv[] = { (char[]){ "cloister-notify" }, NULL };
+	OWN(freep) char *file = cell_notify_file();
+	struct spawn_how how = { .argv = argv, .n_fds = 1, .env = environ,
+	                         .silent = sv->spec.detached };
+	struct err err = {0};
+	int ends[2];
+
+	sv->notifier.channel = -1;
+	if (!sv->spec.has_policy || file == NULL || access(file, F_OK) < 0)
+		return;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
+		return;
+	how.fds = &ends[1];
+	if (supervisor_spawn(sv->libexec, &how, &err) < 0) {
+		supervisor_complain(err.text);
+		close(ends[0]);
+	} else {
+		sv->notifier.channel = ends[0];
+		(void)fcntl(ends[0], F_SETFL, O_NONBLOCK);
+	}
+	close(ends[1]);
+}
+
+static bool
+is_too_often(struct notifier *n)
+{
+	uint64_t now = loop_now_ms();
+
+	if (now - n->since_ms >= 60 * 1000) {
+		n->since_ms = now;
+		n->n = 0;
+	}
+	return n->n++ >= NOTIFY_MINUTE_MAX;
+}
+
+void
+supervisor_notify(struct supervisor *sv, const char *event, const struct buf *data)
+{
+	struct notifier *n = &sv->notifier;
+	OWN(buf_free) struct buf message;
+	struct err err = {0};
+	int r = 0;
+
+	if (n->channel < 0)
+		return;
+	ipc_begin(&message, CELL_NOTIFY);
+	buf_put_str(&message, event);
+	buf_put_u32(&message, (uint32_t)data->len);
+	buf_put(&message, data->data, data->len);
+	if (is_too_often(n))
+		r = err_set(&err, EAGAIN, "more than %d in a minute", NOTIFY_MINUTE_MAX);
+	else
+		r = ipc_send(n->channel, &message, NULL, 0, &err);
+	if (r == 0)
+		return;
+	/* What people should have been told is not to be missed in silence. */
+	supervisor_record(sv, "not_notified", "", err.text);
+	if (r == -EPIPE || r == -ECONNRESET) {
+		close(n->channel);
+		n->channel = -1;
+	}
+}

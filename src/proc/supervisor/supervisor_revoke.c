@@ -1,0 +1,275 @@
+/* supervisor_revoke.c - see supervisor_revoke.h. */
+#include "proc/supervisor/supervisor_revoke.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/own.h"
+#include "proc/supervisor/supervisor.h"
+#include "proc/supervisor/supervisor_steer.h"
+
+#define VALUE_MAX ((off_t)8 * 1024 * 1024)
+#define VALUE_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
+
+static size_t
+count_secrets(const struct supervisor *sv)
+{
+	return sv->spec.secrets != NULL ? strv_len(sv->spec.secrets) : 0;
+}
+
+bool
+supervisor_find_secret(const struct supervisor *sv, const char *name, size_t *ret_at)
+{
+	size_t len = strlen(name);
+
+	for (size_t i = 0; i < count_secrets(sv); i++)
+		if (strncmp(sv->spec.secrets[i], name, len) == 0 && sv->spec.secrets[i][len] == ' ') {
+			*ret_at = i;
+			return true;
+		}
+	return false;
+}
+
+/* Who asks, and for which secret.  -EBADMSG: drop it; else ERR says why it cannot be. */
+static int
+take_name(struct client *client, struct ipc_message *message, struct steer_who *ret_who,
+          size_t *ret_at, struct err *err)
+{
+	const char *name;
+
+	if (steer_take_who(client, &message->body, ret_who) < 0 ||
+	    buf_get_str(&message->body, &name) < 0 || buf_left(&message->body) != 0)
+		return -EBADMSG;
+	if (client->sv->dead)
+		return err_set(err, ESRCH, "the cell is ending");
+	if (!supervisor_find_secret(client->sv, name, ret_at))
+		return err_set(err, ENOENT, "the cell has no secret '%.64s'", name);
+	return 0;
+}
+
+static void
+record(struct supervisor *sv, const char *did, const struct steer_who *who, size_t at)
+{
+	const char *text = sv->spec.secrets[at];
+	OWN(members_free) struct members m;
+
+	members_init(&m, AUDIT_EVENT_MAX);
+	steer_members(&m, did, who);
+	members_text(&m, "secret", text, strcspn(text, " "), MEMBERS_STR_MAX);
+	supervisor_record_members(sv, &m);
+}
+
+static void
+put_name(struct buf *b, const struct supervisor *sv, size_t at)
+{
+	char name[MEMBERS_STR_MAX];
+
+	snprintf(name, sizeof(name), "%.*s", (int)strcspn(sv->spec.secrets[at], " "),
+	         sv->spec.secrets[at]);
+	buf_put_str(b, name);
+}
+
+static int
+too_much(struct client *client)
+{
+	struct err err = {0};
+
+	(void)err_set(&err, EBUSY, "too much is being changed about the cell at once: try again");
+	return steer_refuse(client, &err);
+}
+
+/* ---- taken back ---- */
+
+static void
+is_revoked(struct supervisor *sv, struct steer *s, const struct err *err)
+{
+	size_t at = (size_t)(uintptr_t)s->arg;
+
+	if (err->code != 0)
+		return;
+	sv->secrets.at[at].revoked = true;
+	record(sv, "revoke", &s->who, at);
+}
+
+int
+supervisor_answer_revoke(struct client *client, struct ipc_message *message)
+{
+	struct supervisor *sv = client->sv;
+	struct steer_who who;
+	struct err err = {0};
+	struct steer *s;
+	size_t at;
+	int r = take_name(client, message, &who, &at, &err);
+
+	if (r < 0)
+		return r == -EBADMSG ? r : steer_refuse(client, &err);
+	s = steer_begin(sv, client, STEER_REVOKE, &who, is_revoked, (void *)(uintptr_t)at);
+	if (s == NULL)
+		return too_much(client);
+	put_name(&s->message, sv, at);
+	/* What an operator says of it is for the record, not for the agent. */
+	buf_put_str(&s->message, "");
+	return steer_send(sv, s);
+}
+
+/* ---- replaced ---- */
+
+static void
+is_rotated(struct supervisor *sv, struct steer *s, const struct err *err)
+{
+	size_t at = (size_t)(uintptr_t)s->arg;
+
+	if (err->code != 0)
+		return;
+	if (sv->secrets.at[at].rotated)
+		close(sv->secrets.at[at].value);
+	sv->secrets.at[at].value = TAKE_FD(s->fds[0]);
+	sv->secrets.at[at].rotated = true;
+	s->n_fds = 0;
+	record(sv, "rotate", &s->who, at);
+}
+
+static bool
+is_value(int fd)
+{
+	struct stat st;
+	int seals = fcntl(fd, F_GET_SEALS);
+
+	return seals >= 0 && (seals & VALUE_SEALS) == VALUE_SEALS && fstat(fd, &st) == 0 &&
+	       st.st_size <= VALUE_MAX;
+}
+
+int
+supervisor_answer_rotate(struct client *client, struct ipc_message *message)
+{
+	struct supervisor *sv = client->sv;
+	struct steer_who who;
+	struct err err = {0};
+	struct steer *s;
+	size_t at;
+	int r = take_name(client, message, &who, &at, &err);
+
+	if (r == -EBADMSG || message->n_fds != 1 || !is_value(message->fds[0]))
+		return -EBADMSG;
+	if (r == 0 && sv->secrets.at[at].revoked)
+		r = err_set(&err, EPERM, "the secret was revoked in this cell, and stays so");
+	if (r < 0)
+		return steer_refuse(client, &err);
+	s = steer_begin(sv, client, STEER_ROTATE, &who, is_rotated, (void *)(uintptr_t)at);
+	if (s == NULL)
+		return too_much(client);
+	if (steer_add_fd(s, message->fds[0]) < 0)
+		s->message.failed = true;
+	return steer_send(sv, s);
+}
+
+/* ---- looked at ---- */
+
+int
+supervisor_answer_secrets(struct client *client, struct ipc_message *message)
+{
+	struct supervisor *sv = client->sv;
+	size_t n = count_secrets(sv);
+	OWN(buf_free) struct buf answer;
+	struct steer_who who;
+
+	if (steer_take_who(client, &message->body, &who) < 0 || buf_left(&message->body) != 0)
+		return -EBADMSG;
+	ipc_begin(&answer, CONTROL_DONE);
+	buf_put_u32(&answer, (uint32_t)n);
+	for (size_t i = 0; i < n; i++) {
+		buf_put_str(&answer, sv->spec.secrets[i]);
+		buf_put_u32(&answer, sv->secrets.at[i].revoked);
+		buf_put_u64(&answer, sv->secrets.at[i].used_before + sv->secrets.at[i].used);
+	}
+	supervisor_client_send(client, &answer, NULL, 0);
+	return -EPIPE;
+}
+
+int
+supervisor_secrets_used(struct supervisor *sv, struct ipc_message *message)
+{
+	uint32_t n;
+
+	if (buf_get_u32(&message->body, &n) < 0 || n != count_secrets(sv))
+		return -EBADMSG;
+	for (uint32_t i = 0; i < n; i++)
+		if (buf_get_u64(&message->body, &sv->secrets.at[i].used) < 0)
+			return -EBADMSG;
+	return buf_left(&message->body) == 0 ? 0 : -EBADMSG;
+}
+
+/* ---- at a courier's start ---- */
+
+int
+supervisor_secrets_tell(struct supervisor *sv)
+{
+	for (size_t i = 0; i < count_secrets(sv); i++) {
+		struct steer *s;
+
+		sv->secrets.at[i].used_before += sv->secrets.at[i].used;
+		sv->secrets.at[i].used = 0;
+		/* First the value, which is looked for also when it is of no use any more. */
+		if (sv->secrets.at[i].rotated &&
+		    ((s = steer_tell(sv, STEER_ROTATE)) == NULL ||
+		     steer_add_fd(s, sv->secrets.at[i].value) < 0))
+			return -ENOMEM;
+		if (!sv->secrets.at[i].revoked)
+			continue;
+		s = steer_tell(sv, STEER_REVOKE);
+		if (s == NULL)
+			return -ENOMEM;
+		put_name(&s->message, sv, i);
+		buf_put_str(&s->message, sv->secrets.at[i].why);
+	}
+	return 0;
+}
+
+void
+supervisor_secrets_close(struct supervisor *sv)
+{
+	for (size_t i = 0; i < CELL_SECRETS_MAX; i++) {
+		if (sv->secrets.at[i].rotated)
+			close(sv->secrets.at[i].value);
+		sv->secrets.at[i].rotated = false;
+	}
+}
+
+/* ---- how long the cell lives ---- */
+
+int
+supervisor_answer_ttl(struct client *client, struct ipc_message *message)
+{
+	struct supervisor *sv = client->sv;
+	OWN(members_free) struct members m;
+	OWN(buf_free) struct buf answer;
+	struct steer_who who;
+	struct err err = {0};
+	uint64_t ms;
+
+	if (steer_take_who(client, &message->body, &who) < 0 || buf_get_u64(&message->body, &ms) < 0 ||
+	    buf_left(&message->body) != 0)
+		return -EBADMSG;
+	if (!sv->begun || sv->dead || sv->killed_by != KILLED_NOT) {
+		(void)err_set(&err, ESRCH, "the cell is ending");
+		return steer_refuse(client, &err);
+	}
+	/* So the end of it is told by the last that was said. */
+	sv->spec.limits.ttl_ms = ms;
+	if (ms > 0)
+		loop_set_timer(sv->loop, &sv->ttl, ms);
+	else
+		loop_cancel_timer(sv->loop, &sv->ttl);
+	members_init(&m, AUDIT_EVENT_MAX);
+	steer_members(&m, "ttl", &who);
+	members_u64(&m, "ttl_ms", ms);
+	supervisor_record_members(sv, &m);
+	ipc_begin(&answer, CONTROL_DONE);
+	supervisor_client_send(client, &answer, NULL, 0);
+	return -EPIPE;
+}

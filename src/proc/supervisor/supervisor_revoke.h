@@ -1,0 +1,40 @@
+/* supervisor_revoke.h - a cell's secrets, as far as the supervisor knows of them: their names, and
+ * which were taken back or replaced.  What they are is not read here. */
+#ifndef CLOISTER_SUPERVISOR_REVOKE_H
+#define CLOISTER_SUPERVISOR_REVOKE_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cell/cell_spec.h"
+
+struct client;
+struct ipc_message;
+struct supervisor;
+
+#define REVOKED_WHY_MAX 159
+
+/* In the order of spec.secrets. */
+struct cell_secrets {
+	struct {
+		bool revoked;
+		char why[REVOKED_WHY_MAX + 1];  /* for the agent */
+		bool rotated;
+		int value;              /* with ROTATED: a memory file that the courier reads */
+		uint64_t used, used_before;     /* by this courier; by those before it */
+	} at[CELL_SECRETS_MAX];
+};
+
+/* CONTROL_REVOKE and what follows it. */
+int supervisor_answer_revoke(struct client *client, struct ipc_message *message);
+int supervisor_answer_rotate(struct client *client, struct ipc_message *message);
+int supervisor_answer_secrets(struct client *client, struct ipc_message *message);
+int supervisor_answer_ttl(struct client *client, struct ipc_message *message);
+/* COURIER_USED. */
+int supervisor_secrets_used(struct supervisor *sv, struct ipc_message *message);
+/* The number of the secret NAME; false: the cell has none. */
+bool supervisor_find_secret(const struct supervisor *sv, const char *name, size_t *ret_at);
+/* For supervisor_steer.c: what a courier gets that is started. */
+int supervisor_secrets_tell(struct supervisor *sv);
+void supervisor_secrets_close(struct supervisor *sv);
+#endif

@@ -1,0 +1,183 @@
+/* top_look.c - what there is now: the cells, and what their timelines come to. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/own.h"
+#include "ipc/control_channel.h"
+#include "proc/top/top.h"
+
+struct top_cell *
+top_find_cell(const struct top *t, const char *id)
+{
+	for (size_t i = 0; i < t->n_cells; i++)
+		if (strcmp(t->cells[i].entry.id, id) == 0)
+			return &t->cells[i];
+	return NULL;
+}
+
+/* ---- timelines ---- */
+
+static void
+take_lines(struct top_cell *cell, int fd, char *room)
+{
+	ssize_t n = pread(fd, room, TOP_READ_MAX, (off_t)cell->at);
+	char *line = room, *end = n > 0 ? room + n : room, *newline;
+
+	while ((newline = memchr(line, '\n', (size_t)(end - line))) != NULL) {
+		audit_tally_line(&cell->sum, line, (size_t)(newline - line));
+		line = newline + 1;
+	}
+	cell->at += (uint64_t)(line - room);
+}
+
+/* On from where it was left; a new file begins when the old one has become large. */
+static void
+read_timeline(struct top_cell *cell, int state, char *room)
+{
+	char path[CELL_ENTRY_MAX + 32];
+	OWN(closep) int fd = -1;
+	struct stat st;
+
+	/* A state entry's name lacks the slot that the runtime entry's has. */
+	snprintf(path, sizeof(path), "%s.%s/" CELL_EVENTS, cell->entry.id, cell->entry.name);
+	fd = openat(state, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return;
+	if (st.st_ino != cell->inode) {
+		cell->inode = st.st_ino;
+		cell->at = 0;
+	}
+	if ((uint64_t)st.st_size > cell->at)
+		take_lines(cell, fd, room);
+}
+
+/* ---- cells ---- */
+
+static void
+put_command(struct top_cell *cell, const struct cell_spec *spec)
+{
+	OWN(freep) char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+
+	if (out == NULL)
+		return;
+	for (size_t i = 0; spec->argv[i] != NULL; i++)
+		fprintf(out, "%s%s", i > 0 ? " " : "", spec->argv[i]);
+	if (fclose(out) == 0)
+		top_safe(cell->command, text);
+	top_safe(cell->principal, spec->principal);
+}
+
+static void
+ask_cell(struct top *t, int runtime, struct top_cell *cell)
+{
+	struct cell_info info;
+	int r = cell_control_info(runtime, &cell->entry, &info, NULL);
+
+	cell->answers = r == 0;
+	/* One that hangs must not hold up the others each time. */
+	cell->hung_until_ms = r == -EAGAIN ? top_now_ms() + TOP_HUNG_MS : 0;
+	if (r == -ENOENT)
+		cell->seen = false;
+	if (r < 0)
+		return;
+	cell->state = info.state;
+	cell->started_ns = info.started_ns;
+	cell->memory = info.memory;
+	cell->pids = info.pids;
+	cell->has_policy = info.spec.has_policy;
+	if (cell->command[0] == '\0')
+		put_command(cell, &info.spec);
+	cell_spec_free(&info.spec);
+	if (cell->has_policy)
+		top_look_asked(t, runtime, cell);
+}
+
+static int
+add_cell(struct top *t, const struct cell_entry *entry)
+{
+	struct top_cell *cells, *cell = top_find_cell(t, entry->id);
+
+	if (cell == NULL && t->n_cells < TOP_CELLS_MAX) {
+		cells = realloc(t->cells, (t->n_cells + 1) * sizeof(*cells));
+		if (cells == NULL)
+			return -ENOMEM;
+		t->cells = cells;
+		cell = &cells[t->n_cells++];
+		*cell = (struct top_cell){ .entry = *entry };
+	}
+	if (cell != NULL)
+		cell->seen = true;
+	return 0;
+}
+
+static int
+by_start(const void *a, const void *b)
+{
+	const struct top_cell *x = a, *y = b;
+
+	if (x->started_ns != y->started_ns)
+		return x->started_ns < y->started_ns ? 1 : -1;
+	return strcmp(x->entry.id, y->entry.id);
+}
+
+static void
+drop_gone(struct top *t)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < t->n_cells; i++) {
+		if (!t->cells[i].seen) {
+			top_drop_asked(t, t->cells[i].entry.id);
+			continue;
+		}
+		if (n != i)
+			t->cells[n] = t->cells[i];
+		n++;
+	}
+	t->n_cells = n;
+	if (n > 0)
+		qsort(t->cells, n, sizeof(*t->cells), by_start);
+}
+
+int
+top_look(struct top *t, struct err *err)
+{
+	OWN(closep) int runtime = cell_runtime_open(err);
+	OWN(closep) int state = cell_state_open(false, NULL);
+	OWN(freep) struct cell_entry *entries = NULL;
+	OWN(freep) char *room = malloc(TOP_READ_MAX);
+	size_t n = 0;
+	int r = runtime < 0 ? runtime : cell_list(runtime, true, &entries, &n, err);
+
+	for (size_t i = 0; i < t->n_cells; i++)
+		t->cells[i].seen = false;
+	for (size_t i = 0; r == 0 && i < n; i++)
+		r = add_cell(t, &entries[i]);
+	if (r < 0 || room == NULL)
+		return r < 0 ? r : -ENOMEM;
+	for (size_t i = 0; i < t->n_cells; i++) {
+		struct top_cell *cell = &t->cells[i];
+
+		if (cell->seen && top_now_ms() >= cell->hung_until_ms)
+			ask_cell(t, runtime, cell);
+		if (cell->seen && state >= 0)
+			read_timeline(cell, state, room);
+	}
+	drop_gone(t);
+	return 0;
+}
+
+void
+top_forget(struct top *t)
+{
+	free(t->cells);
+	free(t->asked);
+	free(t->reason);
+}

@@ -1,0 +1,385 @@
+/* top_screen.c - draws: what waits above, the cells below, what can be pressed in the last line. */
+#include <errno.h>
+#include <langinfo.h>
+#include <locale.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include <wchar.h>
+
+#define NCURSES_WIDECHAR 1
+#include <curses.h>
+
+#include "base/num.h"
+#include "base/own.h"
+#include "base/text.h"
+#include "ipc/control_channel.h"
+#include "proc/top/top.h"
+
+#define ASKED_ROWS 5                    /* of the list of approvals, at most */
+#define CARD_ROWS 8                     /* of what is told of the chosen one */
+
+enum ink { INK_PLAIN, INK_OK, INK_WARN, INK_BAD, INK_COLD, INK_DIM, INK_BAR };
+
+int
+top_screen_open(struct top *t, struct err *err)
+{
+	const char *term = getenv("TERM");
+
+	if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
+		return err_set(err, ENOTTY, "'top' needs a terminal: `cloister ps` prints what runs");
+	/* What is drawn is UTF-8. */
+	if (setlocale(LC_ALL, "") == NULL || strcmp(nl_langinfo(CODESET), "UTF-8") != 0)
+		(void)setlocale(LC_ALL, "C.UTF-8");
+	if (newterm(NULL, stdout, stdin) == NULL)
+		return err_set(err, ENOTTY, "the terminal '%.64s' is not known here: set TERM",
+		               term != NULL ? term : "");
+	cbreak();
+	noecho();
+	nonl();
+	keypad(stdscr, TRUE);
+	set_escdelay(50);
+	curs_set(0);
+	t->colour = text_wants_colour(stdout) && has_colors();
+	if (t->colour) {
+		start_color();
+		use_default_colors();
+		init_pair(INK_OK, COLOR_GREEN, -1);
+		init_pair(INK_WARN, COLOR_YELLOW, -1);
+		init_pair(INK_BAD, COLOR_RED, -1);
+		init_pair(INK_COLD, COLOR_CYAN, -1);
+	}
+	return 0;
+}
+
+void
+top_screen_close(void)
+{
+	endwin();
+}
+
+int
+top_key(unsigned ms)
+{
+	timeout((int)ms);
+	return getch();
+}
+
+/* ---- text ---- */
+
+/* TEXT from column X in at most WIDTH columns; where it ended.  What has no width on a terminal
+ * is left out. */
+static int
+put(int y, int x, int width, const char *text)
+{
+	mbstate_t state = {0};
+	size_t left = strlen(text), n;
+	int used = 0, columns;
+	wchar_t c;
+
+	if (y < 0 || y >= LINES || x >= COLS)
+		return x;
+	if (width > COLS - x)
+		width = COLS - x;
+	for (; left > 0; text += n, left -= n) {
+		n = mbrtowc(&c, text, left, &state);
+		if (n == 0 || n == (size_t)-1 || n == (size_t)-2)
+			break;
+		columns = wcwidth(c);
+		if (columns <= 0)
+			continue;
+		if (used + columns > width)
+			break;
+		mvaddnwstr(y, x + used, &c, 1);
+		used += columns;
+	}
+	return x + used;
+}
+
+static void
+ink(const struct top *t, enum ink kind, bool bold)
+{
+	bool coloured = t->colour && kind >= INK_OK && kind <= INK_COLD;
+
+	attrset((coloured ? (attr_t)COLOR_PAIR(kind) : A_NORMAL) | (kind == INK_BAR ? A_REVERSE : A_NORMAL) |
+	        (kind == INK_DIM ? A_DIM : A_NORMAL) | (bold ? A_BOLD : A_NORMAL));
+}
+
+static void
+fill_line(int y)
+{
+	mvhline(y, 0, ' ', COLS);
+}
+
+static void
+format_bytes(char text[NUM_TEXT_MAX], uint64_t n)
+{
+	if (n == 0)
+		snprintf(text, NUM_TEXT_MAX, "-");
+	else
+		num_format_size(text, n);
+}
+
+static void
+format_count(char text[NUM_TEXT_MAX], uint64_t n)
+{
+	if (n == 0)
+		snprintf(text, NUM_TEXT_MAX, "-");
+	else if (n < 100000)
+		snprintf(text, NUM_TEXT_MAX, "%llu", (unsigned long long)n);
+	else
+		snprintf(text, NUM_TEXT_MAX, "%lluk", (unsigned long long)(n / 1000));
+}
+
+/* ---- what waits ---- */
+
+static void
+draw_fact(const struct top *t, int y, const char *name, const char *text)
+{
+	ink(t, INK_DIM, false);
+	put(y, 2, 9, name);
+	ink(t, INK_PLAIN, false);
+	put(y, 12, COLS - 13, text[0] != '\0' ? text : "-");
+}
+
+/* As many lines as there is room for, down to LAST. */
+static int
+draw_lines(const struct top *t, int y, int last, const char *name, const char *text)
+{
+	for (const char *end; *text != '\0'; text = *end == '\n' ? end + 1 : end, name = "") {
+		char line[TOP_TEXT];
+
+		end = strchrnul(text, '\n');
+		snprintf(line, sizeof(line), "%.*s", (int)(end - text), text);
+		if (y == last && *end != '\0')
+			snprintf(line, sizeof(line), "(more: `cloister approvals` shows all of it)");
+		if (y > last)
+			break;
+		draw_fact(t, y++, name, line);
+	}
+	return y;
+}
+
+static int
+draw_card(const struct top *t, const struct top_asked *asked, int y)
+{
+	/* The cells keep a few lines. */
+	int last = LINES - 8 > y + 6 ? LINES - 8 : y + 6;
+
+	draw_fact(t, y++, "cell", asked->who);
+	draw_fact(t, y++, "reason", asked->reason);
+	draw_fact(t, y++, "rule", asked->rule);
+	draw_fact(t, y++, "secrets", asked->secrets);
+	draw_fact(t, y++, "approvers", asked->approvers);
+	draw_fact(t, y++, "body", asked->body);
+	y = draw_lines(t, y, last, "", asked->shape);
+	return draw_lines(t, y, last, "query", asked->query);
+}
+
+static int
+draw_asked_row(const struct top *t, const struct top_asked *asked, int y)
+{
+	bool chosen = t->pane == TOP_ASKED && strcmp(asked->id, t->approval) == 0;
+	char left[NUM_TEXT_MAX + 8] = "", age[NUM_TEXT_MAX];
+	int64_t seconds = asked->until_s - (int64_t)time(NULL);
+
+	if (asked->until_s != 0) {
+		num_format_duration(age, seconds > 0 ? (uint64_t)seconds * 1000 : 0);
+		snprintf(left, sizeof(left), "%s left", age);
+	}
+	ink(t, chosen ? INK_BAR : INK_WARN, true);
+	fill_line(y);
+	/* From now on a key answers it. */
+	if (chosen && top_now_ms() - t->chosen_ms >= TOP_EYE_MS)
+		put(y, 0, 1, ">");
+	put(y, 1, COLS - 16, asked->what);
+	ink(t, chosen ? INK_BAR : seconds < 60 ? INK_BAD : INK_PLAIN, false);
+	put(y, COLS - 14, 14, left);
+	return y + 1;
+}
+
+/* The chosen one stays in view. */
+static int
+draw_asked(struct top *t, int y)
+{
+	const struct top_asked *chosen = top_chosen_asked(t);
+	size_t at = chosen == NULL ? 0 : (size_t)(chosen - t->asked);
+	size_t rows = LINES > 24 ? ASKED_ROWS : 2, first = at >= rows ? at - rows + 1 : 0;
+	char title[96];
+
+	if (t->n_asked == 0)
+		return y;
+	ink(t, INK_PLAIN, true);
+	snprintf(title, sizeof(title), "%zu wait for an answer", t->n_asked);
+	put(y++, 1, COLS, title);
+	for (size_t i = first; i < t->n_asked && i < first + rows && y < LINES - 2; i++)
+		y = draw_asked_row(t, &t->asked[i], y);
+	if (chosen != NULL && LINES - y > CARD_ROWS + 4)
+		y = draw_card(t, chosen, y);
+	return y + 1;
+}
+
+/* ---- cells ---- */
+
+struct column {
+	const char *name;
+	int width;
+	bool right;
+};
+static const struct column columns[] = {
+	{ "STATE", 7, false }, { "CELL", 18, false }, { "AGE", 8, true }, { "MEMORY", 8, true },
+	{ "PROCS", 6, true }, { "REQUESTS", 9, true }, { "REFUSED", 8, true }, { "IN", 7, true },
+	{ "OUT", 7, true }, { "LAST REFUSAL / COMMAND", 0, false },
+};
+
+static int
+put_column(int y, int x, const struct column *column, const char *text)
+{
+	int width = column->width == 0 ? COLS - x - 1 : column->width;
+	int len = (int)strlen(text);
+
+	put(y, column->right && len < width ? x + width - len : x, width, text);
+	return x + width + 1;
+}
+
+static enum ink
+kind_of(const struct top_cell *cell)
+{
+	return !cell->answers ? INK_BAD : cell->state == CONTROL_STATE_FROZEN ? INK_COLD :
+	       cell->state == CONTROL_STATE_DEAD ? INK_DIM : INK_OK;
+}
+
+static void
+draw_cell(const struct top *t, const struct top_cell *cell, int y)
+{
+	static const char *const states[] = { [CONTROL_STATE_RUNS] = "running",
+		[CONTROL_STATE_FROZEN] = "frozen", [CONTROL_STATE_DEAD] = "ending" };
+	const struct audit_slot *total = &cell->sum.total;
+	bool chosen = t->pane == TOP_CELLS && strcmp(cell->entry.id, t->cell) == 0;
+	char text[ARRAY_LEN(columns)][NUM_TEXT_MAX], last[2 * CELL_REFUSAL_TEXT + 8];
+	struct timespec now;
+	uint64_t now_s;
+	int x = 1;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	now_s = (uint64_t)now.tv_sec;
+	num_format_duration(text[2], now_s > cell->started_ns / 1000000000 ?
+	                    (now_s - cell->started_ns / 1000000000) * 1000 : 1000);
+	format_bytes(text[3], cell->memory);
+	format_count(text[4], cell->pids);
+	format_count(text[5], total->requests);
+	format_count(text[6], total->refused);
+	format_bytes(text[7], total->bytes_in);
+	format_bytes(text[8], total->bytes_out);
+	ink(t, chosen ? INK_BAR : kind_of(cell), chosen);
+	if (chosen)
+		fill_line(y);
+	x = put_column(y, x, &columns[0], cell->answers ? states[cell->state] : "silent");
+	ink(t, chosen ? INK_BAR : INK_PLAIN, true);
+	x = put_column(y, x, &columns[1], cell->entry.name[0] != '\0' ? cell->entry.name : cell->entry.id);
+	for (size_t i = 2; i < 9; i++) {
+		ink(t, chosen ? INK_BAR : i == 6 && total->refused > 0 ? INK_BAD : INK_PLAIN, false);
+		x = put_column(y, x, &columns[i], text[i]);
+	}
+	snprintf(last, sizeof(last), "%s  %s", cell->sum.refusal.what, cell->sum.refusal.why);
+	ink(t, chosen ? INK_BAR : cell->sum.refusal.what[0] != '\0' ? INK_BAD : INK_PLAIN, false);
+	if (cell->sum.refusal.what[0] != '\0') {
+		char safe[TOP_TEXT];
+
+		top_safe(safe, last);
+		put_column(y, x, &columns[9], safe);
+	} else {
+		put_column(y, x, &columns[9], cell->command);
+	}
+}
+
+static void
+draw_cells(struct top *t, int y)
+{
+	const struct top_cell *chosen = top_find_cell(t, t->cell);
+	size_t rows = LINES - 3 > y ? (size_t)(LINES - 3 - y) : 0;
+	size_t at = chosen == NULL ? 0 : (size_t)(chosen - t->cells);
+	int x = 1;
+
+	ink(t, INK_PLAIN, true);
+	attron(A_UNDERLINE);
+	fill_line(y);
+	for (size_t i = 0; i < ARRAY_LEN(columns); i++)
+		x = put_column(y, x, &columns[i], columns[i].name);
+	if (at < t->first_cell)
+		t->first_cell = at;
+	if (rows > 0 && at >= t->first_cell + rows)
+		t->first_cell = at - rows + 1;
+	for (size_t i = t->first_cell; i < t->n_cells && i < t->first_cell + rows; i++)
+		draw_cell(t, &t->cells[i], ++y);
+}
+
+/* ---- the frame ---- */
+
+static void
+draw_head(const struct top *t)
+{
+	char text[160];
+	size_t frozen = 0;
+
+	for (size_t i = 0; i < t->n_cells; i++)
+		frozen += t->cells[i].state == CONTROL_STATE_FROZEN;
+	snprintf(text, sizeof(text), " cloister   %zu cells   %zu frozen   %zu waiting", t->n_cells, frozen,
+	         t->n_asked);
+	ink(t, INK_BAR, true);
+	fill_line(0);
+	put(0, 0, COLS, text);
+}
+
+static void
+draw_foot(const struct top *t)
+{
+	const char *keys = t->pane == TOP_ASKED ?
+		" a approve once  f for 10 minutes  r refuse  j/k move  tab cells  ! stop  ? keys  q quit" :
+		" j/k move  z freeze or thaw  K kill  tab approvals  ! stop  ? keys  q quit";
+
+	ink(t, t->said_bad ? INK_BAD : INK_OK, true);
+	put(LINES - 2, 1, COLS - 1, t->said);
+	ink(t, INK_BAR, false);
+	fill_line(LINES - 1);
+	if (t->reason != NULL) {
+		int x = put(LINES - 1, 0, COLS, " Why not? The agent is told: ");
+
+		put(LINES - 1, x, COLS - x, t->reason);
+	} else {
+		put(LINES - 1, 0, COLS, keys);
+	}
+}
+
+static void
+draw_help(const struct top *t)
+{
+	static const char *const lines[] = {
+		"a      approve the chosen request, this once", "f      approve all that its rule asks, for 10 minutes",
+		"r      refuse it; you are asked for a reason, which the agent is told", "j, k   move, as the arrow keys do",
+		"tab    between what waits and the cells", "z      freeze or thaw the chosen cell", "K      kill it; twice",
+		"!      emergency stop: freeze every cell; twice", "q      leave; cells are not touched",
+	};
+
+	ink(t, INK_PLAIN, true);
+	put(2, 2, COLS, "Keys");
+	ink(t, INK_PLAIN, false);
+	for (size_t i = 0; i < ARRAY_LEN(lines); i++)
+		put((int)i + 4, 4, COLS - 4, lines[i]);
+	put((int)ARRAY_LEN(lines) + 5, 4, COLS - 4, "Any key goes back.");
+}
+
+void
+top_draw(struct top *t)
+{
+	erase();
+	draw_head(t);
+	if (t->help)
+		draw_help(t);
+	else
+		draw_cells(t, draw_asked(t, 2));
+	draw_foot(t);
+	refresh();
+}

@@ -1,0 +1,394 @@
+"""A service for the dashboard's pages: the same data every time, as much of it as they must bear.
+
+It answers as `cloister serve` does, from memory, and remembers what it was asked to do.  Tests push
+what a live service would tell by itself.
+"""
+import json
+import queue
+import re
+import threading
+from datetime import datetime, timezone
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import parse_qs, unquote, urlsplit
+
+WEB = Path(__file__).resolve().parents[2] / "web"
+TOKEN = "operator-token"
+CSRF = "a-csrf-token"
+CSP = ("default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+       "form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
+TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".html": "text/html; charset=utf-8"}
+
+START = 1_790_000_000           # seconds; what is told of time is behind this
+RECORDS = 100_000
+PAGE_MAX = 1000
+SCRIPT = "/<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
+BIDI = "/invoice\u202efdp.exe\u0007"
+
+POLICY = """\
+egress:
+  - allow: api.anthropic.com
+    methods: [POST]
+    paths: [/v1/messages]
+  - allow: github.com
+    git: {fetch: true}
+  - ask: api.github.com
+    methods: [POST, PATCH]
+    reason: writing to GitHub needs a person
+  - deny: '*.internal.example'
+    reason: nothing in the company's own network
+budgets:
+  - per: cell
+    requests: 500
+    money: 5
+    then: ask
+"""
+
+
+def at(seconds):
+    return datetime.fromtimestamp(START + seconds, timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+NAMES = ["payroll-report", "docs-crawler", "issue-triage", "release-notes", "nightly-tests", "translate", "invoice-match",
+         "log-summary", "schema-migration", "lint-sweep"]
+COMMANDS = [["claude", "-p", "summarise the week"], ["python3", "/work/crawl.py", "--depth", "3"], ["codex", "exec", "fix the tests"],
+            ["node", "agent.mjs"], ["sh", "-c", "make test && make report"]]
+WHYS = ["no-rule", "rule", "private-address", "exfiltration", "certificate"]
+HOSTS = ["api.anthropic.com", "github.com", "api.github.com", "pypi.org", "files.pythonhosted.org", "registry.example", "wiki.internal.example"]
+
+
+def cell(n):
+    refused = (n * 7) % 23 if n % 3 == 0 else 0
+    told = {"id": f"c{n:07d}", "name": f"{NAMES[n % 10]}-{n}" if n % 4 else "", "state": "frozen" if n % 37 == 5 else "running",
+            "command": COMMANDS[n % 5], "principal": ["alice", "bob", "ops@example.org"][n % 3], "started": START - 40 * n,
+            "memory": (n * 7919 % 900 + 20) << 20, "pids": n % 17 + 2, "requests": n * 131 % 4000, "refused": refused,
+            "bytes_in": n * 104729 % 90_000_000, "bytes_out": n * 7919 % 3_000_000}
+    if n % 2 == 0:
+        told["agent"] = ["researcher", "reviewer"][n % 4 // 2]
+        told["budget"] = {"fraction": (n * 37 % 108) / 100, "name": "cell", "kind": ["money", "requests"][n % 4 // 2]}
+    if refused:
+        told["last_refusal"] = {"time": at(-n), "what": f"GET {HOSTS[n % 7]}/v{n % 3}/items/{n}", "why": WHYS[n % 5]}
+    return told
+
+
+def record(n):
+    """The timeline's record number N: mostly requests, some refused."""
+    event = {"type": "http", "verdict": "allow", "method": ["GET", "POST"][n % 5 == 0], "scheme": "https", "host": HOSTS[n % 5],
+             "port": 443, "path": f"/v1/items/{n}", "status": 200, "sent": n * 31 % 5000, "received": n * 7919 % 90000, "ms": n % 400}
+    if n == 7 or n == RECORDS - 7:
+        event.update(verdict="deny", why="no-rule", path=SCRIPT, status=403)
+    elif n == RECORDS - 8:
+        event.update(verdict="deny", why="no-rule", path=BIDI, status=403)
+    elif n % 11 == 0:
+        event.update(verdict="deny", why=WHYS[n % 4], host=HOSTS[6], reason="nothing in the company's own network", status=403)
+    elif n % 97 == 0:
+        event = {"type": "dns", "verdict": "allow", "host": HOSTS[n % 7]}
+    elif n % 1009 == 0:
+        event = {"type": "steer", "did": "policy", "by": "uid 1000", "why": "narrower for the night"}
+    return {"n": n, "time": at((n - RECORDS) / 20), "cell": "c0000001", "prev": "0" * 64, "event": event}
+
+
+def approval(n, **more):
+    return {"id": f"c{n:07d}-{n}", "cell": f"c{n:07d}", "name": cell(n)["name"], "state": "pending", "asked": at(n), "until": at(600 - 190 * n),
+            "method": "POST", "host": "api.github.com", "port": 443, "path": f"/repos/acme/site/issues/{n}/comments", "protocol": "https",
+            "principal": "alice", "chain": "alice > researcher", "rule": "ask api.github.com, methods POST PATCH", "place": "policy:8:5",
+            "reason": "writing to GitHub needs a person",
+            "body": {"type": "application/json", "size": 412, "shape": '{\n  "body": "(text, 318 characters)",\n  "labels": ["(text, 5)"]\n}'},
+            "secrets": ["GITHUB_TOKEN"], "approvers": [], "needs": 1, "given": [], "frozen": False, **more}
+
+
+def versions(kind, name):
+    one = {"agents": "agent", "capabilities": "capability", "envs": "env", "policies": "policy"}[kind]
+    return [{"kind": one, "name": name, "hash": "sha256:" + f"{n}" * 64, "number": n, "newest": n == 3, "size": 300 + n,
+             "created": at(-86400 * (4 - n)), "retired": at(-3600) if n == 1 else None, "description": "answers questions from the wiki"}
+            for n in (3, 2, 1)]
+
+
+DISPATCHES = [{"id": f"d{n:011d}", "state": ["finished", "running", "failed", "queued"][n % 4], "agent": {"name": "researcher", "hash": "sha256:" + "3" * 64},
+               "chain": "alice", "depth": 0, "retries": 1, "attempts": 1, "principal": "alice", "parent": None, "cell": f"c{n:07d}",
+               "reason": "the agent ended with 1" if n % 4 == 2 else None, "exit_code": [0, None, 1, None][n % 4], "created": at(-600 * n),
+               "started": at(-600 * n + 1), "ended": at(-600 * n + 75) if n % 4 in (0, 2) else None} for n in range(1, 41)]
+
+
+class Fake:
+    """What the service knows, and what it was asked to do: `asked` is [(method, path, body)]."""
+
+    def __init__(self, cells=500):
+        self.cells = {c["id"]: c for c in map(cell, range(1, cells + 1))}
+        self.approvals = {}
+        self.policy = POLICY
+        self.secrets = [{"name": "GITHUB_TOKEN", "scheme": "bearer", "hosts": ["api.github.com", "github.com"], "revoked": False, "used": 231},
+                        {"name": "ANTHROPIC_API_KEY", "scheme": "header", "hosts": ["api.anthropic.com"], "revoked": False, "used": 4182}]
+        self.budgets = [
+            {"name": "cell", "per": "cell", "of": "", "kind": "money", "used": 4.1375, "limit": 5, "then": "ask", "reached": False},
+            {"name": "cell", "per": "cell", "of": "", "kind": "requests", "used": 500, "limit": 500, "then": "ask", "reached": True},
+            {"name": "alice", "per": "principal", "of": "alice", "kind": "bytes_out", "used": 41 << 20, "limit": 1 << 30, "then": "refuse", "reached": False}]
+        self.audit = {"state": "verified", "at": at(0), "records": 184_223, "detail": ""}
+        self.asked = []
+        self.streams = []
+        self.lock = threading.Lock()
+        self.told = threading.Condition(self.lock)
+        fake = self
+
+        class Handler(_Handler):
+            service = fake
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def close(self):
+        for stream in list(self.streams):
+            stream.put(None)
+        self.server.shutdown()
+        self.server.server_close()
+
+    def push(self, name, data):
+        """Tell every page that listens."""
+        for stream in list(self.streams):
+            stream.put((name, data))
+
+    def change(self, id, **what):
+        self.cells[id] = {**self.cells[id], **what}
+        self.push("cell", self.cells[id])
+
+    def ask(self, approval):
+        self.approvals[approval["id"]] = approval
+        self.push("approval", approval)
+        return approval
+
+    def await_asked(self, path, seconds=60):
+        """The last thing that was asked of PATH, once it was."""
+        with self.told:
+            found = lambda: [a for a in self.asked if a[1] == path]     # noqa: E731
+            assert self.told.wait_for(found, seconds), f"nothing was asked of {path}: {self.asked}"
+            return found()[-1]
+
+    # ---- what it answers
+    def answer(self, method, path, query, body):
+        for verb, pattern, then in ROUTES:
+            found = re.fullmatch(pattern, path)
+            if verb == method and found:
+                return then(self, *map(unquote, found.groups()), **({"query": query} if "query" in then.__code__.co_varnames else {}),
+                            **({"body": body} if "body" in then.__code__.co_varnames else {}))
+        raise Refusal(404, f"there is no {method} {path}")
+
+    def a_cell(self, id):
+        c = self.cells.get(id)
+        if c is None:
+            raise Refusal(404, f"there is no cell '{id}'")
+        return {"cell": id, "detached": True, "workspace": [], "policy": True, "ports": [], **{k: v for k, v in c.items() if k != "id"}}
+
+    def act(self, id, verb):
+        if verb in ("freeze", "thaw"):
+            self.change(id, state="frozen" if verb == "freeze" else "running")
+            return self.a_cell(id)
+        del self.cells[id]
+        self.push("gone", {"id": id})
+        return {"status": 137, "cause": None}
+
+    def act_all(self, verb):
+        ids = list(self.cells)
+        for id in ids:
+            self.act(id, verb)
+        return {"cells": ids, "failed": []}
+
+    def timeline(self, id, query):
+        after, before = int(query.get("after", 0)), int(query.get("before", RECORDS + 1))
+        limit = min(int(query.get("limit", 100)), PAGE_MAX)
+        numbers = range(max(after, 0) + 1, RECORDS + 1) if "after" in query else range(min(before, RECORDS + 1) - 1, 0, -1)
+        found, more = [], False
+        for n in numbers:
+            r = record(n)
+            if "type" in query and r["event"]["type"] != query["type"]:
+                continue
+            if "search" in query and query["search"].lower() not in json.dumps(r["event"], ensure_ascii=False).lower():
+                continue
+            if len(found) == limit:
+                more = True
+                break
+            found.append(r)
+        return {"records": sorted(found, key=lambda r: r["n"]), "more": more}
+
+    def traffic(self, id):
+        wave = [20 + (n * 13 % 37) + (60 if 34 < n < 41 else 0) for n in range(60)]
+        return {"since": START - 3600, "step_s": 60, "requests": wave, "refused": [n // 9 if i % 5 == 0 else n // 30 for i, n in enumerate(wave)],
+                "bytes_in": [n * 9000 + n * n * 80 for n in wave], "bytes_out": [n * 4100 for n in reversed(wave)]}
+
+    def a_policy(self, id):
+        rules = [("allow", "api.anthropic.com, methods POST, paths /v1/messages", 3120, ""), ("allow", "github.com, git fetch", 48, ""),
+                 ("ask", "api.github.com, methods POST PATCH", 3, "writing to GitHub needs a person"),
+                 ("deny", "*.internal.example", 214, "nothing in the company's own network")]
+        return {"hash": "sha256:" + "ab" * 32, "text": self.policy, "rules": [
+            {"n": n, "layer": 0, "verb": verb, "text": text, "place": f"policy:{n * 3}:5", "hits": hits, "reason": why}
+            for n, (verb, text, hits, why) in enumerate(rules, 1)]}
+
+    def check(self, id, body):
+        faults = [{"line": n, "column": line.index("alow") + 1, "message": "'alow' is no key of a rule: did you mean 'allow'?"}
+                  for n, line in enumerate(body["text"].split("\n"), 1) if "alow" in line]
+        return {"ok": not faults, "faults": faults, "diff": ""}
+
+    def set_policy(self, id, body):
+        self.policy = body["text"]
+        return {"hash": "sha256:" + "cd" * 32, "diff": ""}
+
+    def decide(self, id, verb, body):
+        a = self.approvals.get(id)
+        if a is None or a["state"] != "pending":
+            raise Refusal(409, f"'{id}' does not wait any more")
+        given = [*a["given"], {"by": "token:ops", "time": at(0)}]
+        state = "refused" if verb == "refuse" else "approved" if len(given) >= a["needs"] else "pending"
+        return self.ask({**a, "state": state, "given": given})
+
+    def raise_budget(self, id, body):
+        for budget in self.budgets:
+            if (budget["name"], budget["kind"]) == (body["name"], body["kind"]):
+                budget.update(limit=float(body["limit"]), reached=False)
+        return {}
+
+    def revoke(self, *where):
+        for secret in self.secrets:
+            if secret["name"] == where[-1]:
+                secret["revoked"] = True
+        return {"revoked": True}
+
+
+class Refusal(Exception):
+    def __init__(self, status, message):
+        super().__init__(message)
+        self.status = status
+
+
+CELL = r"/v1/cells/([^/]+)"
+KIND = r"/v1/(agents|capabilities|envs|policies)"
+ROUTES = [
+    ("GET", CELL, Fake.a_cell),
+    ("POST", r"/v1/cells/(freeze|thaw|kill)", Fake.act_all),
+    ("POST", CELL + "/(freeze|thaw|kill|stop)", Fake.act),
+    ("POST", CELL + "/ttl", lambda fake, id, body: {}),
+    ("POST", CELL + "/(allow|deny)", lambda fake, id, verb, body: {"hash": "sha256:" + "ef" * 32}),
+    ("GET", CELL + "/timeline", Fake.timeline),
+    ("GET", CELL + "/traffic", Fake.traffic),
+    ("GET", CELL + "/policy", Fake.a_policy),
+    ("PUT", CELL + "/policy", Fake.set_policy),
+    ("POST", CELL + "/policy/check", Fake.check),
+    ("GET", CELL + "/budget", lambda fake, id: {"budgets": fake.budgets}),
+    ("POST", CELL + "/budget", Fake.raise_budget),
+    ("GET", CELL + "/secrets", lambda fake, id: {"secrets": fake.secrets}),
+    ("POST", CELL + "/secrets/([^/]+)/revoke", Fake.revoke),
+    ("POST", CELL + "/secrets/([^/]+)/rotate", lambda fake, id, name: {}),
+    ("GET", "/v1/secrets", lambda fake: {"secrets": fake.secrets}),
+    ("POST", "/v1/secrets/([^/]+)/revoke", Fake.revoke),
+    ("GET", "/v1/approvals", lambda fake, query: {"approvals": [a for a in fake.approvals.values() if a["state"] == query.get("state", a["state"])]}),
+    ("POST", "/v1/approvals/([^/]+)/(approve|refuse)", Fake.decide),
+    ("GET", "/v1/audit/state", lambda fake: fake.audit),
+    ("GET", KIND, lambda fake, kind, query: {"items": [versions(kind, name)[0] for name in ("researcher", "reviewer", "triage")], "next": None}),
+    ("GET", KIND + "/([^/]+)/versions", lambda fake, kind, name: {"items": versions(kind, name), "next": None}),
+    ("GET", KIND + "/([^/]+)/diff", lambda fake, kind, name, query: {
+        "from": versions(kind, name)[1], "to": versions(kind, name)[0],
+        "diff": [{"path": "/command/2", "from": "--fast", "to": "--careful"}, {"path": "/secrets/1", "to": "WIKI_TOKEN"}]}),
+    ("GET", KIND + "/([^/]+)", lambda fake, kind, name: {**versions(kind, name.split("@")[0])[0], "content": {
+        "kind": "agent", "name": name.split("@")[0], "command": ["python3", "/capabilities/wiki/main.py", "--careful"], "capabilities": ["wiki"],
+        "policy": "web", "secrets": ["OPENAI_API_KEY", "WIKI_TOKEN"], "limits": {"memory": "2G", "time": "1h"}, "version": 1}}),
+    ("GET", "/v1/dispatches", lambda fake, query: {"items": [d for d in DISPATCHES if d["state"] == query.get("state", d["state"])], "next": None}),
+    ("GET", "/v1/dispatches/([^/]+)", lambda fake, id: next(d for d in DISPATCHES if d["id"] == id)),
+    ("GET", "/v1/dispatches/([^/]+)/files", lambda fake, id: {"files": [{"path": "report/<b>week</b>.md", "hash": "sha256:" + "a" * 64, "size": 18231, "executable": False}]}),
+    ("POST", "/v1/dispatches/([^/]+)/cancel", lambda fake, id: next(d for d in DISPATCHES if d["id"] == id)),
+]
+
+OUTPUT = "Reading 14 pages of the wiki.\n<script>document.title='owned'</script>\n\x1b[31mred\x1b[0m\nDone: report/week.md\n"
+OPERATOR = [{"type": "log.begun", "key": "0" * 64}, {"type": "secret.added", "secret": "GITHUB_TOKEN", "scheme": "bearer", "uid": 1000},
+            {"type": "cell.freeze", "cell": "c0000005", "peer": "token ops"}, {"type": "cell.started", "cell": "c0000006", "uid": 1000}]
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *words):
+        pass
+
+    def send(self, status, data, type="application/json", **headers):
+        self.send_response(status)
+        self.send_header("content-type", type)
+        self.send_header("content-length", str(len(data)))
+        self.send_header("content-security-policy", CSP)
+        self.send_header("x-content-type-options", "nosniff")
+        for name, value in headers.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.end_headers()
+        self.wfile.write(data)
+
+    def error(self, status, message):
+        self.send(status, json.dumps({"error": {"code": "refused", "message": message}}).encode())
+
+    def handle_any(self):
+        url = urlsplit(self.path)
+        body = self.rfile.read(int(self.headers.get("content-length") or 0))
+        body = json.loads(body) if body else None
+        if url.path == "/" or url.path.startswith("/assets/"):
+            return self.file(url.path)
+        if url.path == "/login":
+            if body.get("token") != TOKEN and body.get("code") != "once":
+                return self.error(401, "that is not the operator's token")
+            return self.send(200, b"{}", set_cookie="session=1; HttpOnly; SameSite=Strict; Path=/")
+        if "session=1" not in self.headers.get("cookie", ""):
+            return self.error(401, "log in first")
+        if url.path == "/v1/session":
+            return self.send(200, json.dumps({"csrf": CSRF, "who": "token ops"}).encode())
+        if self.command != "GET" and self.headers.get("x-cloister-csrf") != CSRF:
+            return self.error(403, "the request does not come from the dashboard")
+        query = {k: v[-1] for k, v in parse_qs(url.query).items()}
+        if url.path == "/logout":
+            return self.send(200, b"{}", set_cookie="session=; Max-Age=0; Path=/")
+        if url.path == "/v1/live":
+            return self.live()
+        if url.path == "/v1/audit/operator":
+            lines = [{"log": "operator", "n": n, "prev": "0" * 64, "time": at(n), "event": e} for n, e in enumerate(OPERATOR, 1)]
+            return self.send(200, "".join(json.dumps(line) + "\n" for line in lines).encode(), "application/jsonl")
+        if re.fullmatch("/v1/dispatches/[^/]+/output", url.path):
+            return self.send(200, OUTPUT.encode() if query.get("stream") != "stderr" else b"", "application/octet-stream")
+        service = self.service
+        try:
+            said = service.answer(self.command, url.path, query, body)
+        except Refusal as refusal:
+            return self.error(refusal.status, str(refusal))
+        if self.command != "GET":
+            with service.told:
+                service.asked.append((self.command, url.path, body))
+                service.told.notify_all()
+        self.send(200, json.dumps(said).encode())
+
+    do_GET = do_POST = do_PUT = do_DELETE = handle_any
+
+    def file(self, path):
+        name = "index.html" if path == "/" else path.removeprefix("/assets/")
+        file = WEB / name
+        if "/" in name or not file.is_file():
+            return self.error(404, "there is no such file")
+        self.send(200, file.read_bytes(), TYPES[file.suffix])
+
+    def live(self):
+        stream = queue.Queue()
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream")
+        self.send_header("connection", "close")
+        self.end_headers()
+        stream.put(("cells", {"cells": list(self.service.cells.values())}))
+        stream.put(("audit", self.service.audit))
+        self.service.streams.append(stream)
+        try:
+            while (told := stream.get()) is not None:
+                self.wfile.write(f"event: {told[0]}\ndata: {json.dumps(told[1])}\n\n".encode())
+        except OSError:
+            pass
+        finally:
+            self.service.streams.remove(stream)
+        self.close_connection = True
+
+
+if __name__ == "__main__":
+    service = Fake()
+    for n in (1, 2, 3):
+        service.ask(approval(n))
+    print(service.url, "token:", TOKEN)
+    threading.Event().wait()

@@ -1,0 +1,319 @@
+"""`ask`: a request is held until people have answered, and goes on or is refused as they say."""
+import json
+import os
+import signal
+import subprocess
+
+import pytest
+
+from approvals import UP, Asking
+from egress_lab import helpers_of
+from operators import SECONDS, read_until, wait_until
+from test_inspect import token
+
+# Where root makes no difference.
+pytestmark = pytest.mark.parametrize("who", ["user"])
+
+JSON = ["-H", "Content-Type: application/json"]
+
+
+def me(operator):
+    return f"uid:{operator.uid}"
+
+
+def test_approved_refused_and_what_is_shown(online):
+    a = Asking(online, "  - ask: up.example.test\n    reason: somebody must look\n"
+               "    secrets: allow\n", "--name", "desk")
+    body = {"to": "ann", "amount": 7, "note": f"my key is {token()}", "password": "hunter2"}
+    process, shown = a.ask(*JSON, "-d", json.dumps(body), f"{UP}/echo?page=2&key={token()}")
+    assert shown["id"] == f"{a.cell}-1" and (shown["cell"], shown["name"]) == (a.cell, "desk")
+    assert (shown["method"], shown["host"], shown["port"], shown["path"]) == (
+        "POST", "up.example.test", 443, "/echo")
+    assert shown["state"] == "pending" and shown["reason"] == "somebody must look"
+    assert shown["rule"] == "ask up.example.test secrets" and shown["place"] == "policy.yaml:3:5"
+    assert shown["body"]["type"] == "application/json"
+    assert shown["body"]["size"] == len(json.dumps(body))
+    shape = shown["body"]["shape"]
+    assert 'to: "ann"' in shape and "amount: 7" in shape and "GitHub token" in shape
+    assert 'page = "2"' in shown["query"]
+    assert token() not in json.dumps(shown) and "hunter2" not in json.dumps(shown)
+    assert (shown["needs"], shown["given"], shown["approvers"], shown["frozen"]) == (1, [], [], False)
+    said = a.operator.cloister("approvals").ok()
+    for part in (f"{a.cell}-1  POST https://up.example.test/echo", "desk", "somebody must look",
+                 'to: "ann"', "left"):
+        assert part in said
+    assert process.poll() is None
+    assert a.answer("refuse", shown["id"], "--reason", "take the key out").ok() == ""
+    code, told = a.end(process)
+    told = json.loads(told)
+    assert code == "403" and told["reason"] == f"{me(a.operator)} refused this: take the key out"
+    assert told["rule"] == "policy.yaml:3:5" and told["error"] == "refused by cloister"
+    event = online.refusal(type="http")
+    assert (event["verdict"], event["why"], event["refused_by"]) == ("ask", "ask", me(a.operator))
+    assert not a.online.lab.seen("amount")
+
+    process, shown = a.ask(*JSON, "-d", '{"to": "bob"}', f"{UP}/echo")
+    assert a.answer("approve", shown["id"], "--why", "he is fine").ok() == ""
+    code, told = a.end(process)
+    assert code == "200" and json.loads(told)["size"] == len('{"to": "bob"}')
+    event = online.events(type="http", verdict="allow")[-1]
+    assert event["approval"] == shown["id"] and event["approved_by"] == me(a.operator)
+    asked = [(e["did"], e["approval"]) for e in online.events(type="approval")]
+    assert asked == [("asked", f"{a.cell}-1"), ("asked", f"{a.cell}-2")]
+    steered = online.events(type="steer")
+    assert [(e["did"], e["approval"]) for e in steered] == [
+        ("refuse", f"{a.cell}-1"), ("approve", f"{a.cell}-2")]
+    assert steered[1]["why"] == "he is fine" and steered[1]["approver"] == me(a.operator)
+    assert a.list() == [] and [x["state"] for x in a.list("-a")] == ["refused", "approved"]
+    # Twice, of nobody, and what is none.
+    a.answer("approve", shown["id"]).sentence(shown["id"], "was approved by", "nothing left")
+    a.answer("refuse", f"{a.cell}-1", "--reason", "x").sentence("was refused by")
+    a.answer("approve", f"{a.cell}-77").sentence(f"there is no approval {a.cell}-77")
+    a.answer("approve", "nobody-1").sentence("nobody")
+    a.answer("approve", "rubbish").sentence("is not an approval")
+    a.answer("refuse", f"{a.cell}-1").sentence("say why")
+    a.answer("approve", "--once", "--rule", f"{a.cell}-1").sentence("only one of")
+    a.answer("approve", "--for", "9d", f"{a.cell}-1").sentence("up to 7d")
+
+
+def test_nobody_is_asked_for_what_is_refused_anyway(online):
+    a = Asking(online, "  - ask: up.example.test\n    body: {max: 1K}\n")
+    assert a.outcome(a.curl(*JSON, "-d", json.dumps({"key": token()}), f"{UP}/echo")) == "403"
+    assert a.outcome(a.curl("-d", "x" * 1025, f"{UP}/echo")) == "403"
+    assert a.list("-a") == []
+    assert [e["why"] for e in online.events(type="http")] == ["secret", "too-large"]
+
+
+def test_for_a_time_and_for_the_rule(online):
+    rules = ("  - ask: up.example.test\n    paths: [/echo]\n    body: {json: {/kind: [a, b]}}\n"
+             "  - ask: up.example.test\n    paths: [/echo]\n    methods: [GET]\n"
+             "  - ask: up.example.test\n    paths: [/204]\n")
+    a = Asking(online, rules)
+    first = a.curl(f"{UP}/echo")
+    a.wait(1)
+    second = a.curl(f"{UP}/echo?x=2")
+    other = a.wait(2)
+    # All that wait for the rule go with the one.
+    a.answer("approve", other["id"], "--for", "1h").ok()
+    assert a.outcome(first) == a.outcome(second) == "200"
+    assert a.state(f"{a.cell}-1")["answer"]["how"] == "for"
+    assert a.outcome(a.curl(f"{UP}/echo")) == "200" and len(a.list("-a")) == 2
+    # Others are asked for as before.
+    process, shown = a.ask(f"{UP}/204")
+    # A courier that comes after this one knows.
+    a.answer("approve", shown["id"], "--rule").ok()
+    assert a.outcome(process) == "204"
+    courier = helpers_of(a.operator, a.cell)["courier"]
+    os.kill(courier, signal.SIGKILL)
+    wait_until(lambda: helpers_of(a.operator, a.cell).get("courier") != courier, "its end")
+    assert a.outcome(a.curl(f"{UP}/204")) == "204" and a.outcome(a.curl(f"{UP}/echo")) == "200"
+    process, shown = a.ask(*JSON, "-d", '{"kind": "a"}', f"{UP}/echo")
+    assert 'kind: "a"' in shown["body"]["shape"] and "json /kind" in shown["rule"]
+    a.answer("approve", shown["id"], "--for", "1s").ok()
+    assert a.outcome(process) == "200"
+    # Its time is up: the same rule asks again.
+    wait_until(lambda: a.curl(*JSON, "-d", '{"kind": "b"}', f"{UP}/echo") and a.list(), "it asks again")
+
+
+def test_who_may_answer(online):
+    uid = online.operator.uid
+    rules = ("  - ask: up.example.test\n    paths: [/204]\n    approvers: [root, 'token:ops']\n"
+             f"  - ask: up.example.test\n    approvers: ['uid:{uid}', 'token:ops']\n    approvals: 2\n")
+    a = Asking(online, rules)
+    process, shown = a.ask(f"{UP}/204")
+    assert shown["approvers"] == ["root", "token:ops"]
+    a.answer("approve", shown["id"]).sentence(f"uid:{uid} is not among the approvers")
+    a.answer("refuse", shown["id"], "--reason", "x").sentence("is not among the approvers")
+    by_token(a, shown["id"])
+    assert a.outcome(process) == "204"
+    # Two people, and not one of them twice.
+    process, shown = a.ask(f"{UP}/echo")
+    assert shown["needs"] == 2
+    assert "others have to approve it too" in a.answer("approve", shown["id"], "--rule").ok()
+    a.answer("approve", shown["id"]).sentence("has approved it already")
+    assert [g["by"] for g in a.list()[0]["given"]] == [f"uid:{uid}"]
+    assert process.poll() is None
+    by_token(a, shown["id"])
+    assert a.outcome(process) == "200"
+    # The least that both say counts: --rule and once is once.
+    process, shown = a.ask(f"{UP}/echo")
+    a.answer("refuse", shown["id"], "--reason", "enough").ok()
+    assert a.outcome(process) == "403"
+    records = online.events(type="steer", did="approve")
+    assert [(r["approver"], r["enough"]) for r in records] == [
+        ("token:ops", True), (f"uid:{uid}", False), ("token:ops", True)]
+
+
+def by_token(a, id, kind=42, by="token ops", rest=b""):
+    """As cloister-serve asks, for who has that token."""
+    import struct
+    from test_control_socket import connect, text
+    with connect(a.operator, a.cell) as peer:
+        peer.send(struct.pack("<I", kind) + text(by) + text("") +
+                  struct.pack("<Q", int(id.split("-")[1])) + (rest or struct.pack("<IQ", 0, 0)))
+        kind, = struct.unpack("<I", peer.recv(65536)[:4])
+        return kind
+
+
+def test_nobody_approves_their_own(online):
+    uid = online.operator.uid
+    rules = "  - ask: up.example.test\n"
+    a = Asking(online, rules, "--principal", f"uid:{uid}")
+    process, shown = a.ask(f"{UP}/204")
+    assert shown["principal"] == f"uid:{uid}"
+    a.answer("approve", shown["id"]).sentence("nobody approves their own requests")
+    assert by_token(a, shown["id"], by=f"uid {uid}") == 15
+    assert by_token(a, shown["id"]) == 14
+    assert a.outcome(process) == "204"
+
+
+def test_time_is_up(online):
+    a = Asking(online, "  - ask: up.example.test\n    timeout: 1s\n    reason: people only\n")
+    code, told = a.end(a.curl(f"{UP}/204"))
+    told = json.loads(told)
+    assert code == "403" and told["reason"] == "a person has to approve this, and nobody did within 1s"
+    assert "ask the operator" in told["hint"]
+    shown = a.state(f"{a.cell}-1")
+    assert shown["state"] == "timed_out"
+    a.answer("approve", shown["id"]).sentence("has timed out")
+    assert [e["did"] for e in online.events(type="approval")] == ["asked", "timed_out"]
+    # It may be answered while its time is up: either way it is one of the two, and the same to all.
+    ends = set()
+    for _ in range(6):
+        process, shown = a.ask(f"{UP}/204")
+        asked = wait_until(lambda: a.answer("approve", shown["id"]), "an answer")
+        code = a.outcome(process)
+        assert (code == "204") == (asked.status == 0), (code, asked)
+        ends.add(code)
+    assert ends <= {"204", "403"}
+
+
+def test_who_hangs_up_withdraws(online):
+    a = Asking(online, "  - ask: up.example.test\n  - ask: up.example.test:8080\n    protocol: tcp\n")
+    for words in ([f"{UP}/204"], ["--http2", f"{UP}/204"], ["-d", "x=1", f"{UP}/echo"]):
+        process, shown = a.ask(*words, seconds=1)
+        process.communicate(timeout=SECONDS)
+        assert "no longer waits" in a.await_state(shown["id"], "gone")["answer"]["why"]
+    a.answer("approve", shown["id"]).sentence("no longer waits")
+    assert not online.lab.seen("x=1")
+
+
+def test_the_courier_dies_and_the_cell_ends(online):
+    a = Asking(online, "  - ask: up.example.test\n")
+    process, shown = a.ask(f"{UP}/204")
+    os.kill(helpers_of(a.operator, a.cell)["courier"], signal.SIGKILL)
+    assert "courier has gone" in a.await_state(shown["id"], "gone")["answer"]["why"]
+    assert a.end(process)[0] == "000"
+    a.answer("approve", shown["id"]).sentence("no longer waits")
+    process, shown = a.ask(f"{UP}/204")
+    assert shown["id"] == f"{a.cell}-2"
+    a.operator.cloister("kill", a.cell).ok()
+    process.communicate(timeout=SECONDS)
+    a.answer("approve", shown["id"]).sentence("has ended")
+    gone = [e for e in online.events(type="approval") if e["did"] == "gone"]
+    assert len(gone) == 2
+
+
+def test_large_bodies_and_raw_connections(online):
+    rules = ("  - ask: up.example.test\n    body: {max: 20M}\n"
+             "  - ask: up.example.test:9000\n    protocol: tcp\n")
+    a = Asking(online, rules)
+    data = os.urandom(1 << 20) * 3
+    a.operator.cloister("exec", a.cell, "--", "sh", "-c", "head -c 3145728 /dev/zero > /tmp/big").ok()
+    for words, size in ((["-T", "/tmp/big"], len(data)),
+                        (["-T", "/tmp/big", "-H", "Transfer-Encoding: chunked"], None)):
+        process, shown = a.ask(*words, f"{UP}/echo")
+        assert shown["method"] == "PUT" and shown["body"].get("size") == size
+        assert "shape" not in shown["body"]
+        a.answer("approve", shown["id"]).ok()
+        code, told = a.end(process)
+        assert code == "200" and json.loads(told)["size"] == len(data)
+    # Small ones of unknown length are held, and shown.
+    process, shown = a.ask(*JSON, "-H", "Transfer-Encoding: chunked", "-d", '{"a": [1, 2]}', f"{UP}/echo")
+    assert "a: [" in shown["body"]["shape"] and shown["body"]["size"] == 13
+    a.answer("approve", shown["id"]).ok()
+    assert json.loads(a.end(process)[1])["size"] == 13
+    # Bytes that nobody reads.
+    script = "import socket; s = socket.create_connection(('up.example.test', 9000)); s.sendall(b'hi'); s.shutdown(1); print(s.recv(9))"
+    process = a.operator.spawn(a.operator.program, "exec", a.cell, "--", "/usr/bin/python3", "-c", script,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    shown = a.wait()
+    assert (shown["protocol"], shown["host"], shown["port"]) == ("tcp", "up.example.test", 9000)
+    assert "method" not in shown
+    a.answer("approve", shown["id"]).ok()
+    out, err = process.communicate(timeout=SECONDS)
+    assert process.returncode == 0, err
+
+
+def test_the_policy_is_another_one(online):
+    import struct
+    from test_steer_channel import GET_POLICY, SET_POLICY, ask
+    rules = "  - ask: up.example.test\n    paths: [/204]\n  - ask: up.example.test\n"
+    a = Asking(online, rules)
+    others = {name: online.operator.detach("-p", online.policy(text, f"{name}.yaml"), "--", "sleep", "1000")
+              for name, text in (
+                  # The same rule elsewhere; none; another one.
+                  ("same", "  - log: '*'\n  - ask: up.example.test\n    paths: [/204]\n"),
+                  ("deny", "  - deny: up.example.test\n    reason: not today\n"),
+                  ("allow", "  - allow: up.example.test\n"))}
+    files = {name: ask(a.operator, cell, GET_POLICY)[2] for name, cell in others.items()}
+
+    def swap(name):
+        assert ask(a.operator, a.cell, SET_POLICY, struct.pack("<III", 0, 0, 0), files[name])[0] == 14
+
+    process, shown = a.ask(f"{UP}/204")
+    second = a.curl(f"{UP}/echo")
+    a.wait(2)
+    swap("same")
+    # Which no rule has a word for now.
+    code, told = a.end(second)
+    assert code == "403" and "no rule" in json.loads(told)["reason"]
+    assert [x["id"] for x in a.list()] == [shown["id"]]
+    a.answer("approve", shown["id"]).ok()
+    assert a.outcome(process) == "204"
+    process, shown = a.ask(f"{UP}/204")
+    swap("deny")
+    code, told = a.end(process)
+    assert code == "403" and json.loads(told)["reason"] == "not today"
+    assert a.await_state(shown["id"], "gone")
+    swap("same")
+    process, shown = a.ask(f"{UP}/204")
+    swap("allow")
+    code, told = a.end(process)
+    assert code == "403" and "send it again" in json.loads(told)["reason"]
+    assert a.outcome(a.curl(f"{UP}/204")) == "204"
+
+
+def test_following(online):
+    a = Asking(online, "  - ask: up.example.test\n")
+    process, shown = a.ask(f"{UP}/204")
+    follower = a.operator.spawn(a.operator.program, "approvals", "-f", "--json", stdout=subprocess.PIPE)
+    out = follower.stdout.fileno()
+    assert json.loads(read_until(out, b"\n"))["id"] == shown["id"]
+    # Also what begins later, in a cell that begins later.
+    b = Asking(online, "  - ask: up.example.test\n    approvals: 2\n")
+    late = b.curl(f"{UP}/204")
+    told = json.loads(read_until(out, b"\n"))
+    assert (told["cell"], told["state"]) == (b.cell, "pending")
+    a.answer("approve", shown["id"]).ok()
+    assert json.loads(read_until(out, b"\n"))["state"] == "approved"
+    b.answer("approve", told["id"]).ok()
+    assert [g["by"] for g in json.loads(read_until(out, b"\n"))["given"]] == [me(a.operator)]
+    b.answer("refuse", told["id"], "--reason", "no").ok()
+    assert json.loads(read_until(out, b"\n"))["state"] == "refused"
+    assert a.outcome(process) == "204" and b.outcome(late) == "403"
+
+
+def test_too_many_wait(online):
+    a = Asking(online, "  - ask: up.example.test\n")
+    urls = [f"{UP}/204?n={n}" for n in range(66)]
+    process = a.operator.spawn(
+        a.operator.program, "exec", a.cell, "--", "curl", "-sS", "-Z", "--parallel-max", "80", "-o", "/dev/null",
+        "-w", "%{http_code}\n", *urls, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    wait_until(lambda: len(a.list()) == 64, "as many as may wait")
+    a.answer("approve", a.list()[0]["id"], "--rule").ok()
+    out, _ = process.communicate(timeout=SECONDS)
+    codes = sorted(code for code in out.decode().split() if code)
+    assert codes.count("204") >= 64 and codes.count("403") <= 2
+    assert any("too many requests wait" in e.get("note", "") for e in online.events(type="http")) or \
+        codes.count("204") == 66

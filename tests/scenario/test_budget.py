@@ -1,0 +1,227 @@
+"""Budgets: what is used up is counted before it leaves, and stays counted whoever dies."""
+import json
+import os
+import signal
+
+import pytest
+
+from egress_lab import CURL, await_event, helpers_of
+from operators import only_user, wait_until
+
+# Where root makes no difference.
+pytestmark = only_user
+
+WWW = "https://www.example.test/hello"
+UP = "https://up.example.test"
+ALL = """
+egress:
+  - allow: [www.example.test, api.example.test, git.example.test]
+  - allow: up.example.test
+"""
+CODE = [*CURL, "-o", "/dev/null", "-w", "%{http_code}"]
+
+# 32 threads that keep their connections, each with so many requests; how many were answered how.
+CROWD = """
+import collections, http.client, ssl, sys, threading
+codes, lock, start = collections.Counter(), threading.Lock(), threading.Barrier(32)
+def go():
+    c = http.client.HTTPSConnection("www.example.test", context=ssl.create_default_context())
+    c.connect()
+    start.wait()
+    for i in range(int(sys.argv[1])):
+        c.request("GET", "/hello")
+        answer = c.getresponse()
+        answer.read()
+        with lock:
+            codes[answer.status] += 1
+threads = [threading.Thread(target=go) for i in range(32)]
+for t in threads: t.start()
+for t in threads: t.join()
+print(*(f"{code}={n}" for code, n in sorted(codes.items())))
+"""
+
+
+def policy(text):
+    return "version: 1\n" + text + (ALL if "egress:" not in text else "")
+
+
+def code(online, url=WWW, *words):
+    return online.inside(*CODE, *words, url).out
+
+
+def budget(online, cell=None):
+    """{(name, kind): line}"""
+    told = json.loads(online.operator.cloister("budget", "--json", cell or online.cell).ok())
+    return {(line["name"], line["kind"]): line for line in told["budgets"]}
+
+
+def used(online, name, kind, cell=None):
+    return budget(online, cell)[name, kind]["used"]
+
+
+def reached(online):
+    return [(e["budget"], e["kind"], e["percent"]) for e in online.events(type="budget")]
+
+
+def test_of_requests_by_32_connections_at_once(online, lab):
+    """Not one too many, told once, kept by who dies, and raised."""
+    before = len(lab.seen("/hello"))
+    cell = online.start(policy("budgets: [{per: cell, requests: 100, warn: [50%, 80%]}]"),
+                        "sleep", "1000")
+    done = online.inside("/usr/bin/python3", "-c", CROWD, "10")
+    assert done.ok() == "200=100 429=220\n"
+    assert len(lab.seen("/hello")) - before == 100
+    assert reached(online) == [("cell", "requests", 50), ("cell", "requests", 80),
+                               ("cell", "requests", 100)]
+    refused = json.loads(online.inside(*CURL, WWW).out)
+    assert refused["reason"] == "the budget 'cell' is used up: 100 of 100 requests"
+    assert online.events(why="budget", verdict="deny", status=429)
+    # Whoever dies, it stays counted.
+    courier = helpers_of(online.operator, cell)["courier"]
+    os.kill(courier, signal.SIGKILL)
+    wait_until(lambda: helpers_of(online.operator, cell).get("courier") != courier, "its end")
+    assert code(online) == "429"
+    assert used(online, "cell", "requests") == 100
+    # More of it, by somebody and for a reason.
+    told = online.operator.cloister("budget", cell, "--raise", "cell", "requests=+2", "--why",
+                                    "it does well").ok()
+    assert told == "cell requests: 102, before 100\n"
+    assert [code(online) for _ in range(3)] == ["200", "200", "429"]
+    line = budget(online)["cell", "requests"]
+    assert (line["used"], line["limit"], line["reached"], line["raised"]) == (102, 102, True, True)
+    steered = await_event(online, type="steer", did="budget")
+    assert steered["why"] == "it does well" and steered["by"].startswith("uid ")
+    assert (steered["budget"], steered["kind"], steered["limit"]) == ("cell", "requests", 102)
+    shown = online.operator.cloister("budget", cell).ok()
+    assert "102           102   100%  refuse  raised  used up" in shown
+    for words, why in ((["cell", "requests=50"], "no more than there is"),
+                       (["cell", "money=5"], "says nothing of money"),
+                       (["rule", "requests=5"], "has no budget 'rule'"),
+                       (["cell", "bananas=5"], "is not KIND=VALUE")):
+        online.operator.cloister("budget", cell, "--raise", *words).sentence(why)
+    online.operator.cloister("kill", cell).ok()
+
+
+def test_of_hosts_rules_and_prices(online):
+    cell = online.start(policy("""
+budgets:
+  - {per: cell, hosts: 3, money: 1.30 USD}
+egress:
+  - {allow: www.example.test, budget: {requests: 2}, price: 0.4}
+  - {allow: api.example.test, price: 0.15}
+  - {allow: [git.example.test, up.example.test]}
+"""), "sleep", "1000")
+    assert [code(online) for _ in range(3)] == ["200", "200", "429"]
+    said = json.loads(online.inside(*CURL, WWW).out)["reason"]
+    assert said == "the budget 'rule:policy.yaml:6:5' is used up: 2 of 2 requests"
+    # 0.80 are spent.
+    assert [code(online, "https://api.example.test/hello") for _ in range(4)] == ["200"] * 3 + ["429"]
+    assert used(online, "cell", "money") == 1250000000
+    # Two hosts so far: one more, and no fourth; the first ones are known again.
+    assert code(online, "https://git.example.test/hello") != "429"
+    assert code(online, f"{UP}/echo") == "429"
+    assert "3 of 3 hosts" in online.inside(*CURL, f"{UP}/echo").out
+    assert code(online, "https://git.example.test/hello") != "429"
+    assert used(online, "rule:policy.yaml:6:5", "requests") == 2
+    online.operator.cloister("kill", cell).ok()
+
+
+def test_of_bytes(online):
+    """What is over it is cut off as it passes, and nothing more leaves."""
+    cell = online.start(policy("budgets: [{bytes_in: 1M, bytes_out: 100K}]"), "sleep", "1000")
+    # A body of which the length is told does not leave at all.
+    big = "head -c 200000 /dev/zero | curl -sS -o /dev/null -w '%{http_code} %{size_upload}' "
+    told = online.inside("sh", "-c", f"{big} -H 'expect:' --data-binary @- {UP}/echo").out
+    assert told.startswith("429 ")
+    assert used(online, "cell", "bytes_out") == 0
+    assert code(online, f"{UP}/echo", "--data", "x" * 1000) == "200"
+    assert used(online, "cell", "bytes_out") == 1000
+    # One of which nobody knows how long it will be is cut.
+    online.inside("sh", "-c", f"{big} -T - {UP}/echo")
+    assert await_event(online, type="budget", kind="bytes_out", did="reached")
+    assert 100 << 10 < used(online, "cell", "bytes_out") < 500000
+    assert "of 100K of requests" in online.inside(*CURL, WWW).out
+    online.operator.cloister("budget", cell, "--raise", "cell", "bytes_out=10M").ok()
+    done = online.inside(*CURL, "-o", "/dev/null", "-w", "%{size_download}",
+                         f"{UP}/generate?n=50000000")
+    assert done.status != 0 and int(done.out) < 20000000
+    assert await_event(online, type="budget", kind="bytes_in", did="reached")
+    assert code(online) == "429"
+    online.operator.cloister("kill", cell).ok()
+
+
+def test_of_a_principal_and_a_secret(online):
+    """A principal's is one for all of its cells, and outlives them."""
+    online.operator.cloister("secret", "add", "WWW_KEY", "--host", "www.example.test", input="value-of-it").ok()
+    text = policy("budgets: [{per: principal, requests: 3}, {secret: WWW_KEY, requests: 1}]")
+    options = ("--principal", "ann@example.test", "--secret", "WWW_KEY")
+    first = online.start(text, "sleep", "1000", options=options)
+    with_secret = ["sh", "-c", f"curl -sS -o /dev/null -w '%{{http_code}}' -H \"authorization: Bearer $WWW_KEY\" {WWW}"]
+    assert [online.inside(*with_secret).out for _ in range(2)] == ["200", "429"]
+    assert used(online, "secret:WWW_KEY", "requests") == 1
+    assert code(online) == "200"
+    online.operator.cloister("kill", first).ok()
+    second = online.start(text, "sleep", "1000", options=options)
+    assert [code(online) for _ in range(2)] == ["200", "429"]
+    assert budget(online)["principal", "requests"]["of"] == "ann@example.test"
+    other = online.start(text, "sleep", "1000", options=("--principal", "bob", "--secret", "WWW_KEY"))
+    assert code(online) == "200"
+    # Raised in one cell, it is for all of that principal.
+    online.operator.cloister("budget", second, "--raise", "principal", "requests=4").ok()
+    online.cell = second
+    assert [code(online) for _ in range(2)] == ["200", "429"]
+    online.operator.cloister("kill", second, other).ok()
+
+
+@pytest.mark.parametrize("then", ["freeze", "kill"])
+def test_what_reaching_it_does(online, who, then):
+    operator = online.operator
+    cell = online.start(policy(f"budgets: [{{requests: 1, then: {then}}}]"), "sh", "-c",
+                        f"curl -sS {WWW}; curl -sS -m 20 {WWW}; sleep 1000")
+    if then == "kill":
+        assert operator.cloister("wait", cell).status != 0
+        assert await_event(online, type="cell", did="killed")["by"] == "budget"
+        operator.cloister("discard", cell)
+        return
+    # Who has no cgroup cannot be frozen, and is killed.
+    did = wait_until(lambda: [e for e in online.events(type="cell") if e["did"] in ("frozen", "killed")],
+                     "its being stopped")[0]
+    assert did["by"] == "budget"
+    operator.cloister("kill", cell)
+
+
+def test_of_time(online):
+    cell = online.start(policy("budgets: [{time: 2s, then: kill}]"), "sleep", "1000")
+    assert online.operator.cloister("wait", cell).status != 0
+    assert await_event(online, type="budget", kind="time", did="reached")["limit"] == 2000
+    online.operator.cloister("discard", cell)
+
+
+def test_of_time_refuses(online):
+    """Only what is asked for afterwards; and the processors' counts apart."""
+    cell = online.start(policy("budgets: [{time: 1s}]"), "sleep", "1000")
+    wait_until(lambda: code(online) == "429", "its time being over")
+    assert "of 1s" in online.inside(*CURL, WWW).out
+    online.operator.cloister("kill", cell).ok()
+
+
+def test_rate(online):
+    cell = online.start(policy("limits: {rate: 3/h}"), "sleep", "1000")
+    assert [code(online) for _ in range(4)] == ["200", "200", "200", "429"]
+    head = online.inside(*CURL, "-i", WWW).out
+    assert 1000 < int(head.lower().split("retry-after: ")[1].split()[0]) <= 1200
+    assert online.events(why="rate", status=429)
+    online.operator.cloister("kill", cell).ok()
+
+
+@pytest.mark.parametrize("url", [f"{UP}/generate?n=1500000", "https://big.example.test/1m"])
+def test_bandwidth(online, lab, url):
+    """Both ways together, and nothing is lost."""
+    lab.file("1m", b"x" * 1500000)
+    done = online.curl(policy("limits: {bandwidth: 1M}\negress:\n  - allow: '**.example.test'\n"),
+                       "-o", "/dev/null", "-w", "%{size_download} %{time_total}",
+                       url.replace("big.example.test", "www.example.test"))
+    size, seconds = done.ok().split()
+    assert size == "1500000"
+    # A tenth of a second's worth passes at once.
+    assert float(seconds) > 1.2

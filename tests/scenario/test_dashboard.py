@@ -1,0 +1,506 @@
+"""The dashboard's pages in a real Chromium, before a service that has 500 cells and 100,000 records.
+
+`test_dashboard_serve.py` has the same pages before `cloister serve`.
+"""
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from browser import AXE, Browser, needs_browser
+from dashboard_fake import BIDI, RECORDS, SCRIPT, START, TOKEN, WEB, Fake, approval, at, cell
+
+pytestmark = needs_browser
+
+SHOTS = os.environ.get("CLOISTER_SHOTS")
+DOCS = Path(__file__).resolve().parents[2] / "docs/images"
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    browser = Browser()
+    yield browser
+    browser.close()
+
+
+@pytest.fixture
+def fake():
+    service = Fake()
+    yield service
+    service.close()
+
+
+@pytest.fixture
+def page(chromium, fake):
+    """The dashboard, logged in; at its end it must have had nothing to complain of."""
+    chromium.open(fake.url + "/#code=once", time=START + 30)
+    chromium.see(".row")
+    yield chromium
+    assert chromium.problems() == []
+
+
+def go(page, hash, wait):
+    page.run(f"location.hash = {hash!r}")
+    page.see(wait)
+
+
+# ---- what needs no browser but is about the pages
+def test_pages_ask_nobody_else_and_write_no_markup():
+    for file in WEB.iterdir():
+        text = file.read_text()
+        for bad in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function", "srcdoc", "style="):
+            assert bad not in text, (file.name, bad)
+        found = re.findall(r"(?:https?:)?//[a-z0-9-]+\.[a-z]+[^\s\"'`]*", text)
+        assert [f for f in found if not f.startswith("http://www.w3.org/2000/svg")] == [], file.name
+    html = (WEB / "index.html").read_text()
+    assert re.search(r"<script(?![^>]*src=)", html) is None and "<style" not in html and not re.search(r"\son\w+=", html)
+
+
+# ---- who may look
+def test_login_with_a_token_and_out_again(chromium, fake):
+    chromium.open(fake.url)
+    chromium.see("#login-form")
+    chromium.fill("#token", "not it")
+    chromium.click("#login-form button")
+    chromium.see("text=that is not the operator's token")
+    chromium.fill("#token", TOKEN)
+    chromium.press("Enter")
+    chromium.see(".row")
+    assert chromium.run("document.getElementById('token').value") == ""
+    chromium.click("#logout")
+    chromium.see("#login-form")
+    assert chromium.count(".row") == 0
+    assert chromium.problems() == []
+
+
+def test_code_works_and_leaves_the_address(chromium, fake):
+    chromium.open(fake.url + "/#code=once")
+    chromium.see(".row")
+    assert chromium.run("location.hash") == "#/cells"
+    chromium.open(fake.url + "/#code=twice")
+    chromium.see("#login-form")
+
+
+# ---- 500 cells
+def test_500_cells_are_there_and_few_are_in_the_document(page):
+    assert page.text(".figures span >> nth=0").split() == ["500", "cells"]
+    assert page.run("document.querySelector('.cells').getAttribute('aria-rowcount')") == "501"
+    assert page.count(".row") < 60
+    page.run("scrollTo(0, document.body.scrollHeight)")
+    page.see("a:has-text('c0000500')")
+    assert page.count(".row") < 60
+    page.fill("[aria-label='Filter cells']", "payroll-report-250")
+    page.until("document.querySelectorAll('.row').length === 1")
+    assert "c0000250" in page.text(".row")
+
+
+def test_an_update_touches_only_its_row(page, fake):
+    page.run("""window.touched = new Set();
+        new MutationObserver(list => list.forEach(m => {
+            const row = (m.target.nodeType === 1 ? m.target : m.target.parentElement).closest('.row');
+            touched.add(row ? row.dataset.key : m.target.className);
+        })).observe(document.querySelector('.cells'), {subtree: true, childList: true, characterData: true, attributes: true}); 0""")
+    for n in range(200):
+        fake.change("c0000003", requests=5000 + n)
+    fake.change("c0000004", state="frozen")
+    fake.change("c0000400", requests=1)         # not in view
+    page.see("[data-key=c0000004] :text('frozen')")
+    page.until("document.querySelector('[data-key=c0000003] .c-requests').textContent === '5199'")
+    assert sorted(page.run("[...touched]")) == ["c0000003", "c0000004"]
+
+
+def test_updates_are_drawn_once_a_frame(page, fake):
+    page.run("window.times = 0; new MutationObserver(() => times++)"
+             ".observe(document.querySelector('[data-key=c0000003] .c-requests'), {childList: true}); 0")
+    for n in range(2000):
+        fake.change("c0000003", requests=7000 + n)
+    page.until("document.querySelector('[data-key=c0000003] .c-requests').textContent === '8999'")
+    assert page.run("times") < 1000
+
+
+def test_cells_come_and_go(page, fake):
+    fake.cells["new00001"] = {**cell(900), "id": "new00001", "name": "brand-new", "started": START + 20}
+    fake.push("cell", fake.cells["new00001"])
+    page.see(".row:has-text('brand-new')")
+    assert page.text(".figures span >> nth=0").split() == ["501", "cells"]
+    fake.push("gone", {"id": "new00001"})
+    page.gone(".row:has-text('brand-new')")
+
+
+def test_cells_with_the_keyboard(page):
+    page.press("j", "j", "k", "j")
+    assert page.text(".row.chosen .c-name a") == "issue-triage-2"
+    page.press("Enter")
+    page.see("h1:has-text('issue-triage-2')")
+    page.press("u")
+    page.see(".cells")
+    page.press("/")
+    page.type("lint-sweep")
+    page.until("[...document.querySelectorAll('.row .c-name a')].every(a => a.textContent.startsWith('lint-sweep'))")
+    page.press("Escape")
+    page.press("End")
+    assert page.text(".row.chosen .c-name a") == "lint-sweep-499"
+    page.press("?")
+    page.see("dialog#help :text('emergency stop')")
+    page.press("2")                      # a dialog is open: not the page's
+    page.press("Escape")
+    page.press("2")
+    page.see("h1:text('Approvals')")
+
+
+def test_sorting(page):
+    page.click("[role=columnheader] >> text=Refused")
+    page.until("document.querySelector('.cells .list-head [aria-sort]').textContent === 'Refused'")
+    shown = page.run("""[...document.querySelectorAll('.row')].sort((a, b) => a.ariaRowIndex - b.ariaRowIndex).map(r => r.querySelector('.c-refused').textContent)""")
+    assert shown[:10] == ["22"] * 7 + shown[7:10] and int(shown[9]) <= 22
+    assert shown == sorted(shown, key=int, reverse=True)
+
+
+# ---- text that somebody else wrote
+def test_a_script_in_a_path_is_inert(page, fake):
+    fake.change("c0000001", refused=1, last_refusal={"time": at(0), "what": "GET pypi.org" + SCRIPT, "why": "no-rule"}, name="<b>bold</b>")
+    page.see("[data-key=c0000001] .c-refusal :text('<script>')")
+    assert page.text("[data-key=c0000001] .c-name a") == "<b>bold</b>"
+    fake.ask(approval(1, path=SCRIPT, reason="<img src=x onerror=alert(1)>", secrets=["</script>"]))
+    go(page, "#/approvals", ".card")
+    assert SCRIPT in page.text(".card h2")
+    go(page, "#/cell/c0000001", ".timeline .row")
+    assert SCRIPT in page.text(".row[data-key='99993'] .r-what")
+    assert page.run("document.title").startswith("(1) Cell") and page.count("main script, main img") == 0
+
+
+def test_what_is_invisible_is_shown(page):
+    go(page, "#/cell/c0000001", ".row[data-key='99992']")
+    assert page.text(".row[data-key='99992'] .r-what").endswith("/invoiceU+202Efdp.exeU+0007")
+    assert page.texts(".row[data-key='99992'] .odd") == ["U+202E", "U+0007"]
+    assert "\u202e" in BIDI and page.run("document.body.innerText.includes('\\u202e')") is False
+
+
+# ---- approvals
+def test_approve_and_refuse_with_one_key(page, fake):
+    for n in (1, 2, 3):
+        fake.ask(approval(n))
+    page.see("#nav .badge:text('3')")
+    assert page.run("document.title").startswith("(3) ")
+    page.press("2")
+    page.see(".card.chosen[data-armed]")
+    card = page.text(".card.chosen")
+    for part in ("POST", "api.github.com", "/repos/acme/site/issues/1/comments", "alice", "alice > researcher", "writing to GitHub needs a person",
+                 "ask api.github.com, methods POST PATCH", "application/json, 412 bytes", '"body": "(text, 318 characters)"', "GITHUB_TOKEN", "left"):
+        assert part in card, part
+    page.press("a")
+    assert fake.await_asked("/v1/approvals/c0000001-1/approve")[2] == {"how": "once"}
+    page.see(".card[data-id=c0000001-1][data-state=approved]")
+    page.see(".card.chosen[data-id=c0000002-2][data-armed]")
+    page.press("f")
+    assert fake.await_asked("/v1/approvals/c0000002-2/approve")[2] == {"how": "for", "for": "10m"}
+    page.see(".card.chosen[data-id=c0000003-3][data-armed]")
+    page.press("r")
+    page.type("not on a Sunday")
+    page.press("Enter")
+    assert fake.await_asked("/v1/approvals/c0000003-3/refuse")[2] == {"reason": "not on a Sunday"}
+    page.see(".card[data-id=c0000003-3][data-state=refused]")
+    page.gone("#nav .badge")
+
+
+def test_no_key_answers_what_was_not_seen(page, fake):
+    fake.ask(approval(1))
+    fake.ask(approval(2))
+    go(page, "#/approvals", ".card.chosen[data-armed]")
+    # Twice in the same moment: the second would be another request's.
+    page.run("for (const _ of [1, 2]) document.body.dispatchEvent(new KeyboardEvent('keydown', {key: 'a', bubbles: true})); 0")
+    page.see(".card[data-id=c0000001-1][data-state=approved]")
+    page.run("document.body.dispatchEvent(new KeyboardEvent('keydown', {key: 'a', bubbles: true, repeat: true})); 0")
+    page.see(".card.chosen[data-id=c0000002-2][data-armed]")
+    assert [a[1] for a in fake.asked] == ["/v1/approvals/c0000001-1/approve"]
+
+
+def test_the_chosen_one_stays_while_others_come_and_go(page, fake):
+    fake.ask(approval(5))
+    fake.ask(approval(6))
+    go(page, "#/approvals", ".card.chosen[data-id=c0000005-5][data-armed]")
+    page.press("j")
+    page.see(".card.chosen[data-id=c0000006-6][data-armed]")
+    fake.ask(approval(1))
+    fake.ask({**fake.approvals["c0000005-5"], "state": "timed_out"})
+    page.see(".card[data-id=c0000005-5][data-state=timed_out]")
+    page.see(".card[data-id=c0000001-1]")
+    assert page.run("document.querySelector('.card.chosen').dataset.id") == "c0000006-6"
+
+
+def test_two_people(page, fake):
+    fake.ask(approval(1, needs=2, approvers=["alice", "token:ops"]))
+    go(page, "#/approvals", ".card.chosen[data-armed]")
+    assert "0 of 2" in page.text(".card")
+    page.press("a")
+    page.see(".card :text('1 of 2 gave their word')")
+    assert "token:ops" in page.text(".card .given")
+    fake.ask({**fake.approvals["c0000001-1"], "state": "approved"})
+    page.see(".card[data-state=approved]")
+
+
+def test_an_answer_that_came_too_late_is_told(page, fake):
+    fake.ask(approval(1))
+    go(page, "#/approvals", ".card.chosen[data-armed]")
+    fake.approvals["c0000001-1"]["state"] = "timed_out"
+    page.press("a")
+    page.see(".note.bad:has-text('does not wait any more')")
+    page.gone(".card[data-state=pending]")
+
+
+# ---- the emergency stop
+def test_emergency_stop(page, fake):
+    page.press("Control+.")
+    page.see("dialog.stop :text('500 cells run')")
+    assert fake.asked == []
+    page.press("Control+.")
+    page.see("dialog.stop :text('Froze 500 cells.')")
+    assert fake.await_asked("/v1/cells/freeze")
+    page.press("Escape")
+    page.gone("dialog.stop")
+    page.see(".figures :text('500') >> nth=1")
+    go(page, "#/cell/c0000001/policy", ".editor textarea")
+    page.click(".editor textarea")       # in reach also while typing
+    page.click("#stop")
+    page.see("#stop:text('Press again')")
+    page.click("dialog.stop :text('Kill every cell')")
+    page.see("dialog.stop :text('Press again to kill them all')")
+    page.click("dialog.stop :text('Press again to kill them all')")
+    page.see("dialog.stop :text('Killed 500 cells.')")
+
+
+# ---- one cell
+def test_a_cells_page(page, fake):
+    go(page, "#/cell/c0000001", ".timeline .row")
+    assert page.text("h1") == "docs-crawler-1" and page.text("code.command") == "python3 /work/crawl.py --depth 3"
+    page.click("button:has-text('Freeze')")
+    page.see(".page-cell .state:has-text('frozen')")
+    page.press("z")
+    page.see(".page-cell .state:has-text('running')")
+    page.fill("[aria-label='Time to live, from now']", "2h")
+    page.press("Enter")
+    assert fake.await_asked("/v1/cells/c0000001/ttl")[2] == {"ttl": "2h"}
+    page.click("button:text-is('Kill')")
+    page.click("button:text-is('Press again to kill')")
+    fake.await_asked("/v1/cells/c0000001/kill")
+    page.see(".page-cell .state:has-text('gone')")
+
+
+def test_100000_records_are_paged_filtered_and_searched(page):
+    go(page, "#/cell/c0000001", f".row[data-key='{RECORDS}']")
+    for _ in range(6):                   # as far as there is, page after page
+        before = page.run("document.querySelector('.timeline').ariaRowCount")
+        page.run("scrollTo(0, document.body.scrollHeight)")
+        page.until(f"Number(document.querySelector('.timeline').ariaRowCount) > {before}")
+    assert page.count(".timeline .row") < 80
+    page.run("scrollTo(0, 0)")
+    page("choose", what="[aria-label=Type]", value="steer")
+    page.see(".timeline .row :text('policy by uid 1000 “narrower for the night”')")
+    page("choose", what="[aria-label=Type]", value="")
+    page.fill("[aria-label='Search the timeline']", "items/4711")
+    page.see(".row[data-key='4711']")
+    page.until("document.querySelector('.timeline').ariaRowCount === '12'")
+    page.fill("[aria-label='Search the timeline']", "")
+    page.fill("[aria-label='Begin at record number']", "500")
+    page.press("Tab")
+    page.see(".row[data-key='500']")
+    page.click(".row[data-key='500']")
+    page.see(".detail:has-text('Record 500')")
+    page.press("Escape")
+    page.gone(".detail")
+
+
+def test_chart_and_its_table(page):
+    go(page, "#/cell/c0000001", ".plots svg")
+    labels = page.run("[...document.querySelectorAll('.plots svg')].map(s => s.getAttribute('aria-label'))")
+    assert re.match(r"2,\d\d\d requests since 13:13:20, \d+ of them refused", labels[0]) and "received" in labels[1]
+    assert page.count(".plots rect.allowed") == 60
+    page.run("document.querySelector('.plots svg').focus()")
+    page.press("ArrowLeft")
+    assert re.match(r"14:12:20\s+\d+ requests, \d+ refused, .* in, .* out", page.text(".reading"))
+    page.click("text=As a table")
+    page.until("document.querySelectorAll('.chart tbody tr').length === 60")
+
+
+def test_policy_is_checked_as_it_is_typed(page, fake):
+    go(page, "#/cell/c0000001/policy", ".rules li")
+    assert page.texts(".rules .rule-hits b") == ["3,120", "48", "3", "214"]
+    page.see("[role=status]:text('no faults')")
+    text = page("value", what=".editor textarea")
+    page.fill(".editor textarea", text.replace("- allow: github.com", "- alow: github.com"))
+    page.see(".faults :text(\"5:5 'alow' is no key of a rule\")")
+    assert page.run("document.querySelector('.gutter .fault').textContent") == "5"
+    assert page.run("document.querySelector('.under mark').textContent").startswith("alow: github.com")
+    assert page.run("document.querySelector('form.set button.good').disabled") is True
+    page.click(".faults button")
+    assert page.run("document.querySelector('.editor textarea').selectionStart") == text.index("allow: github.com")
+    page.fill(".editor textarea", text.replace("    methods: [POST]\n", "    methods: [GET]\n"))
+    page.until("!document.querySelector('form.set button.good').disabled")
+    assert page.texts(".diff .del, .diff .add") == ["−\n    methods: [POST]", "+\n    methods: [GET]"]
+    page.click("form.set button.good")       # why is asked for first
+    assert not [a for a in fake.asked if a[0] == "PUT"]
+    page.fill("[aria-label='Why it is changed']", "reads only")
+    page.press("Enter")
+    asked = fake.await_asked("/v1/cells/c0000001/policy")
+    assert asked[2]["why"] == "reads only" and asked[2]["now"] is False and "methods: [GET]" in asked[2]["text"]
+    page.see(".note:has-text('The policy is in force')")
+
+
+def test_a_rule_in_front(page, fake):
+    go(page, "#/cell/c0000001/policy", ".quick")
+    page.fill("[aria-label=Rule]", "pypi.org")
+    page.fill("[aria-label=Why]", "a build needs it")
+    page.click(".quick button:text('Allow')")
+    assert fake.await_asked("/v1/cells/c0000001/allow")[2] == {"rule": "pypi.org", "why": "a build needs it", "now": False}
+
+
+def test_budget_is_raised(page, fake):
+    go(page, "#/cell/c0000001/budget", ".budgets li")
+    assert "$4.14 of $5.00" in page.text("[data-budget='cell money']") and "reached: ask" in page.text("[data-budget='cell requests']")
+    page.fill("[data-budget='cell money'] input", "7.50")
+    page.press("Enter")
+    assert fake.await_asked("/v1/cells/c0000001/budget")[2] == {"name": "cell", "kind": "money", "limit": "7.50"}
+    page.see("[data-budget='cell money'] :text('$4.14 of $7.50')")
+
+
+def test_secrets_are_revoked(page, fake):
+    go(page, "#/cell/c0000001/secrets", "[data-secret=GITHUB_TOKEN]")
+    page.click("[data-secret=GITHUB_TOKEN] button:text('Revoke')")
+    assert fake.asked == []
+    page.click("[data-secret=GITHUB_TOKEN] button:text('Press again to revoke')")
+    fake.await_asked("/v1/cells/c0000001/secrets/GITHUB_TOKEN/revoke")
+    page.see("[data-secret=GITHUB_TOKEN] :text('revoked')")
+    page.press("5")
+    page.see("h1:text('Secrets')")
+    page.click("[data-secret=ANTHROPIC_API_KEY] button")
+    page.click("[data-secret=ANTHROPIC_API_KEY] button")
+    fake.await_asked("/v1/secrets/ANTHROPIC_API_KEY/revoke")
+
+
+# ---- registry, dispatches, audit
+def test_registry_with_versions_and_their_difference(page):
+    page.press("4")
+    page.see(".name:has-text('researcher')")
+    page.click("[role=tab]:text('Policies')")
+    page.see(".name")
+    page.click("[role=tab]:text('Agents')")
+    page.click(".name:has-text('researcher')")
+    page.see(".diff .add:has-text('--careful')")
+    assert page.text(".diff .del").split() == ["−", "--fast"]
+    assert '"WIKI_TOKEN"' in page.text(".content")
+    page.click("tr:has-text('222222222222') button:text('Show')")
+    assert page.count("tbody tr") == 3
+
+
+def test_dispatches_and_output(page):
+    page.press("3")
+    page.see("a:text('d00000000004')")
+    page("choose", what="[aria-label=State]", value="failed")
+    page.until("[...document.querySelectorAll('tbody tr')].every(r => r.textContent.includes('failed'))")
+    go(page, "#/dispatches/d00000000004", ".files")
+    assert "<script>document.title='owned'</script>" in page.text(".output") and "ESC[31mred" in page.text(".output")
+    assert page.text(".files a") == "report/<b>week</b>.md"
+    assert page.run("document.querySelector('.files a').getAttribute('href')") == "/v1/dispatches/d00000000004/files/report/%3Cb%3Eweek%3C/b%3E.md"
+
+
+def test_audit_is_a_state(page, fake):
+    page.see("#audit:has-text('verified')")
+    page.press("6")
+    page.see("h2:text('Every record is as it was written.')")
+    page.see("td:text('secret.added')")
+    fake.audit = {"state": "broken", "at": at(9), "records": 12, "detail": "c0000007: record 812 was changed"}
+    fake.push("audit", fake.audit)
+    page.see("#audit[data-kind=bad]:has-text('broken')")
+    page.see(".seal:has-text('c0000007: record 812 was changed')")
+
+
+# ---- the connection
+def test_a_service_that_was_gone_is_found_again(page, fake):
+    for stream in list(fake.streams):
+        stream.put(None)
+    fake.cells = {}
+    page.see("#live:has-text('live')")
+    page.see("text=No cell runs.")
+
+
+def test_a_session_that_is_over_leads_to_the_login(page):
+    page.run("document.cookie; fetch('/logout', {method: 'POST', headers: {'x-cloister-csrf': 'a-csrf-token'}}).then(() => 0)")
+    page.press("6")
+    page.see("#login-form")
+
+
+# ---- light and dark, small, and for everybody
+PAGES = [("#/cells", ".row"), ("#/approvals", ".card"), ("#/cell/c0000001", ".timeline .row"), ("#/cell/c0000001/policy", ".rules li"),
+         ("#/cell/c0000001/budget", ".budgets li"), ("#/cell/c0000001/secrets", "tbody tr"), ("#/cell/c0000001/about", ".facts dd"), ("#/registry", ".name"),
+         ("#/registry/agents/researcher", ".diff"), ("#/dispatches", "tbody tr"), ("#/dispatches/d00000000004", ".files"),
+         ("#/secrets", "tbody tr"), ("#/audit", "tbody tr")]
+
+
+@pytest.mark.skipif(not AXE.exists(), reason="axe-core is not in build/npm: `make npm` brings it")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_accessible(chromium, fake, scheme):
+    fake.ask(approval(1, needs=2, given=[{"by": "user:carol", "time": at(1)}], frozen=True))
+    chromium.open(fake.url + "/#code=once", time=START + 30, scheme=scheme)
+    chromium.see(".row")
+    for hash, wait in PAGES:
+        go(chromium, hash, wait)
+        assert chromium.axe() == [], hash
+    chromium.press("Control+.")
+    assert chromium.axe() == []
+    assert chromium.problems() == []
+
+
+def test_360_pixels(chromium, fake):
+    fake.ask(approval(1))
+    chromium.open(fake.url + "/#code=once", time=START + 30, width=360, height=740)
+    chromium.see(".row")
+    for hash, wait in PAGES:
+        go(chromium, hash, wait)
+        assert chromium.run("document.documentElement.scrollWidth") <= 360, hash
+        box = chromium.run("(b => [b.left, b.right, b.top])(document.getElementById('stop').getBoundingClientRect())")
+        assert box[0] >= 0 and box[1] <= 360 and box[2] >= 0, hash
+
+
+def test_theme_switch(chromium, fake):
+    ground = "getComputedStyle(document.body).backgroundColor"
+    chromium.open(fake.url + "/#code=once", scheme="dark")
+    chromium.see(".row")
+    dark = chromium.run(ground)
+    chromium.press("d")
+    light = chromium.run(ground)
+    assert light != dark
+    chromium("reload")
+    chromium.see(".row")
+    assert chromium.run(ground) == light
+    chromium.press("d")
+    assert chromium.run(ground) == dark
+    chromium("scheme", scheme="light")
+    assert chromium.run(ground) == dark
+    chromium.press("d")                  # as the system
+    assert chromium.run(ground) == light
+
+
+# ---- pictures for the documentation: `make screenshots`
+@pytest.mark.skipif(not SHOTS, reason="pictures are taken by `make screenshots`")
+def test_screenshots(chromium, fake):
+    fake.ask(approval(1, needs=2, approvers=["alice", "token:ops", "uid:1000"], given=[{"by": "user:carol", "time": at(1)}], frozen=True))
+    fake.ask(approval(2))
+    DOCS.mkdir(exist_ok=True)
+    for name, hash, wait, how in [
+            ("cells", "#/cells", ".row", {}), ("cells-dark", "#/cells", ".row", {"scheme": "dark"}),
+            ("cell", "#/cell/c0000001", ".timeline .row", {}), ("approvals", "#/approvals", ".card[data-armed]", {}),
+            ("policy", "#/cell/c0000001/policy", ".rules li", {"height": 900}), ("phone", "#/approvals", ".card[data-armed]", {"width": 360, "height": 740})]:
+        chromium.open(fake.url + "/#code=once", time=START + 30, **{"height": 720, "width": 1200, **how})
+        chromium.see(".row")
+        go(chromium, hash, wait)
+        if name == "cell":
+            chromium.see(".plots svg")
+        if name == "policy":
+            text = chromium("value", what=".editor textarea")
+            chromium.fill(".editor textarea", text.replace("- allow: github.com", "- alow: github.com"))
+            chromium.see(".faults li")
+            chromium.run("document.activeElement.blur(); scrollTo(0, document.body.scrollHeight)")
+        chromium.see("#audit[data-kind=ok]")
+        chromium.shot(DOCS / f"dashboard-{name}.png")
+    assert chromium.problems() == []

@@ -1,0 +1,203 @@
+// cell_timeline.js - a cell's timeline: pages of it from the service, filtered there.
+
+import { cellPath, get } from "./api.js";
+import { fill, h, icon, setAttr, setText } from "./dom.js";
+import { clock, size, stamp } from "./format.js";
+import { List } from "./list.js";
+import { follow } from "./live.js";
+import { Chart } from "./chart.js";
+import { attempt } from "./ui.js";
+
+const PAGE = 200;
+const KEPT_MAX = 20000;                 // records in memory; from there on one goes on from the last
+const NEW_MS = 1000;                    // what is new is asked for at most so often
+const TYPES = ["http", "dns", "tcp", "tls", "ssh", "webhook", "secret", "ask", "steer", "cell", "budget", "tripwire", "intent", "many"];
+
+// A record is {n, time, event}; the API may have put the event's members beside them.
+function eventOf(record) {
+	return record.event ?? record;
+}
+
+function summary(e) {
+	if (e.host || e.method)
+		return [e.method, e.host ? `${e.scheme ? `${e.scheme}://` : ""}${e.host}${e.port && ![80, 443].includes(e.port) ? `:${e.port}` : ""}${e.path ?? ""}` : e.path]
+			.filter(Boolean).join(" ");
+	if (e.type === "steer" || e.did)
+		return [e.did, e.by ? `by ${e.by}` : null, e.why ? `“${e.why}”` : null].filter(Boolean).join(" ");
+	const rest = Object.entries(e).filter(([name]) => !["type", "n", "time", "cell", "prev", "verdict"].includes(name));
+	return rest.map(([name, value]) => `${name} ${typeof value === "object" ? JSON.stringify(value) : value}`).join(", ").slice(0, 300);
+}
+
+function kindOf(e) {
+	return e.verdict === "deny" ? "deny" : e.verdict === "ask" ? "ask" : e.verdict === "allow" ? "allow" : "note";
+}
+
+function makeRow() {
+	const part = (name, ...children) => h("span", { class: `r-${name}`, role: "gridcell" }, ...children);
+	return h("div", { class: "row" }, part("n"), part("time"), part("type"), part("verdict"), part("what", h("span", { class: "t" })),
+		part("status"), part("bytes"), part("why", h("span", { class: "t" })));
+}
+
+function fillRow(row, record) {
+	const e = eventOf(record);
+	const [n, time, type, verdict, what, status, bytes, why] = row.children;
+	setAttr(row, "data-verdict", kindOf(e));
+	setText(n, String(record.n));
+	setText(time, clock(record.time, true));
+	setAttr(time, "title", stamp(record.time));
+	setText(type, e.type);
+	setText(verdict, e.verdict ?? "");
+	setText(what.firstChild, summary(e));
+	setText(status, e.status === undefined ? "" : String(e.status));
+	setText(bytes, e.sent === undefined && e.received === undefined ? "" : `${size(e.received ?? 0)} / ${size(e.sent ?? 0)}`);
+	setText(why.firstChild, [e.why, e.reason].filter(Boolean).join(": "));
+}
+
+export class Timeline {
+	constructor(panel, id) {
+		this.id = id;
+		this.records = [];
+		this.more = true;
+		this.asked = new AbortController();
+		this.chart = new Chart();
+		this.search = h("input", { type: "search", placeholder: "Search the timeline", "aria-label": "Search the timeline",
+			"aria-keyshortcuts": "/", oninput: () => this.later() });
+		this.type = h("select", { "aria-label": "Type", onchange: () => this.restart() }, h("option", { value: "" }, "all types"),
+			TYPES.map(type => h("option", { value: type }, type)));
+		this.from = h("input", { type: "text", inputmode: "numeric", class: "short", placeholder: "from #", "aria-label": "Begin at record number",
+			onchange: () => this.restart() });
+		this.state = h("span", { class: "dim", role: "status" });
+		this.on = h("button", { type: "button", hidden: true, onclick: () => this.goOn() }, "Go on with older records");
+		this.detail = h("aside", { class: "detail", hidden: true, "aria-label": "One record" });
+		this.list = new List({ label: "Timeline, the newest first", columns: ["#", "Time", "Type", "Verdict", "What", "Status", "In / out", "Why"],
+			make: makeRow, fill: fillRow, key: record => String(record.n), open: record => this.show(record), nearEnd: () => this.older() });
+		this.list.element.classList.add("timeline");
+		panel.append(this.chart.element, h("div", { class: "bar" }, h("label", { class: "search" }, icon("search"), this.search), this.type, this.from, this.state),
+			this.list.element, this.on, this.detail);
+		this.end = follow(changes => changes.cells.has(id) && this.newer());
+		this.restart();
+		this.draw();
+	}
+
+	query(rest) {
+		return { type: this.type.value, search: this.search.value.trim(), limit: PAGE, ...rest };
+	}
+
+	later() {
+		clearTimeout(this.typing);
+		this.typing = setTimeout(() => this.restart(), 250);
+	}
+
+	async ask(rest) {
+		return get(cellPath(this.id, "/timeline"), this.query(rest), this.asked.signal);
+	}
+
+	async restart(before) {
+		this.asked.abort();
+		this.asked = new AbortController();
+		this.loading = true;
+		const from = before ?? (/^\d+$/.test(this.from.value) ? Number(this.from.value) + 1 : undefined);
+		this.follows = from === undefined;
+		setText(this.state, "loading");
+		const said = await attempt(this.ask({ before: from }));
+		if (!said)
+			return;
+		this.loading = false;
+		this.take(said.records, said.more, true);
+		this.newest = this.records[0]?.n ?? 0;
+	}
+
+	take(records, more, anew) {
+		const known = anew ? [] : this.records;
+		const sorted = [...records].sort((a, b) => b.n - a.n);
+		this.records = anew || known.length === 0 || sorted.length === 0 || sorted[0].n < known.at(-1).n ?
+			[...known, ...sorted] : [...sorted, ...known];
+		this.more = more ?? this.more;
+		this.list.set(this.records);
+		this.on.hidden = !(this.more && this.records.length >= KEPT_MAX);
+		setText(this.state, this.records.length === 0 ? "nothing found" :
+			`${this.records.length.toLocaleString("en")} records${this.more ? ", and more below" : ""}`);
+	}
+
+	async older() {
+		if (this.loading || !this.more || this.records.length === 0 || this.records.length >= KEPT_MAX)
+			return;
+		this.loading = true;
+		const said = await attempt(this.ask({ before: this.records.at(-1).n }));
+		this.loading = false;
+		if (said)
+			this.take(said.records.filter(record => record.n < this.records.at(-1).n), said.more && said.records.length > 0, false);
+	}
+
+	goOn() {
+		this.restart(this.records.at(-1).n);
+		scrollTo(0, 0);
+	}
+
+	newer() {
+		if (this.waiting)
+			return;
+		this.waiting = setTimeout(async () => {
+			this.draw();
+			if (this.follows && !this.loading) {
+				const said = await this.ask({ after: this.newest }).catch(() => null);
+				// So many at once that the newest page is all there is to see.
+				if (said?.more)
+					await this.restart();
+				else if (said?.records.length > 0) {
+					const fresh = said.records.filter(record => record.n > this.newest);
+					this.newest = Math.max(this.newest, ...fresh.map(record => record.n));
+					if (this.records.length + fresh.length > KEPT_MAX)
+						this.records.length = KEPT_MAX - PAGE;
+					this.take(fresh, undefined, false);
+				}
+			}
+			this.waiting = 0;
+		}, NEW_MS);
+	}
+
+	async draw() {
+		const data = await get(cellPath(this.id, "/traffic"), { buckets: 60 }).catch(() => null);
+		if (data)
+			this.chart.show({ ...data, since: typeof data.since === "number" ? data.since : Date.parse(data.since) / 1000 });
+	}
+
+	show(record) {
+		const e = eventOf(record);
+		const rows = Object.entries(e).filter(([name]) => name !== "prev").map(([name, value]) =>
+			[h("dt", null, name), h("dd", { class: "t" }, typeof value === "object" ? JSON.stringify(value) : String(value))]);
+		fill(this.detail, h("div", { class: "bar" }, h("h2", null, `Record ${record.n}`), h("span", { class: "dim" }, stamp(record.time)),
+			h("button", { type: "button", class: "push", onclick: () => this.hide() }, "Close")), h("dl", { class: "facts" }, rows));
+		this.detail.hidden = false;
+	}
+
+	hide() {
+		if (this.detail.hidden)
+			return false;
+		this.detail.hidden = true;
+		this.list.element.focus({ preventScroll: true });
+	}
+
+	keys() {
+		return [
+			["j", "next record", () => this.list.move(1)], ["k", "previous record", () => this.list.move(-1)],
+			["Enter", "show the record", event => this.list.current() && !event.target.closest("a, button") ? this.show(this.list.current()) : false],
+			["/", "search the timeline", () => this.search.focus()],
+			["Escape", null, () => {
+				if (document.activeElement === this.search)
+					this.list.element.focus({ preventScroll: true });
+				else
+					return this.hide();
+			}],
+		];
+	}
+
+	close() {
+		this.end();
+		this.asked.abort();
+		this.chart.close();
+		clearTimeout(this.waiting);
+		clearTimeout(this.typing);
+		this.list.close();
+	}
+}
