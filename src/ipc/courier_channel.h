@@ -74,7 +74,7 @@ enum courier_message {
 	COURIER_WITHDRAW,
 };
 #define COURIER_ASK_PATH 1024
-#define COURIER_ASK_TEXT 600            /* the rule, its place, its reason */
+#define COURIER_ASK_TEXT 1024           /* the rule, its place, its reason */
 #define COURIER_ASK_TYPE 128
 #define COURIER_ASK_SHAPE 2048          /* INSPECT_SHAPE_MAX */
 #define COURIER_ASK_RULE 32             /* bytes that name a rule */
