@@ -60,7 +60,7 @@ LDFLAGS_ALL = -Wl,-z,relro,-z,now,-z,noexecstack,--gc-sections,--as-needed $(LDF
 # What starts with every command or cell, or runs inside the wall, is static: it is
 # there at once and needs nothing around it.  What speaks to the world is not, so that
 # the distribution's updates of its libraries reach it.
-DYNAMIC := gate courier inspect registry dispatch serve mcp top unit replay fuzz
+DYNAMIC := gate courier inspect registry dispatch serve mcp notify top unit replay fuzz
 
 # What chains and signs timelines (src/audit).
 LIBS_chain    := -lhogweed -lnettle -lgmp
@@ -79,6 +79,7 @@ LIBS_registry := -lsqlite3 -lyaml -lpcre2-8 -ljansson $(LIBS_chain) -lm
 LIBS_dispatch := $(LIBS_registry)
 LIBS_serve    := -lssl -lcrypto $(LIBS_registry)
 LIBS_mcp      := -lssl -lcrypto -ljansson
+LIBS_notify   := -lcurl -lyaml -lnettle
 # Its terminals are described in files, so it is not static.
 LIBS_top      := $(shell pkg-config --libs ncursesw 2>/dev/null || echo -lncursesw -ltinfo) -ljansson $(LIBS_chain)
 LIBS_unit     := $(LIBS_courier) $(LIBS_inspect) $(LIBS_registry)
@@ -277,9 +278,12 @@ soak: deps-test
 	$(SUB) all
 	@CLOISTER_BUILD=$(B) CLOISTER=$(B)/cloister $(PYTHON) tests/soak/run.py $(ARGS)
 
+MODE ?= all
+ROUNDS ?= 1000
 crash: deps-test
 	$(SUB) all
-	@CLOISTER_BUILD=$(B) CLOISTER=$(B)/cloister $(PYTHON) tests/soak/crash.py $(ARGS)
+	@CLOISTER_BUILD=$(B) CLOISTER=$(B)/cloister $(PYTHON) tests/soak/crash.py --mode $(MODE) \
+		--rounds $(ROUNDS) $(ARGS)
 
 growth: deps-test
 	$(SUB) all
@@ -335,7 +339,8 @@ FORCE:
 ## make escape      the table of escape probes, cloister beside its peers
 ## make bench       measure; a table, and build/bench.json
 ## make soak        thousands of cells, killed at random; nothing may be left
-## make crash       thousands of dispatches, whose drivers are killed at random
+## make crash       drivers of dispatches, the service, supervisors and couriers killed at random
+##                  ROUNDS (1000) times each, and a full disk; MODE=serve: only one of them
 ## make growth      100,000 requests out of a cell, and uploads of 4 GiB to S3; no memory or
 ##                  descriptor may be lost
 ## make screenshots   the dashboard's pictures in docs/images, anew

@@ -116,11 +116,10 @@ open_log(struct operator *op, struct audit_log *ret_log, struct err *err)
 		hash_of(&file, offsetof(struct end_file, hash), hash);
 		if (memcmp(hash, file.hash, sizeof(hash)) == 0 &&
 		    audit_log_open_at(ret_log, op->dir, OPERATOR_LOG, AUDIT_OPERATOR, NULL,
-		                      OPERATOR_FILE_MAX, &file.end, NULL) == 0)
+		                      op->file_max, &file.end, NULL) == 0)
 			return 0;
 	}
-	return audit_log_open(ret_log, op->dir, OPERATOR_LOG, AUDIT_OPERATOR, NULL,
-	                      OPERATOR_FILE_MAX, err);
+	return audit_log_open(ret_log, op->dir, OPERATOR_LOG, AUDIT_OPERATOR, NULL, op->file_max, err);
 }
 
 static void
@@ -174,11 +173,18 @@ append_to(struct audit_log *log, enum operator_when when, const char *event, siz
 	return log->pending.len == 0 ? 0 : audit_log_write(log, when == OPERATOR_NOW, err);
 }
 
+static bool
+has_too_many(const struct operator *op, const struct audit_log *log)
+{
+	return log->first != 0 && log->last - log->first + 1 > op->files_max;
+}
+
 /* Under the lock.  EVENT: NULL to sign only. */
 static int
 append(struct operator *op, enum operator_when when, const char *event, size_t len,
        struct err *err)
 {
+	char time[AUDIT_TIME_LEN + 1];
 	bool has_head = false;
 	struct audit_log log;
 	int r = open_log(op, &log, err);
@@ -187,11 +193,16 @@ append(struct operator *op, enum operator_when when, const char *event, size_t l
 		return r;
 	/* Who does not sign does without it. */
 	if (when == OPERATOR_NOW || is_due(&log, 2) || log.size == 0 ||
-	    log.size + AUDIT_BATCH_MAX >= OPERATOR_FILE_MAX)
+	    log.size + AUDIT_BATCH_MAX >= op->file_max || has_too_many(op, &log))
 		r = operator_load_key(op, err);
 	log.key = op->has_key ? &op->key : NULL;
 	if (r == 0)
 		r = append_to(&log, when, event, len, &has_head, err);
+	/* If it cannot be now, the next one does it. */
+	if (r == 0 && has_too_many(op, &log)) {
+		audit_time_now(time);
+		has_head = audit_log_drop(&log, time, NULL) > 0 || has_head;
+	}
 	if (r == 0)
 		keep_end(op, &log);
 	if (r == 0 && has_head)
@@ -205,7 +216,8 @@ append(struct operator *op, enum operator_when when, const char *event, size_t l
 int
 operator_open_at(int dir, struct operator *ret_op, struct err *err)
 {
-	struct operator op = { .dir = dir };
+	struct operator op = { .dir = dir, .file_max = OPERATOR_FILE_MAX,
+	                       .files_max = OPERATOR_FILES_MAX };
 	int r = 0;
 
 	op.lock = openat(dir, OPERATOR_LOCK, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -277,19 +289,27 @@ operator_checkpoint(struct operator *op, struct err *err)
 }
 
 int
-operator_append_members(struct operator *op, enum operator_when when, const char *type,
-                        struct audit_member *members, size_t n, struct err *err)
+operator_event(const char *type, const struct audit_member *members, size_t n,
+               struct buf *ret_event, struct err *err)
 {
 	struct audit_member all[OPERATOR_MEMBERS_MAX] = { { .name = "type", .text = type } };
-	OWN(buf_free) struct buf event;
 
 	assert(n < OPERATOR_MEMBERS_MAX);
 	memcpy(all + 1, members, n * sizeof(*members));
-	buf_init(&event, AUDIT_EVENT_MAX);
-	audit_event_put(&event, all, n + 1);
-	if (buf_failed(&event))
-		return err_set(err, EMSGSIZE, "an event for the operator's timeline is too long");
-	return operator_append(op, when, (const char *)event.data, event.len, err);
+	buf_init(ret_event, AUDIT_EVENT_MAX);
+	audit_event_put(ret_event, all, n + 1);
+	return buf_failed(ret_event) ?
+	       err_set(err, EMSGSIZE, "an event for the operator's timeline is too long") : 0;
+}
+
+int
+operator_append_members(struct operator *op, enum operator_when when, const char *type,
+                        struct audit_member *members, size_t n, struct err *err)
+{
+	OWN(buf_free) struct buf event = {0};
+	int r = operator_event(type, members, n, &event, err);
+
+	return r < 0 ? r : operator_append(op, when, (const char *)event.data, event.len, err);
 }
 
 int

@@ -36,6 +36,7 @@ struct err;
 #define OPERATOR_END "operator.end"
 #define OPERATOR_END_MAGIC "cl-end1"
 #define OPERATOR_FILE_MAX (64u << 20)   /* then the file is turned over */
+#define OPERATOR_FILES_MAX 16           /* older ones; then the oldest is dropped */
 #define OPERATOR_UNSIGNED_MAX 64        /* records that OPERATOR_LATER leaves unsigned */
 #define OPERATOR_LOCK_MS 10000          /* how long one waits for the others */
 #define OPERATOR_MEMBERS_MAX 32
@@ -44,6 +45,8 @@ struct operator {
 	int dir, lock, end;             /* END may be -1 */
 	struct audit_key key;
 	bool has_key;                   /* it is read when something is to be signed */
+	uint64_t file_max;              /* OPERATOR_FILE_MAX and OPERATOR_FILES_MAX, but in tests */
+	uint32_t files_max;
 };
 
 /* Where it all is; the folder and the key are made.  The caller closes it. */
@@ -65,6 +68,9 @@ enum operator_when {
  * timeline; on failure nothing was added. */
 int operator_append(struct operator *op, enum operator_when when, const char *event, size_t len,
                     struct err *err);
+/* An event of TYPE with these members, for operator_append(); RET_EVENT is one that is not begun. */
+int operator_event(const char *type, const struct audit_member *members, size_t n,
+                   struct buf *ret_event, struct err *err);
 /* An event of TYPE with these members (at most OPERATOR_MEMBERS_MAX - 1; sorted in place). */
 int operator_append_members(struct operator *op, enum operator_when when, const char *type,
                             struct audit_member *members, size_t n, struct err *err);

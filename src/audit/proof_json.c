@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "base/own.h"
 #include "canon/canon_check.h"
+#include "canon/canon_text.h"
 #include "canon/hash.h"
 #include "http/json_walk.h"
 
@@ -63,7 +64,7 @@ put_one(struct buf *b, const struct audit_proof *p)
 		put(b, "\"");
 	}
 	put(b, "],\"record\":");
-	audit_text_put(b, p->record, p->len);
+	canon_put_string(b, p->record, p->len);
 	put(b, ",\"timeline\":\"");
 	put(b, p->timeline);
 	put(b, "\"}");

@@ -36,16 +36,15 @@ void audit_time_ago(uint64_t ms, char ret_time[AUDIT_TIME_LEN + 1]);
 
 /* ---- writing ---- */
 
-/* A member of an event.  Text may be anything: what is not UTF-8 becomes U+FFFD. */
+/* A member of an event.  Text may be anything: see members.h for what becomes of it. */
 struct audit_member {
-	const char *name;               /* in ASCII */
+	const char *name;               /* as members.h has keys */
 	enum { AUDIT_TEXT, AUDIT_NUMBER, AUDIT_TRUTH, AUDIT_JSON } kind;
 	const char *text;               /* AUDIT_JSON: canonical JSON; NULL: the member is left out */
 	uint64_t number;                /* at most 2^53 - 1; of a truth: 0 or 1 */
 };
-/* An event of these members, which are sorted in place. */
-void audit_event_put(struct buf *b, struct audit_member *members, size_t n);
-void audit_text_put(struct buf *b, const char *text, size_t len);   /* with its quotes */
+/* An event of these members, sorted. */
+void audit_event_put(struct buf *b, const struct audit_member *members, size_t n);
 
 /* The next record of TIMELINE, and a newline; C goes on to it.  EVENT is a canonical object
  * (canon_check_object()). */

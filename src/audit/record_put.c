@@ -8,25 +8,34 @@
 #include "audit/record.h"
 #include "base/buf.h"
 #include "base/own.h"
-#include "base/utf8.h"
 #include "canon/hash.h"
+#include "canon/members.h"
 
 void
 audit_time_ago(uint64_t ms, char ret_time[AUDIT_TIME_LEN + 1])
 {
+	/* A record has little else to do that takes as long. */
+	static _Thread_local struct { time_t second; char text[64]; } last;
+	unsigned milliseconds;
 	struct timespec now;
 	struct tm tm;
-	char text[64];
 
 	clock_gettime(CLOCK_REALTIME, &now);
 	now.tv_sec -= (time_t)(ms / 1000);
-	gmtime_r(&now.tv_sec, &tm);
-	snprintf(text, sizeof(text), "%04u-%02u-%02uT%02u:%02u:%02u.%03uZ",
-	         (unsigned)(tm.tm_year + 1900) % 10000, (unsigned)tm.tm_mon + 1,
-	         (unsigned)tm.tm_mday, (unsigned)tm.tm_hour, (unsigned)tm.tm_min,
-	         (unsigned)tm.tm_sec, (unsigned)(now.tv_nsec / 1000000));
-	memcpy(ret_time, text, AUDIT_TIME_LEN);
+	if (now.tv_sec != last.second || last.text[0] == '\0') {
+		gmtime_r(&now.tv_sec, &tm);
+		snprintf(last.text, sizeof(last.text), "%04u-%02u-%02uT%02u:%02u:%02u.000Z",
+		         (unsigned)(tm.tm_year + 1900) % 10000, (unsigned)tm.tm_mon + 1,
+		         (unsigned)tm.tm_mday, (unsigned)tm.tm_hour, (unsigned)tm.tm_min,
+		         (unsigned)tm.tm_sec);
+		last.second = now.tv_sec;
+	}
+	memcpy(ret_time, last.text, AUDIT_TIME_LEN);
 	ret_time[AUDIT_TIME_LEN] = '\0';
+	milliseconds = (unsigned)(now.tv_nsec / 1000000);
+	ret_time[20] = (char)('0' + milliseconds / 100);
+	ret_time[21] = (char)('0' + milliseconds / 10 % 10);
+	ret_time[22] = (char)('0' + milliseconds % 10);
 }
 
 void
@@ -63,75 +72,25 @@ put_hex(struct buf *b, const unsigned char hash[AUDIT_HASH])
 
 /* ---- events ---- */
 
-static void
-put_escaped(struct buf *b, unsigned char c)
-{
-	static const char codes[] = "\"\\\b\f\n\r\t", names[] = "\"\\bfnrt";
-	const char *code = strchr(codes, c);
-	char text[8];
-
-	if (code != NULL)
-		snprintf(text, sizeof(text), "\\%c", names[code - codes]);
-	else
-		snprintf(text, sizeof(text), "\\u%04x", c);
-	put(b, text);
-}
-
 void
-audit_text_put(struct buf *b, const char *text, size_t len)
+audit_event_put(struct buf *b, const struct audit_member *members, size_t n)
 {
-	uint32_t code;
-	size_t n;
+	OWN(members_free) struct members all;
 
-	put(b, "\"");
-	for (size_t i = 0; i < len; i += n) {
-		n = utf8_next(text + i, len - i, &code);
-		if (n == 0 || code == 0) {
-			put(b, "\xef\xbf\xbd");
-			n = 1;
-		} else if (code < 0x20 || code == '"' || code == '\\') {
-			put_escaped(b, (unsigned char)code);
-		} else {
-			buf_put(b, text + i, n);
-		}
-	}
-	put(b, "\"");
-}
-
-static int
-by_name(const void *a, const void *b)
-{
-	return strcmp(((const struct audit_member *)a)->name, ((const struct audit_member *)b)->name);
-}
-
-static void
-put_member(struct buf *b, const struct audit_member *m)
-{
-	audit_text_put(b, m->name, strlen(m->name));
-	put(b, ":");
-	if (m->kind == AUDIT_TEXT)
-		audit_text_put(b, m->text, strlen(m->text));
-	else if (m->kind == AUDIT_NUMBER)
-		put_number(b, m->number);
-	else
-		put(b, m->kind == AUDIT_JSON ? m->text : m->number != 0 ? "true" : "false");
-}
-
-void
-audit_event_put(struct buf *b, struct audit_member *members, size_t n)
-{
-	const char *before = "{";
-
-	qsort(members, n, sizeof(*members), by_name);
+	members_init(&all, AUDIT_EVENT_MAX);
 	for (size_t i = 0; i < n; i++) {
-		if (members[i].text == NULL &&
-		    (members[i].kind == AUDIT_TEXT || members[i].kind == AUDIT_JSON))
-			continue;
-		put(b, before);
-		put_member(b, &members[i]);
-		before = ",";
+		const struct audit_member *m = &members[i];
+
+		if (m->kind == AUDIT_NUMBER)
+			members_u64(&all, m->name, m->number);
+		else if (m->kind == AUDIT_TRUTH)
+			members_bool(&all, m->name, m->number != 0);
+		else if (m->text != NULL && m->kind == AUDIT_JSON)
+			members_raw(&all, m->name, m->text, strlen(m->text));
+		else if (m->text != NULL)
+			members_text(&all, m->name, m->text, strlen(m->text), AUDIT_EVENT_MAX);
 	}
-	put(b, *before == '{' ? "{}" : "}");
+	members_put_object(&all, b);
 }
 
 /* ---- records ---- */

@@ -10,6 +10,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/own.h"
+#include "canon/canon_text.h"
 
 /* UTF-8 sorts as code points do.  UTF-16 differs in one thing: what takes two units
  * (UTF-8 of F0 and up) begins with D800 to DBFF and so stands before E000 to FFFF (EE, EF). */
@@ -35,33 +36,6 @@ static void
 put_text(struct buf *b, const char *text)
 {
 	buf_put(b, text, strlen(text));
-}
-
-void
-canon_put_string(struct buf *b, const char *s, size_t len)
-{
-	static const char named[] = "btn?fr";   /* 8 to 13 */
-	size_t from = 0;
-	char escape[8];
-
-	buf_put(b, "\"", 1);
-	for (size_t i = 0; i < len; i++) {
-		unsigned char c = (unsigned char)s[i];
-
-		if (c >= 0x20 && c != '"' && c != '\\')
-			continue;
-		buf_put(b, s + from, i - from);
-		from = i + 1;
-		if (c >= 0x20)
-			snprintf(escape, sizeof(escape), "\\%c", c);
-		else if (c >= 8 && c <= 13 && c != 11)
-			snprintf(escape, sizeof(escape), "\\%c", named[c - 8]);
-		else
-			snprintf(escape, sizeof(escape), "\\u%04x", c);
-		put_text(b, escape);
-	}
-	buf_put(b, s + from, len - from);
-	buf_put(b, "\"", 1);
 }
 
 static int

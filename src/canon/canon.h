@@ -28,10 +28,8 @@ int canon_put(struct buf *b, json_t *value, struct err *err);
 int canon_dump(json_t *value, size_t max, char **ret_text, size_t *ret_len,
                struct err *err);
 
-/* ---- for who writes without jansson ---- */
+/* ---- for who writes without jansson; strings are in canon_text.h ---- */
 
-/* S must be UTF-8; with its quotes. */
-void canon_put_string(struct buf *b, const char *s, size_t len);
 /* As ECMAScript's Number::toString; NUMBER is finite. */
 void canon_number(double number, char ret_text[CANON_NUMBER_MAX]);
 /* The order of names, as strcmp's: by UTF-16 code units. */

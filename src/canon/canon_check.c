@@ -3,8 +3,7 @@
 
 #include <string.h>
 
-#include "base/num.h"
-#include "base/utf8.h"
+#include "canon/canon_text.h"
 
 struct name {
 	const char *at;                 /* as it is written, between the quotes */
@@ -21,48 +20,6 @@ struct check {
 
 /* ---- strings ---- */
 
-/* What a canonical string escapes, and how; returns its length, 0 if this is not it. */
-static size_t
-read_escape(const char *at, const char *end, uint32_t *ret_code)
-{
-	static const char names[] = "\"\\bfnrt", codes[] = "\"\\\b\f\n\r\t";
-	const char *name;
-	int high, low;
-
-	if (end - at < 2 || at[1] == '\0')
-		return 0;
-	name = strchr(names, at[1]);
-	if (name != NULL) {
-		*ret_code = (unsigned char)codes[name - names];
-		return 2;
-	}
-	if (end - at < 6 || memcmp(at, "\\u00", 4) != 0)
-		return 0;
-	high = at[4] - '0';
-	low = at[5] >= 'A' && at[5] <= 'F' ? -1 : num_hex_digit(at[5]);
-	if ((high != 0 && high != 1) || low < 0)
-		return 0;
-	*ret_code = (uint32_t)(high << 4 | low);
-	/* These have names of their own. */
-	return *ret_code == 0 || strchr(codes, (int)*ret_code) != NULL ? 0 : 6;
-}
-
-static size_t
-read_char(const char *at, const char *end, uint32_t *ret_code)
-{
-	if (*at == '\\')
-		return read_escape(at, end, ret_code);
-	if ((unsigned char)*at < 0x20)
-		return 0;
-	return utf8_next(at, (size_t)(end - at), ret_code);
-}
-
-static bool
-is_plain(unsigned char c)
-{
-	return c >= 0x20 && c < 0x80 && c != '"' && c != '\\';
-}
-
 /* At its opening quote. */
 static bool
 take_string(struct check *c, struct name *ret_name)
@@ -76,15 +33,14 @@ take_string(struct check *c, struct name *ret_name)
 	ret_name->at = ++at;
 	ret_name->plain = true;
 	for (;;) {
-		while (at < end && is_plain((unsigned char)*at))
-			at++;
+		at += canon_text_plain(at, (size_t)(end - at));
 		c->at = at;
 		if (at == end)
 			return false;
 		if (*at == '"')
 			break;
 		ret_name->plain = false;
-		n = read_char(at, end, &code);
+		n = canon_text_next(at, end, &code);
 		if (n == 0)
 			return false;
 		at += n;
@@ -118,8 +74,8 @@ is_before(const struct name *a, const struct name *b)
 		return order < 0 || (order == 0 && a->len < b->len);
 	}
 	while (p < p_end && q < q_end) {
-		p += read_char(p, p_end, &x);
-		q += read_char(q, q_end, &y);
+		p += canon_text_next(p, p_end, &x);
+		q += canon_text_next(q, q_end, &y);
 		if (x != y)
 			return units(x) < units(y);
 	}

@@ -2,10 +2,9 @@
 #include "canon/members.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <string.h>
 
-#include "base/utf8.h"
+#include "canon/canon_text.h"
 
 void
 members_init(struct members *m, size_t max)
@@ -36,58 +35,11 @@ members_failed(const struct members *m)
 
 /* ---- texts ---- */
 
-static void
-put_escape(struct buf *b, uint32_t code)
-{
-	static const char named[] = "\bb\tt\nn\ff\rr\"\"\\\\";
-	char text[8];
-	int n;
-
-	for (const char *p = named; *p != '\0'; p += 2) {
-		if (code == (unsigned char)p[0]) {
-			buf_put(b, (char[]){ '\\', p[1] }, 2);
-			return;
-		}
-	}
-	n = snprintf(text, sizeof(text), "\\u%04x", (unsigned)code);
-	buf_put(b, text, (size_t)n);
-}
-
-/* How much of TEXT can be taken as it is. */
-static size_t
-plain_run(const char *text, size_t len)
-{
-	size_t n = 0;
-
-	while (n < len && text[n] >= ' ' && text[n] < 0x7f && text[n] != '"' && text[n] != '\\')
-		n++;
-	return n;
-}
-
 void
 members_escape(struct buf *b, const char *text, size_t len, size_t max)
 {
-	bool cut = len > max;
-	uint32_t code;
-	size_t n;
-
-	for (len = cut ? max : len; len > 0; text += n, len -= n) {
-		n = plain_run(text, len);
-		if (n > 0) {
-			buf_put(b, text, n);
-			continue;
-		}
-		n = utf8_next(text, len, &code);
-		if (n > 0 && code != 0 && (code < ' ' || code == '"' || code == '\\')) {
-			put_escape(b, code);
-		} else if (n > 0 && !utf8_is_control(code)) {
-			buf_put(b, text, n);
-		} else {
-			buf_put(b, "\xef\xbf\xbd", 3);
-			n = n == 0 ? 1 : n;
-		}
-	}
-	if (cut)
+	canon_text_put(b, text, len > max ? max : len, true);
+	if (len > max)
 		buf_put(b, "...", 3);
 }
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/utf8.h"
+#include "canon/canon_text.h"
 #include "canon/members.h"
 
 #define NUMBER_DIGITS 16                /* of 2^53-1 */
@@ -32,27 +33,6 @@ take_word(struct reader *r, const char *word)
 	return true;
 }
 
-/* Behind a backslash: the short form where there is one, and \u00xx in lower case where there
- * is none. */
-static bool
-take_escape(struct reader *r)
-{
-	static const char digits[] = "0123456789abcdef";
-	const char *high, *low;
-	unsigned code;
-
-	if (r->at < r->end && *r->at != '\0' && strchr("\"\\bfnrt", *r->at) != NULL) {
-		r->at++;
-		return true;
-	}
-	if (!take_word(r, "u00") || r->end - r->at < 2 || r->at[0] == '\0' || r->at[1] == '\0' ||
-	    (high = strchr(digits, r->at[0])) == NULL || (low = strchr(digits, r->at[1])) == NULL)
-		return false;
-	code = (unsigned)(high - digits) * 16 + (unsigned)(low - digits);
-	r->at += 2;
-	return code != 0 && code < ' ' && strchr("\b\f\n\r\t", (int)code) == NULL;
-}
-
 static bool
 take_string(struct reader *r)
 {
@@ -61,19 +41,16 @@ take_string(struct reader *r)
 
 	if (!take(r, '"'))
 		return false;
-	while (r->at < r->end && *r->at != '"') {
-		if (*r->at == '\\') {
-			r->at++;
-			if (!take_escape(r))
-				return false;
-			continue;
-		}
-		n = utf8_next(r->at, (size_t)(r->end - r->at), &code);
-		if (n == 0 || utf8_is_control(code))
+	for (;;) {
+		r->at += canon_text_plain(r->at, (size_t)(r->end - r->at));
+		if (take(r, '"'))
+			return true;
+		n = canon_text_next(r->at, r->end, &code);
+		/* One that is escaped does nothing. */
+		if (n == 0 || (*r->at != '\\' && utf8_is_control(code)))
 			return false;
 		r->at += n;
 	}
-	return take(r, '"');
 }
 
 static bool

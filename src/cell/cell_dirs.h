@@ -57,10 +57,10 @@ int cell_place_take(const struct cell_spec *spec, struct cell_place *ret_place,
 /* Let the lock go; CLEARED: remove the entry. */
 void cell_place_leave(struct cell_place *place, bool cleared);
 /* Remove what supervisors that were killed left in both folders.  LOST is told of the timeline
- * of one of them, in its state entry DIR. */
+ * of one of them, in its state entry DIR; if it fails, the entry stays, for a later one. */
 struct cell_clearer {
 	int (*clear_cgroups)(void *arg, const char *id, const char *paths);
-	void (*lost)(void *arg, int dir, const char *id);
+	int (*lost)(void *arg, int dir, const char *id);
 	void *arg;
 };
 void cell_clear_stale(const struct cell_place *place, const struct cell_clearer *clearer);

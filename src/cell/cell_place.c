@@ -181,9 +181,11 @@ clear_entry(int state, const struct cell_entry *entry, const struct cell_clearer
 	OWN(closep) int dir = openat(state, entry->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC |
 	                             O_NOFOLLOW);
 
+	/* Told, and then marked: whoever is killed between the two leaves it to be told again. */
 	if (dir >= 0 && faccessat(dir, CELL_EVENTS, F_OK, AT_SYMLINK_NOFOLLOW) == 0 &&
-	    create_file_at(dir, CELL_LOST, 0600, "", NULL) == 0)
-		clearer->lost(clearer->arg, dir, entry->id);
+	    (clearer->lost(clearer->arg, dir, entry->id) < 0 ||
+	     create_file_at(dir, CELL_LOST, 0600, "", NULL) < 0))
+		return;
 	if (dir >= 0 && faccessat(dir, CELL_KEEP, F_OK, 0) < 0)
 		(void)cell_state_remove(state, entry->dir, NULL);
 }

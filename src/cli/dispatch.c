@@ -24,6 +24,9 @@ const struct cli_option cli_dispatches_options[] = {
 	{ "stderr", 0, NULL, "output: what it wrote to standard error", 0 },
 	{ "to", 0, "FOLDER", "files: write them all to this new folder", 0 },
 	{ "time", 't', "TIME", "cancel: how long it may take before it is killed (10s)", 0 },
+	{ "older", 0, "TIME", "prune: what ended longer ago (30d)", 0 },
+	{ "keep", 0, "N", "prune: and all but the newest N that are over (10000)", 0 },
+	{ "dry-run", 'n', NULL, "prune: only tell how many", 0 },
 	{ "json", 0, NULL, "for programs", 0 },
 	{0}
 };

@@ -46,6 +46,7 @@ static const struct verb dispatches[] = {
 	{ "output ID", "what the agent printed" },
 	{ "files ID [PATH]", "what it left in /out: which files, or the content of one" },
 	{ "cancel ID...", "end it, without waiting for that" },
+	{ "prune", "remove what is old, and what nothing refers to any more" },
 	{0}
 };
 static const struct verb audit[] = {

@@ -34,7 +34,7 @@ const struct cli_command cli_commands[] = {
 	{ "allow", "CELL RULE", "put a rule in front of a running cell's policy", cli_allow_options,
 	  cmd_allow },
 	{ "deny", "CELL RULE", "the same, with one that refuses", cli_allow_options, cmd_allow },
-	{ "budget", "[OPTION...] CELL [KIND=VALUE...]", "show what a cell has used, and raise its budgets",
+	{ "budget", "[OPTION...] CELL [KIND=N...]", "show what a cell has used, and raise its budgets",
 	  cli_budget_options, cmd_budget },
 	{ "approvals", "[-f] [CELL]", "show what waits for a person's approval", cli_approvals_options,
 	  cmd_approvals },

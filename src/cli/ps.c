@@ -28,6 +28,8 @@ struct ps {
 	struct json out;
 	uint64_t now_ns;
 	size_t width;                   /* of the terminal; 0: there is none */
+	struct cell_info *running;
+	size_t n_running;
 };
 
 static int
@@ -145,25 +147,22 @@ list_running(struct ps *ps, struct err *err)
 {
 	OWN(closep) int runtime = cell_runtime_open(err);
 	OWN(freep) struct cell_entry *entries = NULL;
-	OWN(freep) struct cell_info *infos = NULL;
-	size_t n, running = 0;
+	size_t n;
 
 	if (runtime < 0)
 		return runtime;
 	if (cell_list(runtime, true, &entries, &n, err) < 0)
 		return -err->code;
-	infos = calloc(n + 1, sizeof(*infos));
-	if (infos == NULL)
+	ps->running = calloc(n + 1, sizeof(*ps->running));
+	if (ps->running == NULL)
 		return err_errno(err, "cannot list the cells");
 	/* One that ended meanwhile is no longer running. */
 	for (size_t i = 0; i < n; i++)
-		if (cell_control_info(runtime, &entries[i], &infos[running], NULL) == 0)
-			running++;
-	qsort(infos, running, sizeof(*infos), by_start);
-	for (size_t i = 0; i < running; i++) {
-		show_running(ps, &infos[i]);
-		cell_spec_free(&infos[i].spec);
-	}
+		if (cell_control_info(runtime, &entries[i], &ps->running[ps->n_running], NULL) == 0)
+			ps->n_running++;
+	qsort(ps->running, ps->n_running, sizeof(*ps->running), by_start);
+	for (size_t i = 0; i < ps->n_running; i++)
+		show_running(ps, &ps->running[i]);
 	return 0;
 }
 
@@ -173,6 +172,16 @@ by_end(const void *a, const void *b)
 	const struct cell_record *x = a, *y = b;
 
 	return x->ended_ns < y->ended_ns ? -1 : x->ended_ns > y->ended_ns;
+}
+
+/* At its end a cell is still running when there is a record already. */
+static bool
+is_shown(const struct ps *ps, const char *id)
+{
+	for (size_t i = 0; i < ps->n_running; i++)
+		if (strcmp(ps->running[i].spec.id, id) == 0)
+			return true;
+	return false;
 }
 
 static void
@@ -189,7 +198,8 @@ list_ended(struct ps *ps)
 	for (size_t i = 0; records != NULL && i < n; i++) {
 		OWN(closep) int dir = openat(state, entries[i].dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-		if (dir >= 0 && cell_record_read(dir, &records[ended], NULL) == 0)
+		if (dir >= 0 && !is_shown(ps, entries[i].id) &&
+		    cell_record_read(dir, &records[ended], NULL) == 0)
 			ended++;
 	}
 	if (ended > 0)
@@ -226,6 +236,9 @@ cmd_ps(int argc, char **argv)
 		return cli_fail(&err);
 	if (ps.all)
 		list_ended(&ps);
+	for (size_t i = 0; i < ps.n_running; i++)
+		cell_spec_free(&ps.running[i].spec);
+	free(ps.running);
 	if (ps.json) {
 		json_close(&ps.out, ']');
 		putchar('\n');

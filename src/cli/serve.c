@@ -12,6 +12,7 @@ const struct cli_option cli_serve_options[] = {
 	{ "no-tls", 0, NULL, "TCP: not encrypted", 0 },
 	{ "mcp", 0, "127.0.0.1:PORT", "let agents in cells dispatch others: MCP, for them only", 0 },
 	{ "concurrency", 'c', "N", "how many dispatches run at a time", 0 },
+	{ "retain", 0, "TIME", "remove dispatches that ended longer ago (30d); 0: none", 0 },
 	{ "idle-exit", 0, "TIME", "end when nobody asks and nothing runs for so long", 0 },
 	{ "routes", 0, NULL, "only print what can be asked, and by whom", 0 },
 	{0}

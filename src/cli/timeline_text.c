@@ -33,7 +33,7 @@ timeline_is_refusal(const struct timeline_event *e)
 	/* What only befell the cell has none. */
 	return e->verdict[0] != '\0' ? strcmp(e->verdict, "allow") != 0 :
 	       strncmp(e->type, "cell", 4) != 0 && strcmp(e->type, "setup.ran") != 0 &&
-	       strcmp(e->type, "steer") != 0;
+	       strcmp(e->type, "steer") != 0 && strcmp(e->type, "approval") != 0;
 }
 
 static void
@@ -128,6 +128,11 @@ timeline_print_what(FILE *out, const struct timeline_event *e)
 		return;
 	if (strcmp(e->type, "intent") == 0)
 		fputs("about to: ", out);
+	if (strcmp(e->type, "approval") == 0) {
+		fputs("approval ", out);
+		put(out, strcmp(e->did, "timed_out") == 0 ? "timed out" : e->did);
+		fputs(": ", out);
+	}
 	if (strcmp(e->type, "dns") == 0) {
 		fputs("name ", out);
 		put(out, e->host);
@@ -159,7 +164,7 @@ static const struct {
 } causes[] = {
 	{ "no-rule",         "no rule allows it" },
 	{ "rule",            "a rule denies it" },
-	{ "ask",             "a person would have to be asked" },
+	{ "ask",             "a person had to approve it, and did not" },
 	{ "private-address", "its address is private" },
 	{ "secret",          "it carries what looks like a credential" },
 	{ "exfiltration",    "exfiltration: a placeholder is where it may not be" },

@@ -70,6 +70,9 @@ struct dispatch_request {
 	/* Whoever asks drives it at once, with dispatcher_begin(): it does not wait if fewer than so
 	 * many run. */
 	unsigned begin;
+	/* Told of a new one, ID, before it is there: if that cannot be, it is not.  NULL: nobody. */
+	int (*note)(void *arg, const char *id, struct err *err);
+	void *note_arg;
 };
 
 /* One row, as it is now. */
@@ -116,6 +119,9 @@ int dispatch_submit(struct registry *reg, const struct dispatch_request *request
                     char ret_id[DISPATCH_ID_LEN + 1], bool *ret_created, struct err *err);
 
 /* ---- looking: dispatch_store.c ---- */
+
+/* Whether somebody drives ID, of which there is a folder. */
+bool dispatch_is_driven(const char *id);
 
 /* ID, or the beginning of it that is no other's.  -ENOENT, -ENOTUNIQ.  The caller frees *ret_d. */
 int dispatch_get(struct registry *reg, const char *id, struct dispatch *ret_d, struct err *err);
@@ -187,6 +193,26 @@ bool dispatch_may_ask_for(const json_t *agents, const char *name, const char *ha
  * Of one that is over: -EALREADY. */
 int dispatch_cancel(struct registry *reg, const char *id, uint64_t grace_ms, struct err *err);
 
+/* ---- the old ones: dispatch_prune.c ---- */
+
+#define DISPATCH_KEPT 10000             /* that are over, unless something else is said */
+#define DISPATCH_KEPT_MS (30ull * 24 * 3600 * 1000)
+#define DISPATCH_PRUNE_BATCH 100
+struct dispatch_pruning {
+	uint64_t older_ms, keep;        /* what ended before, and all but the newest that are over */
+	bool dry_run;                   /* only count */
+	/* These are going to be removed; if that cannot be written down, they are not. */
+	int (*note)(void *arg, const char *const *ids, size_t n, struct err *err);
+	void *arg;
+};
+struct dispatch_pruned {
+	uint64_t dispatches, blobs, bytes;
+};
+/* Remove dispatches that are over, with their folders and keys, and then blobs that nothing refers
+ * to.  Timelines have a retention of their own. */
+int dispatch_prune(struct registry *reg, const struct dispatch_pruning *how,
+                   struct dispatch_pruned *ret_pruned, struct err *err);
+
 /* ---- driving: dispatcher.c ---- */
 
 struct dispatcher;                      /* opaque */
@@ -194,6 +220,9 @@ struct dispatcher;                      /* opaque */
 struct dispatcher_options {
 	unsigned concurrency;           /* running at a time, over all dispatchers of this data folder;
 	                                 * 0: DISPATCH_CONCURRENCY */
+	/* Now and then a process of ours prunes what is over for so long; 0: none does.  Only while
+	 * adopting. */
+	uint64_t prune_ms;
 	/* A dispatch that we drive went on: its state changed or events were written.  Not called
 	 * from within dispatcher_take(); may call anything but dispatcher_free(). */
 	void (*changed)(void *arg, const char *id, enum dispatch_state state);

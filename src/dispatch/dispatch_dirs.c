@@ -177,6 +177,14 @@ dispatch_empty_path(struct err *err)
 	return path;
 }
 
+bool
+dispatch_is_driven(const char *id)
+{
+	OWN(closep) int lock = dispatch_lock(id, NULL);
+
+	return lock == -EBUSY;
+}
+
 void
 dispatch_tell(void)
 {

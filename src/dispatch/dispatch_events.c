@@ -171,6 +171,9 @@ dispatch_log_put(struct dispatch_log *log, const char *event, json_t *members, b
 		log->steps = log->output[0] = log->output[1] = 0;
 		log->cut[0] = log->cut[1] = false;
 	}
+	/* Whatever fails from here on, it is over, and that is not told again. */
+	if (strcmp(event, "dispatch.finished") == 0)
+		log->end = json_incref(line);
 	return 0;
 }
 

@@ -253,16 +253,13 @@ dispatch_harvest_is_small(const struct dispatch *d)
 int
 dispatch_harvest_start(const struct dispatch *d, int lock, struct err *err)
 {
-	char dir[PATH_MAX], path[PATH_MAX + 32], id[DISPATCH_ID_LEN + 1];
+	char id[DISPATCH_ID_LEN + 1], parent[32];
 	char *const argv[] = { (char[]){ "cloister-dispatch" }, (char[]){ "harvest" }, (char[]){ "--" },
-	                       id, NULL };
-	int r = dispatch_find_libexec(dir, err);
+	                       id, parent, NULL };
 
-	if (r < 0)
-		return r;
 	snprintf(id, sizeof(id), "%s", d->id);
-	snprintf(path, sizeof(path), "%s/%s", dir, argv[0]);
-	return dispatch_spawn(path, argv, (const int[]){ -1, -1, -1, lock }, err);
+	snprintf(parent, sizeof(parent), "%d", getpid());
+	return dispatch_spawn_helper(argv, (const int[]){ -1, -1, -1, lock }, err);
 }
 
 json_t *

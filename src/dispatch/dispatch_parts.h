@@ -243,6 +243,11 @@ int dispatch_clear_graves(struct db *db, struct err *err);
 int dispatch_spawn(const char *path, char *const *argv, const int fds[DISPATCH_SPAWN_FDS],
                    struct err *err);
 
+/* The same of a program in libexec, which ARGV begins with. */
+int dispatch_spawn_helper(char *const *argv, const int fds[DISPATCH_SPAWN_FDS], struct err *err);
+/* `cloister dispatches prune`, of what is over for so long: a pidfd. */
+int dispatch_prune_start(uint64_t older_ms, struct err *err);
+
 /* ---- dispatch_start.c ---- */
 
 /* Start `cloister run -d` for the attempt: a pidfd, and what it says goes to *ret_said, a memory
@@ -256,8 +261,8 @@ int dispatch_start(struct registry *reg, const struct dispatch *d, int *ret_said
 int dispatch_harvest(struct registry *reg, const struct dispatch *d, struct err *err);
 /* Whether that is so little that nobody needs to wait for it. */
 bool dispatch_harvest_is_small(const struct dispatch *d);
-/* The same in a process of its own, `cloister-dispatch harvest`: a pidfd.  It has LOCK, so that
- * whoever adopts the dispatch waits for it. */
+/* The same in a process of its own, `cloister-dispatch harvest`: a pidfd.  It ends with us, and
+ * has LOCK, so that whoever adopts the dispatch waits until it has. */
 int dispatch_harvest_start(const struct dispatch *d, int lock, struct err *err);
 /* What it wrote, if that is of CELL; else NULL.  The caller owns it. */
 json_t *dispatch_harvest_read(const char *id, const char *cell);

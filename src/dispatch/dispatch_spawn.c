@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdio.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -44,4 +45,28 @@ dispatch_spawn(const char *path, char *const *argv, const int fds[DISPATCH_SPAWN
 		return r;
 	pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 	return pidfd < 0 ? err_errno(err, "cannot watch '%s'", path) : pidfd;
+}
+
+/* Its program is one of ours, in libexec. */
+int
+dispatch_spawn_helper(char *const *argv, const int fds[DISPATCH_SPAWN_FDS], struct err *err)
+{
+	char dir[PATH_MAX], path[PATH_MAX + 32];
+	int r = dispatch_find_libexec(dir, err);
+
+	if (r < 0)
+		return r;
+	snprintf(path, sizeof(path), "%s/%s", dir, argv[0]);
+	return dispatch_spawn(path, argv, fds, err);
+}
+
+int
+dispatch_prune_start(uint64_t older_ms, struct err *err)
+{
+	char older[48];
+
+	snprintf(older, sizeof(older), "--older=%llums", (unsigned long long)older_ms);
+	return dispatch_spawn_helper((char *[]){ (char[]){ "cloister-dispatch" },
+		(char[]){ "dispatches" }, older, (char[]){ "--" }, (char[]){ "prune" }, NULL },
+		(const int[]){ -1, -1, -1, -1 }, err);
 }

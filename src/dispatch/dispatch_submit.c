@@ -270,6 +270,8 @@ insert(const struct entry *e, char ret_id[DISPATCH_ID_LEN + 1], bool *ret_create
 	r = found != 0 ? (found < 0 ? found : 0) : check_parent(e, err);
 	r = r == 0 && found == 0 ? write_row(e, err) : r;
 	r = r == 0 && found == 0 ? begin(e, err) : r;
+	if (r == 0 && found == 0 && e->request->note != NULL)
+		r = e->request->note(e->request->note_arg, e->id, err);
 	r = db_end(db, r, err);
 	if (r == 0 && found == 0)
 		snprintf(ret_id, DISPATCH_ID_LEN + 1, "%s", e->id);

@@ -8,6 +8,7 @@
 #include <sys/epoll.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -22,6 +23,8 @@
 
 /* Where a driver was killed nobody tells, so that this is how long its dispatches wait. */
 #define TICK_MS 2000
+#define PRUNE_FIRST_MS 1000             /* once the first have been answered */
+#define PRUNE_EVERY_MS (3600 * 1000)
 /* A folder without a row is left alone for as long as it may yet get one, and looked for while that
  * may have been a crash of late. */
 #define ORPHAN_SECONDS 3600
@@ -149,6 +152,36 @@ tick_due(void *arg)
 	loop_set_timer(dispatcher->loop, &dispatcher->tick, TICK_MS);
 }
 
+/* ---- what is old ---- */
+
+static void
+prune_done(void *arg, uint32_t events)
+{
+	struct dispatcher *dispatcher = arg;
+	siginfo_t info = {0};
+
+	(void)events;
+	(void)waitid(P_PIDFD, (id_t)dispatcher->pruning.fd, &info, WEXITED);
+	loop_unwatch(dispatcher->loop, &dispatcher->pruning);
+	closep(&dispatcher->pruning.fd);
+	dispatcher->pruning.fd = -1;
+}
+
+static void
+prune_due(void *arg)
+{
+	struct dispatcher *dispatcher = arg;
+
+	loop_set_timer(dispatcher->loop, &dispatcher->prune, PRUNE_EVERY_MS);
+	if (dispatcher->pruning.fd >= 0 || dispatcher->draining)
+		return;
+	dispatcher->pruning.fd = dispatch_prune_start(dispatcher->options.prune_ms, NULL);
+	if (dispatcher->pruning.fd >= 0)
+		(void)loop_watch(dispatcher->loop, &dispatcher->pruning, EPOLLIN, NULL);
+	else
+		dispatcher->pruning.fd = -1;
+}
+
 static int
 watch_folders(struct dispatcher *dispatcher, struct err *err)
 {
@@ -188,6 +221,8 @@ dispatcher_new(struct loop *loop, struct registry *reg, const struct dispatcher_
 		dispatcher->options.concurrency = DISPATCH_CONCURRENCY;
 	dispatcher->round = (struct loop_round){ .run = look_after, .arg = dispatcher };
 	dispatcher->tick = (struct loop_timer){ .due = tick_due, .arg = dispatcher };
+	dispatcher->prune = (struct loop_timer){ .due = prune_due, .arg = dispatcher };
+	dispatcher->pruning = (struct loop_source){ .fd = -1, .ready = prune_done, .arg = dispatcher };
 	dispatcher->notify = (struct loop_source){ .fd = -1, .ready = notify_ready, .arg = dispatcher };
 	r = watch_folders(dispatcher, err);
 	if (r < 0)
@@ -210,6 +245,9 @@ dispatcher_free(struct dispatcher *dispatcher)
 	}
 	loop_cancel_round(dispatcher->loop, &dispatcher->round);
 	loop_cancel_timer(dispatcher->loop, &dispatcher->tick);
+	loop_cancel_timer(dispatcher->loop, &dispatcher->prune);
+	loop_unwatch(dispatcher->loop, &dispatcher->pruning);
+	closep(&dispatcher->pruning.fd);
 	loop_unwatch(dispatcher->loop, &dispatcher->notify);
 	closep(&dispatcher->notify.fd);
 	free(dispatcher);
@@ -275,6 +313,9 @@ void
 dispatcher_set_adopting(struct dispatcher *dispatcher, bool adopting)
 {
 	dispatcher->adopting = adopting;
+	loop_cancel_timer(dispatcher->loop, &dispatcher->prune);
+	if (adopting && dispatcher->options.prune_ms > 0)
+		loop_set_timer(dispatcher->loop, &dispatcher->prune, PRUNE_FIRST_MS);
 }
 
 /* ---- after crashes ---- */

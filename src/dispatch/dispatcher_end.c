@@ -1,7 +1,8 @@
 /* dispatcher_end.c - how an attempt ended, whether there is another one, and the end of it all.
  *
- * The order makes sure that a crash anywhere loses nothing and does nothing twice: the results are
- * on the disk before the cell's state goes, dispatch.finished is before the row says so. */
+ * The order makes sure that a crash anywhere, or a full disk, loses nothing and does nothing twice:
+ * the results are on the disk and dispatch.finished is told before the cell's state goes, and then
+ * the row says so. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -72,7 +73,8 @@ note_end(const struct drive *drive, const struct dispatch_ending *end, struct er
 	                                           ARRAY_LEN(members), err);
 }
 
-/* The row, and all who wait for a place. */
+/* dispatch.finished is told: what is kept of the cell goes, and then the row says so, for all who
+ * wait for a place. */
 static int
 write_end(struct drive *drive, const struct dispatch_ending *end, struct err *err)
 {
@@ -82,7 +84,9 @@ write_end(struct drive *drive, const struct dispatch_ending *end, struct err *er
 	/* What it wanted of others, nobody waits for any more. */
 	if (end->state != DISPATCH_FINISHED)
 		(void)dispatch_cancel_children(reg, drive->d.id, CHILDREN_GRACE_MS, NULL);
-	r = note_end(drive, end, err);
+	r = drive->d.cell[0] != '\0' && !keeps_state(drive) ?
+	    dispatch_cell_discard(drive->d.cell, err) : 0;
+	r = r == 0 ? note_end(drive, end, err) : r;
 	r = r == 0 ? dispatch_set_end(registry_db(reg), drive->d.id, end, err) : r;
 	if (r < 0)
 		return r;
@@ -100,12 +104,8 @@ write_end(struct drive *drive, const struct dispatch_ending *end, struct err *er
 static int
 finish(struct drive *drive, const struct dispatch_ending *end, struct err *err)
 {
-	int r = 0;
+	int r = dispatch_log_end(&drive->log, &drive->d, end, err);
 
-	if (drive->d.cell[0] != '\0' && !keeps_state(drive))
-		r = dispatch_cell_discard(drive->d.cell, err);
-	if (r == 0)
-		r = dispatch_log_end(&drive->log, &drive->d, end, err);
 	return r < 0 ? r : write_end(drive, end, err);
 }
 

@@ -46,6 +46,8 @@ struct dispatcher {
 	struct loop_timer tick;
 	struct loop_source notify;      /* inotify */
 	int watch_turn, watch_state;
+	struct loop_timer prune;
+	struct loop_source pruning;     /* a pidfd */
 	bool adopting, draining;
 };
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -32,16 +33,26 @@ open_streams(struct drive *drive)
 		drive->streams[1] = open_beneath(drive, CELL_STDERR);
 }
 
+static uint64_t
+stream_size(const struct drive *drive, enum dispatch_stream stream)
+{
+	struct stat st;
+
+	return drive->streams[stream] < 0 || fstat(drive->streams[stream], &st) < 0 ? 0 :
+	       (uint64_t)st.st_size;
+}
+
+/* Up to END. */
 static bool
-tail_stream(struct drive *drive, enum dispatch_stream stream)
+tail_stream(struct drive *drive, enum dispatch_stream stream, uint64_t end)
 {
 	char data[TAIL_BLOCK];
 	uint64_t before = drive->log.output[stream], at = before;
 	ssize_t n;
 
-	while (!drive->log.cut[stream] && drive->streams[stream] >= 0 &&
-	       (n = pread(drive->streams[stream], data, sizeof(data),
-	                  (off_t)drive->log.output[stream])) > 0) {
+	while (!drive->log.cut[stream] && at < end &&
+	       (n = pread(drive->streams[stream], data, end - at < sizeof(data) ? end - at : sizeof(data),
+	                  (off_t)at)) > 0) {
 		if (dispatch_log_output(&drive->log, stream, data, (size_t)n,
 		                        drive->phase != DRIVE_HARVESTS, NULL) < 0 ||
 		    drive->log.output[stream] == at)
@@ -90,14 +101,18 @@ tail_steps(struct drive *drive)
 void
 drive_tail(struct drive *drive)
 {
+	uint64_t out, errors;
 	bool told;
 
 	if (drive->entry < 0)
 		return;
 	open_streams(drive);
+	/* What comes while the steps are read waits: a step may be in front of it. */
+	out = stream_size(drive, DISPATCH_STDOUT);
+	errors = stream_size(drive, DISPATCH_STDERR);
 	told = tail_steps(drive);
-	told = tail_stream(drive, DISPATCH_STDOUT) || told;
-	told = tail_stream(drive, DISPATCH_STDERR) || told;
+	told = tail_stream(drive, DISPATCH_STDOUT, out) || told;
+	told = tail_stream(drive, DISPATCH_STDERR, errors) || told;
 	if (told)
 		dispatcher_tell(drive);
 }

@@ -75,7 +75,7 @@ relay_write(struct relay *relay, const void *data, size_t len)
 	ssize_t n;
 
 	if (relay->sink != NULL)
-		return (ssize_t)relay->sink(relay->sink_arg, data, len);
+		return relay->sink(relay->sink_arg, data, len);
 	n = send(relay->to.fd, data, len, MSG_DONTWAIT | MSG_NOSIGNAL);
 	if (n >= 0 || errno != ENOTSOCK)
 		return n;

@@ -29,8 +29,9 @@ struct relay {
 	/* Called once, at the end of FROM (all of it carried) or when TO takes no
 	 * more.  It may free the relay. */
 	void (*done)(void *arg, struct relay *relay);
-	/* Instead of writing to a descriptor; returns how many bytes it took. */
-	size_t (*sink)(void *arg, const unsigned char *data, size_t len);
+	/* Instead of writing to a descriptor; returns how many bytes it took, or -1 and EAGAIN: it
+	 * is asked again in the next round. */
+	ssize_t (*sink)(void *arg, const unsigned char *data, size_t len);
 	void *arg, *sink_arg;
 };
 

@@ -40,9 +40,9 @@ void stdio_init(struct stdio *s, struct loop *loop, void (*ended)(void *arg), vo
 /* What the process will have as 0, 1 and 2; the caller closes them.  With TTY
  * only standard error, and only where that is not the terminal; the rest is -1. */
 int stdio_open(struct stdio *s, bool tty, int ret_inside[3], struct err *err);
-/* Where output goes instead; TAKE returns how many bytes it took. */
+/* Where output goes instead; TAKE is as a relay's sink. */
 struct stdio_sink {
-	size_t (*take)(void *arg, const unsigned char *data, size_t len);
+	ssize_t (*take)(void *arg, const unsigned char *data, size_t len);
 	void *arg;
 };
 /* All output of the process goes to OUT, or what is for standard error to ERRORS if that is not

@@ -5,7 +5,8 @@
  *
  *   DATA/registry/     (base/data.h; 0700)
  *     db.sqlite        names and versions; WAL, every commit is on the disk
- *     blobs/ab/cd..    contents of files by SHA-256; on the disk before a version names them
+ *     blobs/ab/cd..    contents of files by SHA-256; on the disk before a version names them.  The
+ *                      folder is locked (flock) by who removes some, and shared by who touches one
  *     trees/HEX/files/ a capability's files as a read-only folder; made when first wanted
  *     tmp/             what is being written
  *
@@ -73,8 +74,9 @@ struct db *registry_db(struct registry *r);
 /* Make OBJECT a version, the newest of its name.  What has the same content is the same
  * version: then *ret_created is false, and it is the newest again.  A capability's blobs must
  * be there (-ENOENT).  A version that was retired stays so: -EIDRM.  When this returns it is on
- * the disk: 1 if the name meant another version before, or none, else 0. */
-int registry_put(struct registry *r, const struct object *object,
+ * the disk: 1 if the name meant another version before, or none, else 0.  With 1, NOTE (NULL:
+ * none) waits to be told. */
+int registry_put(struct registry *r, const struct object *object, const char *note,
                  struct registry_version *ret_version, bool *ret_created, struct err *err);
 
 enum registry_scope {
@@ -110,9 +112,17 @@ int registry_history(struct registry *r, enum registry_kind kind, const char *na
                      uint64_t before, size_t limit, struct registry_page *ret_page,
                      struct err *err);
 /* Retire what REF says: one version, or with a bare name all of them; BACK takes that back.
- * *ret_n: how many are not any more what they were. */
+ * *ret_n: how many are not any more what they were.  If there are any, NOTE waits to be told. */
 int registry_retire(struct registry *r, enum registry_kind kind, const char *ref, bool back,
-                    size_t *ret_n, struct err *err);
+                    const char *note, size_t *ret_n, struct err *err);
+
+/* ---- notes: registry_note.c ---- */
+
+/* An event for the operator's timeline is in the database with the change that it is about, until
+ * it was told: so a crash between the two loses none, but may have it told twice. */
+typedef int registry_tell(void *arg, const char *event, size_t len, struct err *err);
+/* TELL all that wait, whoever left them, the oldest first, until it fails. */
+int registry_tell_notes(struct registry *r, registry_tell *tell, void *arg, struct err *err);
 
 /* ---- differences: registry_diff.c ---- */
 
@@ -140,6 +150,26 @@ void registry_drop_staged(struct registry *r);
 
 /* A descriptor to read it; -ENOENT if there is none. */
 int registry_open_blob(struct registry *r, const char *hash, struct err *err);
+
+/* ---- blobs that nobody needs: registry_collect.c ---- */
+
+/* Remove those that no version refers to, and none of what MORE marks: unless they came, or were put
+ * again, of late.  What is put at the same time stays. */
+#define REGISTRY_UNUSED_MS (24ull * 3600 * 1000)
+#define REGISTRY_MARKS_MAX (4 * 1024 * 1024)
+struct registry_marks;                  /* opaque */
+struct registry_collecting {
+	bool dry_run;                   /* only count */
+	int (*more)(void *arg, struct registry_marks *marks, struct err *err);
+	void *arg;
+};
+struct registry_collected {
+	uint64_t n, bytes;
+};
+int registry_collect(struct registry *r, const struct registry_collecting *how,
+                     struct registry_collected *ret_collected, struct err *err);
+/* Every "sha256:..." in TEXT. */
+int registry_mark_text(struct registry_marks *marks, const char *text, size_t len, struct err *err);
 
 /* ---- trees: registry_tree.c ---- */
 

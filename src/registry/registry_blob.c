@@ -4,7 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -12,6 +14,8 @@
 #include "base/own.h"
 #include "registry/registry_parts.h"
 
+/* What is so young counts as just touched. */
+#define TOUCH_SECONDS ((time_t)(REGISTRY_UNUSED_MS / 1000 / 4))
 /* Where a blob is: "ab/cdef..." in blobs/; the folder in it is "ab". */
 #define BLOB_PATH_MAX (HASH_HEX + 2)
 
@@ -79,15 +83,32 @@ copy(int to, int fd, const void *data, uint64_t max, unsigned char ret_hash[HASH
 /* So few are written to the disk one by one; more of them with all that the file system has. */
 #define STAGE_FEW 16
 
-static bool
-is_there(struct registry *r, const unsigned char hash[HASH_LEN], uint64_t size)
+int
+registry_touch_blob(struct registry *r, const unsigned char hash[HASH_LEN], uint64_t *ret_size)
 {
 	char path[BLOB_PATH_MAX];
 	struct stat st;
+	int n = 0;
 
 	blob_path(hash, path);
-	return fstatat(r->blobs, path, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) &&
-	       (uint64_t)st.st_size == size;
+	/* Nobody removes it between the two. */
+	(void)flock(r->blobs, LOCK_SH);
+	if (fstatat(r->blobs, path, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode))
+		n = -ENOENT;
+	else if (st.st_mtime < time(NULL) - TOUCH_SECONDS)
+		(void)utimensat(r->blobs, path, NULL, AT_SYMLINK_NOFOLLOW);
+	(void)flock(r->blobs, LOCK_UN);
+	if (n == 0)
+		*ret_size = (uint64_t)st.st_size;
+	return n;
+}
+
+static bool
+is_there(struct registry *r, const unsigned char hash[HASH_LEN], uint64_t size)
+{
+	uint64_t now;
+
+	return registry_touch_blob(r, hash, &now) == 0 && now == size;
 }
 
 static int
@@ -179,6 +200,8 @@ sync_folders(struct registry *r, struct err *err)
 			continue;
 		snprintf(name, sizeof(name), "%02x", i);
 		n = sync_folder(r, name, err);
+		/* It could not be made when there was no room. */
+		n = n == -ENOENT ? 0 : n;
 		r->unsynced[i] = n < 0;
 	}
 	return n;

@@ -22,10 +22,21 @@ struct registry {
 
 extern const char *const registry_migrations[];         /* ends with NULL */
 
+/* ---- registry_note.c ---- */
+
+/* Within a change: NOTE (NULL: none) is to be told of it. */
+int registry_note(struct registry *r, const char *note, struct err *err);
+
 /* ---- registry_open.c ---- */
 
 /* A name in tmp/ that nobody else has. */
 int registry_tmp_name(char ret_name[REGISTRY_TMP_MAX], struct err *err);
 /* Remove what was left in tmp/ by who did not come to an end. */
 void registry_clear_tmp(struct registry *r);
+
+/* ---- registry_blob.c ---- */
+
+/* It is going to be referred to: from now on it is young.  -ENOENT. */
+int registry_touch_blob(struct registry *r, const unsigned char hash[HASH_LEN],
+                        uint64_t *ret_size);
 #endif

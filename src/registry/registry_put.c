@@ -33,9 +33,14 @@ check_blobs(struct registry *r, const struct object *o, struct err *err)
 
 	for (size_t i = 0; i < json_array_size(files); i++) {
 		json_t *file = json_array_get(files, i);
-		OWN(closep) int fd = registry_open_blob(r, json_string_value(json_object_get(file, "hash")),
-		                                        err);
+		const char *hash = json_string_value(json_object_get(file, "hash"));
+		OWN(closep) int fd = registry_open_blob(r, hash, err);
+		unsigned char bytes[HASH_LEN];
+		uint64_t size;
 
+		if (fd >= 0 && (!hash_parse_name(hash, bytes) || registry_touch_blob(r, bytes, &size) < 0))
+			return err_set(err, ENOENT, "the file '%s' was just removed: register it again",
+			               json_string_value(json_object_get(file, "path")));
 		if (fd < 0) {
 			err_wrap(err, "the file '%s'", json_string_value(json_object_get(file, "path")));
 			return fd;
@@ -98,8 +103,8 @@ add(struct registry *r, const struct object *o, int64_t name, struct err *err)
 }
 
 int
-registry_put(struct registry *r, const struct object *o, struct registry_version *ret_version,
-             bool *ret_created, struct err *err)
+registry_put(struct registry *r, const struct object *o, const char *note,
+             struct registry_version *ret_version, bool *ret_created, struct err *err)
 {
 	char ref[REGISTRY_REF_MAX + 1];
 	int64_t name = 0;
@@ -114,6 +119,8 @@ registry_put(struct registry *r, const struct object *o, struct registry_version
 		there = renew(r, o, name, err);
 		n = there < 0 ? there : there != NOT_THERE ? 0 : add(r, o, name, err);
 	}
+	if (n == 0 && there != IS_NEWEST)
+		n = registry_note(r, note, err);
 	n = db_end(r->db, n, err);
 	if (n < 0)
 		return n;
@@ -127,22 +134,28 @@ registry_put(struct registry *r, const struct object *o, struct registry_version
 
 int
 registry_retire(struct registry *r, enum registry_kind kind, const char *text, bool back,
-                size_t *ret_n, struct err *err)
+                const char *note, size_t *ret_n, struct err *err)
 {
 	struct registry_version version;
 	char now[REGISTRY_TIME_MAX];
 	bool all = strchr(text, '@') == NULL;
-	int n = registry_resolve(r, kind, text, REGISTRY_ALL, &version, NULL, err);
+	int noted = 0, n = registry_resolve(r, kind, text, REGISTRY_ALL, &version, NULL, err);
 
 	if (n < 0)
 		return n;
 	format_now(now);
+	n = db_begin(r->db, err);
+	if (n < 0)
+		return n;
 	n = db_do(r->db, err, "UPDATE versions SET retired = ? WHERE name = (SELECT id FROM names WHERE "
 	          "kind = ? AND name = ?) AND (hash = ? OR ?) AND (retired IS NULL) = ?", "ssssii",
 	          back ? NULL : now, registry_kinds[kind], version.name, version.hash, (int64_t)all,
 	          (int64_t)!back);
-	if (n < 0)
-		return n;
+	if (n > 0)
+		noted = registry_note(r, note, err);
+	noted = db_end(r->db, n < 0 ? n : noted, err);
+	if (noted < 0)
+		return noted;
 	*ret_n = (size_t)n;
 	return 0;
 }

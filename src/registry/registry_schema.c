@@ -71,5 +71,11 @@ const char *const registry_migrations[] = {
 	/* 3: the token that a dispatch's agent shows to dispatch others: its SHA-256, while the agent
 	 * runs, else "". */
 	"ALTER TABLE dispatches ADD COLUMN token_hash TEXT NOT NULL DEFAULT '';",
+
+	/* 4: events for the operator's timeline that are not in it yet. */
+	"CREATE TABLE notes ("
+	"	id INTEGER PRIMARY KEY AUTOINCREMENT,"
+	"	event TEXT NOT NULL"
+	") STRICT;",
 	NULL
 };

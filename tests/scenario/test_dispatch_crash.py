@@ -1,14 +1,182 @@
 """Whoever drives dispatches is killed, again and again: none is lost, none is run twice, and no cell
-is left.  A short run of tests/soak/crash.py, which does it thousands of times."""
+is left.  A short run of tests/soak/crash.py, which does it thousands of times, and what that found."""
+import fcntl
+import json
 import os
+import shutil
+import signal
 import subprocess
 import sys
+import threading
+import time
+from pathlib import Path
 
-from operators import BUILD, TREE
+
+from dispatches import agent, detach, events, show
+from operators import BUILD, SECONDS, TREE, is_alive, only_user, wait_until
+from service import Service
 
 
 def test_killed_drivers():
-    done = subprocess.run([sys.executable, TREE / "tests/soak/crash.py", "--dispatches", "60"], text=True,
+    done = subprocess.run([sys.executable, TREE / "tests/soak/crash.py", "--mode", "drivers", "--rounds",
+                           "60"], text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=500,
                           env={**os.environ, "CLOISTER_BUILD": str(BUILD)})
     assert done.returncode == 0, done.stdout
+
+
+def find_harvest(id):
+    """The process that gathers what the dispatch left."""
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if b"harvest" in words and id.encode() in words:
+            return int(pid)
+    return None
+
+
+@only_user
+def test_killed_while_it_harvests(operator):
+    """Who gathers results ends with its driver, and who follows goes on with the dispatch."""
+    agent(operator, "leaves", "head -c 30000000 /dev/urandom >/out/much")
+    id = detach(operator, "leaves")
+    end, harvest = time.monotonic() + SECONDS, None
+    while harvest is None and time.monotonic() < end:       # without a pause: it may be quick
+        harvest = find_harvest(id)
+    os.kill(harvest, signal.SIGSTOP)
+    driver = int(Path(f"/proc/{harvest}/stat").read_text().rpartition(")")[2].split()[1])
+    os.kill(driver, signal.SIGKILL)
+    wait_until(lambda: not is_alive(harvest), "who gathered is gone")
+    told = operator.cloister("dispatches", "events", "-f", "--json", id).ok().splitlines()
+    assert json.loads(told[-1])["state"] == "finished"
+    assert show(operator, id)["result"]["files"]["size"] == 30_000_000
+
+
+def test_follower_drives_what_nobody_does(operator):
+    """`dispatch --key` found somebody at it, who is then killed."""
+    agent(operator, "waits", "while ! [ -e /tmp/go ]; do sleep 0.02; done; echo done; exit 3")
+    id = detach(operator, "waits", "--key", "k")
+    cell = wait_until(lambda: (d := show(operator, id))["state"] == "running" and d["cell"], "it runs")
+    lock = operator.base / "data" / "dispatches" / id / "lock"
+    follower = operator.spawn(operator.program, "dispatch", "waits", "--key", "k", "--json",
+                              stdout=subprocess.PIPE)
+    follower.stdout.readline()
+    drivers = [int(pid) for pid in filter(str.isdigit, os.listdir("/proc"))
+               if int(pid) != follower.pid and holds(pid, lock)]
+    assert len(drivers) == 1
+    os.kill(drivers[0], signal.SIGKILL)
+    operator.cloister("exec", cell, "--", "touch", "/tmp/go")
+    out, _ = follower.communicate(timeout=SECONDS)
+    assert follower.returncode == 3, out
+
+
+def holds(pid, path):
+    try:
+        return any(os.readlink(f"/proc/{pid}/fd/{fd}") == str(path) for fd in os.listdir(f"/proc/{pid}/fd"))
+    except OSError:
+        return False
+
+
+def test_output_is_told_after_the_start(operator):
+    agent(operator, "speaks", "echo spoken")
+    for _ in range(10):
+        id = detach(operator, "speaks")
+        operator.cloister("dispatches", "events", "-f", id).ok()
+        told = [e["event"] for e in events(operator, id)]
+        assert told.index("agent.started") < told.index("agent.output"), told
+
+
+@only_user
+def test_killed_before_anybody_knew_of_the_cell(operator):
+    """The operator's timeline knows of a cell before anything is recorded of it."""
+    operator.run("--", "true").ok()
+    with open(operator.base / "data" / "audit" / "lock") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        supervisor = operator.start("--", "sleep", "1000")
+        entry = wait_until(lambda: [*operator.state.glob("????????.")], "there is an entry")[0]
+        wait_until((entry / "events.jsonl").exists, "its timeline is begun")
+        supervisor.kill()
+        supervisor.wait(SECONDS)
+    operator.cloister("audit", "verify", "--all").ok()
+    operator.run("--", "true").ok()             # clears what was left
+    operator.cloister("audit", "verify", "--all").ok()
+
+
+# ---- the service ----
+
+def operators(operator, type):
+    path = operator.base / "data" / "audit" / "operator.jsonl"
+    return [e for line in path.read_text().splitlines() if (e := json.loads(line)["event"])["type"] == type]
+
+
+@only_user
+def test_killed_before_it_was_recorded(operator):
+    """What is registered is recorded, if need be by the next service."""
+    service = Service(operator)
+    with open(operator.base / "data" / "audit" / "lock") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        threading.Thread(target=register, args=(service,), daemon=True).start()
+        wait_until(lambda: service.get("/v1/envs/kept").status == 200, "it is there")
+        service.stop(signal.SIGKILL)
+        assert operators(operator, "env.registered") == []
+    service.start()
+    wait_until(lambda: operators(operator, "env.registered"), "it is recorded")
+    told = operators(operator, "env.registered")
+    assert [e["name"] for e in told] == ["kept"] and told[0]["peer"].startswith("uid ")
+    operator.cloister("audit", "verify", "--all").ok()
+
+
+def register(service):
+    """Nobody hears the answer."""
+    try:
+        service.post("/v1/envs", {"name": "kept", "values": {}})
+    except OSError:
+        pass
+
+
+@only_user
+def test_what_is_asked_is_recorded_first(operator):
+    """As long as it cannot be recorded, nothing is dispatched."""
+    agent(operator, "any", "true")
+    service = Service(operator)
+    timeline = operator.base / "data" / "audit" / "operator.jsonl"
+    timeline.chmod(0o400)
+    service.post("/v1/dispatches", {"agent": "any"}).error(500, "internal", "timeline")
+    operator.cloister("dispatch", "any").sentence("timeline")
+    timeline.chmod(0o600)
+    assert service.get("/v1/dispatches").ok()["items"] == []
+    assert not any((operator.base / "data" / "dispatches").glob("????????????????"))
+
+
+@only_user
+def test_signed_when_it_stops(operator):
+    """What cells left unsigned in the operator's timeline is signed by the service."""
+    service = Service(operator)
+    operator.run("--", "true").ok()
+    service.stop()
+    last = (operator.base / "data" / "audit" / "operator.jsonl").read_text().splitlines()[-1]
+    assert json.loads(last)["event"]["type"] == "checkpoint"
+
+
+@only_user
+def test_a_second_service(operator):
+    service = Service(operator)
+    said = operator.cloister("serve").sentence("already")
+    assert str(service.process.pid) in said
+
+
+@only_user
+def test_a_cell_is_listed_once(operator):
+    """At its end there is a record of it while it still runs."""
+    ended = operator.detach("--", "true")
+    wait_until(lambda: not operator.cells(), "it has ended")
+    running = operator.detach("--", "sleep", "1000")
+    entry = {c: next(operator.state.glob(f"{c}.*")) for c in (ended, running)}
+    operator.own(shutil.copy(entry[ended] / "record", entry[running] / "record"))
+    assert [c["cell"] for c in json.loads(operator.cloister("ps", "-a", "--json").ok())] == [running, ended]
+    service = Service(operator)
+    assert [c["cell"] for c in service.get("/v1/cells?all=true").ok()["cells"]] == [running, ended]
+    (entry[running] / "record").unlink()
+    operator.cloister("kill", running).ok()

@@ -6,7 +6,7 @@ import pytest
 
 from operators import CLOISTER, only_root
 
-COMMANDS = ["run", "learn", "ps", "exec", "events", "why", "logs", "wait", "stop", "kill", "freeze", "thaw", "ttl",
+COMMANDS = ["run", "learn", "ps", "top", "exec", "events", "why", "logs", "wait", "stop", "kill", "freeze", "thaw", "ttl",
             "allow", "deny", "budget", "approvals", "approve", "refuse", "revoke", "rotate",
             "diff", "apply", "discard", "policy", "capability", "agent", "env", "secret", "dispatch", "dispatches",
             "serve", "dashboard", "mcp", "audit", "doctor", "help", "version"]
@@ -45,7 +45,7 @@ VERBS = {
     "policy": ["check", "test", "explain", "presets", "schema", "set", "edit", "register", "list", "show", "diff",
                "history", "retire"],
     "secret": ["add", "list", "show", "rotate", "remove", "services", "init"],
-    "dispatches": ["show", "events", "output", "files", "cancel"],
+    "dispatches": ["show", "events", "output", "files", "cancel", "prune"],
     "audit": ["verify", "show", "export", "prove", "key"],
 }
 

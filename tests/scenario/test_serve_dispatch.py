@@ -99,9 +99,9 @@ def test_live(service):
         seen = []
         for event in stream:
             seen.append(event["event"])
-            # That it was started may be told after what it said.
-            if {"agent.started", "agent.output"} <= set(seen):
+            if event["data"].get("text") == "begun\n":
                 break
+        assert "agent.started" in seen
         now = service.get(f"/v1/dispatches/{said['id']}/events?follow=false").data.splitlines()
         assert len(now) == len(seen)
         cell = service.get(f"/v1/dispatches/{said['id']}").ok()["cell"]

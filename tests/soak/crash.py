@@ -1,13 +1,21 @@
 #!/usr/bin/python3
-"""Dispatches, while whoever drives them is killed at random moments, and then looks whether any
-was lost, run twice, or left something behind.
+"""Kills at random moments under load, and then looks whether anything was lost, run twice, or left
+behind.
 
-    crash.py [--dispatches 2000] [--seed N] [--width 4] [--supervisors 0.1]
+    crash.py [--mode all] [--rounds 1000] [--seed N] [--batch 50]
 
-Half of them as root and half as an ordinary user, when run as root.  Each dispatch has a key; its
-agent leaves a mark outside each time it runs.  Killed are the processes that drive dispatches,
-those that start their cells, those that gather results, and some supervisors.  Status 1 and a list,
-when something is not as it must be."""
+Half of it as root and half as an ordinary user, when run as root, which all modes but drivers need.
+
+  drivers     dispatches without a service: killed are the processes that drive them, those that
+              start their cells, those that gather results, and some supervisors
+  serve       the service, while objects are registered and agents dispatched through it
+  supervisor  supervisors of cells that do so
+  courier     couriers, gates and inspectors of cells whose requests are recorded before they leave
+  disk        there is no room for a while; some of all of the above are killed meanwhile
+
+Rounds are kills, of drivers dispatches, and of the disk how often it was full.  Each dispatch has a
+key; its agent leaves a mark outside each time it runs.  Status 1 and a list, when something is not
+as it must be."""
 import argparse
 import collections
 import contextlib
@@ -28,6 +36,7 @@ HERE = Path(__file__).resolve().parent
 sys.dont_write_bytecode = True
 sys.path[:0] = [str(HERE), str(HERE.parent / "bench")]
 
+import crash_modes              # noqa: E402
 import remains                  # noqa: E402
 from cells import strike        # noqa: E402
 from lab import Lab, NoProduct  # noqa: E402
@@ -276,14 +285,31 @@ def crash(args):
         return 1 if run.complaints or left else 0
 
 
+def run_mode(mode, args):
+    if mode == "drivers":
+        return crash(args)
+    if os.geteuid() != 0:
+        print(f"{mode}: only root can find all processes of cells")
+        return 0
+    return crash_modes.Run(mode, args).all()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--dispatches", type=int, default=2000)
+    parser.add_argument("--mode", choices=["all", "drivers", *crash_modes.MODES], default="all")
+    parser.add_argument("--rounds", type=int, default=1000)
+    parser.add_argument("--batch", type=int, default=50, help="strikes between two looks")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
-    parser.add_argument("--width", type=int, default=4, help="how many at a time")
-    parser.add_argument("--supervisors", type=float, default=0.1, help="share of kills that strike supervisors")
+    parser.add_argument("--width", type=int, default=4, help="drivers: how many at a time")
+    parser.add_argument("--supervisors", type=float, default=0.1,
+                        help="drivers: share of kills that strike supervisors")
+    args = parser.parse_args()
+    args.dispatches = args.rounds
+    if args.mode in ("all", "disk") and os.geteuid() == 0:
+        crash_modes.in_own_mounts()
     try:
-        return crash(parser.parse_args())
+        modes = ["drivers", *crash_modes.MODES] if args.mode == "all" else [args.mode]
+        return max([run_mode(mode, args) for mode in modes])
     except NoProduct as e:
         print(e, file=sys.stderr)
         return 1

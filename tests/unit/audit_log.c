@@ -412,3 +412,37 @@ TEST(operator_repairs_and_says_so)
 	CHECK_ERR(operator_append(&op, OPERATOR_LATER, "{\"b\": 2}", 8, &err), EINVAL);
 	operator_close(&op);
 }
+
+TEST(operator_drops_the_oldest)
+{
+	struct operator op;
+	struct err err = {0};
+	uint32_t first, last;
+	char event[1024];
+
+	CHECK_OK(operator_open_at(open(test_dir(), O_RDONLY | O_DIRECTORY | O_CLOEXEC), &op, &err));
+	op.file_max = 4096;
+	op.files_max = 3;
+	memset(event, 'x', sizeof(event));
+	memcpy(event, "{\"a\":\"", 6);
+	memcpy(event + sizeof(event) - 2, "\"}", 2);
+	for (int i = 0; i < 60; i++)
+		CHECK_OK(operator_append(&op, i % 3 == 0 ? OPERATOR_NOW : OPERATOR_LATER, event,
+		                         sizeof(event), &err));
+	CHECK_OK(audit_log_files(op.dir, OPERATOR_LOG, 1, &first, &last, &err));
+	CHECK(last > 10 && last - first + 1 <= 3);
+	CHECK(faccessat(op.dir, OPERATOR_LOG ".1", F_OK, 0) < 0);
+	/* The chain goes on, and what went was said to go. */
+	op.file_max = 1 << 20;
+	CHECK_OK(operator_checkpoint(&op, &err));
+	{
+		OWN(freep) char *text = NULL;
+		struct audit_log log;
+
+		CHECK_OK(audit_log_open(&log, op.dir, OPERATOR_LOG, AUDIT_OPERATOR, &op.key, 1 << 20,
+		                        &err));
+		CHECK(log.chain.tree.size > 60);
+		audit_log_close(&log);
+	}
+	operator_close(&op);
+}

@@ -12,12 +12,22 @@
 
 static char cleared[256];
 
-static void
+static int
 no_timeline(void *arg, int dir, const char *id)
 {
 	(void)arg;
 	(void)dir;
 	(void)id;
+	return 0;
+}
+
+static int
+no_room(void *arg, int dir, const char *id)
+{
+	(void)arg;
+	(void)dir;
+	(void)id;
+	return -ENOSPC;
 }
 
 static int
@@ -371,6 +381,35 @@ TEST(cell_id_is_claimed_once)
 	CHECK(count_entries(state, false) == 2);
 	CHECK_ERR(cell_state_make(&late, &dir, NULL), EEXIST);
 	CHECK_ERR(cell_state_make(&kept, &dir, NULL), EEXIST);
+}
+
+/* That a timeline has ended is told before what was left of the cell goes. */
+TEST(cell_lost_is_told_before_it_goes)
+{
+	OWN(spec_done) struct cell_spec kept = spec_called(""), gone = spec_called(""),
+	                                other = spec_called("");
+	struct cell_spec *const specs[] = { &kept, &gone };
+	OWN(closep) int state = -1;
+	struct cell_place place;
+
+	use_own_folders();
+	kept.keep = true;
+	for (size_t i = 0; i < ARRAY_LEN(specs); i++) {
+		OWN(closep) int dir = -1;
+
+		CHECK_OK(cell_state_make(specs[i], &dir, NULL));
+		CHECK_OK(create_file_at(dir, CELL_EVENTS, 0600, "", NULL));
+	}
+	CHECK_OK(cell_place_take(&other, &place, NULL));
+	cell_clear_stale(&place, &(struct cell_clearer){ remember_cgroups, no_room, cleared });
+	state = cell_state_open(false, NULL);
+	CHECK(count_entries(state, false) == 2);
+	cell_clear_stale(&place, &(struct cell_clearer){ remember_cgroups, no_timeline, cleared });
+	CHECK(count_entries(state, false) == 1);
+	/* It was told of the one that is kept as well. */
+	cell_clear_stale(&place, &(struct cell_clearer){ remember_cgroups, no_room, cleared });
+	CHECK(count_entries(state, false) == 1);
+	cell_place_leave(&place, true);
 }
 
 TEST(cell_id_of_a_running_cell_is_refused)

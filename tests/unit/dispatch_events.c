@@ -77,6 +77,20 @@ TEST(dispatch_events_count_up)
 	CHECK(again.end == NULL);
 }
 
+/* Who comes back to it because the row could not be written must not tell it again. */
+TEST(dispatch_events_know_their_end)
+{
+	OWN(dispatch_log_close) struct dispatch_log log = make_log(), again = { .fd = -1 };
+
+	CHECK_OK(dispatch_log_put(&log, "dispatch.queued", NULL, false, NULL));
+	CHECK(log.end == NULL);
+	CHECK_OK(dispatch_log_put(&log, "dispatch.finished", json_pack("{s:s}", "state", "failed"), true, NULL));
+	CHECK(log.end != NULL);
+	CHECK_STR(dispatch_text(log.end, "state"), "failed");
+	CHECK_OK(dispatch_log_open(ID, &again, NULL));
+	CHECK(json_equal(again.end, log.end));
+}
+
 TEST(dispatch_events_mend_a_line_that_was_cut_off)
 {
 	OWN(dispatch_log_close) struct dispatch_log log = make_log(), again = { .fd = -1 };

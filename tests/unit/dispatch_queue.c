@@ -23,7 +23,7 @@ put(struct registry *reg, enum registry_kind kind, const char *text)
 
 	CHECK_OK(canon_read(text, strlen(text), &said, &err));
 	if (object_read_json(reg, kind, said, &object, pointer, &err) < 0 ||
-	    registry_put(reg, object, &version, &created, &err) < 0)
+	    registry_put(reg, object, NULL, &version, &created, &err) < 0)
 		test_fail(__FILE__, __LINE__, "%s: %s", pointer, err.text);
 }
 

@@ -29,7 +29,7 @@ open_registry(void)
 	CHECK_OK(registry_open(true, &reg, NULL));
 	CHECK_OK(canon_read(text, strlen(text), &said, NULL));
 	CHECK_OK(object_read_json(reg, REGISTRY_AGENT, said, &object, pointer, NULL));
-	CHECK_OK(registry_put(reg, object, &version, &created, NULL));
+	CHECK_OK(registry_put(reg, object, NULL, &version, &created, NULL));
 	return reg;
 }
 

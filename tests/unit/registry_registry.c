@@ -45,7 +45,7 @@ put(struct registry *r, const char *text, struct registry_version *ret_version)
 	struct err err = {0};
 	bool created;
 
-	if (registry_put(r, o, ret_version, &created, &err) < 0)
+	if (registry_put(r, o, NULL, ret_version, &created, &err) < 0)
 		test_fail(__FILE__, __LINE__, "%s", err.text);
 	CHECK_STR(ret_version->hash, o->hash);
 	return created;
@@ -139,7 +139,7 @@ TEST(registry_retires)
 	put(r, "{\"name\":\"e\",\"values\":{\"A\":\"1\"}}", &one);
 	put(r, "{\"name\":\"e\",\"values\":{\"A\":\"2\"}}", &two);
 	snprintf(ref, sizeof(ref), "e@%s", two.hash);
-	CHECK_OK(registry_retire(r, REGISTRY_ENV, ref, false, &n, NULL));
+	CHECK_OK(registry_retire(r, REGISTRY_ENV, ref, false, NULL, &n, NULL));
 	CHECK_U64(n, 1);
 	CHECK_ERR(registry_resolve(r, REGISTRY_ENV, ref, REGISTRY_LIVE, &got, NULL, NULL), EIDRM);
 	CHECK_OK(registry_resolve(r, REGISTRY_ENV, ref, REGISTRY_ALL, &got, NULL, NULL));
@@ -148,16 +148,61 @@ TEST(registry_retires)
 	CHECK_STR(got.hash, one.hash);
 	/* Whoever retired it meant it, whatever is registered by somebody's script. */
 	o = make_object(r, REGISTRY_ENV, "{\"name\":\"e\",\"values\":{\"A\":\"2\"}}");
-	CHECK_ERR(registry_put(r, o, &got, &created, NULL), EIDRM);
-	CHECK_OK(registry_retire(r, REGISTRY_ENV, "e", false, &n, NULL));
+	CHECK_ERR(registry_put(r, o, NULL, &got, &created, NULL), EIDRM);
+	CHECK_OK(registry_retire(r, REGISTRY_ENV, "e", false, NULL, &n, NULL));
 	CHECK_U64(n, 1);
 	CHECK_ERR(registry_resolve(r, REGISTRY_ENV, "e", REGISTRY_LIVE, &got, NULL, NULL), EIDRM);
 	CHECK_OK(registry_resolve(r, REGISTRY_ENV, "e", REGISTRY_ALL, &got, NULL, NULL));
-	CHECK_OK(registry_retire(r, REGISTRY_ENV, ref, true, &n, NULL));
+	CHECK_OK(registry_retire(r, REGISTRY_ENV, ref, true, NULL, &n, NULL));
 	CHECK_U64(n, 1);
 	CHECK_OK(registry_resolve(r, REGISTRY_ENV, "e", REGISTRY_LIVE, &got, NULL, NULL));
 	CHECK_STR(got.hash, two.hash);
-	CHECK_ERR(registry_retire(r, REGISTRY_ENV, "f", false, &n, NULL), ENOENT);
+	CHECK_ERR(registry_retire(r, REGISTRY_ENV, "f", false, NULL, &n, NULL), ENOENT);
+}
+
+/* ---- notes ---- */
+
+struct told {
+	char text[256];
+	int left;                       /* so many are taken; then it fails */
+};
+
+static int
+tell(void *arg, const char *event, size_t len, struct err *err)
+{
+	struct told *told = arg;
+
+	if (told->left-- == 0)
+		return err_set(err, ENOSPC, "no room");
+	CHECK_U64(len, strlen(event));
+	strncat(told->text, event, sizeof(told->text) - strlen(told->text) - 1);
+	return 0;
+}
+
+/* They are there with the change, once, and stay until they are told. */
+TEST(registry_notes)
+{
+	OWN(registry_closep) struct registry *r = open_registry(), *other = NULL;
+	OWN(object_freep) struct object *o = make_object(r, REGISTRY_ENV, "{\"name\":\"e\",\"values\":{}}");
+	struct told told = { .left = 10 }, half = { .left = 1 };
+	struct registry_version v;
+	bool created;
+	size_t n;
+
+	CHECK(registry_put(r, o, "{1}", &v, &created, NULL) == 1);
+	/* Nothing changed: there is nothing to tell. */
+	CHECK_OK(registry_put(r, o, "{2}", &v, &created, NULL));
+	CHECK_OK(registry_retire(r, REGISTRY_ENV, "e", false, "{3}", &n, NULL));
+	CHECK_OK(registry_retire(r, REGISTRY_ENV, "e", false, "{4}", &n, NULL));
+	CHECK_ERR(registry_put(r, o, "{5}", &v, &created, NULL), EIDRM);
+	CHECK_ERR(registry_tell_notes(r, tell, &half, NULL), ENOSPC);
+	CHECK_STR(half.text, "{1}");
+	/* Whoever comes next goes on with it. */
+	CHECK_OK(registry_open(false, &other, NULL));
+	CHECK_OK(registry_tell_notes(other, tell, &told, NULL));
+	CHECK_STR(told.text, "{3}");
+	CHECK_OK(registry_tell_notes(r, tell, &told, NULL));
+	CHECK_STR(told.text, "{3}");
 }
 
 TEST(registry_pages)
@@ -172,7 +217,7 @@ TEST(registry_pages)
 		snprintf(text, sizeof(text), "{\"name\":\"e%d\",\"values\":{}}", i);
 		put(r, text, &v);
 	}
-	CHECK_OK(registry_retire(r, REGISTRY_ENV, "e3", false, &retired, NULL));
+	CHECK_OK(registry_retire(r, REGISTRY_ENV, "e3", false, NULL, &retired, NULL));
 	for (bool more = true; more;) {
 		CHECK_OK(registry_list(r, REGISTRY_ENV, REGISTRY_LIVE, after, 2, &page, NULL));
 		CHECK(page.n <= 2);
@@ -228,7 +273,7 @@ TEST(registry_trees)
 	bool created;
 
 	CHECK(json_is_true(json_object_get(o->content, "setup")));
-	CHECK_OK(registry_put(r, o, &v, &created, NULL));
+	CHECK_OK(registry_put(r, o, NULL, &v, &created, NULL));
 	for (int i = 0; i < 2; i++) {
 		free(TAKE(path));
 		CHECK_OK(registry_tree(r, &v, o->content, &path, NULL));
@@ -253,7 +298,7 @@ TEST(registry_tree_checks_blobs)
 	struct registry_version v;
 	bool created;
 
-	CHECK_OK(registry_put(r, o, &v, &created, NULL));
+	CHECK_OK(registry_put(r, o, NULL, &v, &created, NULL));
 	blob = str_format("%s/registry/blobs/ba/"
 	                  "7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad", test_dir());
 	CHECK_OK(chmod(blob, 0600));
@@ -261,7 +306,22 @@ TEST(registry_tree_checks_blobs)
 	CHECK_ERR(registry_tree(r, &v, o->content, &path, NULL), EUCLEAN);
 	CHECK_OK(unlink(blob));
 	CHECK_ERR(registry_tree(r, &v, o->content, &path, NULL), ENOENT);
-	CHECK_ERR(registry_put(r, o, &v, &created, NULL), ENOENT);
+	CHECK_ERR(registry_put(r, o, NULL, &v, &created, NULL), ENOENT);
+}
+
+/* What could not be kept, because a folder could not be made, is not in the way of what comes later. */
+TEST(registry_blob_without_room)
+{
+	OWN(registry_closep) struct registry *r = open_registry();
+	OWN(freep) char *folder = str_format("%s/registry/blobs/ba", test_dir());
+	char hash[HASH_NAME + 1];
+
+	/* A link to nowhere: neither can it be made nor anything in it. */
+	CHECK_OK(symlink("nowhere", folder));
+	CHECK(registry_put_blob(r, "abc", 3, hash, NULL) < 0);
+	CHECK_OK(unlink(folder));
+	CHECK_OK(registry_put_blob(r, "abd", 3, hash, NULL));
+	CHECK_OK(registry_put_blob(r, "abc", 3, hash, NULL));
 }
 
 /* ---- differences ---- */

@@ -14,7 +14,9 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/own.h"
+#include "canon/canon_text.h"
 #include "canon/hash.h"
+#include "canon/members.h"
 #include "http/json_walk.h"
 #include "proc/audit/audit_proc.h"
 
@@ -22,7 +24,7 @@
 #define PREDICATE_TYPE "urn:cloister:cell:v1"
 #define PAYLOAD_TYPE "application/vnd.in-toto+json"
 #define STATEMENT_MAX (64 * 1024)
-#define TYPES_MAX 64                    /* kinds of events that are counted by name */
+#define TYPES_MAX MEMBERS_MAX           /* kinds of events that are counted by name */
 
 /* ---- as they are ---- */
 
@@ -78,7 +80,8 @@ count(void *arg, const struct audit_record *record, const char *line, size_t len
 	(void)line;
 	(void)len;
 	if (json_walk_member(record->event, "type", &item) == 1 && item.kind == JSON_WALK_STRING &&
-	    json_walk_decode(item.raw, type, sizeof(type) - 1, &n) == 0) {
+	    json_walk_decode(item.raw, type, sizeof(type) - 1, &n) == 0 &&
+	    canon_text_plain(type, n) == n) {
 		type[n] = '\0';
 		count_type(c, type);
 	} else {

@@ -1,5 +1,6 @@
 /* dispatch_look.c - `cloister dispatches`: what there is, and what came of it. */
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -189,6 +190,23 @@ proc_show(const struct said *said)
 
 /* ---- events and output ---- */
 
+/* Until there is something new, or it is time to look whether anybody drives ID. */
+static int
+await_news(int notify, const char *id, struct err *err)
+{
+	struct pollfd news = { .fd = notify, .events = POLLIN };
+	char data[4096];
+	int n = poll(&news, 1, PROC_LOOK_MS);
+
+	if (n < 0 && errno != EINTR)
+		return err_errno(err, "cannot wait for events");
+	if (n > 0 && read(notify, data, sizeof(data)) < 0 && errno != EINTR)
+		return err_errno(err, "cannot watch the events");
+	if (n == 0 && !dispatch_is_driven(id))
+		(void)proc_drive_behind(id, NULL);
+	return 0;
+}
+
 int
 proc_events(const struct said *said)
 {
@@ -198,7 +216,6 @@ proc_events(const struct said *said)
 	OWN(freep) char *path = NULL;
 	OWN(closep) int notify = -1;
 	struct err err = {0};
-	char data[4096];
 	int r = open_one(said, &reg, &d, &err);
 
 	if (r == 0)
@@ -211,11 +228,11 @@ proc_events(const struct said *said)
 	}
 	if (r >= 0)
 		r = proc_follow(&follower, &err);
+	/* A database must not be open on both sides of a fork. */
+	registry_close(TAKE(reg));
 	while (r == 0 && said->follow && !follower.over) {
-		if (read(notify, data, sizeof(data)) < 0 && errno != EINTR)
-			r = err_errno(&err, "cannot watch '%s'", path);
-		else
-			r = proc_follow(&follower, &err);
+		r = await_news(notify, d.id, &err);
+		r = r == 0 ? proc_follow(&follower, &err) : r;
 	}
 	return r < 0 ? tell_error(&err) : 0;
 }

@@ -77,6 +77,7 @@ struct waiting {
 	const char *id;
 	struct follower follower;
 	struct loop_source notify;
+	struct loop_timer look;
 	bool asked_to_end;
 	int signal;                     /* a second one: leave it to others */
 };
@@ -108,6 +109,17 @@ over(void *arg)
 
 	(void)proc_follow(&w->follower, NULL);
 	check_over(w);
+}
+
+/* Whoever drives it may have been killed, and then it is ours. */
+static void
+look_due(void *arg)
+{
+	struct waiting *w = arg;
+
+	if (!w->follower.over && dispatcher_driven(w->dispatcher) == 0)
+		(void)dispatcher_take(w->dispatcher, w->id, NULL);
+	loop_set_timer(w->loop, &w->look, PROC_LOOK_MS);
 }
 
 static void
@@ -166,11 +178,11 @@ show_rest(struct waiting *w, enum dispatch_stream stream, struct err *err)
 }
 
 static int
-wait_for(struct waiting *w, bool drive, struct err *err)
+wait_for(struct waiting *w, struct err *err)
 {
 	int r = watch(w, err);
 
-	if (r == 0 && drive)
+	if (r == 0)
 		r = dispatcher_take(w->dispatcher, w->id, err);
 	/* Somebody was quicker, or it is an earlier one's. */
 	if (r == -EBUSY || r == -EALREADY)
@@ -192,7 +204,8 @@ drive_here(struct registry *reg, const char *id, const struct said *said, struct
 	OWN(loop_freep) struct loop *loop = NULL;
 	OWN(dispatcher_freep) struct dispatcher *dispatcher = NULL;
 	struct waiting w = { .reg = reg, .id = id, .follower = { .fd = -1, .json = said->json },
-	                     .notify = { .fd = -1, .ready = notify_ready, .arg = &w } };
+	                     .notify = { .fd = -1, .ready = notify_ready, .arg = &w },
+	                     .look = { .due = look_due, .arg = &w } };
 	const struct dispatcher_options options = { .concurrency = proc_concurrency(), .over = over,
 	                                            .arg = &w };
 	int r = loop_new(&loop, err);
@@ -203,7 +216,9 @@ drive_here(struct registry *reg, const char *id, const struct said *said, struct
 		return r;
 	w.loop = loop;
 	w.dispatcher = dispatcher;
-	r = wait_for(&w, true, err);
+	loop_set_timer(loop, &w.look, PROC_LOOK_MS);
+	r = wait_for(&w, err);
+	loop_cancel_timer(loop, &w.look);
 	loop_unwatch(loop, &w.notify);
 	closep(&w.notify.fd);
 	proc_follower_free(&w.follower);
@@ -212,9 +227,11 @@ drive_here(struct registry *reg, const char *id, const struct said *said, struct
 
 /* ---- the command ---- */
 
+/* Before it is taken in: nothing runs of which nobody is told. */
 static int
-note_asked(const struct dispatch_request *request, const char *id, struct err *err)
+note_asked(void *arg, const char *id, struct err *err)
 {
+	const struct dispatch_request *request = arg;
 	struct audit_member members[] = {
 		{ .name = "dispatch", .text = id },
 		{ .name = "agent", .text = request->agent },
@@ -232,7 +249,8 @@ submit(const struct said *said, char ret_id[DISPATCH_ID_LEN + 1], struct registr
 	struct dispatch_request request = {
 		.agent = said->words[0], .envs = said->envs, .n_envs = said->n_envs,
 		.principal = said->principal, .target = said->target, .timeout_ms = said->timeout_ms,
-		.retries = (unsigned)said->retries, .key = said->key,
+		.retries = (unsigned)said->retries, .key = said->key, .note = note_asked,
+		.note_arg = &request,
 	};
 	bool created;
 	int r = said->input == NULL ? 0 : read_input(said->input, &input, &request.input_len, err);
@@ -248,8 +266,6 @@ submit(const struct said *said, char ret_id[DISPATCH_ID_LEN + 1], struct registr
 		return show_plan(*ret_reg, &request, said, err);
 	if (r == 0)
 		r = dispatch_submit(*ret_reg, &request, ret_id, &created, err);
-	if (r == 0 && created)
-		r = note_asked(&request, ret_id, err);
 	*ret_orphans = r == 0 && dispatch_has_orphans(*ret_reg, ret_id);
 	return r;
 }

@@ -12,6 +12,7 @@
 
 #define PROC_TIMED_OUT 124
 #define PROC_CANCELLED 130
+#define PROC_LOOK_MS 2000               /* how often who follows looks whether anybody drives */
 
 struct err;
 struct registry;
@@ -21,7 +22,7 @@ struct said {
 	const char *envs[DISPATCH_ENVS_MAX];
 	size_t n_envs;
 	const char *input, *principal, *target, *key, *state, *to, *parent;
-	uint64_t retries, timeout_ms, limit, grace_ms;
+	uint64_t retries, timeout_ms, limit, grace_ms, older_ms, keep;
 	bool detach, dry_run, json, follow, errors;
 	char **words;                   /* the rest */
 	size_t n_words;
@@ -49,6 +50,10 @@ int proc_show(const struct said *said);
 int proc_events(const struct said *said);
 int proc_output(const struct said *said);
 int proc_cancel(const struct said *said);
+
+/* ---- prune.c ---- */
+
+int proc_prune(const struct said *said);
 
 /* ---- dispatch_files.c ---- */
 

@@ -1,10 +1,12 @@
 /* main.c - cloister-dispatch: what `cloister dispatch` and `cloister dispatches` become. */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "base/args.h"
@@ -155,6 +157,7 @@ get_said(const struct args *args, struct said *ret_said, struct err *err)
 		.detach = args_get(args, "detach") != NULL, .dry_run = args_get(args, "dry-run") != NULL,
 		.json = args_get(args, "json") != NULL, .follow = args_get(args, "follow") != NULL,
 		.errors = args_get(args, "stderr") != NULL, .limit = LIST_LIMIT, .grace_ms = GRACE_MS,
+		.older_ms = DISPATCH_KEPT_MS, .keep = DISPATCH_KEPT,
 		.words = args->words, .n_words = args->n_words,
 	};
 	const char *env;
@@ -162,7 +165,9 @@ get_said(const struct args *args, struct said *ret_said, struct err *err)
 
 	if (get_number(args, "retries", DISPATCH_RETRIES_MAX, &said.retries, err) < 0 ||
 	    get_number(args, "limit", DISPATCH_LIST_MAX, &said.limit, err) < 0 ||
+	    get_number(args, "keep", UINT32_MAX, &said.keep, err) < 0 ||
 	    get_time(args, "timeout", 1, &said.timeout_ms, err) < 0 ||
+	    get_time(args, "older", 0, &said.older_ms, err) < 0 ||
 	    get_time(args, "time", 0, &said.grace_ms, err) < 0)
 		return -EINVAL;
 	while ((env = args_next(args, "env", &at)) != NULL) {
@@ -181,7 +186,7 @@ static const struct verb {
 	int (*run)(const struct said *said);
 } verbs[] = {
 	{ "show", proc_show }, { "events", proc_events }, { "output", proc_output },
-	{ "files", proc_files }, { "cancel", proc_cancel },
+	{ "files", proc_files }, { "cancel", proc_cancel }, { "prune", proc_prune },
 };
 
 static int
@@ -204,16 +209,19 @@ run_verb(struct said *said)
 	if (nearest != NULL)
 		return proc_failf("there is no `dispatches %.64s`: did you mean '%s'?", word, nearest);
 	return proc_failf("there is no `dispatches %.64s`: say what about it, show, events, output, files "
-	                  "or cancel, and then the id", word);
+	                  "or cancel, and then the id; or prune", word);
 }
 
-/* For a driver, who has locked it, and has lent us the lock. */
+/* For a driver, PARENT, who has locked it, and has lent us the lock.  Without it there is nobody who
+ * would take what we gather: another driver begins anew. */
 static int
-harvest(const char *id)
+harvest(const char *id, const char *parent)
 {
 	OWN(registry_closep) struct registry *reg = NULL;
 	OWN(dispatch_free) struct dispatch d = {0};
 
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != (pid_t)strtol(parent, NULL, 10))
+		return 1;
 	return registry_open(false, &reg, NULL) < 0 || dispatch_get(reg, id, &d, NULL) < 0 ||
 	       dispatch_harvest(reg, &d, NULL) < 0;
 }
@@ -228,8 +236,8 @@ main(int argc, char **argv)
 
 	if (!args_parse(argc, argv, &args))
 		return proc_failf("cloister-dispatch is started by cloister only");
-	if (strcmp(args.command, "harvest") == 0 && args.n_words == 1)
-		return harvest(args.words[0]);
+	if (strcmp(args.command, "harvest") == 0 && args.n_words == 2)
+		return harvest(args.words[0], args.words[1]);
 	if (get_said(&args, &said, &err) < 0)
 		return tell_error(&err);
 	status = strcmp(args.command, "dispatch") == 0 ? proc_dispatch(&said) : run_verb(&said);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "audit/operator.h"
 #include "base/err.h"
@@ -46,33 +47,64 @@ tell_registered(struct asked *a, const struct registry_version *v, bool created)
 	return objects_print_json(told, a->err);
 }
 
-/* In the operator's timeline: what became of an object of this kind. */
-static int
-note(struct asked *a, const char *became, struct audit_member *members, size_t n)
-{
-	char type[64];
+#define NOTE_MEMBERS_MAX 2
 
-	snprintf(type, sizeof(type), "%s.%s", registry_kinds[a->kind], became);
-	if (operator_note(type, members, n, a->err) < 0)
-		return err_wrap(a->err, "it is done, but not recorded");
-	return 0;
+/* For the operator's timeline: what becomes of an object of this kind. */
+static int
+put_note(struct asked *a, const char *becomes, const struct audit_member *members, size_t n,
+         struct buf *ret_text)
+{
+	struct audit_member all[NOTE_MEMBERS_MAX + 1] = {
+		{ .name = "uid", .kind = AUDIT_NUMBER, .number = getuid() },
+	};
+	char type[64];
+	int r;
+
+	memcpy(all + 1, members, n * sizeof(*members));
+	snprintf(type, sizeof(type), "%s.%s", registry_kinds[a->kind], becomes);
+	r = operator_event(type, all, n + 1, ret_text, a->err);
+	buf_put(ret_text, "", 1);
+	return r;
+}
+
+static int
+tell(void *arg, const char *event, size_t len, struct err *err)
+{
+	struct operator *op = arg;
+	int r = op->dir < 0 ? operator_open(op, err) : 0;
+
+	return r < 0 ? r : operator_append(op, OPERATOR_NOW, event, len, err);
+}
+
+/* What waits to be told, perhaps since somebody was killed. */
+static int
+tell_notes(struct registry *reg, struct err *err)
+{
+	OWN(operator_close) struct operator op = { .dir = -1 };
+
+	return registry_tell_notes(reg, tell, &op, err);
 }
 
 static int
 register_one(struct asked *a, const char *path, const char *name)
 {
 	OWN(object_freep) struct object *o = NULL;
+	OWN(buf_free) struct buf note = {0};
 	struct registry_version v;
 	bool created;
 	int r = a->kind == REGISTRY_CAPABILITY ? object_read_folder(a->r, path, name, &o, a->err) :
 	                                         object_read_file(a->kind, path, name, &o, a->err);
 
-	r = r == 0 ? registry_put(a->r, o, &v, &created, a->err) : r;
+	if (r == 0)
+		r = put_note(a, "registered", (struct audit_member[]){ { .name = "name", .text = o->name },
+		             { .name = "hash", .text = o->hash } }, 2, &note);
+	r = r == 0 ? registry_put(a->r, o, (char *)note.data, &v, &created, a->err) : r;
+	if (r < 0)
+		return r;
 	/* Also of an older one, which the name means again. */
-	if (r == 1)
-		r = note(a, "registered", (struct audit_member[]){ { .name = "name", .text = v.name },
-		         { .name = "hash", .text = v.hash } }, 2);
-	return r < 0 ? r : tell_registered(a, &v, created);
+	r = tell_notes(a->r, a->err);
+	return r < 0 ? err_wrap(a->err, "it is done, and will be recorded once that is possible") :
+	       tell_registered(a, &v, created);
 }
 
 static int
@@ -227,15 +259,18 @@ static int
 retire(struct asked *a)
 {
 	bool back = args_get(a->args, "undo") != NULL;
+	OWN(buf_free) struct buf note = {0};
 	size_t n = 0;
 	json_t *told;
-	int r = registry_retire(a->r, a->kind, a->words[0], back, &n, a->err);
+	int r = put_note(a, back ? "brought_back" : "retired",
+	                 (struct audit_member[]){ { .name = "ref", .text = a->words[0] } }, 1, &note);
 
-	if (r == 0 && n > 0)
-		r = note(a, back ? "brought_back" : "retired",
-		         (struct audit_member[]){ { .name = "ref", .text = a->words[0] } }, 1);
+	r = r == 0 ? registry_retire(a->r, a->kind, a->words[0], back, (char *)note.data, &n, a->err) : r;
 	if (r < 0)
 		return r;
+	r = tell_notes(a->r, a->err);
+	if (r < 0)
+		return err_wrap(a->err, "it is done, and will be recorded once that is possible");
 	if (!a->json) {
 		if (n == 0)
 			printf("nothing changed: it is %sretired already\n", back ? "not " : "");
@@ -313,6 +348,8 @@ do_verb(const struct verb *verb, struct asked *a)
 	if (n < 0 && n != -ENOENT)
 		return n;
 	a->r = r;
+	if (r != NULL)
+		(void)tell_notes(r, NULL);
 	return verb->run(a);
 }
 

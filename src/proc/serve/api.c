@@ -414,9 +414,10 @@ api_print_routes(void)
 
 /* What was under way when the last service ended is ours now. */
 static int
-take_over(struct api *api, uint64_t concurrency, struct err *err)
+take_over(struct api *api, uint64_t retain_ms, struct err *err)
 {
-	const struct dispatcher_options options = { .concurrency = (unsigned)concurrency };
+	const struct dispatcher_options options = { .concurrency = api->concurrency,
+	                                            .prune_ms = retain_ms };
 	size_t n = 0;
 	int r = registry_open(true, &api->registry, err);
 
@@ -449,7 +450,7 @@ api_start(struct loop *loop, int spool, const struct serve_options *options,
 	(void)dispatch_build_hash(api->build, NULL);
 	api->concurrency = options->concurrency != 0 ? (unsigned)options->concurrency :
 	                   DISPATCH_CONCURRENCY;
-	r = take_over(api, api->concurrency, err);
+	r = take_over(api, options->retain_ms, err);
 	r = r == 0 ? follow_new(loop, &api->follow, err) : r;
 	r = r == 0 ? tallies_new(&api->tallies, err) : r;
 	r = r == 0 ? checker_new(api, &api->checker, err) : r;
@@ -457,11 +458,12 @@ api_start(struct loop *loop, int spool, const struct serve_options *options,
 	r = r == 0 ? serve_pool_new(loop, API_THREADS, api_thread_new, api_thread_free, &api->pool, err) :
 	    r;
 	r = r == 0 ? serve_new(loop, &api_handler, api, spool, &api->server, err) : r;
-	if (r == 0) {
-		api_sessions_start(api);
-		*ret_api = TAKE(api);
-	}
-	return r;
+	if (r < 0)
+		return r;
+	api_sessions_start(api);
+	api_settle_begin(api);
+	*ret_api = TAKE(api);
+	return 0;
 }
 
 void
@@ -480,7 +482,10 @@ api_free(struct api *api)
 		return;
 	loop_cancel_timer(api->loop, &api->expire);
 	checker_stop(api->checker);
+	loop_cancel_timer(api->loop, &api->settle_due);
 	serve_pool_free(api->pool);
+	if (api->server != NULL)
+		api_settle(api->registry);
 	serve_free(api->server);
 	follow_free(api->follow);
 	live_free(api->live);

@@ -72,6 +72,8 @@ struct api {
 	struct loop_timer expire;
 	uint16_t page_port;             /* where they come; 0: nowhere */
 	bool page_tls;
+	struct serve_job settle;
+	struct loop_timer settle_due;
 };
 
 struct api_call {
@@ -142,19 +144,32 @@ int api_open_state(const char *word, bool bare, struct cell_entry *ret_entry, st
 /* A connection to the supervisor of the cell that is the path's first parameter, whose id is in C->id
  * then; or it has failed. */
 int api_reach(struct api_call *c, unsigned patience_s);
+/* The runtime folder, open, and the cell's entry there; else as api_reach(). */
+int api_find_running(struct api_call *c, struct cell_entry *ret_entry);
 /* In BEGIN: what was left in C is the answer. */
 void api_answer(struct api_call *c);
 /* In the operator's timeline: TYPE, who it was, and MEMBERS (name and text; NULL is left out).
  * NOW: signed and on the disk. */
 int api_note(struct api_call *c, bool now, const char *type, const char *const (*members)[2],
              size_t n);
+/* The same before it is done; what failed is in c->err, and no answer yet. */
+int api_note_first(struct api_call *c, const char *type, const char *const (*members)[2], size_t n);
+/* The same as a text for registry_put() and the like, with a NUL behind it. */
+int api_note_text(struct api_call *c, const char *type, const char *const (*members)[2], size_t n,
+                  struct buf *ret_text);
+/* What waits in the registry to be told is told. */
+int api_tell_notes(struct api_call *c);
+/* From now on, what waits is told and what is not signed is, every few seconds. */
+void api_settle_begin(struct api *api);
+/* Now, without a pool. */
+void api_settle(struct registry *registry);
 
 /* A JSON text that was written with base/json.h: taken over. */
 int api_answer_text(struct api_call *c, char *text, size_t len, const char *type);
 
 /* ---- bodies (api_body.c) ---- */
 
-enum api_type { API_TEXT, API_NUMBER, API_TEXTS };
+enum api_type { API_TEXT, API_NUMBER, API_TEXTS, API_TRUTH, API_ANY };
 struct api_member {
 	const char *name;               /* NULL at the end of a table */
 	enum api_type type;
@@ -214,6 +229,16 @@ int api_cell_kill(struct api_call *c);
 int api_cell_freeze(struct api_call *c);
 int api_cell_thaw(struct api_call *c);
 int api_cell_events(struct api_call *c);
+int api_cell_policy(struct api_call *c);
+int api_cell_policy_check(struct api_call *c);
+int api_cell_policy_set(struct api_call *c);
+int api_cell_allow(struct api_call *c);
+int api_cell_deny(struct api_call *c);
+int api_approvals_list(struct api_call *c);
+int api_approve(struct api_call *c);
+int api_refuse(struct api_call *c);
+int api_cell_budget(struct api_call *c);
+int api_cell_budget_raise(struct api_call *c);
 int api_cell_secrets(struct api_call *c);
 int api_cell_revoke(struct api_call *c);
 int api_cell_rotate(struct api_call *c);

@@ -41,37 +41,51 @@ api_open_state(const char *word, bool bare, struct cell_entry *ret_entry, struct
 }
 
 int
+api_find_running(struct api_call *c, struct cell_entry *ret_entry)
+{
+	OWN(closep) int runtime = cell_runtime_open(&c->err);
+	int r = runtime;
+
+	if (r >= 0)
+		r = cell_find(runtime, true, c->params.at[0], ret_entry, &c->err);
+	if (r == -ENOENT) {
+		OWN(closep) int ended = api_open_state(c->params.at[0], true, ret_entry, NULL);
+
+		if (ended >= 0)
+			return api_fail_with(c, 409, "over", "the cell '%s' has ended", ret_entry->id);
+	}
+	if (r < 0)
+		return api_fail(c);
+	snprintf(c->id, sizeof(c->id), "%s", ret_entry->id);
+	return TAKE_FD(runtime);
+}
+
+int
 api_reach(struct api_call *c, unsigned patience_s)
 {
 	const struct timeval patience = { .tv_sec = patience_s };
-	OWN(closep) int runtime = cell_runtime_open(&c->err);
 	struct cell_entry entry;
-	int r = runtime, fd;
+	OWN(closep) int runtime = api_find_running(c, &entry);
+	int fd;
 
-	if (r >= 0)
-		r = cell_find(runtime, true, c->params.at[0], &entry, &c->err);
-	if (r == -ENOENT) {
-		OWN(closep) int ended = api_open_state(c->params.at[0], true, &entry, NULL);
-
-		if (ended >= 0)
-			return api_fail_with(c, 409, "over", "the cell '%s' has ended", entry.id);
-	}
-	fd = r < 0 ? r : cell_connect(runtime, &entry, &c->err);
+	if (runtime < 0)
+		return runtime;
+	fd = cell_connect(runtime, &entry, &c->err);
 	if (fd < 0)
 		return api_fail(c);
-	snprintf(c->id, sizeof(c->id), "%s", entry.id);
 	(void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
 	return fd;
 }
 
 /* ---- looking ---- */
 
+/* The caller frees *ret_put: the entries of those that were. */
 static void
-put_running(struct json *w, int runtime)
+put_running(struct json *w, int runtime, struct cell_entry **ret_put, size_t *ret_n)
 {
-	OWN(freep) struct cell_entry *entries = NULL;
+	struct cell_entry *entries = NULL;
 	struct cell_info info;
-	size_t n = 0;
+	size_t n = 0, put = 0;
 
 	if (cell_list(runtime, true, &entries, &n, NULL) < 0)
 		return;
@@ -81,11 +95,24 @@ put_running(struct json *w, int runtime)
 			continue;
 		cell_info_json(w, &info);
 		cell_spec_free(&info.spec);
+		entries[put++] = entries[i];
 	}
+	*ret_put = entries;
+	*ret_n = put;
 }
 
+static bool
+is_among(const struct cell_entry *entries, size_t n, const char *id)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(entries[i].id, id) == 0)
+			return true;
+	return false;
+}
+
+/* But for those of PUT: at its end a cell is still running when there is a record already. */
 static void
-put_ended(struct json *w)
+put_ended(struct json *w, const struct cell_entry *put, size_t n_put)
 {
 	OWN(closep) int state = cell_state_open(false, NULL);
 	OWN(freep) struct cell_entry *entries = NULL;
@@ -97,7 +124,8 @@ put_ended(struct json *w)
 		OWN(closep) int dir = openat(state, entries[i].dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 		OWN(cell_record_free) struct cell_record record = {0};
 
-		if (dir >= 0 && cell_record_read(dir, &record, NULL) == 0)
+		if (dir >= 0 && !is_among(put, n_put, entries[i].id) &&
+		    cell_record_read(dir, &record, NULL) == 0)
 			cell_record_json(w, &record);
 	}
 }
@@ -105,11 +133,13 @@ put_ended(struct json *w)
 int
 api_cells_list(struct api_call *c)
 {
+	OWN(freep) struct cell_entry *put = NULL;
 	OWN(closep) int runtime = cell_runtime_open(&c->err);
 	char *text = NULL;
 	size_t size = 0;
 	FILE *out;
 	struct json w;
+	size_t n = 0;
 	bool all;
 
 	if (api_query_bool(c, "all", false, &all) < 0)
@@ -122,9 +152,9 @@ api_cells_list(struct api_call *c)
 	w = (struct json){ .out = out };
 	json_open(&w, NULL, '{');
 	json_open(&w, "cells", '[');
-	put_running(&w, runtime);
+	put_running(&w, runtime, &put, &n);
 	if (all)
-		put_ended(&w);
+		put_ended(&w, put, n);
 	json_close(&w, ']');
 	json_close(&w, '}');
 	fputc('\n', out);

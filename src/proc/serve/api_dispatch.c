@@ -193,6 +193,18 @@ answer_one(struct api_call *c, const char *id)
 	return 0;
 }
 
+/* That it was asked is recorded before it is taken in: nothing runs of which nobody is told. */
+static int
+note_asked(void *arg, const char *id, struct err *err)
+{
+	struct api_call *c = arg;
+
+	(void)err;                      /* it is the call's own */
+	return api_note_first(c, "dispatch.asked", (const char *const[][2]){ { "dispatch", id },
+	                      { "agent", text_of(c, "agent") },
+	                      { "principal", text_of(c, "on_behalf_of") } }, 3);
+}
+
 int
 api_dispatch(struct api_call *c)
 {
@@ -202,6 +214,8 @@ api_dispatch(struct api_call *c)
 
 	if (r == NULL || read_asked(c, &a) < 0)
 		return -EIO;
+	a.request.note = note_asked;
+	a.request.note_arg = c;
 	if (c->api->stopping)
 		return api_fail_with(c, 503, "stopping", "the service is about to stop: try again in a moment");
 	a.request.begin = c->api->concurrency;
@@ -216,10 +230,6 @@ api_dispatch(struct api_call *c)
 static int
 answer_asked(struct api_call *c)
 {
-	if (c->status == 202 && api_note(c, false, "dispatch.asked", (const char *const[][2]){
-	                                 { "dispatch", c->id }, { "agent", text_of(c, "agent") },
-	                                 { "principal", text_of(c, "on_behalf_of") } }, 3) < 0)
-		return -EIO;
 	return answer_one(c, c->id);
 }
 

@@ -35,9 +35,10 @@ int
 api_register(struct api_call *c)
 {
 	OWN(object_freep) struct object *o = NULL;
+	OWN(buf_free) struct buf note = {0};
 	struct registry *r = api_registry(c);
 	struct registry_version v;
-	char note[64];
+	char type[64];
 	bool created;
 	int n;
 
@@ -45,13 +46,15 @@ api_register(struct api_call *c)
 		return -EIO;
 	if (object_read_json(r, kind_of(c), c->body, &o, c->pointer, &c->err) < 0)
 		return c->err.code == EEXIST ? api_fail_as(c, 400, "invalid") : api_fail(c);
-	n = registry_put(r, o, &v, &created, &c->err);
+	snprintf(type, sizeof(type), "%s.registered", registry_kinds[o->kind]);
+	if (api_note_text(c, type, (const char *const[][2]){ { "name", o->name }, { "hash", o->hash } }, 2,
+	                  &note) < 0)
+		return -EIO;
+	n = registry_put(r, o, (char *)note.data, &v, &created, &c->err);
 	if (n < 0)
 		return api_fail(c);
-	snprintf(note, sizeof(note), "%s.registered", registry_kinds[v.kind]);
 	/* Also of an older one, which the name means again. */
-	if (n == 1 && api_note(c, true, note, (const char *const[][2]){ { "name", v.name },
-	                       { "hash", v.hash } }, 2) < 0)
+	if (api_tell_notes(c) < 0)
 		return -EIO;
 	c->answer = registry_version_json(&v);
 	if (c->answer == NULL || json_object_set_new(c->answer, "new", json_boolean(created)) < 0)
@@ -261,8 +264,9 @@ api_retire(struct api_call *c)
 	struct registry *r = api_registry(c);
 	enum registry_kind kind = kind_of(c);
 	const char *hash = api_query(c, "hash");
+	OWN(buf_free) struct buf note = {0};
 	OWN(freep) char *ref = NULL;
-	char note[64];
+	char type[64];
 	size_t n = 0;
 
 	if (r == NULL)
@@ -271,10 +275,12 @@ api_retire(struct api_call *c)
 		ref = NULL;
 		return no_memory(c);
 	}
-	if (registry_retire(r, kind, ref, false, &n, &c->err) < 0)
+	snprintf(type, sizeof(type), "%s.retired", registry_kinds[kind]);
+	if (api_note_text(c, type, (const char *const[][2]){ { "ref", ref } }, 1, &note) < 0)
+		return -EIO;
+	if (registry_retire(r, kind, ref, false, (char *)note.data, &n, &c->err) < 0)
 		return api_fail(c);
-	snprintf(note, sizeof(note), "%s.retired", registry_kinds[kind]);
-	if (n > 0 && api_note(c, true, note, (const char *const[][2]){ { "ref", ref } }, 1) < 0)
+	if (api_tell_notes(c) < 0)
 		return -EIO;
 	c->answer = json_pack("{s:s, s:s, s:b, s:I}", "kind", registry_kinds[kind], "ref", ref,
 	                      "retired", 1, "changed", (json_int_t)n);

@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -261,12 +260,15 @@ look_idle(void *arg)
 static int
 take_lock(struct service *s, struct err *err)
 {
+	/* Not of the descriptor's: a child that is only just becoming another program has that too,
+	 * and may for a moment outlive us. */
+	struct flock own = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
 	char pid[32];
 
 	s->lock = openat(s->folder, "lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	if (s->lock < 0)
 		return err_errno(err, "cannot open the service's lock");
-	if (flock(s->lock, LOCK_EX | LOCK_NB) < 0) {
+	if (fcntl(s->lock, F_SETLK, &own) < 0) {
 		ssize_t n = read(s->lock, pid, sizeof(pid) - 1);
 
 		pid[n > 0 ? n : 0] = '\0';
@@ -274,8 +276,9 @@ take_lock(struct service *s, struct err *err)
 		               (int)strcspn(pid, "\n"), pid);
 	}
 	snprintf(pid, sizeof(pid), "%d\n", getpid());
-	if (ftruncate(s->lock, 0) < 0 || write_all(s->lock, pid, strlen(pid), err) < 0)
-		return err_errno(err, "cannot write the service's lock");
+	/* Only for who comes second: without room it does without. */
+	if (ftruncate(s->lock, 0) == 0)
+		(void)write_all(s->lock, pid, strlen(pid), NULL);
 	return 0;
 }
 

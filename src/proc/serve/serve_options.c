@@ -6,6 +6,7 @@
 #include "base/args.h"
 #include "base/err.h"
 #include "base/num.h"
+#include "dispatch/dispatch.h"
 
 #define CONCURRENCY_MAX 1024
 
@@ -13,11 +14,15 @@ static int
 read_numbers(const struct args *args, struct serve_options *o, struct err *err)
 {
 	const char *n = args_get(args, "concurrency"), *idle = args_get(args, "idle-exit");
+	const char *retain = args_get(args, "retain");
 
 	if (n != NULL && num_parse_count(n, 1, CONCURRENCY_MAX, &o->concurrency, err) < 0)
 		return err_wrap(err, "--concurrency '%s'", n);
 	if (idle != NULL && num_parse_duration(idle, &o->idle_exit_ms, err) < 0)
 		return err_wrap(err, "--idle-exit '%s'", idle);
+	o->retain_ms = DISPATCH_KEPT_MS;
+	if (retain != NULL && num_parse_duration(retain, &o->retain_ms, err) < 0)
+		return err_wrap(err, "--retain '%s'", retain);
 	return 0;
 }
 

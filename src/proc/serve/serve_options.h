@@ -14,6 +14,7 @@ struct serve_options {
 	const char *tls_cert, *tls_key;
 	bool no_tls, routes;
 	uint64_t concurrency;                   /* 0: as dispatch has it */
+	uint64_t retain_ms;                     /* of dispatches that are over; 0: for good */
 	uint64_t idle_exit_ms;                  /* 0: never */
 };
 /* What they mean together is checked here, too.  The values are argv's. */

@@ -77,6 +77,7 @@ struct timeline {
 	uint64_t bytes;                 /* of all its files */
 	bool has_key, has_policy;       /* made; kept beside it */
 	bool failed;                    /* and that was said */
+	bool started;                   /* the operator's timeline knows of the cell */
 	bool ended, kept;
 	struct loop_timer sign, again;
 
@@ -103,12 +104,13 @@ struct setup {
 
 #define NOTIFY_MINUTE_MAX 60            /* things that are told of in a minute */
 struct notifier {
-	int channel;                    /* to cloister-notify; -1: there is none */
+	struct loop_source channel;     /* to cloister-notify; -1: there is none */
 	uint64_t since_ms;
 	unsigned n;                     /* that were told since then */
 };
 
 struct stream {
+	const struct supervisor *sv;
 	int fd;
 	size_t size;
 	bool cut;
@@ -270,7 +272,7 @@ void supervisor_timeline_sync(struct supervisor *sv);
 /* The last record, signed, and tied to the operator's timeline; once only. */
 void supervisor_timeline_end(struct supervisor *sv, int status);
 /* Timelines of others: that of one whose supervisor was killed is closed, and the oldest go. */
-void supervisor_timeline_lost(void *arg, int dir, const char *id);
+int supervisor_timeline_lost(void *arg, int dir, const char *id);
 void supervisor_timeline_prune(struct supervisor *sv);
 /* What befell the cell itself, and who did it; NOTE may be "". */
 void supervisor_record(struct supervisor *sv, const char *did, const char *by, const char *note);
@@ -278,7 +280,7 @@ int supervisor_put_members(struct supervisor *sv, const struct members *members)
 void supervisor_record_members(struct supervisor *sv, const struct members *members);
 
 /* supervisor_records.c */
-void supervisor_record_boot(struct supervisor *sv);
+int supervisor_record_boot(struct supervisor *sv, struct err *err);
 void supervisor_put_end(struct supervisor *sv, int status);     /* and not written yet */
 void supervisor_record_setup(struct supervisor *sv, const char *path, int status);
 void supervisor_record_exec(struct supervisor *sv, const char *by, char *const *argv);

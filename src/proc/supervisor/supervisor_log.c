@@ -1,4 +1,5 @@
 /* supervisor_log.c - a detached cell's output: its log, or its two streams. */
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -10,7 +11,7 @@
 
 /* A log that is full is turned over, so that a flood of lines costs no more than
  * two logs. */
-static size_t
+static ssize_t
 log_sink(void *arg, const unsigned char *data, size_t len)
 {
 	struct supervisor *sv = arg;
@@ -25,22 +26,35 @@ log_sink(void *arg, const unsigned char *data, size_t len)
 	/* A full disk must not stop the agent: what cannot be kept is lost. */
 	if (sv->log >= 0 && write_all(sv->log, data, len, NULL) == 0)
 		sv->log_size += len;
-	return len;
+	return (ssize_t)len;
+}
+
+/* What the agent prints is kept only once it is noted that it was started: it may be quicker than
+ * its init is to tell. */
+static bool
+is_early(const struct supervisor *sv)
+{
+	return sv->setup.steps >= 0 && !sv->setup.runs && !sv->agent_ran && sv->spawn_error == 0 &&
+	       !sv->dead;
 }
 
 /* What is kept is always the beginning, without a gap: once something could not be, nothing
  * more is.  The agent goes on. */
-static size_t
+static ssize_t
 stream_sink(void *arg, const unsigned char *data, size_t len)
 {
 	struct stream *stream = arg;
 	size_t room = CELL_STREAM_MAX - stream->size, part = len < room ? len : room;
 
+	if (is_early(stream->sv)) {
+		errno = EAGAIN;
+		return -1;
+	}
 	if (stream->cut)
-		return len;
+		return (ssize_t)len;
 	stream->cut = write_all(stream->fd, data, part, NULL) < 0 || part < len;
 	stream->size += part;
-	return len;
+	return (ssize_t)len;
 }
 
 static int
@@ -58,6 +72,7 @@ supervisor_open_log(struct supervisor *sv, int ret_inside[3], struct err *err)
 	const struct stdio_sink streams[] = { { stream_sink, &sv->streams[0] },
 	                                      { stream_sink, &sv->streams[1] } };
 
+	sv->streams[0].sv = sv->streams[1].sv = sv;
 	if (sv->spec.streams)
 		return stdio_open_sinks(&sv->stdio, &streams[0], &streams[1], sv->spec.input, ret_inside,
 		                        err);

@@ -170,20 +170,36 @@ put_grant(struct supervisor *sv, struct buf *ret_grant)
 	members_put_object(&m, ret_grant);
 }
 
-void
-supervisor_record_boot(struct supervisor *sv)
+/* The operator's timeline knows of the cell before anything is recorded of it: what it does not
+ * know would look as if somebody had put it there. */
+static int
+tell_operator(struct supervisor *sv, const char *grant, struct err *err)
+{
+	struct timeline *t = &sv->timeline;
+	int r = t->started || t->operator.dir < 0 ? 0 :
+	        operator_cell_started(&t->operator, sv->spec.id, t->key.public, grant, err);
+
+	t->started = t->started || r == 0;
+	return r;
+}
+
+int
+supervisor_record_boot(struct supervisor *sv, struct err *err)
 {
 	char build[BUILD_ID_MAX + 1] = "", name[HASH_NAME + 1];
 	OWN(members_free) struct members m;
 	OWN(buf_free) struct buf grant;
 	unsigned char hash[HASH_LEN];
-	struct err err = {0};
+	int r;
 
 	members_init(&m, AUDIT_EVENT_MAX);
 	buf_init(&grant, GRANT_MAX);
 	put_grant(sv, &grant);
 	hash_of(grant.data, grant.len, hash);
 	hash_name(hash, name);
+	r = tell_operator(sv, name, err);
+	if (r < 0)
+		return r;
 	(void)dl_iterate_phdr(find_build_id, build);
 	members_str(&m, "type", "cell.boot");
 	members_raw(&m, "grant", grant.data, grant.len);
@@ -191,10 +207,7 @@ supervisor_record_boot(struct supervisor *sv)
 	members_str(&m, "build", build);
 	members_u64(&m, "uid", getuid());
 	supervisor_record_members(sv, &m);
-	if (sv->timeline.operator.dir >= 0 &&
-	    operator_cell_started(&sv->timeline.operator, sv->spec.id, sv->timeline.key.public, name,
-	                          &err) < 0)
-		supervisor_say(sv, "%s", err.text);
+	return 0;
 }
 
 void

@@ -259,6 +259,12 @@ supervisor_timeline_open(struct supervisor *sv)
 		r = audit_log_open(&t->log, sv->state, CELL_EVENTS, name, &t->key, SUPERVISOR_EVENTS_MAX,
 		                   &err);
 	}
+	if (r == 0) {
+		t->sign = (struct loop_timer){ .due = sign_due, .arg = sv };
+		r = supervisor_record_boot(sv, &err);
+		if (r < 0)
+			audit_log_close(&t->log);
+	}
 	if (r < 0) {
 		t->log.fd = -1;
 		if (!t->failed)
@@ -266,8 +272,6 @@ supervisor_timeline_open(struct supervisor *sv)
 		t->failed = true;
 		return r;
 	}
-	t->sign = (struct loop_timer){ .due = sign_due, .arg = sv };
-	supervisor_record_boot(sv);
 	return 0;
 }
 
@@ -372,23 +376,25 @@ supervisor_timeline_end(struct supervisor *sv, int status)
 
 /* ---- other cells' ---- */
 
-void
+int
 supervisor_timeline_lost(void *arg, int dir, const char *id)
 {
 	struct supervisor *sv = arg;
 	char name[AUDIT_TIMELINE_MAX];
 	struct audit_log log;
-	int r;
+	int r, told;
 
 	if (sv->timeline.operator.dir < 0)
-		return;
+		return 0;
 	/* Its key went with its supervisor: what there is of it is vouched for by the operator's
 	 * timeline. */
 	snprintf(name, sizeof(name), "cell/%s", id);
 	r = audit_log_open(&log, dir, CELL_EVENTS, name, NULL, SUPERVISOR_EVENTS_MAX, NULL);
-	(void)operator_cell_lost(&sv->timeline.operator, id, r < 0 ? NULL : &log.written, NULL);
+	told = operator_cell_lost(&sv->timeline.operator, id, r < 0 ? NULL : &log.written, NULL);
 	if (r == 0)
 		audit_log_close(&log);
+	/* What can never be told is not to stay for ever. */
+	return told == -ENOSPC || told == -EDQUOT ? told : 0;
 }
 
 static int
