@@ -131,12 +131,12 @@ set_limit(struct cell_limits *l, int id, const char *value, struct err *err)
 		l->asked |= CELL_LIMIT_MEMORY;
 		if (num_parse_size(value, &l->memory, err) < 0)
 			return -EINVAL;
-		return l->memory >= 4 << 20 ? 0 : err_set(err, EINVAL, "under 4M nothing runs");
+		return l->memory >= POLICY_MEMORY_LEAST ? 0 : err_set(err, EINVAL, "under 4M nothing runs");
 	case OPT_CPUS:
 		l->asked |= CELL_LIMIT_CPUS;
 		if (num_parse_milli(value, &l->cpus_milli, err) < 0)
 			return -EINVAL;
-		return l->cpus_milli >= 10 ? 0 : err_set(err, EINVAL, "under 0.01 nothing runs");
+		return l->cpus_milli >= POLICY_CPUS_MILLI_LEAST ? 0 : err_set(err, EINVAL, "under 0.01 nothing runs");
 	case OPT_PIDS:
 		l->asked |= CELL_LIMIT_PIDS;
 		return num_parse_count(value, 1, 4194304, &l->pids, err);
@@ -155,12 +155,12 @@ set_limit(struct cell_limits *l, int id, const char *value, struct err *err)
 			return -EINVAL;
 		/* A file for every 4 KiB, as file systems are made. */
 		l->inodes = l->disk / 4096 + 256;
-		return l->disk >= 64 << 10 ? 0 : err_set(err, EINVAL, "under 64K nothing runs");
+		return l->disk >= POLICY_DISK_LEAST ? 0 : err_set(err, EINVAL, "under 64K nothing runs");
 	default:
 		l->asked |= CELL_LIMIT_IO;
 		if (num_parse_size(value, &l->io, err) < 0)
 			return -EINVAL;
-		return l->io >= 4096 ? 0 : err_set(err, EINVAL, "under 4K a second nothing runs");
+		return l->io >= POLICY_IO_LEAST ? 0 : err_set(err, EINVAL, "under 4K a second nothing runs");
 	}
 }
 

@@ -171,6 +171,8 @@ static const struct {
 	{ "credential",      "a secret cannot be put into it" },
 	{ "expired",         "the secret in it has ended" },
 	{ "revoked",         "the secret in it was revoked" },
+	{ "transfer",        "it sends far more than was usual" },
+	{ "consequence",     "what its rule leads to cannot be" },
 	{ "not-renewed",     "no new value could be fetched" },
 	{ "login",           "nobody logs in there so" },
 	{ "mismatch",        "its names do not agree" },

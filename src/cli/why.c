@@ -37,6 +37,10 @@ static const struct cause {
 	{ "expired", false, true, "The value of a secret has ended, and no new one could be fetched." },
 	{ "revoked", false, true, "An operator, or a rule's `then`, has taken the secret back from this "
 	  "cell. No rule changes that: a cell that is to have it again is started anew." },
+	{ "transfer", false, true, "It sends far more than the cell's requests before it, and the policy has a "
+	  "tripwire for that (`tripwires: {transfer: ...}`)." },
+	{ "consequence", false, true, "A rule that it matches leads to something (`then`) that could not be put "
+	  "in force, so it does not leave." },
 	{ "not-renewed", false, true, "A secret ends, and where its value comes from gave no new one. It "
 	  "is tried again." },
 	{ "too-large", true, false, "Its body is larger than the rule permits." },

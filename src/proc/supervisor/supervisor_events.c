@@ -183,6 +183,8 @@ static const struct {
 	{ COURIER_WITHDRAW, supervisor_withdrawn },
 	{ COURIER_STEERED, supervisor_steered },
 	{ COURIER_USED, supervisor_secrets_used },
+	{ COURIER_FIRED, supervisor_take_fired },
+	{ COURIER_TRIPPED, supervisor_take_tripped },
 };
 
 static int
