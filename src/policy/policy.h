@@ -20,7 +20,7 @@ struct node;
 struct policy;                          /* opaque; what is in it: policy_rule.h */
 
 #define POLICY_RULES_MAX 4096
-#define POLICY_LAYERS_MAX 8             /* itself included */
+#define POLICY_LAYERS_MAX 16            /* itself included */
 #define POLICY_FITS_MAX (POLICY_RULES_MAX * POLICY_LAYERS_MAX / 8) /* bytes of a bit for each */
 #define POLICY_FILE_MAX (1024 * 1024)
 #define POLICY_ENCODED_MAX (8 * 1024 * 1024)
@@ -137,6 +137,11 @@ struct policy_limits {
 	enum policy_audit { POLICY_AUDIT_UNSAID, POLICY_AUDIT_BATCHED, POLICY_AUDIT_STRICT } audit;
 	uint64_t audit_max;             /* bytes, then nothing leaves any more; 0: not said */
 };
+/* Under which nothing runs. */
+#define POLICY_MEMORY_LEAST (4ULL << 20)
+#define POLICY_CPUS_MILLI_LEAST 10
+#define POLICY_DISK_LEAST (64ULL << 10)
+#define POLICY_IO_LEAST 4096
 #define POLICY_AUDIT_LEAST (1ULL << 20) /* what AUDIT_MAX may be */
 #define POLICY_AUDIT_MOST (1ULL << 40)
 

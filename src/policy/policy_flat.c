@@ -231,7 +231,8 @@ int
 policy_flat_part(struct policy_flat *f, const struct node *key, const struct node *value,
                  struct err *err)
 {
-	static const char *const merged[] = { "budgets", "limits", "prices", "secrets" };
+	static const char *const merged[] = { "budgets", "limits", "prices", "secrets",
+	                                      "tripwires" };
 	struct policy_flat_part *part;
 
 	if (strcmp(key->text, "version") == 0)

@@ -191,7 +191,7 @@ class Fake:
         ids = list(self.cells)
         for id in ids:
             self.act(id, verb)
-        return {"cells": ids, "failed": []}
+        return {"cells": len(ids), "failed": []}
 
     def timeline(self, id, query):
         after, before = int(query.get("after", 0)), int(query.get("before", RECORDS + 1))
@@ -208,7 +208,7 @@ class Fake:
                 more = True
                 break
             found.append(r)
-        return {"records": sorted(found, key=lambda r: r["n"]), "more": more}
+        return {"records": found, "more": more, "next": found[-1]["n"] if more else None}
 
     def traffic(self, id):
         wave = [20 + (n * 13 % 37) + (60 if 34 < n < 41 else 0) for n in range(60)]
@@ -236,6 +236,8 @@ class Fake:
         a = self.approvals.get(id)
         if a is None or a["state"] != "pending":
             raise Refusal(409, f"'{id}' does not wait any more")
+        if verb == "refuse" and not body["reason"]:
+            raise Refusal(400, "say why")
         given = [*a["given"], {"by": "token:ops", "time": at(0)}]
         state = "refused" if verb == "refuse" else "approved" if len(given) >= a["needs"] else "pending"
         return self.ask({**a, "state": state, "given": given})

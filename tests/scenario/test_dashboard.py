@@ -268,6 +268,8 @@ def test_emergency_stop(page, fake):
     page.see("dialog.stop :text('Press again to kill them all')")
     page.click("dialog.stop :text('Press again to kill them all')")
     page.see("dialog.stop :text('Killed 500 cells.')")
+    page.press("Escape")                 # wherever the focus is
+    page.gone("dialog.stop")
 
 
 # ---- one cell

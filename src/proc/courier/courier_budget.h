@@ -63,6 +63,7 @@ struct budgets {
 	size_t n_meters, n_settling;    /* SETTLING: the answer has ended, its price is not known */
 	struct exchange *waits, **waits_end;    /* until they are settled */
 	char model[POLICY_MODEL_MAX + 1];       /* that answered last */
+	uint64_t dearest;               /* of all answers so far; 0: there was none */
 	/* How fast: what may pass now, as of when. */
 	double requests;
 	double bytes;

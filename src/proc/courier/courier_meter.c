@@ -238,6 +238,8 @@ settle(struct meter *m, struct usage_found *found)
 	}
 	if (found->model[0] != '\0')
 		memcpy(c->budgets.model, found->model, sizeof(c->budgets.model));
+	if (price > c->budgets.dearest)
+		c->budgets.dearest = price;
 	courier_spend(c, m->policy, m->slots, m->n_slots, price, m->guess);
 	meter_free(m);
 	/* Who waits for it goes on then. */

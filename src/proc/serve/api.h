@@ -106,6 +106,7 @@ struct api_call {
 	struct follow_source *source;
 	bool is_all_told;               /* of SOURCE nothing is left */
 	char id[API_ID_MAX];            /* of a dispatch */
+	int lock;                       /* of one that is to begin, or -1 */
 };
 
 void api_freep(struct api **api);

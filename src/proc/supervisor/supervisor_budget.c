@@ -133,7 +133,9 @@ record_reached(struct supervisor *sv, const char *name, enum policy_kind kind, u
                uint64_t limit, enum policy_then then)
 {
 	OWN(members_free) struct members m;
+	OWN(buf_free) struct buf data;
 
+	buf_init(&data, AUDIT_EVENT_MAX);
 	members_init(&m, AUDIT_EVENT_MAX);
 	members_str(&m, "type", "budget");
 	members_str(&m, "did", "reached");
@@ -144,7 +146,9 @@ record_reached(struct supervisor *sv, const char *name, enum policy_kind kind, u
 	members_u64(&m, "limit", limit);
 	members_u64(&m, "percent", 100);
 	members_str(&m, "then", policy_then_name(then));
+	members_put_object(&m, &data);
 	supervisor_record_members(sv, &m);
+	supervisor_notify(sv, "budget", &data);
 }
 
 /* Of the strictest that is reached. */
