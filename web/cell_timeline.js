@@ -11,7 +11,7 @@ import { attempt } from "./ui.js";
 const PAGE = 200;
 const KEPT_MAX = 20000;                 // records in memory; from there on one goes on from the last
 const NEW_MS = 1000;                    // what is new is asked for at most so often
-const TYPES = ["http", "dns", "tcp", "tls", "ssh", "webhook", "secret", "ask", "steer", "cell", "budget", "tripwire", "intent", "many"];
+const TYPES = ["http", "dns", "tcp", "tls", "ssh", "webhook", "secret", "approval", "steer", "cell", "budget", "tripwire", "intent", "many", "refusal"];
 
 // A record is {n, time, event}; the API may have put the event's members beside them.
 function eventOf(record) {
@@ -103,6 +103,7 @@ export class Timeline {
 		if (!said)
 			return;
 		this.loading = false;
+		this.next = said.next;
 		this.take(said.records, said.more, true);
 		this.newest = this.records[0]?.n ?? 0;
 	}
@@ -120,17 +121,21 @@ export class Timeline {
 	}
 
 	async older() {
-		if (this.loading || !this.more || this.records.length === 0 || this.records.length >= KEPT_MAX)
+		if (this.loading || !this.more || !this.next || this.records.length >= KEPT_MAX)
 			return;
 		this.loading = true;
-		const said = await attempt(this.ask({ before: this.records.at(-1).n }));
+		const said = await attempt(this.ask({ before: this.next }));
 		this.loading = false;
-		if (said)
-			this.take(said.records.filter(record => record.n < this.records.at(-1).n), said.more && said.records.length > 0, false);
+		if (!said)
+			return;
+		// A search may come back with nothing yet, having looked at much.
+		const last = this.records.at(-1)?.n ?? Infinity;
+		this.next = said.next;
+		this.take(said.records.filter(record => record.n < last), said.more, false);
 	}
 
 	goOn() {
-		this.restart(this.records.at(-1).n);
+		this.restart(this.next ?? this.records.at(-1).n);
 		scrollTo(0, 0);
 	}
 

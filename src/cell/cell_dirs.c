@@ -155,7 +155,7 @@ cell_find(int folder, bool runtime, const char *word, struct cell_entry *ret_ent
 		if (len > 0 && strcmp(e->name, word) == 0) {
 			called = e;
 			same++;
-		} else if (len > 0 && strncmp(e->id, word, len) == 0) {
+		} else if (len >= CELL_PREFIX_MIN && strncmp(e->id, word, len) == 0) {
 			found = e;
 			hits++;
 		}
@@ -168,7 +168,9 @@ cell_find(int folder, bool runtime, const char *word, struct cell_entry *ret_ent
 		hits = 1;
 	}
 	if (hits == 0)
-		return err_set(err, ENOENT, "there is no cell '%s': see `cloister ps -a`", word);
+		return err_set(err, ENOENT, "there is no cell '%s': see `cloister ps -a`%s", word,
+		               len > 0 && len < CELL_PREFIX_MIN ? " (of an id, write 4 letters at least)" :
+		               "");
 	if (hits > 1)
 		return err_set(err, ENOTUNIQ, "'%s' could be any of %zu cells: give more of the id",
 		               word, hits);

@@ -68,7 +68,8 @@ void cell_clear_stale(const struct cell_place *place, const struct cell_clearer 
 /* Every entry of a folder, in no order; the caller frees *ret_entries. */
 int cell_list(int folder, bool runtime, struct cell_entry **ret_entries,
               size_t *ret_n, struct err *err);
-/* The one entry that WORD means: an id, a name, or the beginning of an id.
+#define CELL_PREFIX_MIN 4
+/* The one entry that WORD means: an id, a name, or CELL_PREFIX_MIN letters or more of an id.
  * -ENOENT if none, -ENOTUNIQ if several. */
 int cell_find(int folder, bool runtime, const char *word, struct cell_entry *ret_entry,
               struct err *err);

@@ -23,8 +23,8 @@ static const struct cause {
 } causes[] = {
 	{ "no-rule", true, false, "No rule matches it, and what no rule allows is refused." },
 	{ "rule", true, false, NULL },
-	{ "ask", true, false, "The rule wants a person to be asked. Nobody can be asked yet, so it is "
-	  "refused." },
+	{ "ask", true, true, "The rule wants a person to approve it, and nobody did: `cloister approvals` "
+	  "shows what waits." },
 	{ "private-address", true, true, "The name leads to a private, loopback, link-local or metadata "
 	  "address. Those are refused whatever the name is, unless a rule says that it may." },
 	{ "secret", true, true, "It carries something that looks like a credential, and no rule permits "

@@ -19,6 +19,7 @@ struct loop;
 struct registry;
 
 #define DISPATCH_ID_LEN 16              /* letters and digits */
+#define DISPATCH_PREFIX_MIN 4           /* of an id that is cut short */
 #define DISPATCH_ENVS_MAX 16
 #define DISPATCH_CAPABILITIES_MAX 31    /* each may have a setup, and tools are checked by one more */
 #define DISPATCH_SECRETS_MAX 128
@@ -68,8 +69,10 @@ struct dispatch_request {
 	const char *parent;
 	bool by_agent;                  /* half of the queue is for others */
 	/* Whoever asks drives it at once, with dispatcher_begin(): it does not wait if fewer than so
-	 * many run. */
+	 * many run, and *LOCK is its driver's lock, so that nobody adopts it in between (the caller's;
+	 * -1 if there was such a dispatch already). */
 	unsigned begin;
+	int *lock;
 	/* Told of a new one, ID, before it is there: if that cannot be, it is not.  NULL: nobody. */
 	int (*note)(void *arg, const char *id, struct err *err);
 	void *note_arg;
@@ -123,7 +126,8 @@ int dispatch_submit(struct registry *reg, const struct dispatch_request *request
 /* Whether somebody drives ID, of which there is a folder. */
 bool dispatch_is_driven(const char *id);
 
-/* ID, or the beginning of it that is no other's.  -ENOENT, -ENOTUNIQ.  The caller frees *ret_d. */
+/* ID, or DISPATCH_PREFIX_MIN letters or more of it that are no other's beginning.  -ENOENT,
+ * -ENOTUNIQ.  The caller frees *ret_d. */
 int dispatch_get(struct registry *reg, const char *id, struct dispatch *ret_d, struct err *err);
 /* What it was resolved to, as dispatch_resolve() gives it; the caller owns it. */
 int dispatch_get_resolved(struct registry *reg, const char *id, json_t **ret_resolved,
@@ -241,8 +245,8 @@ void dispatcher_freep(struct dispatcher **dispatcher);
 /* Drive ID, which was just submitted: begins it now or when there is a place.  -EBUSY: somebody
  * else drives it already; -EALREADY: it is over. */
 int dispatcher_take(struct dispatcher *dispatcher, const char *id, struct err *err);
-/* As dispatcher_take(), of one that was submitted here with `begin`. */
-int dispatcher_begin(struct dispatcher *dispatcher, const char *id, struct err *err);
+/* As dispatcher_take(), of one that was submitted here with `begin`; LOCK is taken over. */
+int dispatcher_begin(struct dispatcher *dispatcher, const char *id, int lock, struct err *err);
 /* Adopt all that are not over and have no driver; *ret_n of them (may be NULL).  Also clears what
  * crashes left behind.  A dispatcher repeats it by itself while it is ADOPTING (serve). */
 int dispatcher_recover(struct dispatcher *dispatcher, size_t *ret_n, struct err *err);

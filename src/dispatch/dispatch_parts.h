@@ -248,6 +248,11 @@ int dispatch_spawn_helper(char *const *argv, const int fds[DISPATCH_SPAWN_FDS], 
 /* `cloister dispatches prune`, of what is over for so long: a pidfd. */
 int dispatch_prune_start(uint64_t older_ms, struct err *err);
 
+/* ---- dispatch_words.c ---- */
+
+/* What `cloister run` or a supervisor said, as it is to be understood of a dispatch. */
+void dispatch_own_words(char text[DISPATCH_REASON_MAX]);
+
 /* ---- dispatch_start.c ---- */
 
 /* Start `cloister run -d` for the attempt: a pidfd, and what it says goes to *ret_said, a memory

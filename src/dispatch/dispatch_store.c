@@ -171,6 +171,9 @@ dispatch_get(struct registry *reg, const char *id, struct dispatch *ret_d, struc
 	size_t len = strlen(id);
 	int r, n = 0;
 
+	if (len > 0 && len < DISPATCH_PREFIX_MIN)
+		return err_set(err, ENOENT, "there is no dispatch '%s': write %d letters of its id at least",
+		               id, DISPATCH_PREFIX_MIN);
 	if (len == 0 || len > DISPATCH_ID_LEN)
 		return err_set(err, ENOENT, "there is no dispatch '%.64s': see `cloister dispatches`", id);
 	snprintf(end, sizeof(end), "%s~", id);          /* behind every letter of an id */

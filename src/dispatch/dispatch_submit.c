@@ -286,6 +286,7 @@ dispatch_submit(struct registry *reg, const struct dispatch_request *request,
 	OWN(dispatch_plan_free) struct dispatch_plan plan = {0};
 	OWN(dispatch_descent_free) struct dispatch_descent descent = {0};
 	char hash[HASH_NAME + 1], id[DISPATCH_ID_LEN + 1];
+	OWN(closep) int lock = -1;
 	struct entry entry = { .reg = reg, .request = request, .plan = &plan, .descent = &descent,
 	                       .id = id, .request_hash = hash, .now = dispatch_now_ms() };
 	int r = dispatch_check_request(request, err);
@@ -310,9 +311,13 @@ dispatch_submit(struct registry *reg, const struct dispatch_request *request,
 	if (r < 0)
 		return r;
 	r = write_folder(&entry, err);
-	if (r == 0)
+	if (r == 0 && request->begin > 0)
+		r = lock = dispatch_lock(id, err);
+	if (r >= 0)
 		r = insert(&entry, ret_id, ret_created, err);
 	if (r < 0 || !*ret_created)
 		dispatch_remove_folder(id);
+	else if (request->begin > 0)
+		*request->lock = TAKE_FD(lock);
 	return r;
 }

@@ -259,22 +259,18 @@ dispatcher_freep(struct dispatcher **dispatcher)
 	dispatcher_free(*dispatcher);
 }
 
-int
-dispatcher_take(struct dispatcher *dispatcher, const char *id, struct err *err)
+/* LOCK is taken over. */
+static int
+add(struct dispatcher *dispatcher, const char *id, int lock, bool is_new, struct err *err)
 {
 	struct drive *drive, **at = &dispatcher->drives;
-	int lock, r;
+	int r = drive_new(dispatcher, id, lock, &drive, err);
 
-	if (find(dispatcher, id) != NULL)
-		return 0;
-	lock = dispatch_lock(id, err);
-	if (lock < 0)
-		return lock;
-	r = drive_new(dispatcher, id, lock, &drive, err);
 	if (r < 0) {
 		close(lock);
 		return r;
 	}
+	drive->is_new = is_new;
 	while (*at != NULL)
 		at = &(*at)->next;
 	*at = drive;
@@ -283,14 +279,20 @@ dispatcher_take(struct dispatcher *dispatcher, const char *id, struct err *err)
 }
 
 int
-dispatcher_begin(struct dispatcher *dispatcher, const char *id, struct err *err)
+dispatcher_take(struct dispatcher *dispatcher, const char *id, struct err *err)
 {
-	int r = dispatcher_take(dispatcher, id, err);
-	struct drive *drive = r < 0 ? NULL : find(dispatcher, id);
+	int lock;
 
-	if (drive != NULL && drive->phase == DRIVE_ENTERS)
-		drive->is_new = true;
-	return r;
+	if (find(dispatcher, id) != NULL)
+		return 0;
+	lock = dispatch_lock(id, err);
+	return lock < 0 ? lock : add(dispatcher, id, lock, false, err);
+}
+
+int
+dispatcher_begin(struct dispatcher *dispatcher, const char *id, int lock, struct err *err)
+{
+	return add(dispatcher, id, lock, true, err);
 }
 
 size_t

@@ -369,6 +369,7 @@ note_said(struct drive *drive)
 		line += 10;
 	if (*line != '\0')
 		snprintf(drive->trouble, sizeof(drive->trouble), "%.*s", DISPATCH_REASON_MAX - 1, line);
+	dispatch_own_words(drive->trouble);
 }
 
 static void
@@ -463,10 +464,8 @@ drive_enter(struct drive *drive)
 		r = drive_end_again(drive, &err);
 	} else if (r == 0 && drive->d.state == DISPATCH_QUEUED) {
 		drive->phase = DRIVE_WAITS;
-	} else if (r == 0 && drive->is_new &&
-	           dispatch_cell_look(drive->d.cell) == DISPATCH_CELL_NONE) {
-		/* Somebody else who drove it meanwhile has at worst started it too: one of the two
-		 * gets the cell. */
+	} else if (r == 0 && drive->is_new) {
+		/* Nobody else has had the lock. */
 		drive_launch(drive);
 	} else if (r == 0 && (result = dispatch_harvest_read(drive->d.id, drive->d.cell)) != NULL) {
 		drive_attach(drive);

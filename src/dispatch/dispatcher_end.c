@@ -242,6 +242,7 @@ drive_conclude(struct drive *drive, const json_t *result, struct err *err)
 	for (size_t i = 0; i < ARRAY_LEN(members); i++)
 		json_object_set(shown, members[i], json_object_get(result, members[i]));
 	snprintf(reason, sizeof(reason), "%s", dispatch_text(result, "cause"));
+	dispatch_own_words(reason);
 	explain(drive, reason);
 	if (end.state == DISPATCH_FINISHED)
 		end.exit_code = (int)json_integer_value(json_object_get(result, "status"));

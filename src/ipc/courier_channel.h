@@ -88,7 +88,7 @@ enum courier_fired { COURIER_FIRED_FREEZE = 1, COURIER_FIRED_NOTIFY = 2, COURIER
 #define COURIER_FIRED_MAX 64            /* different ones */
 #define COURIER_FIRED_BYTES (48 * 1024) /* to be known again, of one */
 #define COURIER_ASK_PATH 1024
-#define COURIER_ASK_TEXT 600            /* the rule, its place, its reason */
+#define COURIER_ASK_TEXT 1024           /* the rule, its place, its reason */
 #define COURIER_ASK_TYPE 128
 #define COURIER_ASK_SHAPE 2048          /* INSPECT_SHAPE_MAX */
 #define COURIER_ASK_RULE 32             /* bytes that name a rule */

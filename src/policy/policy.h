@@ -139,6 +139,11 @@ struct policy_limits {
 	enum policy_audit { POLICY_AUDIT_UNSAID, POLICY_AUDIT_BATCHED, POLICY_AUDIT_STRICT } audit;
 	uint64_t audit_max;             /* bytes, then nothing leaves any more; 0: not said */
 };
+/* Under which nothing runs. */
+#define POLICY_MEMORY_LEAST (4ULL << 20)
+#define POLICY_CPUS_MILLI_LEAST 10
+#define POLICY_DISK_LEAST (64ULL << 10)
+#define POLICY_IO_LEAST 4096
 #define POLICY_AUDIT_LEAST (1ULL << 20) /* what AUDIT_MAX may be */
 #define POLICY_AUDIT_MOST (1ULL << 40)
 

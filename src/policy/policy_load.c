@@ -358,7 +358,10 @@ load_limit(struct loading *l, const struct node *key, const struct node *node)
 {
 	static const char *const names[] = { "memory", "cpus", "pids", "time", "disk", "io",
 		"bandwidth", "rate", NULL };
+	static const uint64_t least[] = { POLICY_MEMORY_LEAST, POLICY_CPUS_MILLI_LEAST, 1, 1,
+	                                  POLICY_DISK_LEAST, POLICY_IO_LEAST, 1, 1 };
 	struct policy_limits *limits = &l->limits;
+	char text[NUM_TEXT_MAX];
 	uint64_t *at[] = { &limits->memory, &limits->cpus_milli, &limits->pids, &limits->time_ms,
 	                   &limits->disk, &limits->io, &l->p->bandwidth, &l->p->rate.n };
 	struct policy_rate rate = {0};
@@ -381,6 +384,9 @@ load_limit(struct loading *l, const struct node *key, const struct node *node)
 	value = k == 7 ? rate.n : value;
 	if (r == 0 && value == 0)
 		r = err_set(&err, EINVAL, "a limit of nothing stops everything");
+	if (r == 0 && value < least[k])
+		r = err_set(&err, EINVAL, "under %s nothing runs",
+		            k == 1 ? "0.01" : num_format_size(text, least[k]));
 	if (r < 0)
 		return node_err(l->err, node, "%s", err.text);
 	/* The nearer file has said so first. */

@@ -422,11 +422,34 @@ writable(void *arg)
 	}
 }
 
+/* Of who speaks HTTP where TLS is spoken. */
+static void
+tell_tls(struct serve_conn *c)
+{
+	static const char answer[] =
+		"HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nConnection: close\r\n"
+		"Content-Length: 96\r\n\r\n"
+		"{\"error\":{\"code\":\"tls\",\"message\":\"this port speaks TLS: ask with https:// instead "
+		"of http://\"}}\n";
+	char rest[4096];
+
+	/* What is there to be read would make a reset of the end, and take this with it. */
+	while (recv(c->conn.source.fd, rest, sizeof(rest), MSG_DONTWAIT) > 0)
+		;
+	(void)!send(c->conn.source.fd, answer, sizeof(answer) - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+	(void)shutdown(c->conn.source.fd, SHUT_WR);
+}
+
 static void
 broken(void *arg, const struct err *error)
 {
-	(void)error;
-	serve_conn_drop(arg, true);
+	struct serve_conn *c = arg;
+	bool plain = c->way->door.tls != NULL && error->code == EPROTO &&
+	             strstr(error->text, "http request") != NULL;
+
+	if (plain)
+		tell_tls(c);
+	serve_conn_drop(c, !plain);
 }
 
 static void

@@ -1,15 +1,13 @@
 """How soon what an operator changes about a running cell is in force, while it is busy."""
+import contextlib
 import re
-import secrets
 import shutil
-import subprocess
 import threading
-import time
 
 from bench import Samples, Unmeasured, group, in_turn
-from bench_2_crowd import populate, wait_until_gone
-from bench_5_egress import NAME, ORIGIN, Cell, free_port, make_certificates, nginx, running
+from bench_5_egress import NAME, Cell, free_port, make_certificates, nginx, running
 from lab import await_quiet
+from steer_stop import freeze, revoke
 
 CONNECTIONS = 32
 
@@ -42,97 +40,51 @@ class Busy:
         return sum(map(int, numbers))
 
 
-# Requests with the placeholder of the key that it is told, one behind the other, until one is refused:
-# when that was.
-PROBE = """
-import http.client, os, ssl, sys, time
-host, port, name = sys.argv[1], int(sys.argv[2]), sys.argv[3]
-told = False
-c = http.client.HTTPSConnection(host, port, context=ssl.create_default_context(), timeout=60)
-while True:
-    c.request("GET", "/small", headers={"Authorization": "Bearer " + os.environ[name]})
-    answer = c.getresponse()
-    answer.read()
-    if answer.status == 403:
-        print(time.monotonic_ns())
-        break
-    if answer.status != 200: sys.exit(f"status {answer.status}")
-    if not told:
-        told = True
-        print("ready", flush=True)
+ANSWER = """
+    server {{ listen 127.0.0.1:{port} ssl; root {top}/www;
+              location = /small {{ return 200 "hello, this is the origin\\n"; }}
+              location = /answer {{ default_type application/json;
+                  return 200 '{{"model":"claude-sonnet-4-5","usage":{{"input_tokens":12,"output_tokens":3}}}}'; }} }}
+"""
+# So much of everything that none of it is ever used up.
+BUDGETS = """
+budgets:
+  - {per: cell, requests: 1000000000, bytes_in: 1T, bytes_out: 1T, hosts: 100, money: 100000}
 """
 
 
-class Keys(Cell):
-    """A cell with N secrets, each good for one revocation."""
-
-    def __init__(self, lab, top, origin, n):
-        super().__init__(lab, top, origin)
-        self.names = [f"KEY{i}" for i in range(n)]
-        self.env = {**self.who.env, **{name: "sk_live_" + secrets.token_hex(24) for name in self.names}}
-        for name in self.names:
-            self.options += ["-s", f"{name}@{NAME}:{origin}"]
-
-    def __enter__(self):
-        done = self.who.run([self.lab.cloister, "run", "-q", "-d", *self.options, "--", "sleep", "1000"],
-                            env=self.env)
-        if done.returncode != 0:
-            raise Unmeasured(f"run -d: {done.stderr.strip()}")
-        self.id = done.stdout.strip()
-        return self
-
-
-def revoke_one(lab, cell, origin, name):
-    """Milliseconds from the command to the first request that was refused."""
-    probe = cell.who.popen([*cell.prefix(), "/usr/bin/python3", "-c", PROBE, NAME, origin, name],
-                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    try:
-        if probe.stdout.readline() != "ready\n":
-            raise Unmeasured(f"the probe: {probe.communicate(timeout=10)[1].strip()[-200:]}")
-        began = time.monotonic_ns()
-        done = cell.who.run([lab.cloister, "revoke", cell.id, name])
-        said = probe.communicate(timeout=60)[0].split()
-    finally:
-        probe.kill()
-        probe.wait()
-    if done.returncode != 0 or not said:
-        raise Unmeasured(f"revoke: {done.stderr.strip()}")
-    return (int(said[-1]) - began) / 1e6
-
-
-def revoke(lab, report, top, origin):
-    n = report.pick(20, 5)
-    took = Samples()
-    with Keys(lab, top, origin, n) as cell:
+def metering(lab, report, top, origin):
+    """What counting costs: budgets of all kinds, and reading what each answer says that it cost."""
+    seconds, rounds = report.pick((4, 5), (1, 1))
+    cells, rates = {}, {}
+    with contextlib.ExitStack() as stack:
+        for name, more in (("without", ""), ("with", BUDGETS)):
+            cells[name] = Cell(lab, top, origin)
+            file = top / f"{name}.yaml"
+            file.write_text(f"version: 1\naudit: {{max: 16G}}\negress:\n  - allow: {NAME}:{origin}\n"
+                            "    usage: anthropic\n" + more)
+            file.chmod(0o644)
+            cells[name].options = ["-p", file, "--ca", top / "ca.pem"]
+            stack.enter_context(cells[name])
         await_quiet()
-        with Busy(cell, f"https://{NAME}:{origin}/small", report.pick(20, 8)) as busy:
-            for name in cell.names:
-                took.append(revoke_one(lab, cell, origin, name))
-        busy.lost()
-    report.row(f"revoke to the first refusal, {CONNECTIONS} connections busy", took.median, "ms", took.spread,
-               bar="value < 5")
+        for _ in range(rounds):
+            for path, words in (("small", []), ("answer", ["-s", "/tmp/post.lua"])):
+                for name, cell in cells.items():
+                    rates.setdefault((path, name), Samples()).append(load(cell, words, path, origin, seconds))
+    for path, what in (("small", "budgets counted"), ("answer", "and answers read for what they cost")):
+        report.row(f"requests, {CONNECTIONS} connections, {what}", rates[path, "with"].median, "/s",
+                   rates[path, "with"].spread, "without", rates[path, "without"].median,
+                   "ratio >= 0.95")
 
 
-def freeze(lab, report):
-    """As root: where users have no cgroup of their own, theirs cannot be frozen."""
-    who = next((who for who in lab.users if who is not lab.user), lab.user)
-    n, took = report.pick(500, 50), {"freeze": Samples(), "thaw": Samples()}
-    populate(lab, who, n)
-    try:
-        await_quiet()
-        for _ in range(report.pick(5, 2)):
-            for verb, samples in took.items():
-                began = time.monotonic_ns()
-                done = who.run([lab.cloister, verb, "--all"])
-                samples.append((time.monotonic_ns() - began) / 1e6)
-                if done.returncode != 0:
-                    raise Unmeasured(f"{verb} --all: {done.stderr.strip()[-200:]}")
-    finally:
-        who.run([lab.cloister, "kill", "--all"])
-        wait_until_gone(lab, who)
-    report.row(f"freeze --all of {n} cells", took["freeze"].median, "ms", took["freeze"].spread,
-               bar="value < 500")
-    report.row(f"thaw --all of {n} cells", took["thaw"].median, "ms", took["thaw"].spread)
+def load(cell, words, path, origin, seconds):
+    script = "printf 'wrk.method = \"POST\"\\nwrk.body = \"{}\"\\n' >/tmp/post.lua; exec \"$@\""
+    done = cell.who.run([*cell.prefix(), "sh", "-c", script, "sh", "wrk", "-t1", f"-c{CONNECTIONS}",
+                         f"-d{seconds}s", *words, f"https://{NAME}:{origin}/{path}"], timeout=seconds + 60)
+    rate = re.search(r"Requests/sec:\s+([\d.]+)", done.stdout)
+    if not rate or "Non-2xx" in done.stdout:
+        raise Unmeasured(f"wrk: {(done.stdout + done.stderr).strip()[-300:]}")
+    return float(rate[1])
 
 
 @group("steer")
@@ -151,14 +103,15 @@ def steer(lab, report):
         files[name].write_text(f"version: 1\negress:\n  - deny: {name}.example.test\n  - allow: {NAME}:{origin}\n")
         files[name].chmod(0o644)
     seconds, swaps = report.pick((10, 200), (3, 25))
-    with running(nginx(top, "origin", ORIGIN.format(port=origin, top=top)), origin), \
+    with running(nginx(top, "origin", ANSWER.format(port=origin, top=top)), origin), \
          Cell(lab, top, origin) as cell:
         await_quiet()
         commands = {name: [lab.cloister, "policy", "set", cell.id, file] for name, file in files.items()}
         with Busy(cell, f"https://{NAME}:{origin}/small", seconds) as busy:
             took = in_turn(lab, lab.user, commands, swaps)
         lost = busy.lost()
-        revoke(lab, report, top, origin)
+        metering(lab, report, top, origin)
+        revoke(lab, report, top, origin, Busy)
     freeze(lab, report)
     both = Samples(took["one"] + took["other"])
     report.row(f"policy swap, {CONNECTIONS} connections busy", both.median, "ms", both.spread,

@@ -60,6 +60,14 @@ supervisor_alarm(struct supervisor *sv)
 	assert(sv->spec.exfiltration != CELL_REFUSE);
 }
 
+void
+supervisor_notify(struct supervisor *sv, const char *event, const struct buf *data)
+{
+	(void)sv;
+	(void)event;
+	(void)data;
+}
+
 int
 supervisor_reached(struct supervisor *sv, struct ipc_message *message)
 {

@@ -42,7 +42,7 @@ def show(operator, id):
 
 def all_of(operator):
     """The newest first."""
-    return [json.loads(line) for line in operator.cloister("dispatches", "--json", "--limit", "1000").ok().splitlines()]
+    return json.loads(operator.cloister("dispatches", "--json", "--limit", "1000").ok())
 
 
 def events(operator, id):

@@ -12,7 +12,6 @@ from egress_lab import helpers_of
 from operators import SECONDS, read_until, wait_until
 from test_control_socket import connect, text
 from test_inspect import token
-from test_steer_channel import GET_POLICY, SET_POLICY, ask
 
 # Where root makes no difference.
 pytestmark = pytest.mark.parametrize("who", ["user"])
@@ -250,16 +249,14 @@ def test_large_bodies_and_raw_connections(online):
 def test_the_policy_is_another_one(online):
     rules = "  - ask: up.example.test\n    paths: [/204]\n  - ask: up.example.test\n"
     a = Asking(online, rules)
-    others = {name: online.operator.detach("-p", online.policy(text, f"{name}.yaml"), "--", "sleep", "1000")
-              for name, text in (
-                  # The same rule elsewhere; none; another one.
-                  ("same", "  - log: '*'\n  - ask: up.example.test\n    paths: [/204]\n"),
-                  ("deny", "  - deny: up.example.test\n    reason: not today\n"),
-                  ("allow", "  - allow: up.example.test\n"))}
-    files = {name: ask(a.operator, cell, GET_POLICY)[2] for name, cell in others.items()}
+    files = {name: online.policy(text, f"{name}.yaml") for name, text in (
+        # The same rule elsewhere; none; another one.
+        ("same", "  - log: '*'\n  - ask: up.example.test\n    paths: [/204]\n"),
+        ("deny", "  - deny: up.example.test\n    reason: not today\n"),
+        ("allow", "  - allow: up.example.test\n"))}
 
     def swap(name):
-        assert ask(a.operator, a.cell, SET_POLICY, struct.pack("<III", 0, 0, 0), files[name])[0] == 14
+        a.operator.cloister("policy", "set", a.cell, files[name]).ok()
 
     process, shown = a.ask(f"{UP}/204")
     second = a.curl(f"{UP}/echo")

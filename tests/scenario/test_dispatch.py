@@ -11,7 +11,7 @@ import pytest
 
 from dispatches import (agent, all_of, await_over, await_state, capability, detach, dispatch, events, policy, register,
                         show)
-from operators import end, wait_until
+from operators import end, only_user, wait_until
 
 
 def sha256(data):
@@ -508,3 +508,36 @@ def test_much_of_nothing(operator):
     assert files["truncated"] and 900 < len(paths) < 1100
     used = sum(f.stat().st_blocks * 512 for f in (operator.base / "data").rglob("*") if f.is_file())
     assert used < 32 << 20, used
+
+
+@only_user
+def test_in_the_words_of_who_wrote_the_agent(operator):
+    """`cloister run`'s options were given by nobody."""
+    policy(operator, "web", {"allow": "api.example.com"})
+    register(operator, "agent", "keyless", command=["true"], secrets=["nope"], policy="web")
+    done = dispatch(operator, "keyless")
+    assert "there is no secret 'nope' in the vault: `cloister secret add nope` keeps it there\n" in done.err
+    register(operator, "agent", "slow", command=["sleep", "100"], limits={"time": "100ms"})
+    assert "it reached its time limit (limits: time 100ms)" in dispatch(operator, "slow").err
+    file = operator.file("small.yaml", json.dumps({"name": "small", "command": ["true"], "limits": {"memory": "1K"}}))
+    operator.cloister("agent", "register", file).sentence("small.yaml:1:", "under 4M nothing runs")
+
+
+@only_user
+def test_what_is_piped_is_not_lost_silently(operator):
+    agent(operator, "a", "cat")
+    done = dispatch(operator, "a", input="said\n")
+    assert done.ok() == "" and done.err.endswith("--input - gives it to the agent\n")
+    done = dispatch(operator, "a", "--input", "-", input="said\n")
+    assert done.ok() == "said\n" and "--input -" not in done.err
+    assert "--input -" not in dispatch(operator, "a").err
+
+
+@only_user
+def test_ids_cut_short(operator):
+    agent(operator, "a", "true")
+    dispatch(operator, "a").ok()
+    id = last(operator)["id"]
+    for n in 1, 3:
+        operator.cloister("dispatches", "show", id[:n]).sentence("write 4 letters of its id at least")
+    assert show(operator, id[:4])["id"] == id

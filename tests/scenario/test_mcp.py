@@ -9,6 +9,7 @@ import pytest
 
 from mcp_lab import AGENT, ID, META, NEWEST, Stand, Stdio, call, message
 from operators import IS_STATIC, SECONDS, only_root, status_of, wait_until
+from terminal import Terminal
 
 
 @pytest.fixture
@@ -354,6 +355,15 @@ def test_without_a_service(operator):
     mcp.chmod(0o755)
     done = operator.do(mcp, "mcp", "--")
     assert done.status == 125 and done.err.startswith("cloister: cannot find '"), done
+
+
+def test_at_a_terminal(operator, stand):
+    """Somebody typed it to see what it does."""
+    terminal = Terminal(operator, operator.program, "mcp")
+    terminal.expect("this is an MCP server, and waits")
+    terminal.type("\x04")
+    assert terminal.end() == 0
+    terminal.close()
 
 
 # ---- its options

@@ -30,7 +30,7 @@ def test_register_and_look(service):
     assert second["hash"] != first["hash"] and second["number"] == 2
     # The command line has the same.
     listed = json.loads(service.operator.cloister("agent", "list", "--json").ok())
-    assert [item["hash"] for item in listed["items"]] == [second["hash"]]
+    assert [item["hash"] for item in listed] == [second["hash"]]
     page = service.get("/v1/agents").ok()
     assert page["items"][0]["hash"] == second["hash"] and page["items"][0]["description"] == "works"
     assert page["next"] is None

@@ -86,7 +86,7 @@ TEST(cell_place_is_found_and_left)
 	OWN(spec_done) struct cell_spec two = spec_called("");
 	struct cell_place a, b;
 	struct cell_entry found;
-	char prefix[4];
+	char prefix[CELL_PREFIX_MIN + 1];
 
 	use_own_folders();
 	CHECK_OK(cell_place_take(&one, &a, NULL));
@@ -94,11 +94,13 @@ TEST(cell_place_is_found_and_left)
 	CHECK(a.entry.slot != b.entry.slot);
 	CHECK_OK(cell_find(a.runtime, true, "one", &found, NULL));
 	CHECK_STR(found.id, one.id);
-	snprintf(prefix, sizeof(prefix), "%.3s", two.id);
-	if (strncmp(one.id, prefix, 3) != 0) {
+	snprintf(prefix, sizeof(prefix), "%.4s", two.id);
+	if (strncmp(one.id, prefix, CELL_PREFIX_MIN) != 0) {
 		CHECK_OK(cell_find(a.runtime, true, prefix, &found, NULL));
 		CHECK_STR(found.id, two.id);
 	}
+	prefix[CELL_PREFIX_MIN - 1] = '\0';
+	CHECK_ERR(cell_find(a.runtime, true, prefix, &found, NULL), ENOENT);
 	CHECK_ERR(cell_find(a.runtime, true, "nobody", &found, NULL), ENOENT);
 	CHECK_ERR(cell_find(a.runtime, true, "", &found, NULL), ENOENT);
 	cell_place_leave(&b, true);

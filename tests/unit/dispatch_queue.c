@@ -98,12 +98,17 @@ TEST(dispatch_queue_is_in_order)
 TEST(dispatch_queue_begins_with_the_row)
 {
 	OWN(registry_closep) struct registry *reg = open_registry();
-	const struct dispatch_request request = { .agent = "a", .begin = 2 };
+	int lock = -1;
+	const struct dispatch_request request = { .agent = "a", .begin = 2, .lock = &lock };
 	char ids[3][DISPATCH_ID_LEN + 1], other[DISPATCH_ID_LEN + 1];
 	bool created;
 
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < 3; i++) {
 		CHECK_OK(submit(reg, &request, ids[i], &created, NULL));
+		/* From before there was a row: nobody else can have it. */
+		CHECK_ERR(dispatch_lock(ids[i], NULL), EBUSY);
+		close(lock);
+	}
 	for (int i = 0; i < 3; i++) {
 		OWN(dispatch_free) struct dispatch d = {0};
 
@@ -118,6 +123,7 @@ TEST(dispatch_queue_begins_with_the_row)
 	                          NULL));
 	CHECK_OK(submit(reg, &request, other, &created, NULL));
 	CHECK(state_of(reg, other) == DISPATCH_QUEUED);
+	close(lock);
 }
 
 TEST(dispatch_queue_waits_before_it_tries_again)
@@ -216,12 +222,14 @@ TEST(dispatch_ids_may_be_cut_short)
 {
 	OWN(registry_closep) struct registry *reg = open_registry();
 	OWN(dispatch_free) struct dispatch d = {0};
-	char id[DISPATCH_ID_LEN + 1], part[4];
+	char id[DISPATCH_ID_LEN + 1], part[DISPATCH_PREFIX_MIN + 1];
 
 	queue(reg, id);
-	snprintf(part, sizeof(part), "%.3s", id);
+	snprintf(part, sizeof(part), "%.4s", id);
 	CHECK_OK(dispatch_get(reg, part, &d, NULL));
 	CHECK_STR(d.id, id);
+	part[DISPATCH_PREFIX_MIN - 1] = '\0';
+	CHECK_ERR(dispatch_get(reg, part, &d, NULL), ENOENT);
 	queue(reg, id);
 	CHECK_ERR(dispatch_get(reg, "", &d, NULL), ENOENT);
 	CHECK_ERR(dispatch_get(reg, "UPPER", &d, NULL), ENOENT);

@@ -2,6 +2,7 @@
 #include "proc/courier/courier_budget.h"
 
 #include <errno.h>
+#include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,8 @@
 #include "ipc/ipc.h"
 #include "proc/courier/courier.h"
 #include "proc/courier/courier_secrets_parts.h"
+
+#define ASK_MS (10 * 60 * 1000)         /* that people have to answer */
 
 /* ---- ledgers ---- */
 
@@ -121,6 +124,7 @@ courier_budget_init(struct courier *c)
 {
 	c->budgets.waits_end = &c->budgets.waits;
 	courier_rate_init(c);
+	courier_meters_init(c);
 }
 
 void
@@ -255,6 +259,31 @@ find_slots(struct exchange *ex)
 	return b->slots[0] != NULL;
 }
 
+/* What people are asked for when it is reached: more of this kind. */
+static struct ask_rule
+ask_for(const struct policy_budget *budget, enum policy_kind kind)
+{
+	struct ask_rule rule = {0};
+	char text[POLICY_BUDGET_NAME_MAX + 32];
+	int n = snprintf(text, sizeof(text), "budget %d %s", kind, budget->name);
+
+	(void)EVP_Digest(text, (size_t)n, rule.hash, NULL, EVP_sha256(), NULL);
+	return rule;
+}
+
+/* Whether people have said that EX may have more than there is. */
+static bool
+is_forgiven(const struct exchange *ex, const struct budget_row *row, enum policy_kind kind)
+{
+	struct ask_rule rule;
+
+	if (row->budget->then != POLICY_THEN_ASK ||
+	    (ex->ask == NULL && ex->courier->asks.n_open == 0))
+		return false;
+	rule = ask_for(row->budget, kind);
+	return exchange_is_answered(ex, &rule);
+}
+
 /* The budget that ends first of those that are counted in SLOT, or NULL. */
 static const struct budget_row *
 least(const struct exchange *ex, const struct ledger_slot *slot, enum policy_kind kind,
@@ -268,7 +297,7 @@ least(const struct exchange *ex, const struct ledger_slot *slot, enum policy_kin
 		const struct budget_row *row = &all->rows[i];
 		uint64_t limit = row->budget->limits[kind];
 
-		if (row->slot != slot || limit == 0)
+		if (row->slot != slot || limit == 0 || is_forgiven(ex, row, kind))
 			continue;
 		limit = ledger_limit(slot, kind, limit);
 		if (limit < *ret_limit || (limit == *ret_limit && found != NULL &&
@@ -303,26 +332,45 @@ describe(const struct reached *r, char *text, size_t size)
 	uint64_t used = ledger_used(r->row->slot, r->kind);
 	char used_text[POLICY_AMOUNT_TEXT], limit[POLICY_AMOUNT_TEXT];
 
-	snprintf(text, size, "the budget '%.120s' %s: %s of %s%s%s", r->row->budget->name,
+	snprintf(text, size, "the budget '%.120s' %s: %s of %s%s", r->row->budget->name,
 	         used >= r->limit ? "is used up" : "has not so much left",
 	         policy_amount_format(used_text, r->kind, used),
-	         policy_amount_format(limit, r->kind, r->limit), units[r->kind],
-	         r->row->budget->then == POLICY_THEN_ASK ? ", and a person would have to raise it" : "");
+	         policy_amount_format(limit, r->kind, r->limit), units[r->kind]);
 }
 
 /* The cell is stopped by who can. */
 static void
 raise_reached(struct courier *c, const struct reached *r, const char *text)
 {
-	OWN(buf_free) struct buf message = {0};
+	struct buf message;
 
 	if (r->row->budget->then < POLICY_THEN_FREEZE)
 		return;
-	events_flush(&c->events, true);
 	ipc_begin(&message, COURIER_REACHED);
 	buf_put_u32(&message, r->row->budget->then);
 	buf_put_str(&message, text);
-	(void)ipc_send(c->events.fd, &message, NULL, 0, NULL);
+	courier_say(c, &message);
+}
+
+static void
+go_on(struct exchange *ex)
+{
+	if (ex->kind == EXCHANGE_HTTP)
+		pool_send(ex);
+	else
+		pool_connect(ex);
+}
+
+/* As a rule that asks does; what is under way already is not asked for. */
+static void
+ask_reached(struct exchange *ex, const struct reached *r, const char *text)
+{
+	const struct policy_budget *b = r->row->budget;
+	struct courier_question q = { .rule = ask_for(b, r->kind), .text = text, .place = b->place,
+		.of = { .approvals = 1, .timeout_ms = ASK_MS, .reason = text } };
+
+	if (exchange_ask(ex, &q, go_on))
+		go_on(ex);
 }
 
 static void
@@ -335,6 +383,10 @@ refuse_reached(struct exchange *ex, const struct reached *r)
 	/* Also of what is refused before it can be counted: the limit itself was not told of yet. */
 	if (ledger_used(r->row->slot, r->kind) >= r->limit)
 		tell_row(c, r->row, r->kind);
+	if (r->row->budget->then == POLICY_THEN_ASK && !ex->budget.counted) {
+		ask_reached(ex, r, text);
+		return;
+	}
 	exchange_refuse_with(ex, 429, "budget", text);
 	raise_reached(c, r, text);
 }
@@ -417,6 +469,26 @@ reserve(struct exchange *ex, struct reached *ret)
 	return false;
 }
 
+/* Whether what is not settled yet may use up a budget that EX counts for, were all of it twice as
+ * dear as anything so far. */
+static bool
+is_close(const struct exchange *ex)
+{
+	const struct budgets *b = &ex->courier->budgets;
+	uint64_t limit, open;
+
+	if (b->dearest == 0 || __builtin_mul_overflow(b->dearest * 2, b->n_settling, &open))
+		return true;
+	for (size_t i = 0; i < ex->budget.n; i++) {
+		uint64_t used = ledger_used(ex->budget.slots[i], POLICY_MONEY);
+
+		if (least(ex, ex->budget.slots[i], POLICY_MONEY, &limit) != NULL &&
+		    (used >= limit || limit - used <= open))
+			return true;
+	}
+	return false;
+}
+
 /* Whoever asks the next thing as soon as it has the last answer does not get it for nothing:
  * what that one cost is known first. */
 static bool
@@ -424,8 +496,9 @@ waits_for_meters(struct exchange *ex)
 {
 	struct budgets *b = &ex->courier->budgets;
 
-	if (!ex->policy->budgets.money || b->n_settling == 0)
+	if (!ex->policy->budgets.money || b->n_settling == 0 || !is_close(ex))
 		return false;
+	courier_meters_hurry(ex->courier);
 	ex->step = STEP_WAIT;
 	exchange_touch(ex, COURIER_INSPECT_S);
 	ex->budget.waits_next = NULL;
@@ -457,10 +530,7 @@ courier_budget_settled(struct courier *c)
 
 	while (c->budgets.n_settling == 0 && (ex = c->budgets.waits) != NULL) {
 		exchange_stop_settling(ex);
-		if (ex->kind == EXCHANGE_HTTP)
-			pool_send(ex);
-		else
-			pool_connect(ex);
+		go_on(ex);
 	}
 }
 
@@ -490,12 +560,12 @@ exchange_afford(struct exchange *ex)
 		return false;
 	if (ex->courier->budgets.cell == NULL && policy_n_budgets(ex->policy->policy) == 0)
 		return true;
-	if (waits_for_meters(ex))
-		return false;
 	if (!find_slots(ex)) {
 		exchange_refuse_with(ex, 429, "budget", "what is used of a budget cannot be counted");
 		return false;
 	}
+	if (waits_for_meters(ex))
+		return false;
 	if (!reserve(ex, &reached)) {
 		refuse_reached(ex, &reached);
 		return false;

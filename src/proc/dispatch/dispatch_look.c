@@ -44,7 +44,7 @@ open_one(const struct said *said, struct registry **ret_reg, struct dispatch *re
 /* ---- list ---- */
 
 struct listing {
-	bool json;
+	json_t *json;                   /* a list, or NULL */
 	size_t n;
 	uint64_t now;
 };
@@ -80,8 +80,8 @@ list_one(void *arg, const struct dispatch *d)
 {
 	struct listing *l = arg;
 
-	if (l->json)
-		return proc_print_json(dispatch_to_json(d), NULL);
+	if (l->json != NULL)
+		return json_array_append_new(l->json, dispatch_to_json(d)) < 0 ? -ENOMEM : 0;
 	print_row(l, d);
 	return 0;
 }
@@ -90,7 +90,8 @@ int
 proc_list(const struct said *said)
 {
 	OWN(registry_closep) struct registry *reg = NULL;
-	struct listing listing = { .json = said->json, .now = now_ms() };
+	OWN(json_decrefp) json_t *json = said->json ? json_array() : NULL;
+	struct listing listing = { .json = json, .now = now_ms() };
 	struct dispatch_filter filter = { .state = -1, .limit = (unsigned)said->limit };
 	enum dispatch_state state;
 	struct err err = {0};
@@ -103,12 +104,14 @@ proc_list(const struct said *said)
 	if (said->state != NULL)
 		filter.state = (int)state;
 	r = registry_open(false, &reg, &err);
-	if (r == -ENOENT)
-		return 0;
 	if (r == 0)
 		r = dispatch_list(reg, &filter, list_one, &listing, &err);
-	if (r < 0)
+	if ((r == 0 || r == -ENOENT) && json != NULL)
+		r = proc_print_json(json_incref(json), &err);
+	if (r < 0 && r != -ENOENT)
 		return tell_error(&err);
+	if (reg == NULL)
+		return 0;
 	/* Whoever looks sees to it that what was left alone goes on. */
 	orphans = dispatch_has_orphans(reg, NULL);
 	registry_close(TAKE(reg));

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/inotify.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "audit/operator.h"
@@ -270,6 +272,18 @@ submit(const struct said *said, char ret_id[DISPATCH_ID_LEN + 1], struct registr
 	return r;
 }
 
+/* What somebody pipes to us is meant for the agent. */
+static void
+mention_input(const struct said *said)
+{
+	struct stat st;
+	int n = 0;
+
+	if (said->input == NULL && !said->json && fstat(STDIN_FILENO, &st) == 0 &&
+	    S_ISFIFO(st.st_mode) && ioctl(STDIN_FILENO, FIONREAD, &n) == 0 && n > 0)
+		fputs("cloister: standard input was not read: --input - gives it to the agent\n", stderr);
+}
+
 int
 proc_dispatch(const struct said *said)
 {
@@ -286,6 +300,8 @@ proc_dispatch(const struct said *said)
 	r = submit(said, id, &reg, &parent, &orphans, &err);
 	if (r < 0 || said->dry_run)
 		return r < 0 ? tell_error(&err) : 0;
+	if (said->detach)
+		mention_input(said);
 	if (said->detach || orphans) {
 		/* A database must not be open on both sides of a fork. */
 		registry_close(TAKE(reg));
@@ -301,5 +317,7 @@ proc_dispatch(const struct said *said)
 			return tell_error(&err);
 	}
 	r = drive_here(reg, id, said, &err);
+	/* Only now: whoever writes it may not have been so quick. */
+	mention_input(said);
 	return r < 0 ? tell_error(&err) : r;
 }

@@ -251,5 +251,9 @@ main(int argc, char **argv)
 	if (r < 0)
 		return tell_error(&err);
 	close(TAKE_FD(fd));
+	if (o.port == 0 && o.http == NULL && isatty(STDIN_FILENO))
+		fputs("cloister: this is an MCP server, and waits for a client's messages on standard input: "
+		      "name `cloister mcp` as the command of a server in your client's settings; Ctrl-D "
+		      "ends it\n", stderr);
 	return keep(channel, runtime, o.port == 0, worker);
 }

@@ -3,15 +3,20 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "audit/operator.h"
 #include "base/err.h"
+#include "base/io.h"
 #include "base/num.h"
 #include "base/own.h"
 #include "base/text.h"
 #include "proc/registry/registry_proc.h"
 #include "registry/object.h"
+
+#define STDIN_MAX (4 << 20)
 
 struct asked {
 	const struct args *args;
@@ -85,6 +90,32 @@ tell_notes(struct registry *reg, struct err *err)
 	return registry_tell_notes(reg, tell, &op, err);
 }
 
+/* What standard input holds becomes a file, which can be read as others are. */
+static int
+keep_stdin(struct err *err)
+{
+	OWN(closep) int fd = memfd_create("stdin", MFD_CLOEXEC);
+	char block[16384];
+	size_t len = 0;
+	ssize_t n;
+	int r = 0;
+
+	if (fd < 0 || fchmod(fd, 0600) < 0)
+		return err_errno(err, "cannot keep standard input");
+	while (r == 0 && (n = read(STDIN_FILENO, block, sizeof(block))) != 0) {
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return err_errno(err, "cannot read standard input");
+		len += (size_t)n;
+		r = len > STDIN_MAX ? err_set(err, EFBIG, "standard input is over %d MiB", STDIN_MAX >> 20) :
+		    write_all(fd, block, (size_t)n, err);
+	}
+	if (r == 0 && dup2(fd, STDIN_FILENO) < 0)
+		r = err_errno(err, "cannot keep standard input");
+	return r;
+}
+
 static int
 register_one(struct asked *a, const char *path, const char *name)
 {
@@ -92,8 +123,18 @@ register_one(struct asked *a, const char *path, const char *name)
 	OWN(buf_free) struct buf note = {0};
 	struct registry_version v;
 	bool created;
-	int r = a->kind == REGISTRY_CAPABILITY ? object_read_folder(a->r, path, name, &o, a->err) :
-	                                         object_read_file(a->kind, path, name, &o, a->err);
+	bool is_stdin = strcmp(path, "-") == 0;
+	int r = 0;
+
+	if (is_stdin && a->kind == REGISTRY_CAPABILITY)
+		return err_set(a->err, EINVAL, "a capability is a folder: it does not come from standard input");
+	if (is_stdin)
+		r = keep_stdin(a->err);
+	if (r < 0)
+		return r;
+	path = is_stdin ? "/dev/stdin" : path;
+	r = a->kind == REGISTRY_CAPABILITY ? object_read_folder(a->r, path, name, &o, a->err) :
+	                                     object_read_file(a->kind, path, name, &o, a->err);
 
 	if (r == 0)
 		r = put_note(a, "registered", (struct audit_member[]){ { .name = "name", .text = o->name },
@@ -137,20 +178,19 @@ get_limit(struct asked *a, size_t *ret_limit)
 static int
 tell_page(struct asked *a, const struct registry_page *page, bool history, const char *next)
 {
-	json_t *items, *told;
+	json_t *items;
 
-	if (!a->json) {
+	if (!a->json)
 		objects_print_page(page, history);
-		if (next != NULL)
-			fprintf(stderr, "there are more: --after %s\n", next);
+	if (next != NULL)
+		fprintf(stderr, "there are more: --after %s\n", next);
+	if (!a->json)
 		return 0;
-	}
 	items = json_array();
 	for (size_t i = 0; i < page->n; i++)
 		if (json_array_append_new(items, registry_version_json(&page->at[i])) < 0)
 			return no_memory(a);
-	told = json_pack("{s:o,s:s?}", "items", items, "next", next);
-	return told == NULL ? no_memory(a) : objects_print_json(told, a->err);
+	return objects_print_json(items, a->err);
 }
 
 static int
@@ -323,7 +363,7 @@ check_words(const struct verb *verb, struct asked *a)
 	const char *takes = verb->takes;
 
 	if (takes == NULL)
-		takes = a->kind == REGISTRY_CAPABILITY ? "FOLDER, with a capability.yaml in it" : "FILE, of YAML";
+		takes = a->kind == REGISTRY_CAPABILITY ? "FOLDER, with a capability.yaml in it" : "FILE, of YAML, or - for standard input";
 	if (a->n_words >= verb->min && a->n_words <= verb->max)
 		return 0;
 	return err_set(a->err, EINVAL, "`cloister %s %s` takes %s", registry_kinds[a->kind], verb->name,

@@ -182,8 +182,8 @@ call_free(struct api_call *c)
 	json_decref(c->body);
 	json_decref(c->answer);
 	free(c->text);
-	if (c->fd >= 0)
-		close(c->fd);
+	closep(&c->fd);
+	closep(&c->lock);
 	follow_source_free(c->source);
 	free(c);
 }
@@ -357,7 +357,7 @@ take_head(void *arg, struct serve_request *q)
 	c->job = (struct serve_job){ .work = work, .done = done };
 	c->api = api;
 	c->q = q;
-	c->fd = -1;
+	c->fd = c->lock = -1;
 	api_common_fields(q);
 	c->route = find_route(q, &c->params);
 	if (c->route == NULL) {

@@ -219,6 +219,7 @@ api_dispatch(struct api_call *c)
 	if (c->api->stopping)
 		return api_fail_with(c, 503, "stopping", "the service is about to stop: try again in a moment");
 	a.request.begin = c->api->concurrency;
+	a.request.lock = &c->lock;
 	if (dispatch_submit(r, &a.request, c->id, &created, &c->err) < 0)
 		return api_fail(c);
 	if (c->q->role == SERVE_AGENT && c->parent[0] == '\0' && mark(c->id, &c->err) < 0)
@@ -237,8 +238,8 @@ answer_asked(struct api_call *c)
 void
 api_dispatch_begin(struct api_call *c)
 {
-	if (c->status == 202)
-		(void)dispatcher_begin(c->api->dispatcher, c->id, NULL);
+	if (c->lock >= 0)
+		(void)dispatcher_begin(c->api->dispatcher, c->id, TAKE_FD(c->lock), NULL);
 	else
 		(void)dispatcher_take(c->api->dispatcher, c->id, NULL);
 	api_go_on(c, answer_asked);

@@ -557,8 +557,8 @@ main(void)
 		            .keeper = -1, .keeper_process = -1, .names = -1,
 		            .starter_channel.fd = -1, .gate.fd = -1, .courier.fd = -1,
 		            .webhooks.fd = -1 },
-		.budgets = { .cell_fd = -1, .principal_fd = -1 },
 		.notifier.channel.fd = -1,
+		.budgets = { .cell_fd = -1, .principal_fd = -1 },
 		.timeline = { .log.fd = -1, .operator = { .dir = -1, .lock = -1 } },
 	};
 	struct err err = {0};

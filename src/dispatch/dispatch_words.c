@@ -1,0 +1,60 @@
+/* dispatch_words.c - why a cell did not start or ended, in the words of who registered the agent:
+ * `cloister run` speaks of its options, which nobody has given. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/own.h"
+#include "dispatch/dispatch_parts.h"
+
+/* FROM, at the beginning of a word, becomes TO; NULL: the sentence ends before it.  The first that
+ * fits counts. */
+static const struct {
+	const char *from, *to;
+} words[] = {
+	{ ", or -s ", NULL },
+	{ "--memory", "limits: memory" }, { "--cpus", "limits: cpus" }, { "--pids", "limits: pids" },
+	{ "--time", "limits: time" }, { "--disk", "limits: disk" }, { "--io", "limits: io" },
+	{ "--input '/proc/self/fd/0'", "the input" },
+	{ "--env-file '/proc/self/fd/3'", "the env" },
+	{ "-s ", "secrets: " },
+	{ "use -w DIR:ro", "use the workspace's mode ro" },
+	{ "try -w DIR:ro or -w DIR:rw", "try its mode ro or rw" },
+	{ "see -p and --allow", "see its `policy:`" },
+	{ "which -v can grant", "which a capability can bring" },
+};
+
+/* Where NAME ends a word, so that --time is not --timeout. */
+static bool
+fits(const char *at, const char *name)
+{
+	size_t len = strlen(name);
+	char next = strncmp(at, name, len) == 0 ? at[len] : 'x';
+
+	return name[len - 1] == ' ' || name[len - 1] == '\'' ? strncmp(at, name, len) == 0 :
+	       !((next >= 'a' && next <= 'z') || next == '-');
+}
+
+void
+dispatch_own_words(char text[DISPATCH_REASON_MAX])
+{
+	char out[DISPATCH_REASON_MAX];
+	size_t n = 0;
+
+	for (const char *at = text; *at != '\0' && n < sizeof(out) - 1;) {
+		size_t i = 0;
+
+		while (i < ARRAY_LEN(words) && !fits(at, words[i].from))
+			i++;
+		if (i == ARRAY_LEN(words) || (at > text && at[-1] == '-')) {
+			out[n++] = *at++;
+			continue;
+		}
+		if (words[i].to == NULL)
+			break;
+		n += (size_t)snprintf(out + n, sizeof(out) - n, "%s", words[i].to);
+		n = n < sizeof(out) ? n : sizeof(out) - 1;
+		at += strlen(words[i].from);
+	}
+	out[n] = '\0';
+	memcpy(text, out, n + 1);
+}
