@@ -229,7 +229,17 @@ def test_of_time_refuses(online):
     cell = online.start(policy("budgets: [{time: 1s}]"), "sleep", "1000")
     wait_until(lambda: code(online) == "429", "its time being over")
     assert "of 1s" in online.inside(*CURL, WWW).out
-    online.operator.cloister("kill", cell).ok()
+    # Another policy while it runs: what was used stays so.
+    other = online.policy(policy("budgets: [{time: 1h, requests: 2}]"), "other.yaml")
+    online.operator.cloister("policy", "set", cell, other).ok()
+    assert used(online, "cell", "requests") > 0
+    online.operator.cloister("budget", cell, "--raise", "cell", "requests=+1000").ok()
+    assert code(online) == "200"
+    ends = online.policy(policy("budgets: [{time: 1s, then: kill}]"), "ends.yaml")
+    online.operator.cloister("policy", "set", cell, ends).ok()
+    online.operator.cloister("wait", cell)
+    assert await_event(online, type="cell", did="killed")["by"] == "budget"
+    online.operator.cloister("discard", cell)
 
 
 def test_rate(online):

@@ -124,6 +124,7 @@ courier_budget_init(struct courier *c)
 {
 	c->budgets.waits_end = &c->budgets.waits;
 	courier_rate_init(c);
+	courier_meters_init(c);
 }
 
 void
@@ -497,6 +498,7 @@ waits_for_meters(struct exchange *ex)
 
 	if (!ex->policy->budgets.money || b->n_settling == 0 || !is_close(ex))
 		return false;
+	courier_meters_hurry(ex->courier);
 	ex->step = STEP_WAIT;
 	exchange_touch(ex, COURIER_INSPECT_S);
 	ex->budget.waits_next = NULL;

@@ -215,16 +215,14 @@ tick_due(void *arg)
 	loop_set_timer(sv->loop, &b->tick, TICK_MS);
 }
 
+/* What it says of time is not known here before a courier has read it: so from now on the clock
+ * is looked at in any case. */
 void
 supervisor_budget_look(struct supervisor *sv)
 {
 	struct supervisor_budgets *b = &sv->budgets;
-	struct policy_watch watch;
 
-	if (b->cell == NULL || b->tick.at_ms != 0 || sv->dead)
-		return;
-	ledger_watched(b->cell, &watch);
-	if (watch.times)
+	if (b->cell != NULL && b->tick.at_ms == 0 && !sv->dead)
 		loop_set_timer(sv->loop, &b->tick, TICK_MS);
 }
 
@@ -235,7 +233,8 @@ supervisor_budget_begin(struct supervisor *sv)
 
 	b->tick = (struct loop_timer){ .due = tick_due, .arg = sv };
 	b->counted_ms = loop_now_ms();
-	supervisor_budget_look(sv);
+	if (sv->spec.watch.times)
+		supervisor_budget_look(sv);
 }
 
 /* ---- what operators ask ---- */
