@@ -185,7 +185,8 @@ is_known(struct policy_flat *f, const char *key, const char *name, size_t len)
 static bool
 is_loose(const char *key, const char *name)
 {
-	return strcmp(key, "limits") == 0 && (strcmp(name, "rate") == 0 || strcmp(name, "bandwidth") == 0);
+	return strcmp(key, "tripwires") == 0 ? strcmp(name, "exfiltration") != 0 :
+	       strcmp(key, "limits") == 0 && (strcmp(name, "rate") == 0 || strcmp(name, "bandwidth") == 0);
 }
 
 static bool

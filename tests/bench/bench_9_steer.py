@@ -7,6 +7,7 @@ import threading
 from bench import Samples, Unmeasured, group, in_turn
 from bench_5_egress import NAME, Cell, free_port, make_certificates, nginx, running
 from lab import await_quiet
+from steer_stop import freeze, revoke
 
 CONNECTIONS = 32
 
@@ -110,6 +111,8 @@ def steer(lab, report):
             took = in_turn(lab, lab.user, commands, swaps)
         lost = busy.lost()
         metering(lab, report, top, origin)
+        revoke(lab, report, top, origin, Busy)
+    freeze(lab, report)
     both = Samples(took["one"] + took["other"])
     report.row(f"policy swap, {CONNECTIONS} connections busy", both.median, "ms", both.spread,
                bar="value < 5")

@@ -10,39 +10,8 @@
 #include "policy/policy_consequence.h"
 #include "proc/supervisor/supervisor.h"
 
-/* What the courier says of one, within bounds. */
-struct fired {
-	uint64_t key;
-	uint32_t flags, n_revoked, len;
-	const char *place, *rule, *what, *why;
-	const char *revoked[COURIER_FIRED_REVOKES];
-};
-
 static int
-get_text(struct buf *b, const char **ret_text)
-{
-	return buf_get_str(b, ret_text) < 0 || strlen(*ret_text) > COURIER_FIRED_TEXT ? -EBADMSG : 0;
-}
-
-/* What follows it in B is what is to be known again. */
-static int
-get_fired(struct buf *b, struct fired *f)
-{
-	if (buf_get_u64(b, &f->key) < 0 || f->key == 0 || buf_get_u32(b, &f->flags) < 0 ||
-	    f->flags > COURIER_FIRED_FLAGS || get_text(b, &f->place) < 0 || get_text(b, &f->rule) < 0 ||
-	    get_text(b, &f->what) < 0 || get_text(b, &f->why) < 0 || buf_get_u32(b, &f->n_revoked) < 0 ||
-	    f->n_revoked > COURIER_FIRED_REVOKES)
-		return -EBADMSG;
-	for (uint32_t i = 0; i < f->n_revoked; i++)
-		if (get_text(b, &f->revoked[i]) < 0)
-			return -EBADMSG;
-	if (buf_get_u32(b, &f->len) < 0 || f->len > COURIER_FIRED_BYTES || buf_left(b) != f->len)
-		return -EBADMSG;
-	return 0;
-}
-
-static int
-keep(struct supervisor *sv, const struct fired *f, const struct buf *rest)
+keep(struct supervisor *sv, const struct fired_message *f, const struct buf *rest)
 {
 	struct supervisor_fired *all = &sv->fired;
 	struct buf *bytes;
@@ -75,7 +44,7 @@ notify(struct supervisor *sv, const char *event, const struct members *m)
 }
 
 static void
-record(struct supervisor *sv, const struct fired *f)
+record(struct supervisor *sv, const struct fired_message *f)
 {
 	static const struct steer_who policy = { .by = "policy" };
 	OWN(members_free) struct members m;
@@ -138,10 +107,10 @@ int
 supervisor_take_fired(struct supervisor *sv, struct ipc_message *message)
 {
 	struct buf *b = &message->body;
-	struct fired f = {0};
+	struct fired_message f = {0};
 	char what[COURIER_FIRED_TEXT + 64];
 	size_t at;
-	int r = get_fired(b, &f);
+	int r = fired_get(b, &f);
 
 	r = r == 0 ? keep(sv, &f, b) : r;
 	if (r < 0)
@@ -166,7 +135,7 @@ supervisor_take_tripped(struct supervisor *sv, struct ipc_message *message)
 	uint32_t then;
 
 	if (buf_get_u32(&message->body, &then) < 0 || then == POLICY_TRIP_UNSAID || then >= POLICY_TRIPS ||
-	    get_text(&message->body, &which) < 0 || get_text(&message->body, &what) < 0 ||
+	    fired_get_text(&message->body, &which) < 0 || fired_get_text(&message->body, &what) < 0 ||
 	    buf_left(&message->body) != 0)
 		return -EBADMSG;
 	supervisor_tell_tripped(sv, which, policy_trip_name(then), what);

@@ -19,6 +19,17 @@ struct supervisor_fired {
 	size_t n;
 };
 
+/* COURIER_FIRED, within bounds; borrowed from the message. */
+struct fired_message {
+	uint64_t key;
+	uint32_t flags, n_revoked;
+	uint32_t len;                   /* of what is to be known again, which follows */
+	const char *place, *rule, *what, *why;
+	const char *revoked[COURIER_FIRED_REVOKES];
+};
+int fired_get(struct buf *b, struct fired_message *f);
+int fired_get_text(struct buf *b, const char **ret_text);
+
 /* COURIER_FIRED and COURIER_TRIPPED. */
 int supervisor_take_fired(struct supervisor *sv, struct ipc_message *message);
 int supervisor_take_tripped(struct supervisor *sv, struct ipc_message *message);
