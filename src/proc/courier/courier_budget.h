@@ -10,6 +10,7 @@
 
 #include "loop/loop.h"
 #include "policy/ledger.h"
+#include "policy/policy.h"
 
 struct courier;
 struct courier_policy;
@@ -45,7 +46,7 @@ struct courier_budgets {
 	uint64_t bandwidth;
 	/* The prices of the model that was asked for last: looking them up takes a while. */
 	char model[POLICY_MODEL_MAX + 1];
-	const struct policy_price *prices[8];   /* POLICY_LAYERS_MAX */
+	const struct policy_price *prices[POLICY_LAYERS_MAX];
 	size_t n_prices;
 };
 

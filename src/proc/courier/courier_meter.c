@@ -85,7 +85,6 @@ price_of(struct courier_policy *p, const char *model, const struct policy_tokens
 {
 	struct courier_budgets *b = &p->budgets;
 
-	_Static_assert(ARRAY_LEN(b->prices) == POLICY_LAYERS_MAX, "one for each layer");
 	if (b->n_prices == 0 || strcmp(b->model, model) != 0) {
 		snprintf(b->model, sizeof(b->model), "%s", model);
 		b->n_prices = policy_find_prices(p->policy, model, b->prices, ARRAY_LEN(b->prices));
