@@ -81,7 +81,7 @@ LIBS_serve    := -lssl -lcrypto $(LIBS_registry)
 LIBS_mcp      := -lssl -lcrypto -ljansson
 LIBS_notify   := -lcurl -lyaml -lnettle
 # Its terminals are described in files, so it is not static.
-LIBS_top      := $(shell pkg-config --libs ncursesw 2>/dev/null || echo -lncursesw -ltinfo) -ljansson $(LIBS_chain)
+LIBS_top      := $(shell pkg-config --libs ncursesw 2>/dev/null || echo -lncursesw -ltinfo) -lyaml -lpcre2-8 -ljansson $(LIBS_chain)
 LIBS_unit     := $(LIBS_courier) $(LIBS_inspect) $(LIBS_registry)
 LIBS_replay   := $(LIBS_unit)
 LIBS_fuzz     := $(LIBS_unit)

@@ -68,7 +68,7 @@ export class Policy {
 	async put() {
 		if (this.set.disabled)
 			return;
-		const said = await attempt(putTo(cellPath(this.id, "/policy"), { text: this.edit.text, why: this.why.value.trim(), now: this.now.checked }));
+		const said = await attempt(putTo(cellPath(this.id, "/policy"), { text: this.edit.text, why: this.why.value.trim(), now: this.now.checked, hash: this.policy.hash }));
 		if (said === undefined)
 			return;
 		tell(`The policy is in force: ${short(said?.hash ?? "")}`);

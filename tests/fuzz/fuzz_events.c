@@ -108,6 +108,22 @@ supervisor_secrets_used(struct supervisor *sv, struct ipc_message *message)
 	return -EBADMSG;
 }
 
+int
+supervisor_take_fired(struct supervisor *sv, struct ipc_message *message)
+{
+	(void)sv;
+	(void)message;
+	return -EBADMSG;
+}
+
+int
+supervisor_take_tripped(struct supervisor *sv, struct ipc_message *message)
+{
+	(void)sv;
+	(void)message;
+	return -EBADMSG;
+}
+
 const char *
 supervisor_policy_hash(struct supervisor *sv)
 {

@@ -121,7 +121,7 @@ class Fake:
                         {"name": "ANTHROPIC_API_KEY", "scheme": "header", "hosts": ["api.anthropic.com"], "revoked": False, "used": 4182}]
         self.budgets = [
             {"name": "cell", "per": "cell", "of": "", "kind": "money", "used": 4.1375, "limit": 5, "then": "ask", "reached": False},
-            {"name": "cell", "per": "cell", "of": "", "kind": "requests", "used": 500, "limit": 500, "then": "ask", "reached": True},
+            {"name": "cell", "per": "cell", "of": "", "kind": "requests", "used": 500, "limit": 500, "then": "ask", "reached": True, "raised": True},
             {"name": "alice", "per": "principal", "of": "alice", "kind": "bytes_out", "used": 41 << 20, "limit": 1 << 30, "then": "refuse", "reached": False}]
         self.audit = {"state": "verified", "at": at(0), "records": 184_223, "detail": ""}
         self.asked = []
@@ -229,6 +229,8 @@ class Fake:
         return {"ok": not faults, "faults": faults, "diff": ""}
 
     def set_policy(self, id, body):
+        if body["hash"] != self.a_policy(id)["hash"]:
+            raise Refusal(409, "the policy is another one by now")
         self.policy = body["text"]
         return {"hash": "sha256:" + "cd" * 32, "diff": ""}
 

@@ -208,11 +208,17 @@ def test_no_key_answers_what_was_not_seen(page, fake):
     fake.ask(approval(1))
     fake.ask(approval(2))
     go(page, "#/approvals", ".card.chosen[data-armed]")
-    # Twice in the same moment: the second would be another request's.
-    page.run("for (const _ of [1, 2]) document.body.dispatchEvent(new KeyboardEvent('keydown', {key: 'a', bubbles: true})); 0")
-    page.see(".card[data-id=c0000001-1][data-state=approved]")
-    page.run("document.body.dispatchEvent(new KeyboardEvent('keydown', {key: 'a', bubbles: true, repeat: true})); 0")
+    # Again, in the moment in which another request comes under the key; and once more, as a key that is held.
+    page.run("""new MutationObserver((_, self) => {
+            if (document.querySelector('.card.chosen[data-id=c0000002-2]')) {
+                self.disconnect();
+                document.body.dispatchEvent(new KeyboardEvent('keydown', {key: 'a', bubbles: true}));
+            }
+        }).observe(document.querySelector('.cards'), {subtree: true, attributes: true}); 0""")
+    page.press("a")
     page.see(".card.chosen[data-id=c0000002-2][data-armed]")
+    page.run("document.body.dispatchEvent(new KeyboardEvent('keydown', {key: 'a', bubbles: true, repeat: true})); 0")
+    page.press("j")
     assert [a[1] for a in fake.asked] == ["/v1/approvals/c0000001-1/approve"]
 
 

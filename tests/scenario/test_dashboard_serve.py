@@ -69,7 +69,7 @@ def test_cells_timeline_and_approvals_live(online, chromium):
     # One key, and the request goes on.
     one = cell.curl("-H", "Content-Type: application/json", "-d", '{"to": "ann"}', f"{UP}/echo")
     page.see("#nav .badge:text('1')")
-    page.press("2")
+    page.press("Escape", "2")
     page.see(".card.chosen[data-armed]")
     card = page.text(".card")
     for part in ("POST", "up.example.test", "/echo", "desk", "somebody must look", "ask up.example.test", "application/json", 'to: "ann"', "left"):
@@ -125,7 +125,7 @@ def test_policy_is_shown_checked_and_set(online, chromium):
 
 @only_user
 def test_budget_and_secrets(online, chromium):
-    online.operator.cloister("secret", "add", "KEY", "--scheme", "bearer", "--host", "up.example.test", input="real-value-1234567\n").ok()
+    online.operator.cloister("secret", "add", "KEY", "--host", "up.example.test", input="real-value-1234567\n").ok()
     desk = Desk(online, chromium, "version: 1\negress:\n  - allow: up.example.test\nbudgets:\n  - {per: cell, requests: 2, then: refuse}\n", "-s", "KEY")
     page, cell = desk.page, desk.cell
     for _ in range(2):

@@ -90,7 +90,7 @@ api_cell_policy_check(struct api_call *c)
 {
 	static const struct api_member members[] = { { "text", API_TEXT, true }, {0} };
 	OWN(cell_policy_plan_free) struct cell_policy_plan plan = {0};
-	struct err list[POLICY_FAULTS_MAX];
+	struct err list[POLICY_FAULTS_MAX] = {0};
 	struct policy_faults faults = { .list = list };
 	OWN(closep) int runtime = -1;
 	struct cell_entry entry;
@@ -130,7 +130,7 @@ plan_text(struct api_call *c, int runtime, const struct cell_entry *entry, struc
 {
 	const char *text = json_string_value(api_body_get(c, "text"));
 	const char *hash = json_string_value(api_body_get(c, "hash"));
-	struct err list[POLICY_FAULTS_MAX];
+	struct err list[POLICY_FAULTS_MAX] = {0};
 	struct policy_faults faults = { .list = list };
 	int r = cell_policy_plan_text(runtime, entry, NAME, text, strlen(text), &faults, ret_plan, &c->err);
 

@@ -388,7 +388,7 @@ note_entry(struct live_look *look, const struct cell_entry *entry)
 	if (i < look->n && strcmp(look->cells[i]->entry.id, entry->id) == 0)
 		return;
 	if (look->n == look->cap) {
-		more = realloc(look->cells, (look->cap + 64) * sizeof(*more));
+		more = realloc(look->cells, (look->cap + 64) * sizeof(struct cell *));
 		if (more == NULL)
 			return;
 		look->cells = more;
@@ -399,7 +399,7 @@ note_entry(struct live_look *look, const struct cell_entry *entry)
 		return;
 	*cell = (struct cell){ .entry = *entry, .state = "running", .is_there = true, .changed = true,
 	                       .asks_budgets = true, .part = -1 };
-	memmove(look->cells + i + 1, look->cells + i, (look->n - i) * sizeof(*look->cells));
+	memmove(look->cells + i + 1, look->cells + i, (look->n - i) * sizeof(struct cell *));
 	look->cells[i] = cell;
 	look->n++;
 }
