@@ -10,6 +10,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/exe.h"
 #include "base/io.h"
 #include "base/own.h"
 #include "canon/canon.h"
@@ -405,7 +406,7 @@ dispatch_start(struct registry *reg, const struct dispatch *d, int *ret_said, st
 	said = memfd_create("said", MFD_CLOEXEC);
 	if (input < 0 || said < 0)
 		return err_errno(err, "cannot start a cell");
-	r = dispatch_find_cloister(path, err);
+	r = exe_find_cloister(path, err);
 	if (r < 0)
 		return r;
 	pidfd = dispatch_spawn(path, w.at, (const int[]){ input, -1, said, env }, err);

@@ -82,7 +82,7 @@ struct budgets {
 	struct loop_timer again;
 };
 
-/* ---- courier_budget.c ---- */
+/* ---- courier_ledger.c ---- */
 
 void courier_budget_init(struct courier *c);
 void courier_budget_close(struct courier *c);
@@ -93,6 +93,8 @@ int courier_take_ledger(struct courier *c, uint64_t number, struct ipc_message *
 /* Find where P's budgets are counted; nothing before there is a ledger. */
 int courier_bind_budgets(struct courier *c, struct courier_policy *p, struct err *err);
 void courier_free_budgets(struct courier_policy *p);
+
+/* ---- courier_budget.c ---- */
 
 /* Whether EX may leave, as far as budgets and rates go; if so, it is counted.  False: it was
  * refused, or waits. */
