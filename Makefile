@@ -38,7 +38,7 @@ obj = $(patsubst %.c,$(B)/obj/%.o,$1)
 LIB  := $(B)/libcloister.a
 # What processes are made of, but for their main(): for the tests.
 PARTS_SRC := $(filter-out %/main.c,$(wildcard src/proc/gate/*.c src/proc/courier/*.c)) \
-             $(addprefix src/proc/supervisor/supervisor_,events.c timeline.c records.c question.c)
+             $(addprefix src/proc/supervisor/supervisor_,events.c timeline.c records.c question.c firing.c)
 PARTS := $(B)/libparts.a
 BIN  := $(if $(CLI_SRC),$(B)/cloister)
 EXEC := $(PROCS:%=$(B)/libexec/cloister-%)
@@ -60,7 +60,7 @@ LDFLAGS_ALL = -Wl,-z,relro,-z,now,-z,noexecstack,--gc-sections,--as-needed $(LDF
 # What starts with every command or cell, or runs inside the wall, is static: it is
 # there at once and needs nothing around it.  What speaks to the world is not, so that
 # the distribution's updates of its libraries reach it.
-DYNAMIC := gate courier inspect registry dispatch serve mcp top unit replay fuzz
+DYNAMIC := gate courier inspect registry dispatch serve mcp notify top unit replay fuzz
 
 # What chains and signs timelines (src/audit).
 LIBS_chain    := -lhogweed -lnettle -lgmp
@@ -79,8 +79,9 @@ LIBS_registry := -lsqlite3 -lyaml -lpcre2-8 -ljansson $(LIBS_chain) -lm
 LIBS_dispatch := $(LIBS_registry)
 LIBS_serve    := -lssl -lcrypto $(LIBS_registry)
 LIBS_mcp      := -lssl -lcrypto -ljansson
+LIBS_notify   := -lcurl -lyaml -lnettle
 # Its terminals are described in files, so it is not static.
-LIBS_top      := $(shell pkg-config --libs ncursesw 2>/dev/null || echo -lncursesw -ltinfo) -ljansson $(LIBS_chain)
+LIBS_top      := $(shell pkg-config --libs ncursesw 2>/dev/null || echo -lncursesw -ltinfo) -lyaml -lpcre2-8 -ljansson $(LIBS_chain)
 LIBS_unit     := $(LIBS_courier) $(LIBS_inspect) $(LIBS_registry)
 LIBS_replay   := $(LIBS_unit)
 LIBS_fuzz     := $(LIBS_unit)

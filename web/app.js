@@ -11,7 +11,7 @@ import * as registry from "./page_registry.js";
 import * as dispatches from "./page_dispatches.js";
 import * as secrets from "./page_secrets.js";
 import * as audit from "./page_audit.js";
-import { press } from "./stop.js";
+import { close as closeStop, press } from "./stop.js";
 import { kindOf, tell } from "./ui.js";
 
 const PAGES = { cells, cell, approvals, registry, dispatches, secrets, audit };
@@ -170,6 +170,7 @@ async function begin() {
 		...NAV.map((name, i) => [String(i + 1), TITLES[name].toLowerCase(), () => go(`#/${name}`)]), ["6", "audit", () => go("#/audit")],
 		["?", "these keys", help], ["d", "light, dark, or as the system", () => at("theme").click()],
 		["Ctrl+.", "emergency stop: twice freezes every cell", press],
+		["Escape", null, closeStop],
 	]);
 	follow(head);
 	addEventListener("hashchange", () => page && route());

@@ -49,7 +49,7 @@ export class Budget {
 		setMeter(bar, fraction, `${kind}: ${amount(budget.kind, budget.used)} of ${amount(budget.kind, budget.limit)}`);
 		const limit = h("input", { type: "text", class: "tiny", required: true, placeholder: HOW[budget.kind] ?? "", "aria-label": `New limit for ${kind} of ${budget.name}` });
 		return h("li", { "data-budget": `${budget.name} ${budget.kind}` }, h("span", { class: "what" }, h("b", null, kind),
-			h("small", { class: "dim" }, `per ${budget.per}${budget.of ? ` ${budget.of}` : ""} · ${budget.name}`)), bar,
+			h("small", { class: "dim" }, [`per ${budget.per}${budget.of ? ` ${budget.of}` : ""}`, budget.name, budget.raised ? "raised" : null].filter(Boolean).join(" · "))), bar,
 		h("span", { class: "of" }, `${amount(budget.kind, budget.used)} of ${amount(budget.kind, budget.limit)}`),
 		h("span", null, budget.reached ? chip(`reached: ${budget.then}`, "bad") : h("small", { class: "dim" }, `then ${budget.then}`)),
 		h("form", { class: "raise", onsubmit: async event => {

@@ -73,13 +73,13 @@ export class Editor {
 		setText(this.state, answer.ok ? "no faults" : `${n} fault${n === 1 ? "" : "s"}`);
 		fill(this.list, this.faults.map(fault => h("li", { class: fault.mild ? "mild" : null },
 			h("button", { type: "button", class: "plain", onclick: () => this.goTo(fault) },
-				h("span", { class: "place" }, `${fault.line}:${fault.column}`), " ", fault.message))));
+				fault.line > 0 ? h("span", { class: "place" }, `${fault.line}:${fault.column}`) : null, " ", fault.message))));
 		this.number();
 	}
 
 	goTo(fault) {
 		const lines = this.text.split("\n");
-		const at = lines.slice(0, fault.line - 1).reduce((sum, line) => sum + line.length + 1, 0) + Math.max(0, fault.column - 1);
+		const at = lines.slice(0, Math.max(0, fault.line - 1)).reduce((sum, line) => sum + line.length + 1, 0) + Math.max(0, fault.column - 1);
 		this.input.focus();
 		this.input.setSelectionRange(at, at);
 	}

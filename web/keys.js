@@ -43,7 +43,9 @@ document.addEventListener("keydown", event => {
 	const isHeld = key.startsWith("Ctrl+");
 	if (!isHeld && key !== "Escape" && (isTyping(event) || !isOn() || document.querySelector("dialog[open]")))
 		return;
-	const found = ofPage.get(key) ?? common.get(key);
-	if (found && found.then(event) !== false)
-		event.preventDefault();
+	for (const found of [ofPage.get(key), common.get(key)])
+		if (found && found.then(event) !== false) {
+			event.preventDefault();
+			return;
+		}
 });

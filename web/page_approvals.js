@@ -21,14 +21,15 @@ function list(values) {
 	return values.map(value => h("code", { class: "t chipped" }, value));
 }
 
+function shapeOf(text, label) {
+	return h("pre", { class: "shape t", tabindex: "0", role: "region", "aria-label": label }, say(text, true));
+}
+
 function bodyOf(body) {
-	if (!body || (!body.size && !body.shape))
+	if (!body || (!body.shape && !body.type && !body.size))
 		return h("span", { class: "dim" }, "none");
-	const shape = body.shape === undefined || body.shape === null ? null :
-		typeof body.shape === "string" ? body.shape : JSON.stringify(body.shape, null, 2);
-	return [h("span", null, `${body.type || "unknown type"}, ${size(body.size)} bytes`),
-		shape ? h("pre", { class: "shape t", tabindex: "0", role: "region", "aria-label": "Shape of the body, values masked" },
-			say(shape, true)) : null];
+	return [h("span", null, `${body.type || "unknown type"}, ${body.size === undefined ? "of unknown size" : `${size(body.size)} bytes`}`),
+		body.shape ? shapeOf(body.shape, "Shape of the body, values masked") : null];
 }
 
 function factsOf(a) {
@@ -42,6 +43,7 @@ function factsOf(a) {
 		fact("Reason", h("span", { class: "t" }, a.reason || "the rule gives none")),
 		fact("Rule", h("code", { class: "t" }, a.rule || "–"), a.place ? h("span", { class: "dim" }, ` ${a.place}`) : null),
 		fact("Body", bodyOf(a.body)),
+		a.query ? fact("Query", shapeOf(a.query, "The query, values masked")) : null,
 		fact("Secrets", a.secrets?.length ? list(a.secrets) : h("span", { class: "dim" }, "none go with it")),
 		fact("Approvers", a.approvers?.length ? list(a.approvers) : "any operator",
 			(a.needs ?? 1) > 1 ? h("b", null, ` ${given.length} of ${a.needs} gave their word`) : null,
@@ -80,7 +82,8 @@ class Card {
 
 	act(a) {
 		if (a.state !== "pending") {
-			fill(this.actions, chip(a.state.replace("_", " "), kindOf(a.state)));
+			fill(this.actions, chip(a.state.replace("_", " "), kindOf(a.state)),
+				h("span", { class: "dim t" }, [a.answer?.by, a.answer?.why].filter(Boolean).join(": ")));
 			return;
 		}
 		const key = (name, title, kind, then) => h("button", { type: "button", class: kind, onclick: then },
@@ -104,7 +107,7 @@ class Card {
 	}
 
 	refuse() {
-		const reason = h("input", { type: "text", maxlength: "400", placeholder: "Why not? The agent is told.",
+		const reason = h("input", { type: "text", maxlength: "400", required: true, placeholder: "Why not? The agent is told.",
 			"aria-label": "Reason, which the agent is told" });
 		const form = h("form", { class: "reason", onsubmit: event => {
 			event.preventDefault();

@@ -32,7 +32,7 @@ export function open(root) {
 		setAttr(seal, "data-kind", kindOf(audit.state));
 		setText(words, WORDS[audit.state] ?? audit.state);
 		setText(detail, audit.detail ?? "");
-		setText(facts, [audit.records === undefined ? null : `${whole(audit.records)} records`, audit.at ? `looked at ${stamp(audit.at)}` : null].filter(Boolean).join(" · "));
+		setText(facts, [audit.records === undefined ? null : `${whole(audit.records)} records`, audit.timelines ? `${whole(audit.timelines)} timelines` : null, audit.at ? `looked at ${stamp(audit.at)}` : null].filter(Boolean).join(" · "));
 	};
 	const load = async () => {
 		const audit = await attempt(get("/v1/audit/state"));

@@ -14,19 +14,13 @@ function many(n, word = "cell") {
 	return `${n} ${word}${n === 1 ? "" : "s"}`;
 }
 
-// How many cells it was done to, and which it could not be done to.
-function outcome(said) {
-	const length = value => Array.isArray(value) ? value.length : typeof value === "number" ? value : 0;
-	return { done: length(said?.cells ?? said?.done ?? said?.count), failed: Array.isArray(said?.failed) ? said.failed : [] };
-}
-
 async function act(verb, word) {
 	const say = (kind, ...lines) => fill(panel.querySelector(".said"), h("p", { class: kind }, ...lines));
 	panel.setAttribute("aria-busy", "true");
 	say("dim", "…");
 	try {
-		const { done, failed } = outcome(await post(`/v1/cells/${verb}`, {}));
-		say(failed.length ? "bad" : "ok", `${word} ${many(done)}.`, failed.length ? ` Not so: ${failed.map(f => f.cell ?? f.id ?? f).join(", ")}.` : "");
+		const { cells, failed } = await post(`/v1/cells/${verb}`, {});
+		say(failed.length ? "bad" : "ok", `${word} ${many(cells)}.`, failed.length ? ` Not so: ${failed.join("; ")}.` : "");
 	} catch (error) {
 		say("bad", error.message);
 	}
@@ -46,15 +40,16 @@ function buildPanel() {
 		setText(button(), "Stop");
 		button().classList.remove("armed");
 	});
-	panel.addEventListener("keydown", event => {
-		if (event.key === "Escape") {
-			panel.close();
-			button().focus();
-			event.preventDefault();
-		}
-	});
 	document.body.append(panel);
 	panel.freeze = freeze;
+}
+
+// False: it was not open.
+export function close() {
+	if (!panel?.open)
+		return false;
+	panel.close();
+	button().focus();
 }
 
 // First press: the panel.  Second press: it is done.

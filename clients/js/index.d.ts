@@ -161,6 +161,18 @@ export interface Dispatch extends AsyncIterable<Event> {
   cancel(): Promise<Status>;
 }
 
+export interface Why {
+  /** What is recorded with it. */
+  why?: string;
+}
+
+export interface Done {
+  /** How many cells it was done to. */
+  cells: number;
+  /** How many it could not be done to, and why. */
+  failed: string[];
+}
+
 export class Client {
   constructor(options?: ClientOptions);
   readonly capabilities: Registry<Capability>;
@@ -179,6 +191,30 @@ export class Client {
     kill(cell: string): Promise<any>;
     freeze(cell: string): Promise<any>;
     thaw(cell: string): Promise<any>;
+    /** Every cell. */
+    all(verb: 'kill' | 'freeze' | 'thaw'): Promise<Done>;
+    ttl(cell: string, ttl: string, options?: Why): Promise<Done>;
+    /** A page: the newest first, or from `after` on. */
+    timeline(cell: string, options?: { after?: number; before?: number; limit?: number; type?: string; search?: string }):
+      Promise<{ records: any[]; more: boolean; next: number | null }>;
+    policy(cell: string): Promise<{ hash: string; text: string; rules: any[]; [key: string]: any }>;
+    /** With `hash` only if that is the policy in force. */
+    setPolicy(cell: string, text: string, options?: Why & { now?: boolean; hash?: string }): Promise<{ hash: string; diff: string }>;
+    allow(cell: string, rule: string, options?: Why & { now?: boolean }): Promise<{ hash: string; diff: string }>;
+    deny(cell: string, rule: string, options?: Why & { now?: boolean }): Promise<{ hash: string; diff: string }>;
+    budget(cell: string): Promise<{ budgets: any[] }>;
+    raiseBudget(cell: string, more: Why & { name: string; kind: string; limit: string | number }): Promise<{ budgets: any[] }>;
+    secrets(cell: string): Promise<{ secrets: any[] }>;
+    revoke(cell: string, secret: string, options?: Why): Promise<Done>;
+    rotate(cell: string, secret: string, options?: Why): Promise<Done>;
+  };
+  /** Requests that wait for people. */
+  readonly approvals: {
+    list(options?: { cell?: string; state?: 'pending' | 'approved' | 'refused' | 'timed_out' | 'gone' }): Promise<{ approvals: any[] }>;
+    /** Once; with `for` all that its rule asks for, for so long; or with `how: 'rule'`. */
+    approve(id: string, options?: Why & { how?: 'once' | 'for' | 'rule'; for?: string }): Promise<any>;
+    /** The agent is told the reason. */
+    refuse(id: string, reason: string): Promise<any>;
   };
   version(): Promise<any>;
   /** Begins at once. */

@@ -109,7 +109,7 @@ number_at(struct reader *r, uint64_t at, uint64_t *ret_n, uint64_t *ret_begin)
 static int
 seek(struct reader *r, uint64_t n, uint64_t *ret_at)
 {
-	uint64_t low = 0, high = r->size, found = r->size, its, begin = 0;
+	uint64_t low = 0, high = r->size, found = high, its, begin = 0;
 
 	while (low < high) {
 		uint64_t mid = low + (high - low) / 2;

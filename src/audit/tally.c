@@ -177,8 +177,9 @@ what_it_was(const struct line *l)
 		const char *type;
 		unsigned was;
 	} types[] = {
-		{ "cell", AUDIT_WAS_CELL }, { "steer", AUDIT_WAS_STEER | AUDIT_WAS_CELL },
-		{ "ask", AUDIT_WAS_ASK | AUDIT_WAS_CELL }, { "approval", AUDIT_WAS_ASK | AUDIT_WAS_CELL },
+		{ "cell", AUDIT_WAS_CELL },
+		{ "steer", AUDIT_WAS_STEER | AUDIT_WAS_CELL | AUDIT_WAS_ASK },
+		{ "approval", AUDIT_WAS_ASK | AUDIT_WAS_CELL },
 		{ "budget", AUDIT_WAS_BUDGET }, { "tripwire", AUDIT_WAS_CELL },
 	};
 

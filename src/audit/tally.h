@@ -34,7 +34,7 @@ struct audit_tally {
 enum audit_tally_was {
 	AUDIT_WAS_REFUSAL = 1,
 	AUDIT_WAS_CELL = 2,             /* something was done to the cell */
-	AUDIT_WAS_ASK = 4,              /* somebody is asked, or has answered */
+	AUDIT_WAS_ASK = 4,              /* somebody is asked, or may have answered */
 	AUDIT_WAS_STEER = 8,            /* an operator changed what it may */
 	AUDIT_WAS_BUDGET = 16,
 };

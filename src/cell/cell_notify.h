@@ -6,6 +6,8 @@
 /* supervisor -> notify: str event ("ask", "budget", "tripwire", "consequence"), u32 n, n bytes:
  * a JSON object. */
 #define CELL_NOTIFY 1
+/* back: str what could not be told, after all tries */
+#define CELL_NOTIFY_FAILED 2
 #define CELL_NOTIFY_DATA_MAX (64 * 1024)
 
 /* The operator's file: notify.yaml in CLOISTER's folder of XDG_CONFIG_HOME or ~/.config, for root

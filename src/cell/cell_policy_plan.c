@@ -19,7 +19,7 @@
 #define DIFF_MAX (16 * 1024 * 1024)
 
 /* Settled when a cell starts. */
-static const char *const fixed[] = { "audit", "exfiltration", "limits", "secrets" };
+static const char *const fixed[] = { "audit", "exfiltration", "limits", "secrets", "tripwires" };
 
 void
 cell_policy_plan_free(struct cell_policy_plan *plan)

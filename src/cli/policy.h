@@ -19,7 +19,7 @@ struct policy_cli {
 	const char *headers[HTTP_FIELDS_MAX];
 	size_t n_headers;
 	const char *body;               /* --body */
-	const char *within[POLICY_LAYERS_MAX - 1];      /* --within, the nearest first */
+	const char *within[POLICY_GIVEN_MAX - 1];      /* --within, the nearest first */
 	size_t n_within;
 	const char *principal, *chain;  /* or NULL */
 	bool now, dry_run;

@@ -22,7 +22,7 @@ enum { OPT_WORKSPACE, OPT_VOLUME, OPT_ENV, OPT_ROOTFS, OPT_ROOT, OPT_NAME, OPT_H
        OPT_PROFILE, OPT_DETACH, OPT_TTY, OPT_NO_TTY, OPT_QUIET, OPT_MEMORY, OPT_CPUS, OPT_PIDS,
        OPT_TIME, OPT_DISK, OPT_IO, OPT_TTL, OPT_POLICY, OPT_ALLOW, OPT_NO_POLICY, OPT_CA, OPT_SECRET,
        OPT_PUBLISH, OPT_ID, OPT_ENV_FILE, OPT_SETUP, OPT_INPUT, OPT_STREAMS, OPT_PRINCIPAL, OPT_CHAIN,
-       OPT_KEEP, OPT_WITHIN };
+       OPT_KEEP, OPT_WITHIN, OPT_RATE, OPT_BANDWIDTH };
 
 const struct cli_option cli_run_options[] = {
 	{ "workspace", 'w', "DIR[:MODE]", "grant a working folder: overlay (default), rw or ro",
@@ -60,6 +60,8 @@ const struct cli_option cli_run_options[] = {
 	{ "time", 0, "TIME", "kill the cell after this long (24h)", OPT_TIME },
 	{ "disk", 0, "SIZE", "limit what the cell may write besides rw grants (2G)", OPT_DISK },
 	{ "io", 0, "SIZE", "limit bytes a second to and from each disk (1G)", OPT_IO },
+	{ "rate", 0, "N/s", "refuse more requests than this: 10/s, 100/m, 500/h", OPT_RATE },
+	{ "bandwidth", 0, "SIZE", "let no more bytes a second pass, both ways together", OPT_BANDWIDTH },
 	{ "ttl", 0, "TIME", "stop the cell, gently, after this long", OPT_TTL },
 	{ "rootfs", 0, "DIR", "programs from DIR in place of the host's /usr", OPT_ROOTFS },
 	{ "root", 0, NULL, "be uid 0 of the cell's own namespace", OPT_ROOT },
@@ -195,6 +197,8 @@ take_option(void *arg, const struct cli_option *option, const char *value, struc
 	case OPT_CA:        return run_add_ca(run, value, err);
 	case OPT_SECRET:    return run_add_secret(run, value, err);
 	case OPT_PUBLISH:   return run_add_port(run, value, err);
+	case OPT_RATE:      return run_set_rate(run, value, err);
+	case OPT_BANDWIDTH: return run_set_bandwidth(run, value, err);
 	case OPT_HOSTNAME:
 		if (strlen(value) > 63 || !cell_name_ok(value))
 			return err_set(err, EINVAL, "'%s' cannot be a host name", value);

@@ -27,6 +27,7 @@ struct run {
 	struct policy_source source;    /* its text */
 	const char *allows[RUN_WORDS_MAX], *cas[RUN_WORDS_MAX], *secrets[RUN_WORDS_MAX];
 	size_t n_allows, n_cas, n_secrets;
+	const char *rate, *bandwidth;   /* as they were given, or NULL */
 	struct run_layer *within;       /* --within, the nearest first: run_within.c */
 	size_t n_within;
 	char **placeholders;            /* NAME=VALUE, what -s gave; NULL: nothing */
@@ -64,6 +65,8 @@ int run_seal(int fd, struct err *err);
 int run_add_allow(struct run *run, const char *text, struct err *err);
 int run_add_ca(struct run *run, const char *text, struct err *err);
 int run_add_port(struct run *run, const char *text, struct err *err);
+int run_set_rate(struct run *run, const char *text, struct err *err);
+int run_set_bandwidth(struct run *run, const char *text, struct err *err);
 /* Loads the policy, if there is one; all grants are known. */
 int run_finish_policy(struct run *run, struct err *err);
 

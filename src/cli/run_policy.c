@@ -220,6 +220,63 @@ take_limits(struct cell_limits *l, const struct policy_limits *said)
 		l->inodes = said->disk / 4096 + 256;
 }
 
+/* ---- how fast it goes -------------------------------------------------------------- */
+
+int
+run_set_rate(struct run *run, const char *text, struct err *err)
+{
+	struct policy_rate rate;
+
+	run->rate = text;
+	return policy_rate_parse(text, &rate, err) < 0 ? err_wrap(err, "--rate") : 0;
+}
+
+int
+run_set_bandwidth(struct run *run, const char *text, struct err *err)
+{
+	uint64_t bytes;
+
+	run->bandwidth = text;
+	if (num_parse_size(text, &bytes, err) < 0)
+		return err_wrap(err, "--bandwidth");
+	return bytes > 0 ? 0 : err_set(err, EINVAL, "--bandwidth '%s': it must be over 0", text);
+}
+
+/* As if the policy had said so, which the command line goes before. */
+static int
+put_flow(struct run *run, const char *name, const char *value, struct err *err)
+{
+	char key[] = "limits", name_text[16], value_text[32];
+	struct node keys = { .kind = NODE_SCALAR, .text = key, .plain = true };
+	struct node names = { .kind = NODE_SCALAR, .text = name_text, .plain = true };
+	struct node values = { .kind = NODE_SCALAR, .text = value_text, .plain = true };
+	struct node map = { .kind = NODE_MAP, .items = (struct node *[]){ &names },
+	                    .values = (struct node *[]){ &values }, .n = 1 };
+
+	if (value == NULL)
+		return 0;
+	snprintf(name_text, sizeof(name_text), "%s", name);
+	snprintf(value_text, sizeof(value_text), "%s", value);
+	run->source.is_more = true;
+	return policy_flat_part(&run->source.flat, &keys, &map, err);
+}
+
+static int
+finish_flow(const struct run *run, struct policy *policy, struct err *err)
+{
+	struct policy_rate rate;
+	uint64_t bytes;
+
+	if (policy == NULL && (run->rate != NULL || run->bandwidth != NULL))
+		return err_set(err, EINVAL, "--rate and --bandwidth are of no use without a policy: see -p and "
+		               "--allow");
+	if (run->rate != NULL && policy_rate_parse(run->rate, &rate, NULL) == 0)
+		policy_set_rate(policy, rate);
+	if (run->bandwidth != NULL && num_parse_size(run->bandwidth, &bytes, NULL) == 0)
+		policy_set_bandwidth(policy, bytes);
+	return 0;
+}
+
 static int
 load_policy(struct run *run, struct policy **ret_policy, struct err *err)
 {
@@ -232,9 +289,11 @@ load_policy(struct run *run, struct policy **ret_policy, struct err *err)
 	policy_source_init(&run->source);
 	if (run->policy_file != NULL && run->no_policy)
 		return err_set(err, EINVAL, "--no-policy and -p are given: leave one out");
-	if (run->policy_file != NULL)
+	r = put_flow(run, "rate", run->rate, err);
+	r = r == 0 ? put_flow(run, "bandwidth", run->bandwidth, err) : r;
+	if (r == 0 && run->policy_file != NULL)
 		r = policy_load_file(AT_FDCWD, run->policy_file, &reader, ret_policy, &limits, err);
-	else if (!run->no_policy)
+	else if (r == 0 && !run->no_policy)
 		r = find_policy(run, ret_policy, &limits, err);
 	for (size_t i = 0; r == 0 && i < run->n_allows; i++)
 		if ((r = policy_add_short(ret_policy, run->allows[i], err)) == 0)
@@ -244,6 +303,7 @@ load_policy(struct run *run, struct policy **ret_policy, struct err *err)
 		if (*ret_policy == NULL)
 			r = err_set(err, ENOMEM, "out of memory");
 	}
+	r = r == 0 ? finish_flow(run, *ret_policy, err) : r;
 	if (r < 0)
 		return r;
 	take_limits(&run->spec.limits, &limits);

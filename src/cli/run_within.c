@@ -22,8 +22,8 @@ run_add_within(struct run *run, const char *file, struct err *err)
 {
 	struct run_layer *grown;
 
-	if (run->n_within == POLICY_LAYERS_MAX - 1)
-		return err_set(err, E2BIG, "--within is given over %d times", POLICY_LAYERS_MAX - 1);
+	if (run->n_within == POLICY_GIVEN_MAX - 1)
+		return err_set(err, E2BIG, "--within is given over %d times", POLICY_GIVEN_MAX - 1);
 	grown = realloc(run->within, (run->n_within + 1) * sizeof(*grown));
 	if (grown == NULL)
 		return err_set(err, ENOMEM, "out of memory");

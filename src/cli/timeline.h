@@ -35,6 +35,9 @@ void timeline_event_free(struct timeline_event *e);     /* for OWN() too */
 bool timeline_is_refusal(const struct timeline_event *e);
 /* "GET https://api.example/x", "name api.example", "tcp db.example:5432", "ssh KEY git@host". */
 void timeline_print_what(FILE *out, const struct timeline_event *e);
+/* What was used of a budget, and what it cost: no decision. */
+bool timeline_is_of_budget(const struct timeline_event *e);
+void timeline_print_budget(FILE *out, const struct timeline_event *e);
 /* Why it was refused, in a few words. */
 void timeline_print_cause(FILE *out, const struct timeline_event *e);
 

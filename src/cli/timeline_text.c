@@ -28,10 +28,12 @@ timeline_format_time(char ret_text[TIMELINE_TIME_MAX], const char *time, const c
 bool
 timeline_is_refusal(const struct timeline_event *e)
 {
+	if (timeline_is_of_budget(e))
+		return false;
 	/* What only befell the cell has none. */
 	return e->verdict[0] != '\0' ? strcmp(e->verdict, "allow") != 0 :
 	       strncmp(e->type, "cell", 4) != 0 && strcmp(e->type, "setup.ran") != 0 &&
-	       strcmp(e->type, "steer") != 0;
+	       strcmp(e->type, "steer") != 0 && strcmp(e->type, "approval") != 0;
 }
 
 static void
@@ -118,10 +120,19 @@ print_cell(FILE *out, const struct timeline_event *e)
 void
 timeline_print_what(FILE *out, const struct timeline_event *e)
 {
+	if (timeline_is_of_budget(e)) {
+		timeline_print_budget(out, e);
+		return;
+	}
 	if (print_cell(out, e))
 		return;
 	if (strcmp(e->type, "intent") == 0)
 		fputs("about to: ", out);
+	if (strcmp(e->type, "approval") == 0) {
+		fputs("approval ", out);
+		put(out, strcmp(e->did, "timed_out") == 0 ? "timed out" : e->did);
+		fputs(": ", out);
+	}
 	if (strcmp(e->type, "dns") == 0) {
 		fputs("name ", out);
 		put(out, e->host);
@@ -153,13 +164,15 @@ static const struct {
 } causes[] = {
 	{ "no-rule",         "no rule allows it" },
 	{ "rule",            "a rule denies it" },
-	{ "ask",             "a person would have to be asked" },
+	{ "ask",             "a person had to approve it, and did not" },
 	{ "private-address", "its address is private" },
 	{ "secret",          "it carries what looks like a credential" },
 	{ "exfiltration",    "exfiltration: a placeholder is where it may not be" },
 	{ "credential",      "a secret cannot be put into it" },
 	{ "expired",         "the secret in it has ended" },
 	{ "revoked",         "the secret in it was revoked" },
+	{ "transfer",        "it sends far more than was usual" },
+	{ "consequence",     "what its rule leads to cannot be" },
 	{ "not-renewed",     "no new value could be fetched" },
 	{ "login",           "nobody logs in there so" },
 	{ "mismatch",        "its names do not agree" },
@@ -177,6 +190,8 @@ static const struct {
 	{ "no-key",          "the cell has no such key" },
 	{ "signature",       "its signature is not right" },
 	{ "scope",           "no webhook like it is expected" },
+	{ "budget",          "a budget is used up" },
+	{ "rate",            "it came too soon after others" },
 	{ "audit",           "there was no room to record it" },
 	{ "many",            "there were too many to tell them one by one" },
 };

@@ -23,8 +23,8 @@ static const struct cause {
 } causes[] = {
 	{ "no-rule", true, false, "No rule matches it, and what no rule allows is refused." },
 	{ "rule", true, false, NULL },
-	{ "ask", true, false, "The rule wants a person to be asked. Nobody can be asked yet, so it is "
-	  "refused." },
+	{ "ask", true, true, "The rule wants a person to approve it, and nobody did: `cloister approvals` "
+	  "shows what waits." },
 	{ "private-address", true, true, "The name leads to a private, loopback, link-local or metadata "
 	  "address. Those are refused whatever the name is, unless a rule says that it may." },
 	{ "secret", true, true, "It carries something that looks like a credential, and no rule permits "
@@ -37,6 +37,10 @@ static const struct cause {
 	{ "expired", false, true, "The value of a secret has ended, and no new one could be fetched." },
 	{ "revoked", false, true, "An operator, or a rule's `then`, has taken the secret back from this "
 	  "cell. No rule changes that: a cell that is to have it again is started anew." },
+	{ "transfer", false, true, "It sends far more than the cell's requests before it, and the policy has a "
+	  "tripwire for that (`tripwires: {transfer: ...}`)." },
+	{ "consequence", false, true, "A rule that it matches leads to something (`then`) that could not be put "
+	  "in force, so it does not leave." },
 	{ "not-renewed", false, true, "A secret ends, and where its value comes from gave no new one. It "
 	  "is tried again." },
 	{ "too-large", true, false, "Its body is larger than the rule permits." },

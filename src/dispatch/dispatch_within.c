@@ -289,9 +289,9 @@ dispatch_within(const struct dispatch_parent *parent, struct dispatch_plan *plan
 		               (json_is_array(further) && json_array_extend(within, further) < 0) ||
 		               json_object_set(plan->resolved, "within", within) < 0))
 			r = out_of_memory(err);
-		if (r == 0 && json_array_size(within) >= POLICY_LAYERS_MAX)
+		if (r == 0 && json_array_size(within) >= POLICY_GIVEN_MAX)
 			r = err_set(err, EPERM, "agents dispatch one another %d deep at most",
-			            POLICY_LAYERS_MAX - 1);
+			            POLICY_GIVEN_MAX - 1);
 		r = r == 0 ? pair_rules(parent, plan, confined, err) : r;
 	}
 	if (r == 0 && json_array_size(left_out) > 0 &&

@@ -72,9 +72,23 @@ enum courier_message {
 	COURIER_ASK,
 	/* courier -> supervisor: u64 number: the answer does not matter any more. */
 	COURIER_WITHDRAW,
+	/* courier -> supervisor: what a rule that matched leads to is in force (courier_fire.h), and
+	 * the request has not left yet.  u64 its key, u32 flags, str the rule's place, str its text,
+	 * str what was asked for, str why a secret is revoked, for the agent, each at most
+	 * COURIER_FIRED_TEXT bytes; u32 n, n times str: secrets that are revoked; u32 len, and so
+	 * many bytes that a courier is to know that is started again (STEER_FIRED). */
+	COURIER_FIRED,
+	/* courier -> supervisor: u32 enum policy_trip, str which tripwire, str what happened. */
+	COURIER_TRIPPED,
 };
+enum courier_fired { COURIER_FIRED_FREEZE = 1, COURIER_FIRED_NOTIFY = 2, COURIER_FIRED_AGAIN = 4,
+                     COURIER_FIRED_FLAGS = 7 };
+#define COURIER_FIRED_TEXT 600
+#define COURIER_FIRED_REVOKES 16
+#define COURIER_FIRED_MAX 64            /* different ones */
+#define COURIER_FIRED_BYTES (48 * 1024) /* to be known again, of one */
 #define COURIER_ASK_PATH 1024
-#define COURIER_ASK_TEXT 600            /* the rule, its place, its reason */
+#define COURIER_ASK_TEXT 1024           /* the rule, its place, its reason */
 #define COURIER_ASK_TYPE 128
 #define COURIER_ASK_SHAPE 2048          /* INSPECT_SHAPE_MAX */
 #define COURIER_ASK_RULE 32             /* bytes that name a rule */
@@ -104,6 +118,8 @@ enum courier_steer {
 	STEER_REVOKE = 24,
 	/* fd: a secret's new value, as in CONTROL_ROTATE. */
 	STEER_ROTATE,
+	/* At the start: u64 key, u32 len, and so many bytes: COURIER_FIRED. */
+	STEER_FIRED,
 	/* At the start: fds: the cell's ledger (ledger.h), and that of its principal if it has one. */
 	STEER_LEDGER = 16,
 	/* u64 number of COURIER_ASK, u32 1 if it may go, str id, str by whom, str why not, for the

@@ -20,7 +20,9 @@ struct node;
 struct policy;                          /* opaque; what is in it: policy_rule.h */
 
 #define POLICY_RULES_MAX 4096
-#define POLICY_LAYERS_MAX 8             /* itself included */
+#define POLICY_LAYERS_MAX 16            /* itself included */
+#define POLICY_GIVEN_MAX 8              /* of them, when a cell starts: some are left for what its
+                                         * rules lead to */
 #define POLICY_FITS_MAX (POLICY_RULES_MAX * POLICY_LAYERS_MAX / 8) /* bytes of a bit for each */
 #define POLICY_FILE_MAX (1024 * 1024)
 #define POLICY_ENCODED_MAX (8 * 1024 * 1024)

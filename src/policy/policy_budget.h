@@ -106,6 +106,12 @@ enum policy_usage policy_usage_of(const struct policy *p, const struct policy_wa
  * built-in table, and a model that nobody knows is dear.  Rounded up. */
 uint64_t policy_price_of_tokens(const struct policy *p, const char *model,
                                 const struct policy_tokens *tokens);
+/* The same in two steps, for who asks for one model again and again: how many there are, and
+ * their costs. */
+size_t policy_find_prices(const struct policy *p, const char *model,
+                          const struct policy_price **ret_prices, size_t max);
+uint64_t policy_dearest(const struct policy_price *const *prices, size_t n,
+                        const struct policy_tokens *tokens);
 /* As of when the built-in prices are, and the table: ends with a glob of everything. */
 #define POLICY_PRICES_AS_OF "2025-11"
 extern const struct policy_model_price policy_builtin_prices[];

@@ -159,6 +159,11 @@ decide(const struct policy *p, struct deciding *d, struct policy_decoded *decode
 		if (consider(d, rule, &rule->hosts[entry->host], entry->rule))
 			break;
 	}
+	if (out->rule < 0 && d->too_large < 0 && p->open) {
+		out->verdict = POLICY_ALLOW;
+		out->may_carry_secrets = out->may_use_private = true;
+		out->upload_max = UINT64_MAX;
+	}
 	if (out->rule < 0 && d->too_large >= 0) {
 		out->rule = d->base + d->too_large;
 		out->too_large = true;
@@ -287,7 +292,7 @@ layer_mentions_host(const struct policy *p, const char *host)
 bool
 policy_mentions_host(const struct policy *p, const char *host)
 {
-	while (p != NULL && layer_mentions_host(p, host))
+	while (p != NULL && (p->open || layer_mentions_host(p, host)))
 		p = p->within;
 	return p == NULL;
 }
@@ -317,7 +322,7 @@ policy_route(const struct policy *p, const char *host, uint16_t port)
 	enum policy_route route = layer_route(p, host, port);
 
 	while ((p = p->within) != NULL && route != POLICY_ROUTE_NONE)
-		if (layer_route(p, host, port) != route)
+		if (!p->open && layer_route(p, host, port) != route)
 			route = POLICY_ROUTE_NONE;
 	return route;
 }

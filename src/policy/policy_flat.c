@@ -185,7 +185,8 @@ is_known(struct policy_flat *f, const char *key, const char *name, size_t len)
 static bool
 is_loose(const char *key, const char *name)
 {
-	return strcmp(key, "limits") == 0 && (strcmp(name, "rate") == 0 || strcmp(name, "bandwidth") == 0);
+	return strcmp(key, "tripwires") == 0 ? strcmp(name, "exfiltration") != 0 :
+	       strcmp(key, "limits") == 0 && (strcmp(name, "rate") == 0 || strcmp(name, "bandwidth") == 0);
 }
 
 static bool
@@ -231,7 +232,8 @@ int
 policy_flat_part(struct policy_flat *f, const struct node *key, const struct node *value,
                  struct err *err)
 {
-	static const char *const merged[] = { "budgets", "limits", "prices", "secrets" };
+	static const char *const merged[] = { "budgets", "limits", "prices", "secrets",
+	                                      "tripwires" };
 	struct policy_flat_part *part;
 
 	if (strcmp(key->text, "version") == 0)

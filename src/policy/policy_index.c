@@ -195,8 +195,12 @@ policy_seal(struct policy *p, struct err *err)
 	p->n_buckets = 0;
 	p->any = p->nets = (struct policy_bucket){0};
 	p->has_suffixes = false;
-	for (size_t r = 0; r < p->n_rules; r++)
+	for (size_t r = 0; r < p->n_rules; r++) {
 		hosts += p->rules[r].n_hosts;
+		/* Who reads no files left it out. */
+		if (p->rules[r].then != NULL && p->rules[r].then->narrow_file != NULL)
+			return err_set(err, EINVAL, "%s: a file cannot be read from here", p->rules[r].place);
+	}
 	if (hosts == 0)
 		return 0;
 	if (hosts > POLICY_HOSTS_MAX)

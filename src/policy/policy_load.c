@@ -12,6 +12,7 @@
 #include "base/io.h"
 #include "base/num.h"
 #include "base/own.h"
+#include "policy/policy_flat.h"
 #include "policy/policy_load.h"
 
 struct source {
@@ -232,11 +233,98 @@ load_words(struct loading *l, const struct source *from, const struct node *node
 
 /* ---- what a file says ---- */
 
+/* What a rule leads to, for who writes it down. */
+struct narrow_rules {
+	const struct policy_reader *outer;      /* or NULL */
+	struct buf text;
+};
+
+static int
+narrow_file(void *arg, const struct node *node, const char *path, struct err *err)
+{
+	const struct policy_reader *outer = ((struct narrow_rules *)arg)->outer;
+
+	return outer != NULL && outer->file != NULL ? outer->file(outer->arg, node, path, err) : 0;
+}
+
+static int
+narrow_rule(void *arg, const struct node *rule, struct err *err)
+{
+	struct narrow_rules *rules = arg;
+
+	buf_put(&rules->text, rules->text.len == 0 ? "{egress: [" : ", ", rules->text.len == 0 ? 10 : 2);
+	policy_flat_put_node(&rules->text, rule);
+	return buf_failed(&rules->text) ? err_set(err, ENOMEM, "the policy is too large") : 0;
+}
+
+/* MAP with VALUE in place of what KEY stands for; VALUES is its room. */
+static struct node
+replaced(const struct node *map, const char *key, struct node *value, struct node **values)
+{
+	struct node copy = *map;
+
+	for (size_t i = 0; i < map->n; i++)
+		values[i] = strcmp(map->items[i]->text, key) == 0 ? value : map->values[i];
+	copy.values = values;
+	return copy;
+}
+
+/* The rule at AT, with the rules that it leads to in place of the name of their file. */
+static int
+tell_narrow(struct loading *l, const struct node *at, struct buf *text)
+{
+	OWN(node_freep) struct node *narrow = NULL;
+	struct node *of_then[8], *of_rule[POLICY_KEYS], then, rule;
+	int r;
+
+	buf_put(text, text->len == 0 ? "{egress: []}" : "]}", text->len == 0 ? 12 : 2);
+	r = buf_failed(text) ? out_of_memory(l) :
+	    node_parse("narrow", (const char *)text->data, text->len, &narrow, l->err);
+	if (r < 0)
+		return r;
+	then = replaced(node_get(at, "then"), "narrow", narrow, of_then);
+	rule = replaced(at, "then", &then, of_rule);
+	return l->reader->rule(l->reader->arg, &rule, l->err);
+}
+
+/* What the last rule, that at AT, leads to is in a file.  It is told, too. */
+static int
+load_narrow(struct loading *l, const struct source *source, const struct node *at)
+{
+	OWN(policy_freep) struct policy *narrow = policy_new_empty();
+	const struct policy_rule *rule = &l->p->rules[l->p->n_rules - 1];
+	const struct node *node = rule->then->narrow_file;
+	struct narrow_rules rules = { .outer = l->reader };
+	const struct policy_reader reader = { .arg = &rules, .file = narrow_file, .rule = narrow_rule };
+	struct loading inner = *l;
+	int r;
+
+	if (narrow == NULL)
+		return out_of_memory(l);
+	narrow->is_narrow = true;
+	inner.p = narrow;
+	inner.reader = &reader;
+	buf_init(&rules.text, POLICY_FILE_MAX);
+	r = load_word(&inner, source, node);
+	l->n_files = inner.n_files;
+	if (r == 0 && l->reader != NULL && l->reader->rule != NULL)
+		r = tell_narrow(l, at, &rules.text);
+	buf_free(&rules.text);
+	r = r == 0 ? policy_set_narrow(l->p, rule->then, node, narrow, l->err) : r;
+	rule->then->narrow_file = NULL;
+	if (r == 0)
+		rule->then->key = policy_consequence_hash(rule->text, rule->then);
+	return r;
+}
+
 static int
 load_rule(struct loading *l, const struct source *source, const struct node *node)
 {
 	int r = policy_read_rule(l->p, node, source->shown, l->err);
 
+	if (r == 0 && l->p->rules[l->p->n_rules - 1].then != NULL &&
+	    l->p->rules[l->p->n_rules - 1].then->narrow_file != NULL)
+		return load_narrow(l, source, node);
 	if (r == 0 && l->reader != NULL && l->reader->rule != NULL)
 		r = l->reader->rule(l->reader->arg, node, l->err);
 	return r;
@@ -340,6 +428,24 @@ load_exfiltration(struct loading *l, const struct node *node)
 	return 0;
 }
 
+/* BEFORE is what nearer files say of exfiltration; of one file, which may say so twice, the
+ * stricter counts. */
+static int
+load_tripwires(struct loading *l, const struct node *node, enum policy_exfiltration before)
+{
+	enum policy_exfiltration outside = l->limits.exfiltration;
+	const struct node *exfiltration;
+	int r = policy_read_tripwires(l->p, node, &exfiltration, l->err);
+
+	if (r < 0 || exfiltration == NULL)
+		return r;
+	l->limits.exfiltration = before;
+	r = load_exfiltration(l, exfiltration);
+	if (outside > l->limits.exfiltration)
+		l->limits.exfiltration = outside;
+	return r;
+}
+
 static int
 load_audit_mode(struct loading *l, const struct node *node)
 {
@@ -422,7 +528,7 @@ static int
 check_top(struct loading *l, const struct node *root)
 {
 	static const char *const names[] = { "version", "egress", "secrets",
-		"exfiltration", "limits", "audit", "extends", "budgets", "prices", NULL };
+		"exfiltration", "limits", "audit", "extends", "budgets", "prices", "tripwires", NULL };
 	const struct node *version;
 	size_t k;
 	int r;
@@ -434,9 +540,13 @@ check_top(struct loading *l, const struct node *root)
 
 		for (k = 0; names[k] != NULL && strcmp(names[k], key) != 0; k++)
 			;
-		if (names[k] != NULL)
+		if (names[k] != NULL && (!l->p->is_narrow || strcmp(key, "version") == 0 ||
+		                         strcmp(key, "egress") == 0 || strcmp(key, "extends") == 0))
 			continue;
-		if (strcmp(key, "include") == 0)
+		if (names[k] != NULL)
+			r = node_err(l->err, root->items[i], "a policy that `narrow` names has rules only: '%s' "
+			             "belongs into the one that names it", key);
+		else if (strcmp(key, "include") == 0)
 			r = node_err(l->err, root->items[i], "`include` is an item of `egress`; to put "
 			             "rules behind yours write `extends`");
 		else
@@ -458,7 +568,7 @@ tell_parts(struct loading *l, const struct node *root)
 {
 	int r = 0;
 
-	if (l->reader == NULL || l->reader->part == NULL)
+	if (l->reader == NULL || l->reader->part == NULL || l->p->is_narrow)
 		return 0;
 	for (size_t i = 0; r == 0 && i < root->n; i++)
 		if (strcmp(root->items[i]->text, "egress") != 0 && strcmp(root->items[i]->text, "extends") != 0)
@@ -469,6 +579,7 @@ tell_parts(struct loading *l, const struct node *root)
 static int
 load_root(struct loading *l, const struct source *source, const struct node *root)
 {
+	enum policy_exfiltration exfiltration = l->limits.exfiltration;
 	const struct node *part;
 	int r = note_fault(l, check_top(l, root));
 
@@ -482,6 +593,8 @@ load_root(struct loading *l, const struct source *source, const struct node *roo
 		r = note_fault(l, load_secrets(l, part));
 	if (r == 0 && (part = node_get(root, "budgets")) != NULL)
 		r = note_fault(l, policy_read_budgets(l->p, part, source->shown, l->err));
+	if (r == 0 && (part = node_get(root, "tripwires")) != NULL)
+		r = note_fault(l, load_tripwires(l, part, exfiltration));
 	if (r == 0 && (part = node_get(root, "prices")) != NULL)
 		r = note_fault(l, policy_read_prices(l->p, part, l->err));
 	r = r == 0 ? tell_parts(l, root) : r;

@@ -18,6 +18,7 @@ enum policy_key {
 	POLICY_KEY_CHAIN, POLICY_KEY_REASON, POLICY_KEY_APPROVERS, POLICY_KEY_APPROVALS,
 	POLICY_KEY_TIMEOUT, POLICY_KEY_FREEZE,
 	POLICY_KEY_BUDGET, POLICY_KEY_PRICE, POLICY_KEY_USAGE,
+	POLICY_KEY_THEN,
 	POLICY_KEYS
 };
 
@@ -26,6 +27,7 @@ struct policy_draft {
 	struct policy *p;
 	struct policy_rule rule;
 	const struct node *at;     /* the rule as a whole */
+	const char *shown;              /* what places call its file */
 	const struct node *keys[POLICY_KEYS];      /* the key of each that was said */
 	const struct node *values[POLICY_KEYS];
 	struct err *err;
@@ -78,6 +80,17 @@ int policy_read_timeout(struct policy_draft *d, const struct node *node);
 int policy_read_freeze(struct policy_draft *d, const struct node *node);
 /* Refuse what only a rule that asks may say, and what nobody could fulfil. */
 int policy_check_ask(const struct policy_draft *d);
+
+/* ---- policy_read_then.c ---- */
+
+int policy_read_then(struct policy_draft *d, const struct node *node);
+/* NARROW, which NODE named, is what C leads to. */
+int policy_set_narrow(struct policy *p, struct policy_consequence *c, const struct node *node,
+                      const struct policy *narrow, struct err *err);
+/* *ret_exfiltration is what it says of that, or NULL. */
+int policy_read_tripwires(struct policy *p, const struct node *node,
+                          const struct node **ret_exfiltration, struct err *err);
+
 /* ---- policy_read_budget.c ---- */
 
 int policy_read_budget(struct policy_draft *d, const struct node *node);

@@ -35,6 +35,10 @@ struct policy {
 	size_t n_buckets;               /* a power of two, or 0 */
 	struct policy_bucket any, nets; /* hosts of kind ANY and NET */
 	bool has_suffixes;
+	size_t n_consequences, n_narrows;       /* of its rules */
+	struct policy_tripwires tripwires;
+	bool open;                      /* what no rule of it matches is left to the other layers */
+	bool is_narrow;                 /* while it is read: it is what another's rule leads to */
 	struct policy_budget *budgets;  /* besides those of rules; room for POLICY_BUDGETS_MAX */
 	size_t n_budgets;
 	size_t n_rule_budgets;
@@ -52,6 +56,16 @@ char *policy_copy(struct policy *p, const char *text, size_t len);
 struct policy_rule *policy_add_rule(struct policy *p);
 /* Make the index: after the last rule, before the first question. */
 int policy_seal(struct policy *p, struct err *err);
+
+/* ---- policy_consequence.c ---- */
+
+struct policy_getting;
+bool policy_has_consequences(const struct policy *p);   /* or tripwires, or is open */
+/* For `key`, and for `meaning` of what it narrows to. */
+uint64_t policy_consequence_hash(const char *text, const struct policy_consequence *c);
+uint64_t policy_narrow_hash(const struct policy *narrow);
+void policy_put_consequences(struct buf *b, const struct policy *p);
+void policy_get_consequences(struct policy_getting *g); /* into g->p, which has its rules */
 
 /* ---- policy_put_budget.c: what a layer says of budgets, behind its rules ---- */
 
@@ -78,7 +92,7 @@ const char *policy_get_text(struct policy_getting *g, size_t max);      /* "" if
 struct policy_list policy_get_list(struct policy_getting *g, uint32_t max);
 void policy_put_list(struct buf *b, const struct policy_list *list);
 
-/* ---- policy_read_ask.c ---- */
+/* ---- policy_ask.c ---- */
 
 /* What a rule that asks means where it says nothing. */
 void policy_ask_default(struct policy_rule *rule);

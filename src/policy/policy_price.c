@@ -88,17 +88,36 @@ cost(const struct policy_price *price, const struct policy_tokens *tokens)
 	return all > POLICY_MONEY_MAX ? POLICY_MONEY_MAX : (uint64_t)all;
 }
 
+size_t
+policy_find_prices(const struct policy *p, const char *model, const struct policy_price **ret_prices,
+                   size_t max)
+{
+	size_t n = 0;
+
+	for (; p != NULL && n < max; p = p->within)
+		ret_prices[n++] = find_price(p, model);
+	return n;
+}
+
 uint64_t
-policy_price_of_tokens(const struct policy *p, const char *model, const struct policy_tokens *tokens)
+policy_dearest(const struct policy_price *const *prices, size_t n, const struct policy_tokens *tokens)
 {
 	uint64_t dearest = 0;
 
-	for (; p != NULL; p = p->within) {
-		uint64_t price = cost(find_price(p, model), tokens);
+	for (size_t i = 0; i < n; i++) {
+		uint64_t price = cost(prices[i], tokens);
 
 		dearest = price > dearest ? price : dearest;
 	}
 	return dearest;
+}
+
+uint64_t
+policy_price_of_tokens(const struct policy *p, const char *model, const struct policy_tokens *tokens)
+{
+	const struct policy_price *prices[POLICY_LAYERS_MAX];
+
+	return policy_dearest(prices, policy_find_prices(p, model, prices, POLICY_LAYERS_MAX), tokens);
 }
 
 /* The rule of each layer that let it through. */

@@ -10,7 +10,7 @@
 /* They change with what follows them.  Vaults hold policies too, so that what says nothing of
  * layers, of whom rules are for and who is asked stays as it was before there were any. */
 #define FORMAT_PLAIN 0x706f6c32u
-#define FORMAT 0x706f6c34u
+#define FORMAT 0x706f6c35u
 
 /* ---- writing ---- */
 
@@ -130,6 +130,7 @@ policy_put_meaning(struct buf *b, const struct policy *p, int rule)
 	copy.place = copy.text = "";
 	copy.off = POLICY_ON;
 	put_rule(b, &copy, false);
+	buf_put_u64(b, copy.then != NULL ? copy.then->key : 0);
 }
 
 static bool
@@ -139,7 +140,7 @@ is_plain(const struct policy *p)
 		if (p->rules[i].principals.n > 0 || p->rules[i].chains.n > 0 ||
 		    !policy_ask_is_default(&p->rules[i]))
 			return false;
-	return p->within == NULL && !policy_has_budgets(p);
+	return p->within == NULL && !policy_has_budgets(p) && !policy_has_consequences(p);
 }
 
 void
@@ -157,8 +158,10 @@ policy_put(struct buf *b, const struct policy *p)
 		buf_put_u32(b, (uint32_t)p->n_rules);
 		for (size_t i = 0; i < p->n_rules; i++)
 			put_rule(b, &p->rules[i], plain);
-		if (!plain)
-			policy_put_budgets(b, p);
+		if (plain)
+			continue;
+		policy_put_budgets(b, p);
+		policy_put_consequences(b, p);
 	}
 }
 
@@ -374,8 +377,10 @@ get_layer(struct buf *b, bool plain, struct policy **ret_policy, struct err *err
 			return err_set(err, ENOMEM, "out of memory");
 		get_rule(&g, rule, plain);
 	}
-	if (!plain)
+	if (!plain) {
 		policy_get_budgets(&g);
+		policy_get_consequences(&g);
+	}
 	if (g.bad)
 		return err_set(err, EBADMSG, "the policy is not as this version writes it");
 	r = policy_seal(p, err);

@@ -465,6 +465,7 @@ static const struct {
 	[POLICY_KEY_APPROVALS] = { "approvals", policy_read_approvals },
 	[POLICY_KEY_TIMEOUT] = { "timeout", policy_read_timeout },
 	[POLICY_KEY_FREEZE] = { "freeze", policy_read_freeze },
+	[POLICY_KEY_THEN] = { "then", policy_read_then },
 	[POLICY_KEY_BUDGET] = { "budget", policy_read_budget },
 	[POLICY_KEY_PRICE] = { "price", policy_read_price },
 	[POLICY_KEY_USAGE] = { "usage", policy_read_usage },
@@ -566,7 +567,12 @@ finish_rule(struct policy_draft *d, const char *shown)
 
 	d->rule.place = n > 0 && (size_t)n < sizeof(place) ?
 	                policy_copy(d->p, place, (size_t)n) : NULL;
+	if (d->p->is_narrow && (d->rule.principals.n > 0 || d->rule.chains.n > 0))
+		return node_err(d->err, d->at, "what a narrowing leads to is for everybody: leave `principal` "
+		                "and `chain` out");
 	d->rule.text = policy_text_of(d->p, &d->rule);
+	if (d->rule.then != NULL && d->rule.text != NULL)
+		d->rule.then->key = policy_consequence_hash(d->rule.text, d->rule.then);
 	d->rule.off = policy_off_for(&d->rule, "", "");
 	if (d->rule.place == NULL || d->rule.text == NULL || policy_name_budget(d) < 0)
 		return policy_read_oom(d);
@@ -581,7 +587,7 @@ int
 policy_read_rule(struct policy *p, const struct node *node, const char *shown,
                  struct err *err)
 {
-	struct policy_draft d = { .p = p, .at = node, .err = err };
+	struct policy_draft d = { .p = p, .at = node, .shown = shown, .err = err };
 	int r;
 
 	d.rule.schemes = POLICY_SCHEME_PLAIN | POLICY_SCHEME_TLS;

@@ -18,6 +18,7 @@
 
 #include "policy/policy.h"
 #include "policy/policy_budget.h"
+#include "policy/policy_consequence.h"
 
 #define POLICY_LIST_MAX 256             /* of anything in one rule */
 #define POLICY_TEXT_MAX 1024            /* bytes of any string in a rule */
@@ -135,6 +136,17 @@ struct policy_ask {
 /* What of a rule does not fit the cell: then it matches nothing, whatever is asked. */
 enum policy_off { POLICY_ON, POLICY_OFF_PRINCIPAL, POLICY_OFF_CHAIN, POLICY_OFFS };
 
+struct node;
+
+struct policy_consequence {
+	const unsigned char *narrow;    /* policy_put(); see policy_consequence_narrow() */
+	size_t n_narrow;
+	struct policy_list revoke;      /* names of secrets */
+	bool freeze, notify;
+	uint64_t key, meaning;          /* of all of it; of NARROW, wherever its rules stand */
+	const struct node *narrow_file; /* while it is read: whose policy NARROW will be */
+};
+
 struct policy_rule {
 	enum policy_verb verb;
 	unsigned protocols;             /* bits: 1 << enum policy_protocol */
@@ -164,6 +176,7 @@ struct policy_rule {
 	struct policy_list chains;      /* globs; an agent of its chain fits one */
 	enum policy_off off;            /* see policy_bind() */
 	const struct policy_budget *budget;     /* or NULL */
+	struct policy_consequence *then;        /* or NULL */
 	uint64_t price;                 /* of each request, as POLICY_MONEY counts */
 	enum policy_usage usage;
 	const char *reason;             /* or NULL */

@@ -147,6 +147,16 @@ add_ask(struct line *line, const struct policy_rule *rule)
 	add(line, "%s", rule->ask.freeze ? " freeze" : "");
 }
 
+static void
+add_then(struct line *line, const struct policy_consequence *then)
+{
+	if (then == NULL)
+		return;
+	add(line, " then%s", then->n_narrow > 0 || then->narrow_file != NULL ? " narrow" : "");
+	add_list(line, "revoke", &then->revoke);
+	add(line, "%s%s", then->freeze ? " freeze" : "", then->notify ? " notify" : "");
+}
+
 const char *
 policy_text_of(struct policy *p, const struct policy_rule *rule)
 {
@@ -170,6 +180,7 @@ policy_text_of(struct policy *p, const struct policy_rule *rule)
 	add_list(&line, "principal", &rule->principals);
 	add_list(&line, "chain", &rule->chains);
 	add_ask(&line, rule);
+	add_then(&line, rule->then);
 	if (line.len == sizeof(line.text) - 1) {
 		line.len -= 3;
 		/* Not in the middle of a character. */

@@ -163,6 +163,8 @@ take_part(void *arg, const struct node *key, const struct node *value, struct er
 		return merge_secrets(f, value, err);
 	if (strcmp(key->text, "budgets") == 0)
 		return merge_budgets(f, value, err);
+	if (strcmp(key->text, "tripwires") == 0)
+		return merge_definitions(part_of(f, "tripwires", false), value, err);
 	if (strcmp(key->text, "prices") == 0)
 		return merge_definitions(part_of(f, "prices", false), value, err);
 	if (json_object_get(f->document, key->text) != NULL)

@@ -44,7 +44,7 @@ struct vault_binding {
 	struct secret *secret;          /* what it is, in place of what the vault says, or NULL;
 	                                 * owned */
 	bool unless_known;              /* SECRET is for a vault that says nothing of it */
-	struct vault_layer within[POLICY_LAYERS_MAX - 1];
+	struct vault_layer within[POLICY_GIVEN_MAX - 1];
 	size_t n_within;
 };
 

@@ -1,11 +1,13 @@
 """How soon what an operator changes about a running cell is in force, while it is busy."""
+import contextlib
 import re
 import shutil
 import threading
 
 from bench import Samples, Unmeasured, group, in_turn
-from bench_5_egress import NAME, ORIGIN, Cell, free_port, make_certificates, nginx, running
+from bench_5_egress import NAME, Cell, free_port, make_certificates, nginx, running
 from lab import await_quiet
+from steer_stop import freeze, revoke
 
 CONNECTIONS = 32
 
@@ -38,6 +40,53 @@ class Busy:
         return sum(map(int, numbers))
 
 
+ANSWER = """
+    server {{ listen 127.0.0.1:{port} ssl; root {top}/www;
+              location = /small {{ return 200 "hello, this is the origin\\n"; }}
+              location = /answer {{ default_type application/json;
+                  return 200 '{{"model":"claude-sonnet-4-5","usage":{{"input_tokens":12,"output_tokens":3}}}}'; }} }}
+"""
+# So much of everything that none of it is ever used up.
+BUDGETS = """
+budgets:
+  - {per: cell, requests: 1000000000, bytes_in: 1T, bytes_out: 1T, hosts: 100, money: 100000}
+"""
+
+
+def metering(lab, report, top, origin):
+    """What counting costs: budgets of all kinds, and reading what each answer says that it cost."""
+    seconds, rounds = report.pick((4, 5), (1, 1))
+    cells, rates = {}, {}
+    with contextlib.ExitStack() as stack:
+        for name, more in (("without", ""), ("with", BUDGETS)):
+            cells[name] = Cell(lab, top, origin)
+            file = top / f"{name}.yaml"
+            file.write_text(f"version: 1\naudit: {{max: 16G}}\negress:\n  - allow: {NAME}:{origin}\n"
+                            "    usage: anthropic\n" + more)
+            file.chmod(0o644)
+            cells[name].options = ["-p", file, "--ca", top / "ca.pem"]
+            stack.enter_context(cells[name])
+        await_quiet()
+        for _ in range(rounds):
+            for path, words in (("small", []), ("answer", ["-s", "/tmp/post.lua"])):
+                for name, cell in cells.items():
+                    rates.setdefault((path, name), Samples()).append(load(cell, words, path, origin, seconds))
+    for path, what in (("small", "budgets counted"), ("answer", "and answers read for what they cost")):
+        report.row(f"requests, {CONNECTIONS} connections, {what}", rates[path, "with"].median, "/s",
+                   rates[path, "with"].spread, "without", rates[path, "without"].median,
+                   "ratio >= 0.95")
+
+
+def load(cell, words, path, origin, seconds):
+    script = "printf 'wrk.method = \"POST\"\\nwrk.body = \"{}\"\\n' >/tmp/post.lua; exec \"$@\""
+    done = cell.who.run([*cell.prefix(), "sh", "-c", script, "sh", "wrk", "-t1", f"-c{CONNECTIONS}",
+                         f"-d{seconds}s", *words, f"https://{NAME}:{origin}/{path}"], timeout=seconds + 60)
+    rate = re.search(r"Requests/sec:\s+([\d.]+)", done.stdout)
+    if not rate or "Non-2xx" in done.stdout:
+        raise Unmeasured(f"wrk: {(done.stdout + done.stderr).strip()[-300:]}")
+    return float(rate[1])
+
+
 @group("steer")
 def steer(lab, report):
     for tool in ("nginx", "wrk", "openssl"):
@@ -54,13 +103,16 @@ def steer(lab, report):
         files[name].write_text(f"version: 1\negress:\n  - deny: {name}.example.test\n  - allow: {NAME}:{origin}\n")
         files[name].chmod(0o644)
     seconds, swaps = report.pick((10, 200), (3, 25))
-    with running(nginx(top, "origin", ORIGIN.format(port=origin, top=top)), origin), \
+    with running(nginx(top, "origin", ANSWER.format(port=origin, top=top)), origin), \
          Cell(lab, top, origin) as cell:
         await_quiet()
         commands = {name: [lab.cloister, "policy", "set", cell.id, file] for name, file in files.items()}
         with Busy(cell, f"https://{NAME}:{origin}/small", seconds) as busy:
             took = in_turn(lab, lab.user, commands, swaps)
         lost = busy.lost()
+        metering(lab, report, top, origin)
+        revoke(lab, report, top, origin, Busy)
+    freeze(lab, report)
     both = Samples(took["one"] + took["other"])
     report.row(f"policy swap, {CONNECTIONS} connections busy", both.median, "ms", both.spread,
                bar="value < 5")

@@ -60,6 +60,14 @@ supervisor_alarm(struct supervisor *sv)
 	assert(sv->spec.exfiltration != CELL_REFUSE);
 }
 
+void
+supervisor_notify(struct supervisor *sv, const char *event, const struct buf *data)
+{
+	(void)sv;
+	(void)event;
+	(void)data;
+}
+
 int
 supervisor_reached(struct supervisor *sv, struct ipc_message *message)
 {
@@ -94,6 +102,22 @@ supervisor_steered(struct supervisor *sv, struct ipc_message *message)
 
 int
 supervisor_secrets_used(struct supervisor *sv, struct ipc_message *message)
+{
+	(void)sv;
+	(void)message;
+	return -EBADMSG;
+}
+
+int
+supervisor_take_fired(struct supervisor *sv, struct ipc_message *message)
+{
+	(void)sv;
+	(void)message;
+	return -EBADMSG;
+}
+
+int
+supervisor_take_tripped(struct supervisor *sv, struct ipc_message *message)
 {
 	(void)sv;
 	(void)message;

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+import leftovers
 from egress_lab import NPM
-from operators import SECONDS
+from operators import IS_ROOT, SECONDS
 
 CHROMIUM = shutil.which("chromium")
 PLAYWRIGHT = NPM / "node_modules/playwright-core/index.js"
@@ -23,8 +24,11 @@ needs_browser = pytest.mark.skipif(
 class Browser:
     def __init__(self):
         self.process = subprocess.Popen(
-            ["node", Path(__file__).with_name("browser.mjs")], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            # Whatever it starts, and however that is orphaned, goes with it.
+            ["unshare", *([] if IS_ROOT else ["-U", "-r"]), "-p", "--mount-proc", "--fork", "--kill-child",
+             "node", Path(__file__).with_name("browser.mjs")], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             env={**os.environ, "PLAYWRIGHT": str(PLAYWRIGHT), "CHROMIUM": CHROMIUM, "PATIENCE_MS": str(SECONDS * 1000)})
+        leftovers.LABS.append(self.process.pid)         # it serves several tests
 
     def __call__(self, op, **how):
         self.process.stdin.write(json.dumps({"do": op, **how}).encode() + b"\n")
@@ -77,9 +81,9 @@ class Browser:
     def shot(self, path):
         self("shot", path=str(path))
 
-    def axe(self):
+    def axe(self, *only):
         """What an independent judge of accessibility finds wrong."""
-        return self("axe", source=AXE.read_text())
+        return self("axe", source=AXE.read_text(), only=only)
 
     def problems(self):
         return self("problems")
@@ -91,3 +95,4 @@ class Browser:
         finally:
             self.process.kill()
             self.process.stdout.close()
+            leftovers.LABS.remove(self.process.pid)

@@ -121,7 +121,7 @@ class Fake:
                         {"name": "ANTHROPIC_API_KEY", "scheme": "header", "hosts": ["api.anthropic.com"], "revoked": False, "used": 4182}]
         self.budgets = [
             {"name": "cell", "per": "cell", "of": "", "kind": "money", "used": 4.1375, "limit": 5, "then": "ask", "reached": False},
-            {"name": "cell", "per": "cell", "of": "", "kind": "requests", "used": 500, "limit": 500, "then": "ask", "reached": True},
+            {"name": "cell", "per": "cell", "of": "", "kind": "requests", "used": 500, "limit": 500, "then": "ask", "reached": True, "raised": True},
             {"name": "alice", "per": "principal", "of": "alice", "kind": "bytes_out", "used": 41 << 20, "limit": 1 << 30, "then": "refuse", "reached": False}]
         self.audit = {"state": "verified", "at": at(0), "records": 184_223, "detail": ""}
         self.asked = []
@@ -191,7 +191,7 @@ class Fake:
         ids = list(self.cells)
         for id in ids:
             self.act(id, verb)
-        return {"cells": ids, "failed": []}
+        return {"cells": len(ids), "failed": []}
 
     def timeline(self, id, query):
         after, before = int(query.get("after", 0)), int(query.get("before", RECORDS + 1))
@@ -208,7 +208,7 @@ class Fake:
                 more = True
                 break
             found.append(r)
-        return {"records": sorted(found, key=lambda r: r["n"]), "more": more}
+        return {"records": found, "more": more, "next": found[-1]["n"] if more else None}
 
     def traffic(self, id):
         wave = [20 + (n * 13 % 37) + (60 if 34 < n < 41 else 0) for n in range(60)]
@@ -229,6 +229,8 @@ class Fake:
         return {"ok": not faults, "faults": faults, "diff": ""}
 
     def set_policy(self, id, body):
+        if body["hash"] != self.a_policy(id)["hash"]:
+            raise Refusal(409, "the policy is another one by now")
         self.policy = body["text"]
         return {"hash": "sha256:" + "cd" * 32, "diff": ""}
 
@@ -236,6 +238,8 @@ class Fake:
         a = self.approvals.get(id)
         if a is None or a["state"] != "pending":
             raise Refusal(409, f"'{id}' does not wait any more")
+        if verb == "refuse" and not body["reason"]:
+            raise Refusal(400, "say why")
         given = [*a["given"], {"by": "token:ops", "time": at(0)}]
         state = "refused" if verb == "refuse" else "approved" if len(given) >= a["needs"] else "pending"
         return self.ask({**a, "state": state, "given": given})
@@ -250,7 +254,7 @@ class Fake:
         for secret in self.secrets:
             if secret["name"] == where[-1]:
                 secret["revoked"] = True
-        return {"revoked": True}
+        return {"cells": len(self.cells) if len(where) == 1 else 1, "failed": []}
 
 
 class Refusal(Exception):

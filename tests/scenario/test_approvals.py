@@ -2,6 +2,7 @@
 import json
 import os
 import signal
+import struct
 import subprocess
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from approvals import UP, Asking
 from egress_lab import helpers_of
 from operators import SECONDS, read_until, wait_until
+from test_control_socket import connect, text
 from test_inspect import token
 
 # Where root makes no difference.
@@ -146,8 +148,6 @@ def test_who_may_answer(online):
 
 def by_token(a, id, kind=42, by="token ops", rest=b""):
     """As cloister-serve asks, for who has that token."""
-    import struct
-    from test_control_socket import connect, text
     with connect(a.operator, a.cell) as peer:
         peer.send(struct.pack("<I", kind) + text(by) + text("") +
                   struct.pack("<Q", int(id.split("-")[1])) + (rest or struct.pack("<IQ", 0, 0)))
@@ -189,7 +189,7 @@ def test_time_is_up(online):
 
 
 def test_who_hangs_up_withdraws(online):
-    a = Asking(online, "  - ask: up.example.test\n  - ask: up.example.test:8080\n    protocol: tcp\n")
+    a = Asking(online, "  - ask: up.example.test\n")
     for words in ([f"{UP}/204"], ["--http2", f"{UP}/204"], ["-d", "x=1", f"{UP}/echo"]):
         process, shown = a.ask(*words, seconds=1)
         process.communicate(timeout=SECONDS)
@@ -234,7 +234,8 @@ def test_large_bodies_and_raw_connections(online):
     a.answer("approve", shown["id"]).ok()
     assert json.loads(a.end(process)[1])["size"] == 13
     # Bytes that nobody reads.
-    script = "import socket; s = socket.create_connection(('up.example.test', 9000)); s.sendall(b'hi'); s.shutdown(1); print(s.recv(9))"
+    script = ("import socket; s = socket.create_connection(('up.example.test', 9000)); s.sendall(b'\\0\\0');"
+              " s.shutdown(1); print(s.recv(9))")
     process = a.operator.spawn(a.operator.program, "exec", a.cell, "--", "/usr/bin/python3", "-c", script,
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     shown = a.wait()
@@ -246,20 +247,16 @@ def test_large_bodies_and_raw_connections(online):
 
 
 def test_the_policy_is_another_one(online):
-    import struct
-    from test_steer_channel import GET_POLICY, SET_POLICY, ask
     rules = "  - ask: up.example.test\n    paths: [/204]\n  - ask: up.example.test\n"
     a = Asking(online, rules)
-    others = {name: online.operator.detach("-p", online.policy(text, f"{name}.yaml"), "--", "sleep", "1000")
-              for name, text in (
-                  # The same rule elsewhere; none; another one.
-                  ("same", "  - log: '*'\n  - ask: up.example.test\n    paths: [/204]\n"),
-                  ("deny", "  - deny: up.example.test\n    reason: not today\n"),
-                  ("allow", "  - allow: up.example.test\n"))}
-    files = {name: ask(a.operator, cell, GET_POLICY)[2] for name, cell in others.items()}
+    files = {name: online.policy(text, f"{name}.yaml") for name, text in (
+        # The same rule elsewhere; none; another one.
+        ("same", "  - log: '*'\n  - ask: up.example.test\n    paths: [/204]\n"),
+        ("deny", "  - deny: up.example.test\n    reason: not today\n"),
+        ("allow", "  - allow: up.example.test\n"))}
 
     def swap(name):
-        assert ask(a.operator, a.cell, SET_POLICY, struct.pack("<III", 0, 0, 0), files[name])[0] == 14
+        a.operator.cloister("policy", "set", a.cell, files[name]).ok()
 
     process, shown = a.ask(f"{UP}/204")
     second = a.curl(f"{UP}/echo")

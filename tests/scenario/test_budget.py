@@ -190,6 +190,33 @@ def test_what_reaching_it_does(online, who, then):
     operator.cloister("kill", cell)
 
 
+def test_what_asks(online):
+    """A person lets it have more, once or for good."""
+    operator = online.operator
+    text = policy("budgets: [{requests: 1, then: ask}]")
+    cell = online.start(text, "sh", "-c", f"for i in 1 2 3 4; do curl -sS -w '%{{http_code}}\\n' "
+                        f"-o /dev/null {WWW}; done; sleep 1000")
+
+    def waits():
+        told = operator.cloister("approvals", "--json", cell).ok()
+        return [a for a in map(json.loads, told.splitlines()) if a["state"] == "pending"]
+
+    asked = wait_until(waits, "its being asked for")[0]
+    assert "the budget 'cell' is used up: 1 of 1 requests" in asked["reason"]
+    operator.cloister("approve", asked["id"]).ok()
+    again = wait_until(lambda: [a for a in waits() if a["id"] != asked["id"]], "the next")[0]
+    operator.cloister("refuse", again["id"], "--reason", "enough").ok()
+    last = wait_until(lambda: [a for a in waits() if a["id"] not in (asked["id"], again["id"])], "the last")[0]
+    operator.cloister("approve", "--rule", last["id"]).ok()
+    logs = wait_until(lambda: [text for text in [operator.cloister("logs", cell).out] if text.count("\n") == 4],
+                      "all of them being answered")[0]
+    assert logs.split() == ["200", "200", "403", "200"]
+    assert code(online) == "200"
+    assert used(online, "cell", "requests") == 4
+    operator.cloister("kill", cell).ok()
+    operator.cloister("discard", cell)
+
+
 def test_of_time(online):
     cell = online.start(policy("budgets: [{time: 2s, then: kill}]"), "sleep", "1000")
     assert online.operator.cloister("wait", cell).status != 0
@@ -202,7 +229,17 @@ def test_of_time_refuses(online):
     cell = online.start(policy("budgets: [{time: 1s}]"), "sleep", "1000")
     wait_until(lambda: code(online) == "429", "its time being over")
     assert "of 1s" in online.inside(*CURL, WWW).out
-    online.operator.cloister("kill", cell).ok()
+    # Another policy while it runs: what was used stays so.
+    other = online.policy(policy("budgets: [{time: 1h, requests: 2}]"), "other.yaml")
+    online.operator.cloister("policy", "set", cell, other).ok()
+    assert used(online, "cell", "requests") > 0
+    online.operator.cloister("budget", cell, "--raise", "cell", "requests=+1000").ok()
+    assert code(online) == "200"
+    ends = online.policy(policy("budgets: [{time: 1s, then: kill}]"), "ends.yaml")
+    online.operator.cloister("policy", "set", cell, ends).ok()
+    online.operator.cloister("wait", cell)
+    assert await_event(online, type="cell", did="killed")["by"] == "budget"
+    online.operator.cloister("discard", cell)
 
 
 def test_rate(online):
@@ -212,6 +249,13 @@ def test_rate(online):
     assert 1000 < int(head.lower().split("retry-after: ")[1].split()[0]) <= 1200
     assert online.events(why="rate", status=429)
     online.operator.cloister("kill", cell).ok()
+    # The command line goes before the file, also in what `policy show` tells.
+    cell = online.start(policy("limits: {rate: 300/h}"), "sleep", "1000", options=("--rate", "1/h"))
+    assert [code(online) for _ in range(2)] == ["200", "429"]
+    assert "rate: 1/h" in online.operator.cloister("policy", "show", cell).ok()
+    online.operator.cloister("kill", cell).ok()
+    for words in (["--rate", "fast"], ["--bandwidth", "0"], ["--rate", "1/s"]):
+        online.operator.run("--no-policy", *words, "--", "true").sentence(words[0])
 
 
 @pytest.mark.parametrize("url", [f"{UP}/generate?n=1500000", "https://big.example.test/1m"])

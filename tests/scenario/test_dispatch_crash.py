@@ -59,24 +59,21 @@ def test_follower_drives_what_nobody_does(operator):
     agent(operator, "waits", "while ! [ -e /tmp/go ]; do sleep 0.02; done; echo done; exit 3")
     id = detach(operator, "waits", "--key", "k")
     cell = wait_until(lambda: (d := show(operator, id))["state"] == "running" and d["cell"], "it runs")
-    lock = operator.base / "data" / "dispatches" / id / "lock"
     follower = operator.spawn(operator.program, "dispatch", "waits", "--key", "k", "--json",
                               stdout=subprocess.PIPE)
     follower.stdout.readline()
-    drivers = [int(pid) for pid in filter(str.isdigit, os.listdir("/proc"))
-               if int(pid) != follower.pid and holds(pid, lock)]
-    assert len(drivers) == 1
-    os.kill(drivers[0], signal.SIGKILL)
+    os.kill(who_locked(operator.base / "data" / "dispatches" / id), signal.SIGKILL)
     operator.cloister("exec", cell, "--", "touch", "/tmp/go")
     out, _ = follower.communicate(timeout=SECONDS)
     assert follower.returncode == 3, out
 
 
-def holds(pid, path):
-    try:
-        return any(os.readlink(f"/proc/{pid}/fd/{fd}") == str(path) for fd in os.listdir(f"/proc/{pid}/fd"))
-    except OSError:
-        return False
+def who_locked(path):
+    for line in Path("/proc/locks").read_text().splitlines():
+        words = line.split()
+        if words[1] == "FLOCK" and words[5].endswith(f":{path.stat().st_ino}"):
+            return int(words[4])
+    raise AssertionError(f"nobody has locked {path}")
 
 
 def test_output_is_told_after_the_start(operator):

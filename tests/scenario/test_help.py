@@ -45,7 +45,7 @@ VERBS = {
     "policy": ["check", "test", "explain", "presets", "schema", "set", "edit", "register", "list", "show", "diff",
                "history", "retire"],
     "secret": ["add", "list", "show", "rotate", "remove", "services", "init"],
-    "dispatches": ["show", "events", "output", "files", "cancel"],
+    "dispatches": ["show", "events", "output", "files", "cancel", "prune"],
     "audit": ["verify", "show", "export", "prove", "key"],
 }
 

@@ -44,7 +44,7 @@ def test_only_what_both_allow(online):
 
 
 def test_three_deep(online):
-    got = codes(online, WIDE, [WIDE, "  - {ask: up.example.test, paths: [/echo]}\n" + WIDE],
+    got = codes(online, WIDE, [WIDE, "  - {ask: up.example.test, paths: [/echo], timeout: 1s}\n" + WIDE],
                 [f"{WWW}/hello"], [f"{UP}/echo"], [f"{UP}/204"])
     assert got == ["200", "403", "204"]
     assert online.refusal(type="http")["why"] == "ask"

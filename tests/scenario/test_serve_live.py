@@ -6,7 +6,7 @@ from contextlib import closing
 
 import pytest
 
-from operators import IS_ROOT, wait_until
+from operators import IS_ROOT, SECONDS, wait_until
 from service import Events, Service
 
 # Where there are version 1 cgroups only root can freeze.
@@ -121,9 +121,22 @@ class Live(Events):
         assert self.status == 200
         self.events = iter(self)
 
+    def __iter__(self):
+        """Also where it only says that it is still there: who waits looks at the clock."""
+        event = {}
+        for line in self.response:
+            key, _, value = line.decode().rstrip("\n").partition(": ")
+            if key == "":
+                yield event
+                event = {}
+            else:
+                event[key] = json.loads(value) if key == "data" else value
+
     def until(self, wanted):
-        """The first event that WANTED is true of: its name and its data."""
+        """The data of the first event that WANTED is true of, given its name and its data."""
+        end = time.monotonic() + SECONDS
         for event in self.events:
+            assert time.monotonic() < end, "it does not come"
             if "event" in event and wanted(event["event"], event["data"]):
                 return event["data"]
         raise AssertionError("the stream has ended")
@@ -204,6 +217,7 @@ def test_live_slow_reader(service, operator):
 
 def test_live_is_the_operators(service):
     service.get("/v1/live", socket=service.agents).error(404, "not_found")
+    service.get("/v1/live").error(406, "not_acceptable", "text/event-stream")
 
 
 # ---- verification

@@ -83,6 +83,20 @@ def test_rules_in_front(online):
     operator.cloister("kill", cell).ok()
 
 
+def test_a_name_that_means_a_cell_and_what_is_registered(online):
+    operator = online.operator
+    file = online.policy(POLICY)
+    online.start(file, "sleep", "1000", options=("--name", "both"))
+    assert "# hits: 0" in operator.cloister("policy", "show", "both").ok()
+    operator.cloister("policy", "register", "-n", "both", file).ok()
+    operator.cloister("policy", "show", "both").sentence("is a running cell, and a registered policy", "--cell")
+    assert "# hits: 0" in operator.cloister("policy", "show", "--cell", "both").ok()
+    # The cell's id and what is registered under no cell's name are what they were.
+    assert "# hits: 0" in operator.cloister("policy", "show", online.cell).ok()
+    operator.cloister("kill", "both").ok()
+    assert "hits" not in operator.cloister("policy", "show", "both").ok()
+
+
 def test_what_is_no_rule_changes_nothing(online):
     operator = online.operator
     cell = online.start(online.policy(POLICY), "sleep", "1000")

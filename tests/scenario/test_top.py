@@ -94,9 +94,10 @@ def test_cells_live(operator):
 
 @only_user
 def test_approvals_with_a_key(online):
-    a = Asking(online, "  - ask: up.example.test\n    reason: somebody must look\n", "--name", "desk")
-    top = Top(online.operator)
-    top.see(" desk ")
+    a = Asking(online, "version: 1\negress:\n  - ask: up.example.test\n    reason: somebody must look\n"
+               "budgets:\n  - {per: cell, requests: 8, then: refuse}\n", "--name", "desk")
+    top = Top(online.operator, columns=160)
+    top.see(r" desk .* 0% requests ")
     one = a.curl("-H", "Content-Type: application/json", "-d", '{"to": "ann"}', f"{UP}/echo?page=2")
     top.see(r"^[ >]POST up\.example\.test/echo .* left$")
     for part in ("1 wait for an answer", "cell +desk", "reason +somebody must look", r"rule +ask up\.example\.test", "body +application/json 13",
@@ -119,7 +120,7 @@ def test_approvals_with_a_key(online):
     assert a.end(three)[0] != "403"
     four = a.curl(f"{UP}/four")
     assert a.end(four)[0] != "403"               # nobody is asked
-    top.see(r" desk .* 1 .*GET https://up.example.test/two")
+    top.see(r" desk .* 1 .* \d\d% requests +GET https://up.example.test/two")
     top.type("q")
     assert top.end() == 0
     top.close()
@@ -142,7 +143,7 @@ def test_small_and_resized(operator):
     top.see(" cell")
     top.screen.resize(30, 100)
     top.resize(30, 100)
-    top.see("sleep infin")
+    top.see("sleep infinity")
     top.type("q")
     assert top.end() == 0
     top.close()

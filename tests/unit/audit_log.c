@@ -436,7 +436,6 @@ TEST(operator_drops_the_oldest)
 	op.file_max = 1 << 20;
 	CHECK_OK(operator_checkpoint(&op, &err));
 	{
-		OWN(freep) char *text = NULL;
 		struct audit_log log;
 
 		CHECK_OK(audit_log_open(&log, op.dir, OPERATOR_LOG, AUDIT_OPERATOR, &op.key, 1 << 20,

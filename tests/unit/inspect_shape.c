@@ -8,6 +8,7 @@
 #include "test.h"
 
 #define JSON "application/json"
+#define ROOM 200000
 #define FORM "application/x-www-form-urlencoded"
 
 static const struct { const char *type, *body, *shape; } cases[] = {
@@ -66,21 +67,21 @@ TEST(inspect_shape_masks)
 /* Long things are cut, many are counted, and the room is never left. */
 TEST(inspect_shape_bounds)
 {
-	OWN(freep) char *body = malloc(200000);
+	OWN(freep) char *body = malloc(ROOM);
 	char shape[INSPECT_SHAPE_MAX + 1];
 	size_t n = 0;
 
 	shape[INSPECT_SHAPE_MAX] = 'x';
-	n = (size_t)sprintf(body, "{\"a\": \"");
+	n = (size_t)snprintf(body, ROOM, "{\"a\": \"");
 	for (int i = 0; i < 5000; i++)
-		n += (size_t)sprintf(body + n, "w%d ", i);
-	n += (size_t)sprintf(body + n, "\"}");
+		n += (size_t)snprintf(body + n, ROOM - n, "w%d ", i);
+	n += (size_t)snprintf(body + n, ROOM - n, "\"}");
 	body_shape((struct http_text){ JSON, strlen(JSON) }, body, n, shape);
 	CHECK(strlen(shape) < 120 && strstr(shape, "...\" (") != NULL);
-	n = (size_t)sprintf(body, "[0");
+	n = (size_t)snprintf(body, ROOM, "[0");
 	for (int i = 1; i < 20000; i++)
-		n += (size_t)sprintf(body + n, ",%d", i);
-	n += (size_t)sprintf(body + n, "]");
+		n += (size_t)snprintf(body + n, ROOM - n, ",%d", i);
+	n += (size_t)snprintf(body + n, ROOM - n, "]");
 	body_shape((struct http_text){ JSON, strlen(JSON) }, body, n, shape);
 	CHECK(strlen(shape) < INSPECT_SHAPE_MAX && strstr(shape, "\n... ") != NULL);
 	CHECK(strstr(shape, " more") != NULL && strlen(shape) > INSPECT_SHAPE_MAX - 200);
@@ -89,10 +90,10 @@ TEST(inspect_shape_bounds)
 	body_shape((struct http_text){ JSON, strlen(JSON) }, body, n, shape);
 	CHECK(strstr(shape, "too deep") != NULL);
 	/* Characters and escapes stay whole. */
-	n = (size_t)sprintf(body, "[\"");
+	n = (size_t)snprintf(body, ROOM, "[\"");
 	for (int i = 0; i < 100; i++)
-		n += (size_t)sprintf(body + n, i % 2 ? "\xc3\xa4 " : "\\u00e4");
-	n += (size_t)sprintf(body + n, "\"]");
+		n += (size_t)snprintf(body + n, ROOM - n, i % 2 ? "\xc3\xa4 " : "\\u00e4");
+	n += (size_t)snprintf(body + n, ROOM - n, "\"]");
 	body_shape((struct http_text){ JSON, strlen(JSON) }, body, n, shape);
 	CHECK(strstr(shape, "\xc3\"") == NULL && strstr(shape, "\\u0...") == NULL);
 	CHECK(shape[INSPECT_SHAPE_MAX] == 'x');

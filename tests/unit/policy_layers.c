@@ -143,7 +143,7 @@ TEST(policy_layers_depth)
 		CHECK((r == 0) == (i < POLICY_LAYERS_MAX));
 		CHECK((outer == NULL) == (r == 0));
 	}
-	CHECK_STR(err.text, "policies lie within each other at most 8 deep");
+	CHECK_STR(err.text, "policies lie within each other at most 16 deep");
 	CHECK_U64(policy_n_rules(p), 1 + 2 * (POLICY_LAYERS_MAX - 1));
 	CHECK_STR(lab_decide(p, "GET https://a.x/"), "allow 0");
 }

@@ -17,7 +17,7 @@ static const struct {
 } refused[] = {
 	/* shape */
 	{ "allow: x.y", "3:1: there is no key 'allow' in a policy: it takes version, egress, secrets, "
-	  "exfiltration, limits, audit, extends, budgets, prices" },
+	  "exfiltration, limits, audit, extends, budgets, prices, tripwires" },
 	{ "- x.y", "3:3: a rule is a map: `- allow: api.example.com`" },
 	{ "- methods: [GET]", "3:3: a rule begins with allow, deny, ask or log: "
 	  "`- allow: api.example.com`" },
@@ -277,7 +277,7 @@ TEST(policy_load_whole_files)
 		{ "version: 2", "1:10: this is cloister's version 1 of policies: write 1" },
 		{ "[version]", "1:1: a policy is a map that begins with `version: 1`" },
 		{ "version: 1\nedges: []", "2:1: there is no key 'edges' in a policy: it takes version, "
-		  "egress, secrets, exfiltration, limits, audit, extends, budgets, prices" },
+		  "egress, secrets, exfiltration, limits, audit, extends, budgets, prices, tripwires" },
 		{ "version: 1\negres: []", "2:1: there is no key 'egres' in a policy: did you mean "
 		  "'egress'?" },
 		{ "version: 1\ninclude: npm", "2:1: `include` is an item of `egress`; to put rules behind "

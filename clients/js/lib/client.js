@@ -67,6 +67,86 @@ class Cells {
   async thaw(cell) {
     return this.#do(cell, 'thaw');
   }
+
+  /** `kill`, `freeze` or `thaw` every cell. */
+  async all(verb) {
+    return this.#transport.json({ method: 'POST', path: path(['cells', verb]) });
+  }
+
+  async #post(parts, body) {
+    return this.#transport.json({ method: 'POST', path: path(['cells', ...parts]), body });
+  }
+
+  async ttl(cell, ttl, { why } = {}) {
+    return this.#post([cell, 'ttl'], { ttl, why });
+  }
+
+  /** A page: the newest first, or from `after` on. */
+  async timeline(cell, { after, before, limit, type, search } = {}) {
+    return this.#transport.json({ path: path(['cells', cell, 'timeline'], { after, before, limit, type, search }) });
+  }
+
+  async policy(cell) {
+    return this.#transport.json({ path: path(['cells', cell, 'policy']) });
+  }
+
+  /** With `hash` only if that is the policy in force. */
+  async setPolicy(cell, text, { why, now, hash } = {}) {
+    return this.#transport.json({ method: 'PUT', path: path(['cells', cell, 'policy']), body: { text, why, now, hash } });
+  }
+
+  async allow(cell, rule, { why, now } = {}) {
+    return this.#post([cell, 'allow'], { rule, why, now });
+  }
+
+  async deny(cell, rule, { why, now } = {}) {
+    return this.#post([cell, 'deny'], { rule, why, now });
+  }
+
+  async budget(cell) {
+    return this.#transport.json({ path: path(['cells', cell, 'budget']) });
+  }
+
+  async raiseBudget(cell, { name, kind, limit, why }) {
+    return this.#post([cell, 'budget'], { name, kind, limit, why });
+  }
+
+  async secrets(cell) {
+    return this.#transport.json({ path: path(['cells', cell, 'secrets']) });
+  }
+
+  async revoke(cell, secret, { why } = {}) {
+    return this.#post([cell, 'secrets', secret, 'revoke'], { why });
+  }
+
+  async rotate(cell, secret, { why } = {}) {
+    return this.#post([cell, 'secrets', secret, 'rotate'], { why });
+  }
+}
+
+/** Requests that wait for people. */
+class Approvals {
+  #transport;
+
+  constructor(transport) {
+    this.#transport = transport;
+  }
+
+  async list({ cell, state } = {}) {
+    return this.#transport.json({ path: path(['approvals'], { cell, state }) });
+  }
+
+  /** Once; with `for` all that its rule asks for, for so long; or with `how: 'rule'`. */
+  async approve(id, { how, for: time, why } = {}) {
+    const body = { how: how ?? (time === undefined ? 'once' : 'for'), for: time, why };
+
+    return this.#transport.json({ method: 'POST', path: path(['approvals', id, 'approve']), body });
+  }
+
+  /** The agent is told the reason. */
+  async refuse(id, reason) {
+    return this.#transport.json({ method: 'POST', path: path(['approvals', id, 'refuse']), body: { reason } });
+  }
 }
 
 class Dispatches {
@@ -101,6 +181,7 @@ export class Client {
     this.policies = new Registry(this.#transport, 'policies');
     this.dispatches = new Dispatches(this.#transport);
     this.cells = new Cells(this.#transport);
+    this.approvals = new Approvals(this.#transport);
   }
 
   async version() {

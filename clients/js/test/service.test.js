@@ -147,6 +147,17 @@ test('cells', { skip }, async (t) => {
   const { cell } = await run.status();
   assert.ok((await client.cells.list()).cells.some((c) => c.cell === cell));
   assert.equal((await client.cells.get(cell)).state, 'running');
+  await client.cells.ttl(cell, '1h', { why: 'it is slow' });
+  const page = await client.cells.timeline(cell, { type: 'steer', limit: 5 });
+  assert.equal(page.records[0].event.why, 'it is slow');
+  assert.deepEqual(await client.cells.secrets(cell), { secrets: [] });
+  assert.deepEqual(await client.cells.budget(cell), { budgets: [] });
+  assert.deepEqual(await client.approvals.list({ cell, state: 'pending' }), { approvals: [] });
+  await assert.rejects(client.cells.policy(cell), { code: 'no_policy' });
+  await assert.rejects(client.cells.allow(cell, 'a.example'), { code: 'no_policy' });
+  await assert.rejects(client.cells.revoke(cell, 'KEY'), { code: 'not_found' });
+  await assert.rejects(client.approvals.approve(`${cell}-1`), { code: 'not_found' });
+  await assert.rejects(client.approvals.refuse(`${cell}-1`, 'no'), { code: 'not_found' });
   await client.cells.kill(cell);
   await assert.rejects(run.exitCode, { name: 'CloisterError' });
 });

@@ -99,6 +99,79 @@ class Cells:
     def thaw(self, cell: str) -> Dict[str, Any]:
         return self._transport.json("POST", path(["cells", cell, "thaw"]))
 
+    def all(self, verb: str) -> Dict[str, Any]:
+        """`kill`, `freeze` or `thaw` every cell."""
+        return self._transport.json("POST", path(["cells", verb]))
+
+    def ttl(self, cell: str, ttl: str, why: Optional[str] = None) -> Dict[str, Any]:
+        return self._post([cell, "ttl"], ttl=ttl, why=why)
+
+    def timeline(self, cell: str, after: Optional[int] = None, before: Optional[int] = None,
+                 limit: Optional[int] = None, type: Optional[str] = None,
+                 search: Optional[str] = None) -> Dict[str, Any]:
+        """A page: the newest first, or from `after` on."""
+        return self._transport.json("GET", path(["cells", cell, "timeline"], {
+            "after": after, "before": before, "limit": limit, "type": type, "search": search}))
+
+    def policy(self, cell: str) -> Dict[str, Any]:
+        return self._transport.json("GET", path(["cells", cell, "policy"]))
+
+    def set_policy(self, cell: str, text: str, why: Optional[str] = None, now: Optional[bool] = None,
+                   hash: Optional[str] = None) -> Dict[str, Any]:
+        """With `hash` only if that is the policy in force."""
+        return self._transport.json("PUT", path(["cells", cell, "policy"]),
+                                    _without_none(text=text, why=why, now=now, hash=hash))
+
+    def allow(self, cell: str, rule: str, why: Optional[str] = None, now: Optional[bool] = None) -> Dict[str, Any]:
+        return self._post([cell, "allow"], rule=rule, why=why, now=now)
+
+    def deny(self, cell: str, rule: str, why: Optional[str] = None, now: Optional[bool] = None) -> Dict[str, Any]:
+        return self._post([cell, "deny"], rule=rule, why=why, now=now)
+
+    def budget(self, cell: str) -> Dict[str, Any]:
+        return self._transport.json("GET", path(["cells", cell, "budget"]))
+
+    def raise_budget(self, cell: str, name: str, kind: str, limit: Union[str, int],
+                     why: Optional[str] = None) -> Dict[str, Any]:
+        return self._post([cell, "budget"], name=name, kind=kind, limit=limit, why=why)
+
+    def secrets(self, cell: str) -> Dict[str, Any]:
+        return self._transport.json("GET", path(["cells", cell, "secrets"]))
+
+    def revoke(self, cell: str, secret: str, why: Optional[str] = None) -> Dict[str, Any]:
+        return self._post([cell, "secrets", secret, "revoke"], why=why)
+
+    def rotate(self, cell: str, secret: str, why: Optional[str] = None) -> Dict[str, Any]:
+        return self._post([cell, "secrets", secret, "rotate"], why=why)
+
+    def _post(self, parts: Sequence[str], **body: Any) -> Dict[str, Any]:
+        return self._transport.json("POST", path(["cells", *parts]), _without_none(**body))
+
+
+class Approvals:
+    """Requests that wait for people."""
+
+    def __init__(self, transport: Transport):
+        self._transport = transport
+
+    def list(self, cell: Optional[str] = None, state: Optional[str] = None) -> Dict[str, Any]:
+        return self._transport.json("GET", path(["approvals"], {"cell": cell, "state": state}))
+
+    def approve(self, id: str, how: Optional[str] = None, time: Optional[str] = None,
+                why: Optional[str] = None) -> Dict[str, Any]:
+        """Once; with a `time` all that its rule asks for, for so long; or `how="rule"`."""
+        how = how or ("for" if time is not None else "once")
+        return self._transport.json("POST", path(["approvals", id, "approve"]),
+                                    _without_none(how=how, why=why, **{"for": time}))
+
+    def refuse(self, id: str, reason: str) -> Dict[str, Any]:
+        """The agent is told the reason."""
+        return self._transport.json("POST", path(["approvals", id, "refuse"]), {"reason": reason})
+
+
+def _without_none(**body: Any) -> Dict[str, Any]:
+    return {key: value for key, value in body.items() if value is not None}
+
 
 class Client:
     """With `socket`, or `url` (https://127.0.0.1:PORT) and `token`, and `ca` (PEM) for https; else
@@ -115,6 +188,7 @@ class Client:
         self.policies = Registry(self._transport, "policies")
         self.dispatches = Dispatches(self._transport)
         self.cells = Cells(self._transport)
+        self.approvals = Approvals(self._transport)
 
     def version(self) -> Dict[str, Any]:
         return self._transport.json("GET", path(["version"]))

@@ -129,6 +129,21 @@ def test_cells(client):
     cell = run.status()["cell"]
     assert cell in [c["cell"] for c in client.cells.list()["cells"]]
     assert client.cells.get(cell)["state"] == "running"
+    client.cells.ttl(cell, "1h", why="it is slow")
+    page = client.cells.timeline(cell, type="steer", limit=5)
+    assert page["records"][0]["event"]["why"] == "it is slow" and page["more"] is False
+    assert client.cells.secrets(cell) == {"secrets": []}
+    assert client.cells.budget(cell) == {"budgets": []}
+    assert client.approvals.list(cell=cell, state="pending") == {"approvals": []}
+    for call in (lambda: client.cells.policy(cell), lambda: client.cells.allow(cell, "a.example")):
+        with pytest.raises(cloister.CloisterError) as told:
+            call()
+        assert told.value.code == "no_policy"
+    for call in (lambda: client.cells.revoke(cell, "KEY"), lambda: client.approvals.approve(f"{cell}-1"),
+                 lambda: client.approvals.refuse(f"{cell}-1", "no")):
+        with pytest.raises(cloister.CloisterError) as told:
+            call()
+        assert told.value.code == "not_found"
     client.cells.kill(cell)
     refused(lambda: run.exit_code)
 

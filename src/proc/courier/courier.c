@@ -185,6 +185,7 @@ courier_close(struct courier *c)
 	events_free(&c->events);
 	pool_free(c->pool);
 	secrets_close(&c->secrets);
+	courier_fires_free(c);
 	while ((ex = c->over) != NULL) {
 		c->over = ex->next;
 		exchange_free(ex);

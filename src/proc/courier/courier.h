@@ -26,6 +26,7 @@
 #include "proc/courier/courier_ask.h"
 #include "proc/courier/courier_budget.h"
 #include "proc/courier/courier_event.h"
+#include "proc/courier/courier_fire.h"
 #include "proc/courier/courier_proxy.h"
 #include "proc/courier/courier_resolve.h"
 #include "proc/courier/courier_secrets.h"
@@ -65,6 +66,8 @@ struct courier_policy {
 	uint32_t number;
 	size_t users;
 	bool asks;                      /* some rule does */
+	bool fires, tripwires;          /* something may come of it: courier_fire.h */
+	struct courier_policy *before;  /* whose COUNTS they are, or NULL: its own */
 	uint64_t *counts;               /* of its rules, shared with who asks; NULL: nobody does */
 	size_t n_counts;
 	struct courier_budgets budgets;
@@ -120,6 +123,7 @@ struct exchange {
 	struct policy_logged logged;
 	bool learned;                   /* no rule allows it, but it is only watched */
 	bool recorded, refused;
+	bool fired, tripped;            /* that was done: courier_fire.h */
 	const char *why;                /* as in events, or NULL */
 	uint64_t intent;                /* the number of the record that it waits for; 0: none */
 	struct exchange *awaits_next, **awaits_at;      /* while it does; AWAITS_AT is NULL if not */
@@ -202,6 +206,7 @@ struct courier {
 	size_t held;                    /* see COURIER_HELD_ALL */
 
 	struct budgets budgets;
+	struct fires fires;
 	struct secrets secrets;
 	struct loop_source keeper;      /* who renews them; -1: nobody */
 	uint32_t keeper_asked, keeper_answered;

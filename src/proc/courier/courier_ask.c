@@ -48,8 +48,8 @@ drop_ended(struct courier_asks *a)
 			a->open[i] = a->open[--a->n_open];
 }
 
-static bool
-is_answered(const struct exchange *ex, const struct ask_rule *rule)
+bool
+exchange_is_answered(const struct exchange *ex, const struct ask_rule *rule)
 {
 	struct courier_asks *a = &ex->courier->asks;
 
@@ -201,7 +201,7 @@ exchange_ask(struct exchange *ex, const struct courier_question *q,
 	struct exchange_ask *ask = ask_of(ex);
 	struct buf message;
 
-	if (is_answered(ex, &q->rule))
+	if (exchange_is_answered(ex, &q->rule))
 		return true;
 	if (ask == NULL || c->asks.n_waiting >= COURIER_ASKS_MAX) {
 		exchange_refuse(ex, "ask", ask == NULL ? "there is no memory to ask anybody" :
@@ -231,7 +231,7 @@ next_rule(const struct exchange *ex, struct courier_question *ret_q)
 
 		if (!policy_question(p, rule, &ret_q->of))
 			continue;
-		if (name_rule(p, rule, &ret_q->rule) && is_answered(ex, &ret_q->rule))
+		if (name_rule(p, rule, &ret_q->rule) && exchange_is_answered(ex, &ret_q->rule))
 			continue;
 		ret_q->text = policy_rule_text(p, rule);
 		ret_q->place = policy_rule_place(p, rule);

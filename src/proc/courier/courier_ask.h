@@ -59,6 +59,8 @@ bool exchange_may_pass(struct exchange *ex, void (*go_on)(struct exchange *ex));
 /* Ask for something else than a rule of the policy; the same. */
 bool exchange_ask(struct exchange *ex, const struct courier_question *q,
                   void (*go_on)(struct exchange *ex));
+/* Whether that was answered with yes, for EX or for all of its kind. */
+bool exchange_is_answered(const struct exchange *ex, const struct ask_rule *rule);
 /* Whether its body is to be held so that people can be shown its shape. */
 bool exchange_wants_shape(const struct exchange *ex);
 void exchange_keep_shape(struct exchange *ex, const char *shape);

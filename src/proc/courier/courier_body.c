@@ -384,6 +384,9 @@ give_credit(struct exchange *ex)
 void
 exchange_body(struct exchange *ex, const unsigned char *data, size_t len)
 {
+	if (ex->policy->tripwires && ex->step != STEP_DRAIN && ex->step != STEP_OVER &&
+	    !exchange_may_send(ex, ex->came))
+		return;
 	/* What comes behind a login waits for it. */
 	switch (ex->wire != NULL && ex->step == STEP_WAIT ? STEP_RAW : ex->step) {
 	case STEP_HOLD:

@@ -2,11 +2,10 @@
 #include "proc/courier/courier_budget.h"
 
 #include <errno.h>
+#include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 
 #include "base/err.h"
 #include "base/own.h"
@@ -14,129 +13,7 @@
 #include "proc/courier/courier.h"
 #include "proc/courier/courier_secrets_parts.h"
 
-/* ---- ledgers ---- */
-
-static int
-map_ledger(int fd, struct ledger **ret_ledger, struct err *err)
-{
-	struct stat st;
-	void *at;
-
-	if (fstat(fd, &st) < 0 || (uint64_t)st.st_size < LEDGER_SIZE)
-		return err_set(err, EINVAL, "the ledger is too small");
-	at = mmap(NULL, LEDGER_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (at == MAP_FAILED)
-		return err_errno(err, "cannot use the ledger");
-	return ledger_open(at, ret_ledger, err);
-}
-
-int
-courier_take_ledger(struct courier *c, uint64_t number, struct ipc_message *message, struct err *err)
-{
-	struct budgets *b = &c->budgets;
-	int r;
-
-	if (number != 0 || message->n_fds < 1 || message->n_fds > 2 || buf_left(&message->body) != 0 ||
-	    b->cell != NULL)
-		return -EBADMSG;
-	r = map_ledger(message->fds[0], &b->cell, err);
-	if (r == 0 && message->n_fds == 2)
-		r = map_ledger(message->fds[1], &b->principal, err);
-	if (r < 0)
-		return r;
-	b->slot = ledger_slot(b->cell, policy_budget_key(POLICY_PER_CELL, ""), true);
-	/* What cannot be counted is refused, request by request. */
-	(void)courier_bind_budgets(c, c->policy, NULL);
-	return 0;
-}
-
-/* What the supervisor watches by itself. */
-static void
-tell_watch(struct courier *c, const struct policy *p)
-{
-	struct policy_watch watch;
-
-	policy_watch(p, &watch);
-	ledger_watch(c->budgets.cell, &watch);
-}
-
-static int
-bind_row(struct courier *c, const struct policy *p, struct budget_row *row, int rule)
-{
-	const struct policy_budget *b = row->budget;
-
-	row->rule = -1;
-	row->ledger = b->per == POLICY_PER_PRINCIPAL ? c->budgets.principal : c->budgets.cell;
-	row->slot = row->ledger == NULL ? NULL : ledger_slot(row->ledger, b->key, true);
-	for (; rule >= 0 && p != NULL; p = policy_outer(p), row->layer++) {
-		if ((size_t)rule < policy_n_own(p)) {
-			row->rule = rule;
-			break;
-		}
-		rule -= (int)policy_n_own(p);
-	}
-	return row->slot != NULL ? 0 : -ENOSPC;
-}
-
-int
-courier_bind_budgets(struct courier *c, struct courier_policy *p, struct err *err)
-{
-	struct courier_budgets *all = &p->budgets;
-	size_t n = policy_n_budgets(p->policy);
-	int r = 0, rule;
-
-	all->rate = policy_rate(p->policy);
-	all->bandwidth = policy_bandwidth(p->policy);
-	if (c->budgets.cell == NULL)
-		return 0;
-	all->rows = calloc(n + 1, sizeof(*all->rows));
-	if (all->rows == NULL)
-		return err_errno(err, "cannot take the policy");
-	for (size_t i = 0; i < n; i++) {
-		struct budget_row *row = &all->rows[i];
-
-		row->budget = policy_budget_at(p->policy, i, &rule);
-		if (bind_row(c, p->policy, row, rule) < 0)
-			r = err_set(err, ENOSPC, row->ledger == NULL ? "budget '%.100s' cannot be counted: the "
-			            "cell was started without one per principal" : "budget '%.100s' cannot be "
-			            "counted: there were too many others before it", row->budget->name);
-		all->money |= row->budget->limits[POLICY_MONEY] != 0;
-		all->bytes |= row->budget->limits[POLICY_BYTES_IN] != 0 ||
-		              row->budget->limits[POLICY_BYTES_OUT] != 0;
-	}
-	all->n = n;
-	if (r == 0)
-		tell_watch(c, p->policy);
-	return r;
-}
-
-void
-courier_free_budgets(struct courier_policy *p)
-{
-	free(p->budgets.rows);
-}
-
-void
-courier_budget_init(struct courier *c)
-{
-	c->budgets.waits_end = &c->budgets.waits;
-	courier_rate_init(c);
-}
-
-void
-courier_budget_close(struct courier *c)
-{
-	struct budgets *b = &c->budgets;
-
-	courier_meters_close(c);
-	if (c->loop != NULL)
-		loop_cancel_timer(c->loop, &b->again);
-	if (b->cell != NULL)
-		munmap(b->cell, LEDGER_SIZE);
-	if (b->principal != NULL)
-		munmap(b->principal, LEDGER_SIZE);
-	b->cell = b->principal = NULL;
-}
+#define ASK_MS (10 * 60 * 1000)         /* that people have to answer */
 
 /* ---- telling ---- */
 
@@ -255,6 +132,31 @@ find_slots(struct exchange *ex)
 	return b->slots[0] != NULL;
 }
 
+/* What people are asked for when it is reached: more of this kind. */
+static struct ask_rule
+ask_for(const struct policy_budget *budget, enum policy_kind kind)
+{
+	struct ask_rule rule = {0};
+	char text[POLICY_BUDGET_NAME_MAX + 32];
+	int n = snprintf(text, sizeof(text), "budget %d %s", kind, budget->name);
+
+	(void)EVP_Digest(text, (size_t)n, rule.hash, NULL, EVP_sha256(), NULL);
+	return rule;
+}
+
+/* Whether people have said that EX may have more than there is. */
+static bool
+is_forgiven(const struct exchange *ex, const struct budget_row *row, enum policy_kind kind)
+{
+	struct ask_rule rule;
+
+	if (row->budget->then != POLICY_THEN_ASK ||
+	    (ex->ask == NULL && ex->courier->asks.n_open == 0))
+		return false;
+	rule = ask_for(row->budget, kind);
+	return exchange_is_answered(ex, &rule);
+}
+
 /* The budget that ends first of those that are counted in SLOT, or NULL. */
 static const struct budget_row *
 least(const struct exchange *ex, const struct ledger_slot *slot, enum policy_kind kind,
@@ -268,7 +170,7 @@ least(const struct exchange *ex, const struct ledger_slot *slot, enum policy_kin
 		const struct budget_row *row = &all->rows[i];
 		uint64_t limit = row->budget->limits[kind];
 
-		if (row->slot != slot || limit == 0)
+		if (row->slot != slot || limit == 0 || is_forgiven(ex, row, kind))
 			continue;
 		limit = ledger_limit(slot, kind, limit);
 		if (limit < *ret_limit || (limit == *ret_limit && found != NULL &&
@@ -303,26 +205,45 @@ describe(const struct reached *r, char *text, size_t size)
 	uint64_t used = ledger_used(r->row->slot, r->kind);
 	char used_text[POLICY_AMOUNT_TEXT], limit[POLICY_AMOUNT_TEXT];
 
-	snprintf(text, size, "the budget '%.120s' %s: %s of %s%s%s", r->row->budget->name,
+	snprintf(text, size, "the budget '%.120s' %s: %s of %s%s", r->row->budget->name,
 	         used >= r->limit ? "is used up" : "has not so much left",
 	         policy_amount_format(used_text, r->kind, used),
-	         policy_amount_format(limit, r->kind, r->limit), units[r->kind],
-	         r->row->budget->then == POLICY_THEN_ASK ? ", and a person would have to raise it" : "");
+	         policy_amount_format(limit, r->kind, r->limit), units[r->kind]);
 }
 
 /* The cell is stopped by who can. */
 static void
 raise_reached(struct courier *c, const struct reached *r, const char *text)
 {
-	OWN(buf_free) struct buf message = {0};
+	struct buf message;
 
 	if (r->row->budget->then < POLICY_THEN_FREEZE)
 		return;
-	events_flush(&c->events, true);
 	ipc_begin(&message, COURIER_REACHED);
 	buf_put_u32(&message, r->row->budget->then);
 	buf_put_str(&message, text);
-	(void)ipc_send(c->events.fd, &message, NULL, 0, NULL);
+	courier_say(c, &message);
+}
+
+static void
+go_on(struct exchange *ex)
+{
+	if (ex->kind == EXCHANGE_HTTP)
+		pool_send(ex);
+	else
+		pool_connect(ex);
+}
+
+/* As a rule that asks does; what is under way already is not asked for. */
+static void
+ask_reached(struct exchange *ex, const struct reached *r, const char *text)
+{
+	const struct policy_budget *b = r->row->budget;
+	struct courier_question q = { .rule = ask_for(b, r->kind), .text = text, .place = b->place,
+		.of = { .approvals = 1, .timeout_ms = ASK_MS, .reason = text } };
+
+	if (exchange_ask(ex, &q, go_on))
+		go_on(ex);
 }
 
 static void
@@ -335,6 +256,10 @@ refuse_reached(struct exchange *ex, const struct reached *r)
 	/* Also of what is refused before it can be counted: the limit itself was not told of yet. */
 	if (ledger_used(r->row->slot, r->kind) >= r->limit)
 		tell_row(c, r->row, r->kind);
+	if (r->row->budget->then == POLICY_THEN_ASK && !ex->budget.counted) {
+		ask_reached(ex, r, text);
+		return;
+	}
 	exchange_refuse_with(ex, 429, "budget", text);
 	raise_reached(c, r, text);
 }
@@ -417,6 +342,26 @@ reserve(struct exchange *ex, struct reached *ret)
 	return false;
 }
 
+/* Whether what is not settled yet may use up a budget that EX counts for, were all of it twice as
+ * dear as anything so far. */
+static bool
+is_close(const struct exchange *ex)
+{
+	const struct budgets *b = &ex->courier->budgets;
+	uint64_t limit, open;
+
+	if (b->dearest == 0 || __builtin_mul_overflow(b->dearest * 2, b->n_settling, &open))
+		return true;
+	for (size_t i = 0; i < ex->budget.n; i++) {
+		uint64_t used = ledger_used(ex->budget.slots[i], POLICY_MONEY);
+
+		if (least(ex, ex->budget.slots[i], POLICY_MONEY, &limit) != NULL &&
+		    (used >= limit || limit - used <= open))
+			return true;
+	}
+	return false;
+}
+
 /* Whoever asks the next thing as soon as it has the last answer does not get it for nothing:
  * what that one cost is known first. */
 static bool
@@ -424,8 +369,9 @@ waits_for_meters(struct exchange *ex)
 {
 	struct budgets *b = &ex->courier->budgets;
 
-	if (!ex->policy->budgets.money || b->n_settling == 0)
+	if (!ex->policy->budgets.money || b->n_settling == 0 || !is_close(ex))
 		return false;
+	courier_meters_hurry(ex->courier);
 	ex->step = STEP_WAIT;
 	exchange_touch(ex, COURIER_INSPECT_S);
 	ex->budget.waits_next = NULL;
@@ -457,10 +403,7 @@ courier_budget_settled(struct courier *c)
 
 	while (c->budgets.n_settling == 0 && (ex = c->budgets.waits) != NULL) {
 		exchange_stop_settling(ex);
-		if (ex->kind == EXCHANGE_HTTP)
-			pool_send(ex);
-		else
-			pool_connect(ex);
+		go_on(ex);
 	}
 }
 
@@ -490,12 +433,12 @@ exchange_afford(struct exchange *ex)
 		return false;
 	if (ex->courier->budgets.cell == NULL && policy_n_budgets(ex->policy->policy) == 0)
 		return true;
-	if (waits_for_meters(ex))
-		return false;
 	if (!find_slots(ex)) {
 		exchange_refuse_with(ex, 429, "budget", "what is used of a budget cannot be counted");
 		return false;
 	}
+	if (waits_for_meters(ex))
+		return false;
 	if (!reserve(ex, &reached)) {
 		refuse_reached(ex, &reached);
 		return false;

@@ -10,6 +10,7 @@
 
 #include "loop/loop.h"
 #include "policy/ledger.h"
+#include "policy/policy.h"
 
 struct courier;
 struct courier_policy;
@@ -23,6 +24,9 @@ struct buf;
 #define BUDGET_SLOTS_MAX 24             /* scopes that one request counts for */
 #define METERS_MAX 1024                 /* answers that are read at once */
 #define METER_PENDING_MAX (1024 * 1024) /* of one, that cloister-inspect has not taken */
+#define METER_LAZY_MAX (8 * 1024)       /* of one that waits for others, to be read with them */
+#define METER_LAZY_MS 25
+#define METERS_LAZY_MAX 64
 
 /* A budget, and where it is counted. */
 struct budget_row {
@@ -40,6 +44,10 @@ struct courier_budgets {
 	bool bytes;                     /* one is of bytes */
 	struct policy_rate rate;
 	uint64_t bandwidth;
+	/* The prices of the model that was asked for last: looking them up takes a while. */
+	char model[POLICY_MODEL_MAX + 1];
+	const struct policy_price *prices[POLICY_LAYERS_MAX];
+	size_t n_prices;
 };
 
 /* An exchange's part in it. */
@@ -61,8 +69,11 @@ struct budgets {
 	struct exchange *cuts;
 	struct meter *meters;
 	size_t n_meters, n_settling;    /* SETTLING: the answer has ended, its price is not known */
+	size_t n_lazy;                  /* of those, not even given to cloister-inspect */
+	struct loop_timer lazy;
 	struct exchange *waits, **waits_end;    /* until they are settled */
 	char model[POLICY_MODEL_MAX + 1];       /* that answered last */
+	uint64_t dearest;               /* of all answers so far; 0: there was none */
 	/* How fast: what may pass now, as of when. */
 	double requests;
 	double bytes;
@@ -71,7 +82,7 @@ struct budgets {
 	struct loop_timer again;
 };
 
-/* ---- courier_budget.c ---- */
+/* ---- courier_ledger.c ---- */
 
 void courier_budget_init(struct courier *c);
 void courier_budget_close(struct courier *c);
@@ -82,6 +93,8 @@ int courier_take_ledger(struct courier *c, uint64_t number, struct ipc_message *
 /* Find where P's budgets are counted; nothing before there is a ledger. */
 int courier_bind_budgets(struct courier *c, struct courier_policy *p, struct err *err);
 void courier_free_budgets(struct courier_policy *p);
+
+/* ---- courier_budget.c ---- */
 
 /* Whether EX may leave, as far as budgets and rates go; if so, it is counted.  False: it was
  * refused, or waits. */
@@ -110,7 +123,10 @@ void exchange_meter_end(struct exchange *ex, bool complete);
 bool meter_hears(struct courier *c, struct mux_stream *stream, uint32_t type, struct buf *body,
                  int *ret_r);
 bool meter_writable(struct courier *c, struct mux_stream *stream);
+void courier_meters_init(struct courier *c);
 void courier_meters_close(struct courier *c);
+/* Somebody waits for what is not settled. */
+void courier_meters_hurry(struct courier *c);
 
 /* ---- courier_rate.c ---- */
 

@@ -121,7 +121,7 @@ exchange_settle(struct exchange *ex)
 		return true;
 	if (d->too_large)
 		exchange_refuse(ex, "too-large", NULL);
-	else
+	else if (exchange_fire(ex))
 		exchange_refuse(ex, d->rule >= 0 ? "rule" : "no-rule", NULL);
 	return false;
 }

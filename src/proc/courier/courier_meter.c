@@ -25,6 +25,9 @@ struct meter {
 	uint64_t guess;                 /* what was counted for it so far */
 	bool sure;                      /* it is known to be a model's answer */
 	struct mux_stream *stream;      /* while it is read */
+	bool reads;                     /* it is to be read; */
+	bool is_lazy;                   /* in its time, with others */
+	char coding[64];                /* of the answer */
 	struct buf pending;             /* of the answer, for STREAM */
 	bool lost;                      /* not all of it could be kept */
 	bool ended, complete, told;     /* the answer is; all of it came; cloister-inspect knows */
@@ -45,6 +48,8 @@ meter_free(struct meter *m)
 	c->budgets.n_meters--;
 	if (m->ended)
 		c->budgets.n_settling--;
+	if (m->is_lazy)
+		c->budgets.n_lazy--;
 	if (m->exchange != NULL)
 		m->exchange->budget.meter = NULL;
 	if (m->stream != NULL)
@@ -54,11 +59,37 @@ meter_free(struct meter *m)
 	free(m);
 }
 
+static void
+lazy_due(void *arg)
+{
+	courier_meters_hurry(arg);
+}
+
+void
+courier_meters_init(struct courier *c)
+{
+	c->budgets.lazy = (struct loop_timer){ .due = lazy_due, .arg = c };
+}
+
 void
 courier_meters_close(struct courier *c)
 {
+	if (c->loop != NULL)
+		loop_cancel_timer(c->loop, &c->budgets.lazy);
 	while (c->budgets.meters != NULL)
 		meter_free(c->budgets.meters);
+}
+
+static uint64_t
+price_of(struct courier_policy *p, const char *model, const struct policy_tokens *tokens)
+{
+	struct courier_budgets *b = &p->budgets;
+
+	if (b->n_prices == 0 || strcmp(b->model, model) != 0) {
+		snprintf(b->model, sizeof(b->model), "%s", model);
+		b->n_prices = policy_find_prices(p->policy, model, b->prices, ARRAY_LEN(b->prices));
+	}
+	return policy_dearest(b->prices, b->n_prices, tokens);
 }
 
 static uint64_t
@@ -68,7 +99,7 @@ guess(const struct exchange *ex)
 
 	if (ex->has_body && ex->length != HTTP_LENGTH_UNKNOWN)
 		tokens.input = ex->length / USAGE_BYTES_PER_TOKEN;
-	return policy_price_of_tokens(ex->policy->policy, ex->courier->budgets.model, &tokens);
+	return price_of(ex->policy, ex->courier->budgets.model, &tokens);
 }
 
 static struct meter *
@@ -138,7 +169,6 @@ void
 exchange_meter_head(struct exchange *ex, const struct http_head *head, bool has_body)
 {
 	struct meter *m = ex->budget.meter;
-	struct courier *c = ex->courier;
 	struct http_text coding = http_head_get(head, "content-encoding");
 
 	if (m == NULL || head->status < 200 || ex->upstream == NULL)
@@ -147,14 +177,25 @@ exchange_meter_head(struct exchange *ex, const struct http_head *head, bool has_
 		meter_drop(m);
 		return;
 	}
-	m->stream = c->inspect == NULL ? NULL : mux_open(c->inspect, m);
+	/* Of what is packed so often that it takes more words, nothing is known either. */
+	m->reads = ex->courier->inspect != NULL && coding.len < sizeof(m->coding);
+	if (m->reads)
+		snprintf(m->coding, sizeof(m->coding), "%.*s", (int)coding.len, coding.len > 0 ? coding.at : "");
+}
+
+static void
+meter_open(struct meter *m)
+{
+	struct courier *c = m->courier;
+	OWN(buf_free) struct buf body;
+
+	m->stream = mux_open(c->inspect, m);
+	m->reads = m->stream != NULL;
 	if (m->stream == NULL)
 		return;
-	buf_reset(&c->out);
-	buf_put_u32(&c->out, (uint32_t)coding.len);
-	buf_put(&c->out, coding.at, coding.len);
-	buf_put(&c->out, "", 1);
-	mux_send(c->inspect, m->stream->id, INSPECT_USAGE, &c->out);
+	buf_init(&body, MUX_FRAME_MAX);
+	buf_put_str(&body, m->coding);
+	mux_send(c->inspect, m->stream->id, INSPECT_USAGE, &body);
 }
 
 /* As far as it is taken; the answer itself does not wait for it. */
@@ -188,9 +229,13 @@ exchange_meter_feed(struct exchange *ex, const void *data, size_t len)
 	if (m == NULL || len == 0)
 		return;
 	m->received += len;
-	if (m->stream == NULL || m->lost)
+	if (!m->reads || m->lost)
 		return;
-	if (buf_left(&m->pending) == 0)
+	if (m->stream == NULL && len + buf_left(&m->pending) > METER_LAZY_MAX) {
+		meter_open(m);
+		meter_push(m);
+	}
+	if (m->stream != NULL && buf_left(&m->pending) == 0)
 		taken = mux_send_data(m->stream, data, len);
 	if (len - taken > METER_PENDING_MAX - buf_left(&m->pending))
 		m->lost = true;
@@ -233,11 +278,13 @@ settle(struct meter *m, struct usage_found *found)
 		found->tokens.output = (found->text > 0 ? found->text : m->received) / USAGE_BYTES_PER_TOKEN;
 	}
 	if (found->found || estimated) {
-		price = policy_price_of_tokens(m->policy->policy, found->model, &found->tokens);
+		price = price_of(m->policy, found->model, &found->tokens);
 		record_usage(m, found, price, estimated);
 	}
 	if (found->model[0] != '\0')
 		memcpy(c->budgets.model, found->model, sizeof(c->budgets.model));
+	if (price > c->budgets.dearest)
+		c->budgets.dearest = price;
 	courier_spend(c, m->policy, m->slots, m->n_slots, price, m->guess);
 	meter_free(m);
 	/* Who waits for it goes on then. */
@@ -263,10 +310,38 @@ exchange_meter_end(struct exchange *ex, bool complete)
 	m->ended = true;
 	m->complete = complete;
 	m->courier->budgets.n_settling++;
-	if (m->stream == NULL)
+	if (!m->reads) {
 		settle(m, &nothing);
-	else
+	} else if (m->stream != NULL) {
 		meter_push(m);
+	} else {
+		m->is_lazy = true;
+		if (++m->courier->budgets.n_lazy >= METERS_LAZY_MAX)
+			courier_meters_hurry(m->courier);
+		else if (m->courier->budgets.lazy.at_ms == 0)
+			loop_set_timer(m->courier->loop, &m->courier->budgets.lazy, METER_LAZY_MS);
+	}
+}
+
+/* Many at once cost little more than one: the answers come back together, too. */
+void
+courier_meters_hurry(struct courier *c)
+{
+	struct usage_found nothing = {0};
+	struct meter *m, *next;
+
+	for (m = c->budgets.meters; m != NULL && c->budgets.n_lazy > 0; m = next) {
+		next = m->next;
+		if (!m->is_lazy)
+			continue;
+		m->is_lazy = false;
+		c->budgets.n_lazy--;
+		meter_open(m);
+		if (m->stream == NULL)
+			settle(m, &nothing);
+		else
+			meter_push(m);
+	}
 }
 
 /* ---- cloister-inspect ---- */

@@ -24,7 +24,9 @@ courier_policy_release(struct courier_policy *p)
 {
 	if (p == NULL || --p->users > 0)
 		return;
-	if (p->counts != NULL)
+	if (p->before != NULL)
+		courier_policy_release(p->before);
+	else if (p->counts != NULL)
 		munmap(p->counts, p->n_counts * sizeof(*p->counts));
 	courier_free_budgets(p);
 	policy_free(p->policy);
@@ -40,6 +42,14 @@ use_from_now_on(struct courier *c, struct courier_policy *p)
 	courier_ask_again(c);
 }
 
+static void
+look_at(struct courier_policy *p)
+{
+	p->asks = policy_asks(p->policy);
+	p->fires = policy_leads_on(p->policy);
+	p->tripwires = policy_has_tripwires(p->policy);
+}
+
 static struct courier_policy *
 new_policy(struct policy *policy, struct err *err)
 {
@@ -51,7 +61,7 @@ new_policy(struct policy *policy, struct err *err)
 		return NULL;
 	}
 	p->policy = policy;
-	p->asks = policy_asks(policy);
+	look_at(p);
 	return courier_policy_use(p);
 }
 
@@ -189,6 +199,46 @@ carry_counts(const struct courier_policy *from, struct courier_policy *to, size_
 	       (back + outer) * sizeof(*to->counts));
 }
 
+static int
+copy_policy(const struct policy *p, struct policy **ret_copy, struct err *err)
+{
+	OWN(buf_free) struct buf b;
+
+	buf_init(&b, POLICY_ENCODED_MAX);
+	policy_put(&b, p);
+	return buf_failed(&b) ? err_set(err, ENOMEM, "the policy is too large") :
+	                        policy_get(&b, ret_copy, err);
+}
+
+/* The rules that there were keep their numbers, and so their counts. */
+int
+courier_narrow(struct courier *c, const void *layer, size_t len, struct err *err)
+{
+	OWN(policy_freep) struct policy *copy = NULL, *outer = NULL;
+	struct courier_policy *p;
+	struct buf b;
+	int r;
+
+	buf_init_borrowed(&b, layer, len);
+	r = policy_get(&b, &outer, err);
+	r = r == 0 ? copy_policy(c->policy->policy, &copy, err) : r;
+	r = r == 0 ? policy_within(copy, &outer, err) : r;
+	if (r < 0)
+		return r;
+	p = new_policy(TAKE(copy), err);
+	if (p == NULL)
+		return -ENOMEM;
+	p->counts = c->policy->counts;
+	p->n_counts = c->policy->n_counts;
+	p->before = courier_policy_use(c->policy);
+	r = courier_bind_budgets(c, p, err);
+	if (r < 0)
+		courier_policy_release(p);
+	else
+		use_from_now_on(c, p);
+	return r;
+}
+
 /* The first that goes by another policy; those that it takes along are no longer in the list. */
 static bool
 decide_one_again(struct courier *c)
@@ -225,6 +275,9 @@ courier_take_policy(struct courier *c, uint64_t number, struct ipc_message *mess
 	if (p == NULL)
 		return -ENOMEM;
 	r = map_counts(p, message->fds[1], err);
+	/* What was taken away stays so. */
+	r = r == 0 ? courier_narrow_again(c, p->policy, err) : r;
+	look_at(p);
 	r = r == 0 ? courier_bind_budgets(c, p, err) : r;
 	if (r < 0) {
 		courier_policy_release(p);

@@ -141,6 +141,8 @@ record(struct exchange *ex)
 		snprintf(what, sizeof(what), "%s:%u", ex->host, ex->port);
 	event_done(e, ex->refused, what);
 	courier_raise_alarm(ex->courier, ex->why);
+	if (ex->refused)
+		courier_note_refusal(ex->courier, ex->why, 1);
 }
 
 void
@@ -217,6 +219,8 @@ courier_record_name(struct courier *c, const char *name, bool permitted)
 	}
 	event_str(e, "host", name);
 	event_done(e, !permitted, name);
+	if (!permitted)
+		courier_note_refusal(c, NULL, 1);
 	courier_at_round_end(c);
 }
 
@@ -239,5 +243,6 @@ courier_record_note(struct courier *c, const struct courier_note *note)
 	event_str(e, "note", note->reason);
 	event_times(e, note->times);
 	event_done(e, true, note->host);
+	courier_note_refusal(c, NULL, note->times);
 	courier_at_round_end(c);
 }

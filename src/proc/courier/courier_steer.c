@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +24,7 @@ static const struct {
 	{ STEER_COUNTS, courier_take_counts },
 	{ STEER_REVOKE, courier_take_revoke },
 	{ STEER_ROTATE, courier_take_rotate },
+	{ STEER_FIRED, courier_take_fired },
 	{ STEER_LEDGER, courier_take_ledger },
 	{ STEER_ANSWER, courier_take_answer },
 	{ STEER_OPEN, courier_take_open },
@@ -102,6 +104,17 @@ courier_say(struct courier *c, struct buf *message)
 	q->end = &s->next;
 	q->n++;
 	send_waiting(c);
+}
+
+void
+courier_say_all(struct courier *c)
+{
+	struct pollfd pollfd = { .fd = c->events.fd, .events = POLLOUT };
+
+	while (c->steered.first != NULL) {
+		(void)poll(&pollfd, 1, -1);
+		send_waiting(c);
+	}
 }
 
 void

@@ -22,7 +22,7 @@ struct ipc_message;
 typedef int courier_steer_take(struct courier *c, uint64_t number, struct ipc_message *message,
                                struct err *err);
 courier_steer_take courier_take_policy, courier_take_counts, courier_take_answer,
-	courier_take_open, courier_take_revoke, courier_take_rotate;
+	courier_take_open, courier_take_revoke, courier_take_rotate, courier_take_fired;
 
 struct steered;
 struct steered_queue {
@@ -33,6 +33,8 @@ struct steered_queue {
 
 void courier_steer_init(struct courier *c);
 void courier_steer_close(struct courier *c);
+/* Until the supervisor has all that was said. */
+void courier_say_all(struct courier *c);
 /* COURIER_STEER, as it came. */
 int courier_steer(struct courier *c, struct ipc_message *message);
 /* Send MESSAGE (ipc_begin()), which is taken over, behind what was decided so far. */

@@ -145,6 +145,8 @@ int api_open_state(const char *word, bool bare, struct cell_entry *ret_entry, st
 /* A connection to the supervisor of the cell that is the path's first parameter, whose id is in C->id
  * then; or it has failed. */
 int api_reach(struct api_call *c, unsigned patience_s);
+/* The runtime folder, open, and the cell's entry there; else as api_reach(). */
+int api_find_running(struct api_call *c, struct cell_entry *ret_entry);
 /* In BEGIN: what was left in C is the answer. */
 void api_answer(struct api_call *c);
 /* In the operator's timeline: TYPE, who it was, and MEMBERS (name and text; NULL is left out).
@@ -168,7 +170,7 @@ int api_answer_text(struct api_call *c, char *text, size_t len, const char *type
 
 /* ---- bodies (api_body.c) ---- */
 
-enum api_type { API_TEXT, API_NUMBER, API_TEXTS };
+enum api_type { API_TEXT, API_NUMBER, API_TEXTS, API_TRUTH, API_ANY };
 struct api_member {
 	const char *name;               /* NULL at the end of a table */
 	enum api_type type;
@@ -228,6 +230,16 @@ int api_cell_kill(struct api_call *c);
 int api_cell_freeze(struct api_call *c);
 int api_cell_thaw(struct api_call *c);
 int api_cell_events(struct api_call *c);
+int api_cell_policy(struct api_call *c);
+int api_cell_policy_check(struct api_call *c);
+int api_cell_policy_set(struct api_call *c);
+int api_cell_allow(struct api_call *c);
+int api_cell_deny(struct api_call *c);
+int api_approvals_list(struct api_call *c);
+int api_approve(struct api_call *c);
+int api_refuse(struct api_call *c);
+int api_cell_budget(struct api_call *c);
+int api_cell_budget_raise(struct api_call *c);
 int api_cell_secrets(struct api_call *c);
 int api_cell_revoke(struct api_call *c);
 int api_cell_rotate(struct api_call *c);
@@ -240,6 +252,7 @@ int api_secret_revoke(struct api_call *c);
 int api_secret_rotate(struct api_call *c);
 int api_cell_timeline(struct api_call *c);
 int api_cell_traffic(struct api_call *c);
+int api_live(struct api_call *c);
 void api_live_begin(struct api_call *c);
 void api_audit_state_begin(struct api_call *c);
 /* What the client says of how it wants C->source; ALWAYS: it is followed unless it says no. */

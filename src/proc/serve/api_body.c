@@ -12,6 +12,7 @@
 
 static const char *const types[] = {
 	[API_TEXT] = "a text", [API_NUMBER] = "a whole number", [API_TEXTS] = "a list of texts",
+	[API_TRUTH] = "true or false", [API_ANY] = "there",
 };
 
 static int
@@ -37,6 +38,10 @@ is_of_type(const json_t *value, enum api_type type)
 			if (!json_is_string(item))
 				return false;
 		return json_is_array(value);
+	case API_TRUTH:
+		return json_is_boolean(value);
+	case API_ANY:
+		return true;
 	}
 	return false;
 }

@@ -41,25 +41,38 @@ api_open_state(const char *word, bool bare, struct cell_entry *ret_entry, struct
 }
 
 int
+api_find_running(struct api_call *c, struct cell_entry *ret_entry)
+{
+	OWN(closep) int runtime = cell_runtime_open(&c->err);
+	int r = runtime;
+
+	if (r >= 0)
+		r = cell_find(runtime, true, c->params.at[0], ret_entry, &c->err);
+	if (r == -ENOENT) {
+		OWN(closep) int ended = api_open_state(c->params.at[0], true, ret_entry, NULL);
+
+		if (ended >= 0)
+			return api_fail_with(c, 409, "over", "the cell '%s' has ended", ret_entry->id);
+	}
+	if (r < 0)
+		return api_fail(c);
+	snprintf(c->id, sizeof(c->id), "%s", ret_entry->id);
+	return TAKE_FD(runtime);
+}
+
+int
 api_reach(struct api_call *c, unsigned patience_s)
 {
 	const struct timeval patience = { .tv_sec = patience_s };
-	OWN(closep) int runtime = cell_runtime_open(&c->err);
 	struct cell_entry entry;
-	int r = runtime, fd;
+	OWN(closep) int runtime = api_find_running(c, &entry);
+	int fd;
 
-	if (r >= 0)
-		r = cell_find(runtime, true, c->params.at[0], &entry, &c->err);
-	if (r == -ENOENT) {
-		OWN(closep) int ended = api_open_state(c->params.at[0], true, &entry, NULL);
-
-		if (ended >= 0)
-			return api_fail_with(c, 409, "over", "the cell '%s' has ended", entry.id);
-	}
-	fd = r < 0 ? r : cell_connect(runtime, &entry, &c->err);
+	if (runtime < 0)
+		return runtime;
+	fd = cell_connect(runtime, &entry, &c->err);
 	if (fd < 0)
 		return api_fail(c);
-	snprintf(c->id, sizeof(c->id), "%s", entry.id);
 	(void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
 	return fd;
 }

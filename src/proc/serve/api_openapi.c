@@ -34,6 +34,7 @@ static const struct {
 	{ "type", "string", "Only those of this type." },
 	{ "search", "string", "Only those that have this in them." },
 	{ "buckets", "integer", "At most so many." },
+	{ "cell", "string", "A cell's id, its name or the beginning of its id." },
 };
 
 static json_t *

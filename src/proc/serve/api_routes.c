@@ -52,7 +52,7 @@ const struct api_route api_routes[] = {
 	{ "GET", "/v1/cells", OPERATOR, "listCells", "The running cells; with `all` ended ones too, "
 	  "of which something is kept.", "all", NULL, "CellList", 200, 0, api_cells_list, NULL },
 	{ "GET", "/v1/live", OPERATOR, "getLive", "What changes in any cell, as it happens: `cells`, `cell`, `gone`, "
-	  "`refusal`, `approval`, `audit`.", NULL, NULL, "text/event-stream", 200, 0, api_nothing, api_live_begin },
+	  "`refusal`, `approval`, `audit`.", NULL, NULL, "text/event-stream", 200, 0, api_live, api_live_begin },
 	{ "GET", "/v1/cells/{cell}", OPERATOR, "getCell", "One cell, by its id, its name or the "
 	  "beginning of its id.", NULL, NULL, "Cell", 200, 0, api_cell_show, NULL },
 	{ "GET", "/v1/cells/{cell}/events", OPERATOR, "getCellEvents", "What a cell did, as records; "
@@ -81,6 +81,29 @@ const struct api_route api_routes[] = {
 	  NULL, "?Nothing", "Done", 200, 4096, api_cells_thaw, NULL },
 	{ "POST", "/v1/cells/{cell}/ttl", OPERATOR, "setCellTtl", "How long a cell lives from now on.",
 	  NULL, "Ttl", "Done", 200, API_STEER_MAX, api_cell_ttl, NULL },
+	{ "GET", "/v1/cells/{cell}/policy", OPERATOR, "getCellPolicy", "The policy of a running cell, and how often "
+	  "each rule decided.", NULL, NULL, "CellPolicy", 200, 0, api_cell_policy, NULL },
+	{ "PUT", "/v1/cells/{cell}/policy", OPERATOR, "setCellPolicy", "Another policy, between two requests; `now` "
+	  "cuts off what is under way and would be refused; `hash` is that of the policy it was made from.",
+	  NULL, "CellPolicyChange", "CellPolicyChanged", 200, API_OBJECT_MAX, api_cell_policy_set, NULL },
+	{ "POST", "/v1/cells/{cell}/policy/check", OPERATOR, "checkCellPolicy", "What is wrong with a text, and what "
+	  "would change.", NULL, "CellPolicyText", "CellPolicyCheck", 200, API_OBJECT_MAX, api_cell_policy_check,
+	  NULL },
+	{ "POST", "/v1/cells/{cell}/allow", OPERATOR, "allowInCell", "Put a rule that allows in front.", NULL,
+	  "CellRule", "CellPolicyChanged", 200, API_STEER_MAX, api_cell_allow, NULL },
+	{ "POST", "/v1/cells/{cell}/deny", OPERATOR, "denyInCell", "Put a rule that refuses in front.", NULL,
+	  "CellRule", "CellPolicyChanged", 200, API_STEER_MAX, api_cell_deny, NULL },
+	{ "GET", "/v1/cells/{cell}/budget", OPERATOR, "getCellBudget", "What a cell has used of what it may: money in "
+	  "dollars, times in seconds.", NULL, NULL, "CellBudget", 200, 0, api_cell_budget, NULL },
+	{ "POST", "/v1/cells/{cell}/budget", OPERATOR, "raiseCellBudget", "More of one of them.", NULL,
+	  "CellBudgetRaise", "CellBudget", 200, API_STEER_MAX, api_cell_budget_raise, NULL },
+	{ "GET", "/v1/approvals", OPERATOR, "listApprovals", "Requests that wait for people, or did, of cells that "
+	  "run.", "cell state", NULL, "ApprovalList", 200, 0, api_approvals_list, NULL },
+	{ "POST", "/v1/approvals/{id}/approve", OPERATOR, "approve", "Let it go: this `once`, all of its rule `for` a "
+	  "time, or by its `rule` as long as the cell lives.", NULL, "?Approve", "Approval", 200, API_STEER_MAX,
+	  api_approve, NULL },
+	{ "POST", "/v1/approvals/{id}/refuse", OPERATOR, "refuse", "Refuse it; the agent is told why.", NULL,
+	  "Refuse", "Approval", 200, API_STEER_MAX, api_refuse, NULL },
 	{ "GET", "/v1/cells/{cell}/secrets", OPERATOR, "listCellSecrets", "The secrets that a cell may use; never "
 	  "values.", NULL, NULL, "CellSecretList", 200, 0, api_cell_secrets, NULL },
 	{ "POST", "/v1/cells/{cell}/secrets/{name}/revoke", OPERATOR, "revokeCellSecret", "Take a secret back from a "

@@ -158,9 +158,10 @@ begin_session(struct api_call *c, const char *who)
 static void
 answer_session(struct api_call *c, const struct session *session)
 {
+	json_int_t left_s = (json_int_t)((session->began_ms + SESSION_LIFE_MS - loop_now_ms()) / 1000);
+
 	c->answer = json_pack("{s:s, s:s, s:I}", "who", session->who, "csrf", session->csrf, "ends",
-	                      (json_int_t)(time(NULL) + (time_t)((session->began_ms + SESSION_LIFE_MS -
-	                                                          loop_now_ms()) / 1000)));
+	                      (json_int_t)time(NULL) + left_s);
 	api_answer(c);
 }
 
@@ -270,7 +271,7 @@ api_login_code_begin(struct api_call *c)
 	snprintf(url, sizeof(url), "%s://127.0.0.1:%u/#code=%s", api->page_tls ? "https" : "http",
 	         api->page_port, code);
 	c->answer = json_pack("{s:s, s:s, s:I}", "url", url, "code", code, "ends",
-	                      (json_int_t)(time(NULL) + (time_t)(SESSION_CODE_MS / 1000)));
+	                      (json_int_t)time(NULL) + (json_int_t)(SESSION_CODE_MS / 1000));
 	api_answer(c);
 }
 

@@ -121,7 +121,7 @@ int
 api_cell_traffic(struct api_call *c)
 {
 	struct cell_entry entry;
-	OWN(closep) int dir = -1, state = -1;
+	OWN(closep) int dir = -1;
 	const struct tally *tally;
 	char *text = NULL;
 	uint64_t buckets;

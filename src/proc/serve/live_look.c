@@ -2,10 +2,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
 
 #include "base/buf.h"
 #include "base/json.h"
 #include "base/own.h"
+#include "cell/cell_approvals.h"
+#include "cell/cell_budget.h"
 #include "cell/cell_control.h"
 #include "loop/loop.h"
 #include "proc/serve/api.h"
@@ -14,6 +18,10 @@
 
 #define COMMAND_MAX 512                 /* bytes of a command that are told */
 #define MEMORY_STEP (64 * 1024)         /* smaller changes are none */
+#define APPROVALS_AT_ONCE 1024
+
+/* A supervisor that does not answer must not hang us. */
+static const struct timeval patience = { .tv_sec = 2 };
 
 struct cell {
 	struct cell_entry entry;
@@ -23,6 +31,12 @@ struct cell {
 	uint64_t hung_ms;
 	struct audit_slot sum;
 	uint64_t refused_told;
+	uint64_t approvals, approvals_told;     /* records that tell of any */
+	uint64_t approvals_seen;                /* the supervisor's last change that was told */
+	struct cell_budgets *budgets;   /* NULL: there are none, or they are not known */
+	bool has_policy, asks_budgets;
+	struct cell_budget_line fullest;
+	double part;                    /* of the fullest that is used; below 0: there is none */
 	char time[AUDIT_TIME_LEN + 1], what[CELL_REFUSAL_TEXT], why[CELL_REFUSAL_TEXT];
 	char *text;                     /* as it was told last */
 	bool is_there, changed;
@@ -53,6 +67,7 @@ cell_free(struct cell *cell)
 {
 	free(cell->fixed);
 	free(cell->text);
+	cell_budgets_free(cell->budgets);
 	free(cell);
 }
 
@@ -154,11 +169,56 @@ ask_supervisor(struct live_look *look, struct cell *cell, int runtime)
 	cell->changed |= cell->state != cell_info_state(&info) || cell->memory != memory ||
 	                 cell->pids != info.pids;
 	cell->state = cell_info_state(&info);
+	cell->has_policy = info.spec.has_policy;
 	cell->memory = memory;
 	cell->pids = info.pids;
 	if (cell->fixed == NULL)
 		cell->fixed = put_fixed(look, &info);
 	cell_spec_free(&info.spec);
+}
+
+/* What was used is read where it is counted; which budgets there are is asked when that may have
+ * changed. */
+static void
+look_at_budgets(struct cell *cell, int runtime)
+{
+	double part = -1;
+
+	if (cell->asks_budgets && cell->has_policy) {
+		OWN(closep) int fd = cell_connect(runtime, &cell->entry, NULL);
+
+		cell->asks_budgets = false;
+		cell_budgets_free(cell->budgets);
+		cell->budgets = NULL;
+		if (fd >= 0)
+			(void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+		if (fd >= 0)
+			(void)cell_budgets_get(fd, &cell->budgets, NULL);
+	}
+	if (cell->budgets == NULL || !cell_budgets_fullest(cell->budgets, &cell->fullest, &part))
+		part = -1;
+	/* Smaller changes than a thousandth are none. */
+	part = part < 0 ? -1 : (double)(int64_t)(part * 1000) / 1000;
+	cell->changed |= part < cell->part || part > cell->part;
+	cell->part = part;
+}
+
+/* Those that changed after *SEEN. */
+static void
+put_approvals(const struct cell *cell, int runtime, uint64_t *seen, bool only_pending, struct buf *out)
+{
+	OWN(closep) int fd = cell_connect(runtime, &cell->entry, NULL);
+
+	if (fd >= 0)
+		(void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+	for (size_t i = 0; fd >= 0 && i < APPROVALS_AT_ONCE; i++) {
+		OWN(freep) char *text = NULL;
+
+		if (cell_approvals_ask(fd, *seen, false, NULL) < 0 || cell_approvals_take(fd, seen, &text, NULL) != 1)
+			return;
+		if (!only_pending || strstr(text, "\"state\":\"pending\"") != NULL)
+			put_event(out, "approval", text);
+	}
 }
 
 /* What its timeline says; true: ask its supervisor. */
@@ -177,6 +237,8 @@ read_timeline(struct live_look *look, struct cell *cell, int state)
 		memcpy(cell->time, tally->sum.refusal.time, sizeof(cell->time));
 		memcpy(cell->what, tally->sum.refusal.what, sizeof(cell->what));
 		memcpy(cell->why, tally->sum.refusal.why, sizeof(cell->why));
+		cell->approvals = tally->approvals;
+		cell->asks_budgets |= (tally->was & AUDIT_WAS_STEER) != 0;
 		ask = (tally->was & AUDIT_WAS_CELL) != 0;
 	}
 	if (state >= 0)
@@ -190,6 +252,21 @@ put_refusal_members(struct json *w, const struct cell *cell)
 	json_str(w, "time", cell->time);
 	json_str(w, "what", cell->what);
 	json_str(w, "why", cell->why);
+}
+
+static void
+put_budget(struct json *w, const struct cell *cell)
+{
+	if (cell->part < 0) {
+		json_none(w, "budget");
+		return;
+	}
+	json_open(w, "budget", '{');
+	fprintf(w->out, "\"fraction\":%.3f", cell->part);
+	w->comma = true;
+	json_str(w, "name", cell->fullest.name);
+	json_str(w, "kind", policy_kind_name(cell->fullest.kind));
+	json_close(w, '}');
 }
 
 static char *
@@ -208,6 +285,7 @@ put_cell(struct live_look *look, const struct cell *cell)
 	json_u64(&w, "refused", cell->sum.refused);
 	json_u64(&w, "bytes_in", cell->sum.bytes_in);
 	json_u64(&w, "bytes_out", cell->sum.bytes_out);
+	put_budget(&w, cell);
 	if (cell->time[0] != '\0') {
 		json_open(&w, "last_refusal", '{');
 		put_refusal_members(&w, cell);
@@ -310,7 +388,7 @@ note_entry(struct live_look *look, const struct cell_entry *entry)
 	if (i < look->n && strcmp(look->cells[i]->entry.id, entry->id) == 0)
 		return;
 	if (look->n == look->cap) {
-		more = realloc(look->cells, (look->cap + 64) * sizeof(*more));
+		more = realloc(look->cells, (look->cap + 64) * sizeof(struct cell *));
 		if (more == NULL)
 			return;
 		look->cells = more;
@@ -319,8 +397,9 @@ note_entry(struct live_look *look, const struct cell_entry *entry)
 	cell = calloc(1, sizeof(*cell));
 	if (cell == NULL)
 		return;
-	*cell = (struct cell){ .entry = *entry, .state = "running", .is_there = true, .changed = true };
-	memmove(look->cells + i + 1, look->cells + i, (look->n - i) * sizeof(*look->cells));
+	*cell = (struct cell){ .entry = *entry, .state = "running", .is_there = true, .changed = true,
+	                       .asks_budgets = true, .part = -1 };
+	memmove(look->cells + i + 1, look->cells + i, (look->n - i) * sizeof(struct cell *));
 	look->cells[i] = cell;
 	look->n++;
 }
@@ -366,7 +445,7 @@ is_its_turn(const struct live_look *look, size_t i)
 }
 
 static void
-put_all(const struct live_look *look, struct buf *out)
+put_all(const struct live_look *look, int runtime, struct buf *out)
 {
 	bool first = true;
 
@@ -379,6 +458,12 @@ put_all(const struct live_look *look, struct buf *out)
 		first = false;
 	}
 	buf_put(out, "]}\n\n", 4);
+	for (size_t i = 0; i < look->n; i++) {
+		uint64_t seen = 0;
+
+		if (look->cells[i]->approvals > 0)
+			put_approvals(look->cells[i], runtime, &seen, true, out);
+	}
 }
 
 void
@@ -397,9 +482,13 @@ live_look(struct live_look *look, struct buf *delta, struct buf *snapshot)
 
 		if (ask || cell->fixed == NULL || is_its_turn(look, i))
 			ask_supervisor(look, cell, runtime);
+		look_at_budgets(cell, runtime);
 		tell_cell(look, cell, delta);
+		if (cell->approvals != cell->approvals_told)
+			put_approvals(cell, runtime, &cell->approvals_seen, false, delta);
+		cell->approvals_told = cell->approvals;
 	}
 	look->turn += LIVE_INFOS;
 	if (snapshot != NULL)
-		put_all(look, snapshot);
+		put_all(look, runtime, snapshot);
 }

@@ -82,7 +82,7 @@ forget_oldest(struct tallies *t)
 		if (t->at[i]->used < t->at[oldest]->used)
 			oldest = i;
 	free(t->at[oldest]);
-	memmove(t->at + oldest, t->at + oldest + 1, (t->n - oldest - 1) * sizeof(*t->at));
+	memmove(t->at + oldest, t->at + oldest + 1, (t->n - oldest - 1) * sizeof(struct tally *));
 	t->n--;
 }
 
@@ -99,7 +99,7 @@ find_or_make(struct tallies *t, const char *id)
 		i = place_of(t, id);
 	}
 	if (t->n == t->cap) {
-		more = realloc(t->at, (t->cap + 64) * sizeof(*more));
+		more = realloc(t->at, (t->cap + 64) * sizeof(struct tally *));
 		if (more == NULL)
 			return NULL;
 		t->at = more;
@@ -109,7 +109,7 @@ find_or_make(struct tallies *t, const char *id)
 	if (tally == NULL)
 		return NULL;
 	snprintf(tally->id, sizeof(tally->id), "%s", id);
-	memmove(t->at + i + 1, t->at + i, (t->n - i) * sizeof(*t->at));
+	memmove(t->at + i + 1, t->at + i, (t->n - i) * sizeof(struct tally *));
 	t->at[i] = tally;
 	t->n++;
 	return tally;

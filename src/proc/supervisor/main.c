@@ -553,12 +553,13 @@ main(void)
 		.setup = { .inside = { -1, -1, -1 }, .null = -1, .steps = -1 },
 		.cell = { .pidfd = -1, .channel = -1, .userns = -1, .scratch = -1,
 		          .mntns = -1, .netns = -1 },
-		.egress = { .trust = { -1, -1, -1, -1 }, .key = -1, .policy = { -1, -1, -1 }, .secrets = -1,
-		            .keeper = -1, .keeper_process = -1, .names = -1,
+		.egress = { .trust = { -1, -1, -1, -1 }, .key = -1,
+		            .policy = { .policy = -1, .text = -1, .counts = -1 },
+		            .secrets = -1, .keeper = -1, .keeper_process = -1, .names = -1,
 		            .starter_channel.fd = -1, .gate.fd = -1, .courier.fd = -1,
 		            .webhooks.fd = -1 },
+		.notifier.channel.fd = -1,
 		.budgets = { .cell_fd = -1, .principal_fd = -1 },
-		.notifier.channel = -1,
 		.timeline = { .log.fd = -1, .operator = { .dir = -1, .lock = -1 } },
 	};
 	struct err err = {0};

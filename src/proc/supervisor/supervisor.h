@@ -21,6 +21,7 @@
 #include "proc/supervisor/supervisor_budget.h"
 #include "proc/supervisor/supervisor_approvals.h"
 #include "proc/supervisor/supervisor_policy.h"
+#include "proc/supervisor/supervisor_fired.h"
 #include "proc/supervisor/supervisor_revoke.h"
 #include "proc/supervisor/supervisor_steer.h"
 
@@ -104,7 +105,7 @@ struct setup {
 
 #define NOTIFY_MINUTE_MAX 60            /* things that are told of in a minute */
 struct notifier {
-	int channel;                    /* to cloister-notify; -1: there is none */
+	struct loop_source channel;     /* to cloister-notify; -1: there is none */
 	uint64_t since_ms;
 	unsigned n;                     /* that were told since then */
 };
@@ -134,6 +135,7 @@ struct supervisor {
 	struct egress egress;
 	struct steering steering;
 	struct cell_secrets secrets;
+	struct supervisor_fired fired;
 	struct supervisor_budgets budgets;
 	struct approvals approvals;
 	struct notifier notifier;

@@ -133,7 +133,9 @@ record_reached(struct supervisor *sv, const char *name, enum policy_kind kind, u
                uint64_t limit, enum policy_then then)
 {
 	OWN(members_free) struct members m;
+	OWN(buf_free) struct buf data;
 
+	buf_init(&data, AUDIT_EVENT_MAX);
 	members_init(&m, AUDIT_EVENT_MAX);
 	members_str(&m, "type", "budget");
 	members_str(&m, "did", "reached");
@@ -144,7 +146,9 @@ record_reached(struct supervisor *sv, const char *name, enum policy_kind kind, u
 	members_u64(&m, "limit", limit);
 	members_u64(&m, "percent", 100);
 	members_str(&m, "then", policy_then_name(then));
+	members_put_object(&m, &data);
 	supervisor_record_members(sv, &m);
+	supervisor_notify(sv, "budget", &data);
 }
 
 /* Of the strictest that is reached. */
@@ -211,16 +215,14 @@ tick_due(void *arg)
 	loop_set_timer(sv->loop, &b->tick, TICK_MS);
 }
 
+/* What it says of time is not known here before a courier has read it: so from now on the clock
+ * is looked at in any case. */
 void
 supervisor_budget_look(struct supervisor *sv)
 {
 	struct supervisor_budgets *b = &sv->budgets;
-	struct policy_watch watch;
 
-	if (b->cell == NULL || b->tick.at_ms != 0 || sv->dead)
-		return;
-	ledger_watched(b->cell, &watch);
-	if (watch.times)
+	if (b->cell != NULL && b->tick.at_ms == 0 && !sv->dead)
 		loop_set_timer(sv->loop, &b->tick, TICK_MS);
 }
 
@@ -231,7 +233,8 @@ supervisor_budget_begin(struct supervisor *sv)
 
 	b->tick = (struct loop_timer){ .due = tick_due, .arg = sv };
 	b->counted_ms = loop_now_ms();
-	supervisor_budget_look(sv);
+	if (sv->spec.watch.times)
+		supervisor_budget_look(sv);
 }
 
 /* ---- what operators ask ---- */

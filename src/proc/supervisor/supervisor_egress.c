@@ -471,6 +471,7 @@ supervisor_egress_close(struct supervisor *sv)
 	}
 	close_channels(sv);
 	supervisor_secrets_close(sv);
+	supervisor_fired_close(sv);
 	/* It would go by itself, once a program that it waits for has ended. */
 	if (e->keeper_process >= 0)
 		(void)syscall(SYS_pidfd_send_signal, e->keeper_process, SIGKILL, NULL, 0);

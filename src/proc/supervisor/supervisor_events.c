@@ -33,6 +33,26 @@ is_event(const char *text)
 	return false;
 }
 
+/* People hear of budgets. */
+static void
+notify_of(struct supervisor *sv, const char *event)
+{
+	OWN(buf_free) struct buf data;
+	const char *type;
+	size_t len;
+
+	/* Nearly all of them are something else. */
+	if (strstr(event, "\"type\":\"budget\"") == NULL ||
+	    !members_check(event, strlen(event), &type, &len) || len != 6 || memcmp(type, "budget", 6) != 0)
+		return;
+	buf_init(&data, AUDIT_EVENT_MAX);
+	buf_put(&data, "{", 1);
+	buf_put(&data, event, strlen(event));
+	buf_put(&data, "}", 1);
+	if (!buf_failed(&data))
+		supervisor_notify(sv, "budget", &data);
+}
+
 /* With RECORD: for good. */
 static int
 take_event(struct supervisor *sv, struct buf *body, bool record)
@@ -48,6 +68,8 @@ take_event(struct supervisor *sv, struct buf *body, bool record)
 		return 0;
 	if (refused == 1)
 		cell_refusals_note(&sv->timeline.refusals, event);
+	else
+		notify_of(sv, event);
 	return supervisor_timeline_put(sv, event, strlen(event));
 }
 
@@ -161,6 +183,8 @@ static const struct {
 	{ COURIER_WITHDRAW, supervisor_withdrawn },
 	{ COURIER_STEERED, supervisor_steered },
 	{ COURIER_USED, supervisor_secrets_used },
+	{ COURIER_FIRED, supervisor_take_fired },
+	{ COURIER_TRIPPED, supervisor_take_tripped },
 };
 
 static int

@@ -72,6 +72,8 @@ supervisor_alarm(struct supervisor *sv)
 
 	if (sv->dead || sv->killed_by != KILLED_NOT || (sv->frozen && !sv->frozen_for_approval))
 		return;
+	supervisor_tell_tripped(sv, "exfiltration", sv->spec.exfiltration == CELL_FREEZE ? "freeze" : "kill",
+	                        "it sent a secret to where that may not go");
 	if (sv->spec.exfiltration == CELL_FREEZE && supervisor_freeze(sv, "exfiltration", &err) == 0) {
 		supervisor_say(sv, "cell %s: it sent a secret to where that may not go, and is frozen: "
 		               "`cloister why %s`, then `cloister thaw %s` or `cloister kill %s`", cell, cell,

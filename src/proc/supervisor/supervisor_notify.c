@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -15,6 +16,34 @@
 #include "base/own.h"
 #include "cell/cell_notify.h"
 #include "proc/supervisor/supervisor.h"
+
+static void
+hang_up(struct supervisor *sv)
+{
+	struct loop_source *channel = &sv->notifier.channel;
+
+	loop_unwatch(sv->loop, channel);
+	close(channel->fd);
+	channel->fd = -1;
+}
+
+/* Something could not be told, or it has gone. */
+static void
+notifier_ready(void *arg, uint32_t events)
+{
+	struct supervisor *sv = arg;
+	OWN(ipc_message_free) struct ipc_message message = {0};
+	int r = ipc_receive(sv->notifier.channel.fd, &message, NULL);
+	const char *text;
+
+	(void)events;
+	if (r == -EAGAIN)
+		return;
+	if (r < 0 || message.type != CELL_NOTIFY_FAILED || buf_get_str(&message.body, &text) < 0)
+		hang_up(sv);
+	else
+		supervisor_record(sv, "not_notified", "", text);
+}
 
 void
 supervisor_notify_start(struct supervisor *sv)
@@ -26,7 +55,6 @@ supervisor_notify_start(struct supervisor *sv)
 	struct err err = {0};
 	int ends[2];
 
-	sv->notifier.channel = -1;
 	if (!sv->spec.has_policy || file == NULL || access(file, F_OK) < 0)
 		return;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
@@ -36,8 +64,10 @@ supervisor_notify_start(struct supervisor *sv)
 		supervisor_complain(err.text);
 		close(ends[0]);
 	} else {
-		sv->notifier.channel = ends[0];
+		sv->notifier.channel = (struct loop_source){ .fd = ends[0], .ready = notifier_ready,
+		                                             .arg = sv };
 		(void)fcntl(ends[0], F_SETFL, O_NONBLOCK);
+		(void)loop_watch(sv->loop, &sv->notifier.channel, EPOLLIN, NULL);
 	}
 	close(ends[1]);
 }
@@ -62,7 +92,7 @@ supervisor_notify(struct supervisor *sv, const char *event, const struct buf *da
 	struct err err = {0};
 	int r = 0;
 
-	if (n->channel < 0)
+	if (n->channel.fd < 0)
 		return;
 	ipc_begin(&message, CELL_NOTIFY);
 	buf_put_str(&message, event);
@@ -71,13 +101,11 @@ supervisor_notify(struct supervisor *sv, const char *event, const struct buf *da
 	if (is_too_often(n))
 		r = err_set(&err, EAGAIN, "more than %d in a minute", NOTIFY_MINUTE_MAX);
 	else
-		r = ipc_send(n->channel, &message, NULL, 0, &err);
+		r = ipc_send(n->channel.fd, &message, NULL, 0, &err);
 	if (r == 0)
 		return;
 	/* What people should have been told is not to be missed in silence. */
 	supervisor_record(sv, "not_notified", "", err.text);
-	if (r == -EPIPE || r == -ECONNRESET) {
-		close(n->channel);
-		n->channel = -1;
-	}
+	if (r == -EPIPE || r == -ECONNRESET)
+		hang_up(sv);
 }

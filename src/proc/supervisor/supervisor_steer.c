@@ -19,6 +19,7 @@
 static int (*const courier_is_told[])(struct supervisor *sv) = {
 	supervisor_policy_tell,
 	supervisor_secrets_tell,
+	supervisor_fired_tell,
 	supervisor_budget_tell,
 	supervisor_approvals_tell,
 };

@@ -11,6 +11,7 @@
 
 #include "audit/tally.h"
 #include "base/err.h"
+#include "cell/cell_budget.h"
 #include "cell/cell_control.h"
 
 #define TOP_CELLS_MAX CELL_SLOTS
@@ -34,6 +35,8 @@ struct top_cell {
 	struct audit_tally sum;
 	uint64_t inode, at;             /* how far its timeline was read */
 	uint64_t change;                /* of approvals, that was seen last */
+	struct cell_budgets *budgets;   /* NULL: there are none, or they are not known */
+	bool asked_budgets;
 };
 
 struct top_asked {

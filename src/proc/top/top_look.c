@@ -4,7 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "base/own.h"
@@ -29,7 +31,9 @@ take_lines(struct top_cell *cell, int fd, char *room)
 	char *line = room, *end = n > 0 ? room + n : room, *newline;
 
 	while ((newline = memchr(line, '\n', (size_t)(end - line))) != NULL) {
-		audit_tally_line(&cell->sum, line, (size_t)(newline - line));
+		/* What operators change may be a budget. */
+		if (audit_tally_line(&cell->sum, line, (size_t)(newline - line)) & AUDIT_WAS_STEER)
+			cell->asked_budgets = false;
 		line = newline + 1;
 	}
 	cell->at += (uint64_t)(line - room);
@@ -74,6 +78,25 @@ put_command(struct top_cell *cell, const struct cell_spec *spec)
 	top_safe(cell->principal, spec->principal);
 }
 
+/* Which there are is asked for when that may have changed; what is used is read by itself. */
+static void
+ask_budgets(struct top_cell *cell, int runtime)
+{
+	const struct timeval patience = { .tv_sec = 2 };
+	OWN(closep) int fd = -1;
+
+	if (cell->asked_budgets)
+		return;
+	cell->asked_budgets = true;
+	cell_budgets_free(cell->budgets);
+	cell->budgets = NULL;
+	fd = cell_connect(runtime, &cell->entry, NULL);
+	if (fd < 0)
+		return;
+	(void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+	(void)cell_budgets_get(fd, &cell->budgets, NULL);
+}
+
 static void
 ask_cell(struct top *t, int runtime, struct top_cell *cell)
 {
@@ -95,8 +118,10 @@ ask_cell(struct top *t, int runtime, struct top_cell *cell)
 	if (cell->command[0] == '\0')
 		put_command(cell, &info.spec);
 	cell_spec_free(&info.spec);
-	if (cell->has_policy)
-		top_look_asked(t, runtime, cell);
+	if (!cell->has_policy)
+		return;
+	ask_budgets(cell, runtime);
+	top_look_asked(t, runtime, cell);
 }
 
 static int
@@ -135,6 +160,7 @@ drop_gone(struct top *t)
 	for (size_t i = 0; i < t->n_cells; i++) {
 		if (!t->cells[i].seen) {
 			top_drop_asked(t, t->cells[i].entry.id);
+			cell_budgets_free(t->cells[i].budgets);
 			continue;
 		}
 		if (n != i)
@@ -177,6 +203,8 @@ top_look(struct top *t, struct err *err)
 void
 top_forget(struct top *t)
 {
+	for (size_t i = 0; i < t->n_cells; i++)
+		cell_budgets_free(t->cells[i].budgets);
 	free(t->cells);
 	free(t->asked);
 	free(t->reason);

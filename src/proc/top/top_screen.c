@@ -225,13 +225,15 @@ draw_asked(struct top *t, int y)
 
 struct column {
 	const char *name;
-	int width;
+	int width;                      /* 0: what is left of the line */
 	bool right;
+	int from;                       /* columns that the terminal must have for it */
 };
 static const struct column columns[] = {
-	{ "STATE", 7, false }, { "CELL", 18, false }, { "AGE", 8, true }, { "MEMORY", 8, true },
-	{ "PROCS", 6, true }, { "REQUESTS", 9, true }, { "REFUSED", 8, true }, { "IN", 7, true },
-	{ "OUT", 7, true }, { "LAST REFUSAL / COMMAND", 0, false },
+	{ "STATE", 7, false, 0 }, { "CELL", 18, false, 0 }, { "AGE", 8, true, 60 }, { "MEMORY", 8, true, 120 },
+	{ "PROCS", 6, true, 132 }, { "REQUESTS", 9, true, 70 }, { "REFUSED", 8, true, 70 },
+	{ "IN", 7, true, 110 }, { "OUT", 7, true, 110 }, { "BUDGET", 14, false, 90 },
+	{ "LAST REFUSAL / COMMAND", 0, false, 0 },
 };
 
 static int
@@ -240,8 +242,26 @@ put_column(int y, int x, const struct column *column, const char *text)
 	int width = column->width == 0 ? COLS - x - 1 : column->width;
 	int len = (int)strlen(text);
 
+	if (COLS < column->from)
+		return x;
 	put(y, column->right && len < width ? x + width - len : x, width, text);
 	return x + width + 1;
+}
+
+/* How much of the fullest budget is used, in percent; -1: there is none. */
+static int
+format_budget(char text[NUM_TEXT_MAX], const struct top_cell *cell)
+{
+	struct cell_budget_line line;
+	double part;
+	int percent;
+
+	snprintf(text, NUM_TEXT_MAX, "-");
+	if (cell->budgets == NULL || !cell_budgets_fullest(cell->budgets, &line, &part))
+		return -1;
+	percent = part > 9.99 ? 999 : (int)(part * 100);
+	snprintf(text, NUM_TEXT_MAX, "%3d%% %s", percent, policy_kind_name(line.kind));
+	return percent;
 }
 
 static enum ink
@@ -261,7 +281,7 @@ draw_cell(const struct top *t, const struct top_cell *cell, int y)
 	char text[ARRAY_LEN(columns)][NUM_TEXT_MAX], last[2 * CELL_REFUSAL_TEXT + 8];
 	struct timespec now;
 	uint64_t now_s;
-	int x = 1;
+	int x = 1, percent;
 
 	clock_gettime(CLOCK_REALTIME, &now);
 	now_s = (uint64_t)now.tv_sec;
@@ -273,14 +293,17 @@ draw_cell(const struct top *t, const struct top_cell *cell, int y)
 	format_count(text[6], total->refused);
 	format_bytes(text[7], total->bytes_in);
 	format_bytes(text[8], total->bytes_out);
+	percent = format_budget(text[9], cell);
 	ink(t, chosen ? INK_BAR : kind_of(cell), chosen);
 	if (chosen)
 		fill_line(y);
 	x = put_column(y, x, &columns[0], cell->answers ? states[cell->state] : "silent");
 	ink(t, chosen ? INK_BAR : INK_PLAIN, true);
 	x = put_column(y, x, &columns[1], cell->entry.name[0] != '\0' ? cell->entry.name : cell->entry.id);
-	for (size_t i = 2; i < 9; i++) {
-		ink(t, chosen ? INK_BAR : i == 6 && total->refused > 0 ? INK_BAD : INK_PLAIN, false);
+	for (size_t i = 2; i < 10; i++) {
+		bool bad = (i == 6 && total->refused > 0) || (i == 9 && percent >= 100);
+
+		ink(t, chosen ? INK_BAR : bad ? INK_BAD : i == 9 && percent >= 80 ? INK_WARN : INK_PLAIN, false);
 		x = put_column(y, x, &columns[i], text[i]);
 	}
 	snprintf(last, sizeof(last), "%s  %s", cell->sum.refusal.what, cell->sum.refusal.why);
@@ -289,9 +312,9 @@ draw_cell(const struct top *t, const struct top_cell *cell, int y)
 		char safe[TOP_TEXT];
 
 		top_safe(safe, last);
-		put_column(y, x, &columns[9], safe);
+		put_column(y, x, &columns[10], safe);
 	} else {
-		put_column(y, x, &columns[9], cell->command);
+		put_column(y, x, &columns[10], cell->command);
 	}
 }
 

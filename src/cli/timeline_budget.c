@@ -1,0 +1,72 @@
+/* timeline_budget.c - events of budgets in the words of people. */
+#include <jansson.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "cli/timeline.h"
+#include "policy/policy_budget.h"
+
+static uint64_t
+number_of(const struct timeline_event *e, const char *key)
+{
+	json_int_t n = json_integer_value(json_object_get(e->json, key));
+
+	return n > 0 ? (uint64_t)n : 0;
+}
+
+static void
+put_text(FILE *out, const struct timeline_event *e, const char *key)
+{
+	const char *text = json_string_value(json_object_get(e->json, key));
+
+	if (text != NULL)
+		text_print_safe(out, text, strlen(text), false);
+}
+
+static void
+print_budget(FILE *out, const struct timeline_event *e)
+{
+	const char *name = json_string_value(json_object_get(e->json, "kind"));
+	int kind = name != NULL ? policy_kind_find(name) : -1;
+	char used[POLICY_AMOUNT_TEXT], limit[POLICY_AMOUNT_TEXT];
+
+	fputs("budget ", out);
+	put_text(out, e, "budget");
+	fprintf(out, " %s", strcmp(e->did, "reached") == 0 ? "used up: " : "nearly used up: ");
+	put_text(out, e, "kind");
+	if (kind >= 0)
+		fprintf(out, " %s of %s", policy_amount_format(used, (enum policy_kind)kind, number_of(e, "used")),
+		        policy_amount_format(limit, (enum policy_kind)kind, number_of(e, "limit")));
+}
+
+static void
+print_usage(FILE *out, const struct timeline_event *e)
+{
+	char price[POLICY_AMOUNT_TEXT];
+
+	fputs("model ", out);
+	put_text(out, e, "model");
+	fprintf(out, " at ");
+	put_text(out, e, "host");
+	fprintf(out, ": %llu tokens in, %llu out, %s%s",
+	        (unsigned long long)(number_of(e, "input") + number_of(e, "cache_read") +
+	                             number_of(e, "cache_write")),
+	        (unsigned long long)number_of(e, "output"),
+	        policy_amount_format(price, POLICY_MONEY, number_of(e, "nano_usd")),
+	        json_is_true(json_object_get(e->json, "estimated")) ? ", estimated" : "");
+}
+
+bool
+timeline_is_of_budget(const struct timeline_event *e)
+{
+	return strcmp(e->type, "budget") == 0 || strcmp(e->type, "usage") == 0;
+}
+
+void
+timeline_print_budget(FILE *out, const struct timeline_event *e)
+{
+	if (strcmp(e->type, "budget") == 0)
+		print_budget(out, e);
+	else
+		print_usage(out, e);
+}

@@ -1,0 +1,165 @@
+/* notify_send.c - one try: a program that gets the message as its input, or a webhook. */
+#include <curl/curl.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/io.h"
+#include "base/own.h"
+#include "base/version.h"
+#include "proc/notify/notify.h"
+
+/* ---- commands ---- */
+
+static int
+message_file(const struct notify_message *m, struct err *err)
+{
+	OWN(closep) int fd = memfd_create("message", MFD_CLOEXEC);
+
+	if (fd < 0 || write_all(fd, m->body, m->len, err) < 0 || lseek(fd, 0, SEEK_SET) < 0)
+		return err_errno(err, "cannot keep a message");
+	return TAKE_FD(fd);
+}
+
+_Noreturn static void
+become(const struct notify_target *t, const struct notify_message *m, int input)
+{
+	int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+
+	setsid();
+	if (dup2(input, STDIN_FILENO) >= 0 && dup2(null, STDOUT_FILENO) >= 0 &&
+	    setenv("CLOISTER_EVENT", m->event, 1) == 0)
+		execvp(t->command[0], t->command);
+	_exit(127);
+}
+
+/* Its status; what takes too long is killed. */
+static int
+await(pid_t pid)
+{
+	OWN(closep) int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	int status = -1;
+
+	if (poll(&p, 1, NOTIFY_COMMAND_S * 1000) == 0)
+		kill(-pid, SIGKILL);
+	waitpid(pid, &status, 0);
+	return status;
+}
+
+static int
+run_command(const struct notify_target *t, const struct notify_message *m, struct err *err)
+{
+	OWN(closep) int input = message_file(m, err);
+	int status;
+	pid_t pid;
+
+	if (input < 0)
+		return input;
+	pid = fork();
+	if (pid == 0)
+		become(t, m, input);
+	if (pid < 0)
+		return err_errno(err, "cannot start '%s'", t->command[0]);
+	status = await(pid);
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+		return 0;
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
+		return err_set(err, ENOENT, "'%.200s' cannot be run", t->command[0]);
+	return err_set(err, EIO, "'%.200s' ended with %s %d", t->command[0],
+	               WIFEXITED(status) ? "status" : "signal",
+	               WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
+}
+
+/* ---- webhooks ---- */
+
+static size_t
+ignore(char *data, size_t size, size_t n, void *arg)
+{
+	(void)data, (void)arg;
+	return size * n;
+}
+
+static struct curl_slist *
+add(struct curl_slist *list, const char *name, const char *value)
+{
+	OWN(freep) char *line = str_format("%s: %s", name, value);
+	struct curl_slist *longer = line != NULL ? curl_slist_append(list, line) : NULL;
+
+	if (longer == NULL)
+		curl_slist_free_all(list);
+	return longer;
+}
+
+static struct curl_slist *
+make_head(const struct notify_target *t, const struct notify_message *m)
+{
+	uint64_t now = (uint64_t)time(NULL);
+	char signature[NOTIFY_SIGNATURE_MAX], number[24];
+	struct curl_slist *list;
+
+	snprintf(number, sizeof(number), "%" PRIu64, now);
+	notify_sign(t->secret, t->n_secret, m->id, now, m->body, m->len, signature);
+	list = add(NULL, "content-type", "application/json");
+	list = list != NULL ? add(list, "webhook-id", m->id) : NULL;
+	list = list != NULL ? add(list, "webhook-timestamp", number) : NULL;
+	return list != NULL ? add(list, "webhook-signature", signature) : NULL;
+}
+
+static void
+set_up(CURL *curl, const struct notify_target *t, const struct notify_message *m,
+       struct curl_slist *head)
+{
+	curl_easy_setopt(curl, CURLOPT_URL, t->webhook);
+	curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
+	curl_easy_setopt(curl, CURLOPT_HTTPHEADER, head);
+	curl_easy_setopt(curl, CURLOPT_USERAGENT, "cloister/" CLOISTER_VERSION);
+	curl_easy_setopt(curl, CURLOPT_POST, 1L);
+	curl_easy_setopt(curl, CURLOPT_POSTFIELDS, m->body);
+	curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)m->len);
+	curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, ignore);
+	curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, 0L);
+	curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+	curl_easy_setopt(curl, CURLOPT_TIMEOUT, (long)NOTIFY_WEBHOOK_S);
+}
+
+static int
+post(const struct notify_target *t, const struct notify_message *m, struct err *err)
+{
+	CURL *curl = curl_easy_init();
+	struct curl_slist *head = curl != NULL ? make_head(t, m) : NULL;
+	CURLcode code = CURLE_OUT_OF_MEMORY;
+	long status = 0;
+
+	if (head != NULL) {
+		set_up(curl, t, m, head);
+		code = curl_easy_perform(curl);
+		(void)curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
+	}
+	curl_slist_free_all(head);
+	curl_easy_cleanup(curl);
+	if (code == CURLE_OK && status / 100 == 2)
+		return 0;
+	if (code != CURLE_OK)
+		return err_set(err, EIO, "%.200s: %s", t->webhook, curl_easy_strerror(code));
+	/* Gone: whoever it was wants no more of it. */
+	(void)err_set(err, EIO, "%.200s answers with %ld", t->webhook, status);
+	return status == 410 ? -ECANCELED : -EIO;
+}
+
+int
+notify_send(const struct notify_target *target, const struct notify_message *message, struct err *err)
+{
+	return target->command != NULL ? run_command(target, message, err) : post(target, message, err);
+}

@@ -1,0 +1,171 @@
+/* supervisor_fired.c - see supervisor_fired.h. */
+#include "proc/supervisor/supervisor_fired.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/own.h"
+#include "policy/policy_consequence.h"
+#include "proc/supervisor/supervisor.h"
+
+static int
+keep(struct supervisor *sv, const struct fired_message *f, const struct buf *rest)
+{
+	struct supervisor_fired *all = &sv->fired;
+	struct buf *bytes;
+
+	for (size_t i = 0; i < all->n; i++)
+		if (all->at[i].key == f->key)
+			return (f->flags & COURIER_FIRED_AGAIN) != 0 ? 0 : -EBADMSG;
+	if ((f->flags & COURIER_FIRED_AGAIN) != 0 || all->n == COURIER_FIRED_MAX)
+		return -EBADMSG;
+	bytes = &all->at[all->n].bytes;
+	buf_init(bytes, COURIER_FIRED_BYTES);
+	buf_put(bytes, rest->data + rest->pos, f->len);
+	if (buf_failed(bytes))
+		return -ENOMEM;
+	all->at[all->n++].key = f->key;
+	return 0;
+}
+
+/* ---- told ---- */
+
+static void
+notify(struct supervisor *sv, const char *event, const struct members *m)
+{
+	OWN(buf_free) struct buf data;
+
+	buf_init(&data, AUDIT_EVENT_MAX);
+	members_put_object(m, &data);
+	if (!buf_failed(&data))
+		supervisor_notify(sv, event, &data);
+}
+
+static void
+record(struct supervisor *sv, const struct fired_message *f)
+{
+	static const struct steer_who policy = { .by = "policy" };
+	OWN(members_free) struct members m;
+
+	members_init(&m, AUDIT_EVENT_MAX);
+	steer_members(&m, "consequence", &policy);
+	members_str(&m, "rule", f->place);
+	members_str(&m, "rule_text", f->rule);
+	members_str(&m, "of", f->what);
+	if (f->len > 0)
+		members_bool(&m, "narrows", true);
+	if (f->n_revoked > 0 && (f->flags & COURIER_FIRED_AGAIN) == 0)
+		members_list(&m, "revoked", f->revoked, f->n_revoked, MEMBERS_STR_MAX);
+	if ((f->flags & COURIER_FIRED_FREEZE) != 0)
+		members_bool(&m, "freeze", true);
+	supervisor_record_members(sv, &m);
+	if ((f->flags & COURIER_FIRED_NOTIFY) != 0)
+		notify(sv, "consequence", &m);
+}
+
+void
+supervisor_tell_tripped(struct supervisor *sv, const char *which, const char *then, const char *what)
+{
+	static const struct steer_who policy = { .by = "policy" };
+	OWN(members_free) struct members m;
+
+	members_init(&m, AUDIT_EVENT_MAX);
+	steer_members(&m, "tripwire", &policy);
+	members_str(&m, "tripwire", which);
+	members_str(&m, "then", then);
+	members_str(&m, "note", what);
+	supervisor_record_members(sv, &m);
+	notify(sv, "tripwire", &m);
+}
+
+/* ---- done ---- */
+
+/* What should be frozen and cannot be is killed. */
+static void
+stop_cell(struct supervisor *sv, bool freeze, const char *by, const char *what)
+{
+	const char *cell = sv->spec.name[0] != '\0' ? sv->spec.name : sv->spec.id;
+	struct err err = {0};
+
+	if (sv->dead || sv->killed_by != KILLED_NOT || (sv->frozen && !sv->frozen_for_approval))
+		return;
+	if (freeze && supervisor_freeze(sv, by, &err) == 0) {
+		supervisor_say(sv, "cell %s: %s, and it is frozen: `cloister events %s`, then `cloister thaw %s` "
+		               "or `cloister kill %s`", cell, what, cell, cell, cell);
+		return;
+	}
+	snprintf(sv->not_frozen, sizeof(sv->not_frozen), "%.150s", err.text);
+	supervisor_record(sv, "killed", by, sv->not_frozen);
+	snprintf(sv->cause, sizeof(sv->cause), "%.150s, so it was killed%s%.80s", what,
+	         err.code != 0 ? ": " : "", sv->not_frozen);
+	supervisor_kill(sv, KILLED_BY_ALARM);
+}
+
+int
+supervisor_take_fired(struct supervisor *sv, struct ipc_message *message)
+{
+	struct buf *b = &message->body;
+	struct fired_message f = {0};
+	char what[COURIER_FIRED_TEXT + 64];
+	size_t at;
+	int r = fired_get(b, &f);
+
+	r = r == 0 ? keep(sv, &f, b) : r;
+	if (r < 0)
+		return r;
+	for (uint32_t i = 0; (f.flags & COURIER_FIRED_AGAIN) == 0 && i < f.n_revoked; i++)
+		if (supervisor_find_secret(sv, f.revoked[i], &at)) {
+			sv->secrets.at[at].revoked = true;
+			snprintf(sv->secrets.at[at].why, sizeof(sv->secrets.at[at].why), "%.*s",
+			         REVOKED_WHY_MAX, f.why);
+		}
+	record(sv, &f);
+	snprintf(what, sizeof(what), "%.200s led to it (%.200s)", f.what, f.place);
+	if ((f.flags & COURIER_FIRED_FREEZE) != 0)
+		stop_cell(sv, true, "consequence", what);
+	return 0;
+}
+
+int
+supervisor_take_tripped(struct supervisor *sv, struct ipc_message *message)
+{
+	const char *which, *what;
+	uint32_t then;
+
+	if (buf_get_u32(&message->body, &then) < 0 || then == POLICY_TRIP_UNSAID || then >= POLICY_TRIPS ||
+	    fired_get_text(&message->body, &which) < 0 || fired_get_text(&message->body, &what) < 0 ||
+	    buf_left(&message->body) != 0)
+		return -EBADMSG;
+	supervisor_tell_tripped(sv, which, policy_trip_name(then), what);
+	if (then >= POLICY_TRIP_FREEZE)
+		stop_cell(sv, then == POLICY_TRIP_FREEZE, "tripwire", what);
+	return 0;
+}
+
+/* ---- at a courier's start ---- */
+
+int
+supervisor_fired_tell(struct supervisor *sv)
+{
+	const struct supervisor_fired *all = &sv->fired;
+
+	for (size_t i = 0; i < all->n; i++) {
+		struct steer *s = steer_tell(sv, STEER_FIRED);
+
+		if (s == NULL)
+			return -ENOMEM;
+		buf_put_u64(&s->message, all->at[i].key);
+		buf_put_u32(&s->message, (uint32_t)all->at[i].bytes.len);
+		buf_put(&s->message, all->at[i].bytes.data, all->at[i].bytes.len);
+	}
+	return 0;
+}
+
+void
+supervisor_fired_close(struct supervisor *sv)
+{
+	while (sv->fired.n > 0)
+		buf_free(&sv->fired.at[--sv->fired.n].bytes);
+}

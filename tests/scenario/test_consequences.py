@@ -1,0 +1,130 @@
+"""What a request leads to (`then`), and tripwires: both only ever take something away."""
+import json
+import os
+
+from egress_lab import CURL, await_event, helpers_of
+from operators import is_alive, only_root, only_user, wait_until
+from test_egress_s3 import STRAY
+from test_egress_secrets import UP, canary, give
+
+# "After reading payroll, no more writes to GitHub."
+PAYROLL = """
+  - allow: payroll.example.test
+    methods: [GET]
+    then:
+      narrow:
+        - deny: up.example.test
+          methods: [POST, PUT]
+          reason: no writes after payroll was read
+  - allow: '*.example.test'
+"""
+CURL_CODE = [*CURL, "-o", "/dev/null", "-w", "%{http_code}"]
+
+
+def code(online, *words):
+    return online.inside(*CURL_CODE, *words).out
+
+
+def restart_courier(online):
+    courier = helpers_of(online.operator, online.cell)["courier"]
+    os.kill(courier, 9)
+    wait_until(lambda: not is_alive(courier), "the courier is dead")
+    wait_until(lambda: code(online, f"{UP}/echo") == "200", "there is another courier")
+
+
+@only_user
+def test_after_reading_payroll(online):
+    payroll, write = "https://www.example.test/hello", (UP + "/echo", "-d", "x")
+    rules = PAYROLL.replace("payroll.", "www.")
+    online.start(rules, "sleep", "infinity")
+    assert code(online, *write) == "200"
+    assert code(online, payroll) == "200"
+    # Before the next one leaves.
+    assert code(online, *write) == "403"
+    said = json.loads(online.inside(*CURL, *write).ok())
+    assert said["reason"] == "no writes after payroll was read"
+    assert code(online, UP + "/echo") == "200" and code(online, payroll) == "200"
+    steer, = online.events(type="steer")
+    assert (steer["did"], steer["by"], steer["of"], steer["narrows"]) == \
+        ("consequence", "policy", "GET www.example.test", True)
+    assert steer["rule"].startswith("policy.yaml:")
+    # Whatever becomes of the courier, and of the policy.
+    restart_courier(online)
+    assert code(online, *write) == "403"
+    online.operator.cloister("allow", online.cell, "up.example.test").ok()
+    assert code(online, *write) == "403"
+    assert len(online.events(type="steer", did="consequence")) == 1
+    online.operator.cloister("kill", online.cell).ok()
+
+
+@only_user
+def test_another_policy_and_a_secret(online):
+    """A file, with what it allows and nothing else; and what was given is taken back."""
+    real = canary()
+    give(online, real)
+    online.operator.file("after.yaml", "version: 1\negress:\n  - allow: up.example.test\n")
+    online.start("  - deny: mail.example.test\n    then: {narrow: after.yaml, revoke: [KEY, NONE], notify: true}\n"
+                 "  - allow: '*.example.test'\n", "sleep", "infinity", options=["-s", "KEY"])
+    send = " ".join([*CURL_CODE, '-H "Authorization: Bearer $KEY"', UP + "/echo"])
+    assert online.inside("sh", "-c", send).out == "200"
+    assert code(online, "https://www.example.test/hello") == "200"
+    assert code(online, "https://mail.example.test/") == "403"
+    assert code(online, "https://www.example.test/hello") == "000"      # not even its name
+    assert online.inside("sh", "-c", send).out == "403" and len(online.lab.seen(real)) == 1
+    assert await_event(online, type="http", why="revoked")
+    assert code(online, UP + "/echo") == "200"
+    restart_courier(online)
+    said = json.loads(online.inside("sh", "-c", send.replace(" ".join(CURL_CODE), " ".join(CURL))).ok())
+    assert "a request to mail.example.test led to that" in said["reason"]
+    steer, = online.events(type="steer")
+    assert steer["revoked"] == ["KEY", "NONE"]
+    # What is written down stands by itself.
+    shown = online.operator.cloister("policy", "show", online.cell).ok()
+    assert "up.example.test" in shown and "after.yaml" not in shown
+    online.operator.cloister("kill", online.cell).ok()
+
+
+@only_root
+def test_it_freezes(online):
+    online.start("  - log: www.example.test\n    then: {freeze: true}\n  - allow: '*.example.test'\n",
+                 "sh", "-c", "until [ -e /tmp/go ]; do sleep 0.05; done; "
+                 f"{' '.join(CURL)} https://www.example.test/hello; exec sleep infinity")
+    online.inside("touch", "/tmp/go").ok()
+    wait_until(lambda: online.operator.cell(online.cell)["state"] == "frozen", "it is frozen")
+    steer, = online.events(type="steer")
+    assert steer["did"] == "consequence" and steer["freeze"] is True
+    assert online.events(type="cell", did="frozen")[0]["by"] == "consequence"
+    online.operator.cloister("thaw", online.cell).ok()
+    online.operator.cloister("kill", online.cell).ok()
+
+
+TRIPWIRES = """version: 1
+egress:
+  - allow: '*.example.test'
+tripwires:
+  credential: notify
+  transfer: {over: 5x, least: 100K, then: refuse}
+  refusals: {count: 6, within: 10m, then: kill}
+"""
+
+
+@only_user
+def test_tripwires(online):
+    """A transfer like no other, a credential, and a burst of refusals."""
+    online.start(TRIPWIRES, "sleep", "infinity")
+    send = 'head -c "$1" /dev/zero | tr "\\0" a | ' + " ".join([*CURL_CODE, "-T", "-", UP + "/echo"])
+    assert online.inside("sh", "-c", send, "sh", "90000").out == "200"
+    assert online.inside("sh", "-c", send, "sh", "900000").out == "403"
+    assert "on the average" in await_event(online, type="http", why="transfer")["note"]
+    tripped = await_event(online, type="steer", did="tripwire")
+    assert (tripped["tripwire"], tripped["then"]) == ("transfer", "refuse")
+    # One of a known size does not even begin.
+    known = 'head -c "$1" /dev/zero >/tmp/f; ' + " ".join([*CURL_CODE, "--data-binary", "@/tmp/f", UP + "/echo"])
+    assert online.inside("sh", "-c", known, "sh", "120000").out == "200"
+    assert online.inside("sh", "-c", known, "sh", "5000000").out == "403"
+    assert code(online, UP + "/echo", "-d", f"token={STRAY}") == "403"
+    assert await_event(online, type="steer", tripwire="credential")["then"] == "notify"
+    for _ in range(3):
+        online.inside(*CURL_CODE, UP + "/echo", "-d", f"token={STRAY}")
+    wait_until(lambda: online.cell not in online.operator.cloister("ps").ok(), "it is killed")
+    assert "refusals came" in online.operator.cloister("ps", "-a", "--json").ok()
