@@ -252,7 +252,7 @@ def test_the_examples_of_man_pages_work(operator, line):
         pytest.skip("no jq")
     if re.search("--memory|cloister freeze", line) and not operator.is_root:
         pytest.skip("ordinary users may have no cgroup here")
-    runs_on = "1000" if re.search(r"cloister (exec|stop|kill|ps|freeze|thaw|allow|deny|policy show)", line) else "0"
+    runs_on = "1000" if re.search(r"cloister (exec|stop|kill|ps|freeze|thaw|ttl|allow|deny|policy show)", line) else "0"
     project = operator.folder("project")
     if "cloister.yaml" in line:
         operator.file("project/cloister.yaml", "version: 1\negress: []\n")
