@@ -453,6 +453,37 @@ exchange_afford(struct exchange *ex)
 	return ex->step != STEP_OVER && !ex->refused;
 }
 
+bool
+exchange_afford_secret(struct exchange *ex, const char *name, char *text, size_t size)
+{
+	const struct courier_budgets *all = &ex->policy->budgets;
+	struct exchange_budget *b = &ex->budget;
+	struct reached reached = {0};
+
+	for (size_t i = 0; b->counted && i < all->n; i++) {
+		const struct budget_row *row = &all->rows[i];
+		uint64_t price = policy_price_of_request(ex->policy->policy, &ex->decision.way);
+
+		if (row->budget->per != POLICY_PER_SECRET || strcmp(row->budget->of, name) != 0 ||
+		    has_slot(b->slots, b->n, row->slot))
+			continue;
+		snprintf(text, size, "what is used of a budget cannot be counted");
+		if (row->slot == NULL || b->n == BUDGET_SLOTS_MAX)
+			return false;
+		check_slot(ex, row->slot, price, &reached);
+		if (reached.row == NULL && reserve_slot(ex, row->slot, price, &reached)) {
+			b->slots[b->n++] = row->slot;
+			tell_row(ex->courier, row, POLICY_REQUESTS);
+			continue;
+		}
+		describe(&reached, text, size);
+		tell_row(ex->courier, reached.row, reached.kind);
+		raise_reached(ex->courier, &reached, text);
+		return false;
+	}
+	return true;
+}
+
 /* ---- as its bytes pass ---- */
 
 void

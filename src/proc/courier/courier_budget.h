@@ -100,6 +100,9 @@ void courier_free_budgets(struct courier_policy *p);
  * refused, or waits. */
 bool exchange_afford(struct exchange *ex);
 void exchange_stop_settling(struct exchange *ex);
+/* EX is under way, and turns out to carry the secret NAME: it counts for that one's budgets, too.
+ * False: there is not so much left; TEXT says of what. */
+bool exchange_afford_secret(struct exchange *ex, const char *name, char *text, size_t size);
 /* Bytes that have gone out, or come in. */
 void exchange_used(struct exchange *ex, enum policy_kind kind, size_t len);
 /* AMOUNT of money more or less for SLOTS, and whoever is to be told is. */
