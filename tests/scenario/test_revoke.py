@@ -95,7 +95,7 @@ def test_what_is_under_way_is_cut(online):
     give(online, real)
     start(online, BUSY + "\nimport time\ntime.sleep(1000)", "32")
     await_file(online, "/tmp/began")
-    assert len(online.lab.seen(real)) == 32
+    wait_until(lambda: len(online.lab.seen(real)) == 32, "all have begun")
     online.operator.cloister("revoke", online.cell, "KEY", "--why", "it leaked").ok()
     online.inside("touch", "/tmp/enough").ok()
     await_file(online, "/tmp/told")
@@ -107,7 +107,7 @@ def test_what_is_under_way_is_cut(online):
     said = inside(online)
     assert said["error"] == "refused by cloister" and "'KEY' has been revoked" in said["reason"]
     assert "it leaked" not in json.dumps(said)
-    assert len(online.lab.seen(real)) == 32
+    wait_until(lambda: len(online.lab.seen(real)) == 32, "all have begun")
     event = await_event(online, type="http", why="revoked")
     assert event["verdict"] == "deny" and real not in json.dumps(event)
     steer, = online.events(type="steer")

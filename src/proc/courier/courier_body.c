@@ -195,12 +195,13 @@ feed_inspect(struct exchange *ex)
 static bool
 hold_no_more(struct exchange *ex)
 {
-	OWN(buf_free) struct buf held = ex->body;
+	OWN(buf_free) struct buf held = {0};
 
 	if ((ex->inspect_wanted & (INSPECT_SHAPE | INSPECT_RULES)) != INSPECT_SHAPE ||
 	    exchange_signs_body(ex) || is_packed(exchange_head(ex)))
 		return false;
 	drop_inspect(ex);
+	held = ex->body;
 	buf_init(&ex->body, held.max);
 	ex->scans = looks_for_secrets(ex);
 	ex->scan = (struct secrets_scan){0};
