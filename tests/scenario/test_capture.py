@@ -519,7 +519,8 @@ def test_helpers_are_locked_in(operator):
     id = operator.detach(*ALLOW, "--", "sleep", "1000")
     # The process that will start them waits, and is nobody's to look into.
     waiting = [p for p in operator.pids(id)[1:] if os.readlink(f"/proc/{p}/exe").endswith("supervisor")]
-    assert len(waiting) == 1 and status_of(waiting[0])["NoNewPrivs"] == "1"
+    assert len(waiting) == 1
+    wait_until(lambda: status_of(waiting[0])["NoNewPrivs"] == "1", "it gains nothing any more")
     operator.cloister("exec", id, "--", "/usr/bin/python3", "-Ic", REACH, "1.2.3.4/443").ok()
     found = wait_until(lambda: len(f := helpers_of(operator, id)) >= 2 and f, "gate and courier run")
     for pid in found.values():

@@ -6,7 +6,7 @@ import pytest
 
 from egress_lab import CURL, helpers_of, memory_of
 from egress_world import SINK_PORT
-from operators import IS_ROOT
+from operators import IS_ROOT, wait_until
 
 GIGABYTE = 1 << 30
 RULES = (f"  - allow: up.example.test:{SINK_PORT}\n    body: {{max: 4G}}\n"
@@ -63,7 +63,8 @@ def test_a_gigabyte(cell, way):
     assert {"gate", "courier"} <= most.keys()
     assert max(most.values()) < PRIVATE_MAX, most
     host = "big.example.test" if way == "down" else "up.example.test"
-    event = [e for e in cell.events(type="http", host=host) if e.get("path") != "/hello"][-1]
+    event = wait_until(lambda: [e for e in cell.events(type="http", host=host) if e.get("path") != "/hello"],
+                       "it is recorded")[-1]
     assert event["received" if way == "down" else "sent"] == size
 
 
