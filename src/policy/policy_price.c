@@ -145,6 +145,8 @@ policy_price_of_request(const struct policy *p, const struct policy_way *way)
 
 /* ---- whose answers tell of tokens ---- */
 
+#define PATH_SEEN 1024
+
 /* Paths without their query; "*" is any run of characters but "/". */
 static const struct {
 	const char *host, *path;
@@ -178,16 +180,29 @@ static const char *const later[] = {
 	"/**/fine_tuning/jobs",
 };
 
+/* PATH without its query, and without slashes that servers do not mind: none of those above is so
+ * long that the rest would matter. */
+static size_t
+plain_path(const char *path, size_t path_len, char ret_plain[PATH_SEEN])
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < path_len && path[i] != '?' && n < PATH_SEEN; i++)
+		if (path[i] != '/' || n == 0 || ret_plain[n - 1] != '/')
+			ret_plain[n++] = path[i];
+	while (n > 1 && ret_plain[n - 1] == '/')
+		n--;
+	return n;
+}
+
 bool
 policy_costs_later(const char *path, size_t path_len)
 {
-	const char *query = memchr(path, '?', path_len);
-	size_t len = query != NULL ? (size_t)(query - path) : path_len;
+	char plain[PATH_SEEN];
+	size_t len = plain_path(path, path_len, plain);
 
-	while (len > 1 && path[len - 1] == '/')
-		len--;
 	for (size_t i = 0; i < ARRAY_LEN(later); i++)
-		if (policy_glob_path(later[i], path, len))
+		if (policy_glob_path(later[i], plain, len))
 			return true;
 	return false;
 }
@@ -196,8 +211,8 @@ enum policy_usage
 policy_usage_of(const struct policy *p, const struct policy_way *way, const char *host,
                 const char *path, size_t path_len, bool *ret_sure)
 {
-	const char *query = memchr(path, '?', path_len);
-	size_t len = query != NULL ? (size_t)(query - path) : path_len;
+	char plain[PATH_SEEN];
+	size_t len = plain_path(path, path_len, plain);
 	enum policy_usage usage = POLICY_USAGE_NONE;
 
 	*ret_sure = true;
@@ -211,7 +226,7 @@ policy_usage_of(const struct policy *p, const struct policy_way *way, const char
 		if (!policy_glob_text(metered[i].host, host, strlen(host)))
 			continue;
 		usage = metered[i].usage;
-		if (policy_glob_path(metered[i].path, path, len))
+		if (policy_glob_path(metered[i].path, plain, len))
 			return usage;
 	}
 	*ret_sure = false;

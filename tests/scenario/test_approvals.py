@@ -82,8 +82,15 @@ def test_nobody_is_asked_for_what_is_refused_anyway(online):
     a = Asking(online, "  - ask: up.example.test\n    body: {max: 1K}\n")
     assert a.outcome(a.curl(*JSON, "-d", json.dumps({"key": token()}), f"{UP}/echo")) == "403"
     assert a.outcome(a.curl("-d", "x" * 1025, f"{UP}/echo")) == "403"
+    # What would not be seen whole.
+    code, told = a.end(a.curl(f"{UP}/echo/harmless{'/' + 'a' * 1024}/harmful?x"))
+    assert code == "403" and "too long to be shown" in json.loads(told)["reason"]
     assert a.list("-a") == []
-    assert [e["why"] for e in online.events(type="http")] == ["secret", "too-large"]
+    assert [e["why"] for e in online.events(type="http")] == ["secret", "too-large", "ask"]
+    process, shown = a.ask(f"{UP}/echo?{'a' * 2000}")
+    assert shown["path"] == "/echo"
+    a.answer("approve", shown["id"]).ok()
+    assert a.outcome(process) == "200"
 
 
 def test_for_a_time_and_for_the_rule(online):

@@ -159,3 +159,31 @@ def test_without_a_file_nobody_is_told(operator):
     cell = begin(operator)
     names = {os.path.basename(os.readlink(f"/proc/{pid}/exe")) for pid in operator.pids(cell)}
     assert "cloister-supervisor" in names and "cloister-notify" not in names
+
+
+# More questions than anybody is told of, then what somebody should hear of.
+NOISE = """
+import os, socket, time
+held = []
+def send(method, wait):
+    held.append(socket.create_connection(("api.example.com", 80)))
+    held[-1].sendall(method + b" /x HTTP/1.1\\r\\nhost: api.example.com\\r\\n\\r\\n")
+    if wait: held[-1].recv(1)
+for i in range(63): send(b"GET", False)
+while not os.path.exists("/tmp/go"): time.sleep(0.05)
+for i in range(3): send(b"DELETE", True)
+time.sleep(1000)
+"""
+
+
+def test_noise_drowns_nothing(operator):
+    """Who asks for ever keeps people from hearing of that, not of a tripwire."""
+    told = operator.folder("out") / "told"
+    configure(operator, f"- command: [sh, -c, 'touch {told}']\n  on: [tripwire]\n")
+    policy = operator.file("policy.yaml", "version: 1\negress:\n  - deny: api.example.com\n    methods: [DELETE]\n"
+                           "  - ask: api.example.com\ntripwires:\n  refusals: {count: 3, within: 10m, then: notify}\n")
+    cell = operator.detach("-p", policy, "--", "/usr/bin/python3", "-c", NOISE)
+    wait_until(lambda: "more than" in str(notes(operator, cell)), "there is too much noise")
+    operator.cloister("exec", cell, "--", "touch", "/tmp/go").ok()
+    wait_until(told.exists, "it was told")
+    operator.cloister("kill", cell).ok()

@@ -271,6 +271,18 @@ def test_bandwidth(online, lab, url):
     assert float(seconds) > 1.2
 
 
+def test_who_waited_is_not_too_fast(online):
+    """A request that people let have more counts once for the rate, too."""
+    cell = online.start(policy("limits: {rate: 2/h}\nbudgets: [{requests: 1, then: ask}]"), "sh", "-c",
+                        f"{' '.join(CODE)} {WWW} >/tmp/first; {' '.join(CODE)} {WWW} >/tmp/second; exec sleep 1000")
+    waits = wait_until(lambda: online.operator.cloister("approvals", "--json", cell).ok(), "it asks")
+    online.operator.cloister("approve", json.loads(waits)["id"]).ok()
+    wait_until(lambda: online.inside("test", "-s", "/tmp/second").status == 0, "it is over")
+    assert online.inside("cat", "/tmp/first", "/tmp/second").out == "200200"
+    assert code(online) == "429"
+    online.operator.cloister("kill", cell).ok()
+
+
 def test_of_a_secret_in_a_body(online, lab):
     """Also one that is found in it only as it passes."""
     online.operator.cloister("secret", "add", "KEY", "--host", "up.example.test", "--in", "body",

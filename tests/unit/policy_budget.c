@@ -226,6 +226,29 @@ TEST(policy_usage_of_hosts)
 	}
 }
 
+/* Slashes that a server does not mind make no other path. */
+TEST(policy_usage_of_odd_paths)
+{
+	static const char *const odd[] = { "//v1/messages", "/v1//messages/", "/v1/messages///?a=/b" };
+	static const struct {
+		const char *path;
+		bool later;
+	} paths[] = {
+		{ "/v1/messages/batches", true }, { "/v1//messages/batches//?x", true },
+		{ "/v1beta/models/gemini-x:batchGenerateContent", true }, { "/v1/batches", true },
+		{ "/v1/messages/batches/b1/cancel", false }, { "/v1/messages?a=/batches", false },
+		{ "/v1/messages", false }, { "/", false },
+	};
+	OWN(policy_freep) struct policy *p = load(whole);
+	bool sure;
+
+	for (size_t i = 0; i < ARRAY_LEN(odd); i++)
+		CHECK(policy_usage_of(p, BY(-1), "api.anthropic.com", odd[i], strlen(odd[i]), &sure) ==
+		      POLICY_USAGE_ANTHROPIC && sure);
+	for (size_t i = 0; i < ARRAY_LEN(paths); i++)
+		CHECK(policy_costs_later(paths[i].path, strlen(paths[i].path)) == paths[i].later);
+}
+
 TEST(policy_amounts)
 {
 	char text[POLICY_AMOUNT_TEXT];

@@ -193,6 +193,25 @@ put_question(struct buf *b, struct exchange *ex, const struct courier_question *
 		buf_put_str(b, q->of.approvers[i]);
 }
 
+/* Nobody approves what they cannot see; a query is told by its shape, a path is told whole. */
+static bool
+can_be_shown(const struct exchange *ex)
+{
+	return ex->path.len <= COURIER_ASK_PATH ||
+	       memchr(ex->path.at, '?', COURIER_ASK_PATH + 1) != NULL;
+}
+
+/* Why nobody can be asked, or NULL. */
+static const char *
+cannot_ask(const struct exchange *ex)
+{
+	if (ex->ask == NULL)
+		return "there is no memory to ask anybody";
+	if (ex->courier->asks.n_waiting >= COURIER_ASKS_MAX)
+		return "too many requests wait for approval already";
+	return can_be_shown(ex) ? NULL : "a person has to approve this, and its path is too long to be shown";
+}
+
 bool
 exchange_ask(struct exchange *ex, const struct courier_question *q,
              void (*go_on)(struct exchange *ex))
@@ -203,9 +222,8 @@ exchange_ask(struct exchange *ex, const struct courier_question *q,
 
 	if (exchange_is_answered(ex, &q->rule))
 		return true;
-	if (ask == NULL || c->asks.n_waiting >= COURIER_ASKS_MAX) {
-		exchange_refuse(ex, "ask", ask == NULL ? "there is no memory to ask anybody" :
-		                "too many requests wait for approval already");
+	if (cannot_ask(ex) != NULL) {
+		exchange_refuse(ex, "ask", cannot_ask(ex));
 		return false;
 	}
 	ask->number = ++c->asks.n;

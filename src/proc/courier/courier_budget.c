@@ -413,8 +413,11 @@ is_too_fast(struct exchange *ex)
 	uint64_t wait_s;
 	char reason[96];
 
-	if (courier_may_ask(ex->courier, &ex->policy->budgets.rate, &wait_s))
+	/* What waited in between, for people or for meters, is no other request. */
+	if (ex->budget.paced || courier_may_ask(ex->courier, &ex->policy->budgets.rate, &wait_s)) {
+		ex->budget.paced = true;
 		return false;
+	}
 	snprintf(reason, sizeof(reason), "more requests than the cell may make in a while: try again "
 	         "in %llu s", (unsigned long long)wait_s);
 	ex->retry_after_s = (uint32_t)wait_s;

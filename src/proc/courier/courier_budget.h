@@ -54,7 +54,8 @@ struct courier_budgets {
 struct exchange_budget {
 	struct ledger_slot *slots[BUDGET_SLOTS_MAX];
 	size_t n;
-	bool counted;                   /* it may leave, and has been counted */
+	bool paced;                     /* as far as the rate goes, it may leave; */
+	bool counted;                   /* as far as all go, and has been counted */
 	bool is_cut;                    /* a budget of bytes is over: it ends with the round */
 	struct exchange *cut_next;
 	struct meter *meter;            /* of its answer, or NULL */

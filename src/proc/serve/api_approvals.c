@@ -29,13 +29,15 @@ add_of(int runtime, const struct cell_entry *entry, const char *state, json_t *l
 		(void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
 	while (fd >= 0 && json_array_size(list) < APPROVALS_MAX) {
 		OWN(freep) char *text = NULL;
+		const char *its;
 		json_t *one;
 
 		if (cell_approvals_ask(fd, seen, false, NULL) < 0 || cell_approvals_take(fd, &seen, &text, NULL) != 1)
 			return;
 		one = json_loads(text, 0, NULL);
-		if (one != NULL && (state == NULL ||
-		                    strcmp(json_string_value(json_object_get(one, "state")), state) == 0))
+		its = json_string_value(json_object_get(one, "state"));
+		/* One that was too long for words is an object with nothing in it. */
+		if (its != NULL && (state == NULL || strcmp(its, state) == 0))
 			json_array_append(list, one);
 		json_decref(one);
 	}

@@ -103,11 +103,12 @@ struct setup {
 	int steps;                      /* CELL_STEPS, or -1 */
 };
 
-#define NOTIFY_MINUTE_MAX 60            /* things that are told of in a minute */
+#define NOTIFY_MINUTE_MAX 60            /* things of a kind that are told of in a minute */
+#define NOTIFY_KINDS 4
 struct notifier {
 	struct loop_source channel;     /* to cloister-notify; -1: there is none */
 	uint64_t since_ms;
-	unsigned n;                     /* that were told since then */
+	unsigned n[NOTIFY_KINDS];       /* that were told since then */
 };
 
 struct stream {

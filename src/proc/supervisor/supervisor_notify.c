@@ -72,16 +72,22 @@ supervisor_notify_start(struct supervisor *sv)
 	close(ends[1]);
 }
 
+/* Each kind has its own count: whoever is in the cell makes as much noise as it likes with some,
+ * and is not to keep people from hearing of the others. */
 static bool
-is_too_often(struct notifier *n)
+is_too_often(struct notifier *n, const char *event)
 {
+	static const char *const kinds[NOTIFY_KINDS] = { "ask", "budget", "tripwire", "consequence" };
 	uint64_t now = loop_now_ms();
+	size_t kind = 0;
 
 	if (now - n->since_ms >= 60 * 1000) {
 		n->since_ms = now;
-		n->n = 0;
+		memset(n->n, 0, sizeof(n->n));
 	}
-	return n->n++ >= NOTIFY_MINUTE_MAX;
+	while (kind < NOTIFY_KINDS - 1 && strcmp(kinds[kind], event) != 0)
+		kind++;
+	return n->n[kind]++ >= NOTIFY_MINUTE_MAX;
 }
 
 void
@@ -98,7 +104,7 @@ supervisor_notify(struct supervisor *sv, const char *event, const struct buf *da
 	buf_put_str(&message, event);
 	buf_put_u32(&message, (uint32_t)data->len);
 	buf_put(&message, data->data, data->len);
-	if (is_too_often(n))
+	if (is_too_often(n, event))
 		r = err_set(&err, EAGAIN, "more than %d in a minute", NOTIFY_MINUTE_MAX);
 	else
 		r = ipc_send(n->channel.fd, &message, NULL, 0, &err);
