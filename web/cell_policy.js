@@ -8,12 +8,12 @@ import { attempt, chip, diffLines, diffView, empty, tell } from "./ui.js";
 
 const VERBS = { allow: "ok", deny: "bad", ask: "warn" };
 
-function ruleRow(rule, most) {
+function ruleRow(rule, number, most) {
 	const bar = h("i", { class: "hits" });
 	bar.style.width = `${most > 0 ? Math.max(rule.hits > 0 ? 2 : 0, Math.round(100 * rule.hits / most)) : 0}%`;
 	return h("li", { class: rule.hits > 0 ? null : "unused" },
-		h("span", { class: "rule-n" }, String(rule.n)), chip(rule.verb, VERBS[rule.verb]),
-		h("span", { class: "rule-text" }, h("code", { class: "t" }, rule.text), rule.reason ? h("small", { class: "dim t" }, rule.reason) : null,
+		h("span", { class: "rule-n" }, String(number)), chip(rule.verb, VERBS[rule.verb]),
+		h("span", { class: "rule-text" }, h("code", { class: "t" }, rule.text.startsWith(`${rule.verb} `) ? rule.text.slice(rule.verb.length + 1) : rule.text), rule.reason ? h("small", { class: "dim t" }, rule.reason) : null,
 			h("small", { class: "dim" }, [rule.layer ? `layer ${rule.layer}` : null, rule.place].filter(Boolean).join(" · "))),
 		h("span", { class: "rule-hits", title: "how many requests it decided" }, h("b", null, whole(rule.hits ?? 0)), bar));
 }
@@ -51,7 +51,7 @@ export class Policy {
 			} }, "Undo"), this.set));
 		fill(this.panel, h("section", { "aria-label": "Rules" }, h("div", { class: "bar" }, h("h2", null, "Rules"),
 			h("span", { class: "dim" }, `first match wins, what none matches is refused`), h("code", { class: "dim push" }, short(policy.hash ?? ""))),
-		h("ol", { class: "rules" }, rules.map(rule => ruleRow(rule, most)))),
+		h("ol", { class: "rules" }, rules.map((rule, at) => ruleRow(rule, at + 1, most)))),
 		h("section", { "aria-label": "Edit" }, h("div", { class: "bar" }, h("h2", null, "Edit"), this.edit.state), this.edit.element, this.form));
 	}
 
@@ -90,8 +90,8 @@ export class Policy {
 }
 
 // Put a rule in front of a cell's policy: a word for the timeline's refusals, and for anything else.
-export function ruleForm(id, done) {
-	const rule = h("input", { type: "text", class: "mono", required: true, placeholder: "api.example.org, or {allow: …}", "aria-label": "Rule" });
+export function ruleForm(id, done, text = "") {
+	const rule = h("input", { type: "text", class: "mono", required: true, value: text, placeholder: "GET api.example.org/repos/, or {allow: api.example.org, …}", "aria-label": "Rule" });
 	const why = h("input", { type: "text", maxlength: "400", placeholder: "Why?", "aria-label": "Why" });
 	const state = h("span", { class: "dim" });
 	const act = async verb => {

@@ -6,12 +6,13 @@ import { clock, size, stamp } from "./format.js";
 import { List } from "./list.js";
 import { follow } from "./live.js";
 import { Chart } from "./chart.js";
+import { ruleForm } from "./cell_policy.js";
 import { attempt } from "./ui.js";
 
 const PAGE = 200;
 const KEPT_MAX = 20000;                 // records in memory; from there on one goes on from the last
 const NEW_MS = 1000;                    // what is new is asked for at most so often
-const TYPES = ["http", "dns", "tcp", "tls", "ssh", "webhook", "secret", "approval", "steer", "cell", "budget", "tripwire", "intent", "many", "refusal"];
+const TYPES = ["refusal", "http", "dns", "tcp", "tls", "ssh", "webhook", "secret", "approval", "steer", "cell", "budget", "tripwire", "intent", "many"];
 
 // A record is {n, time, event}; the API may have put the event's members beside them.
 function eventOf(record) {
@@ -19,6 +20,8 @@ function eventOf(record) {
 }
 
 function summary(e) {
+	if (e.type === "checkpoint")
+		return `signed, with the ${e.size} records before it`;
 	if (e.host || e.method)
 		return [e.method, e.host ? `${e.scheme ? `${e.scheme}://` : ""}${e.host}${e.port && ![80, 443].includes(e.port) ? `:${e.port}` : ""}${e.path ?? ""}` : e.path]
 			.filter(Boolean).join(" ");
@@ -26,6 +29,11 @@ function summary(e) {
 		return [e.did, e.by ? `by ${e.by}` : null, e.why ? `“${e.why}”` : null].filter(Boolean).join(" ");
 	const rest = Object.entries(e).filter(([name]) => !["type", "n", "time", "cell", "prev", "verdict"].includes(name));
 	return rest.map(([name, value]) => `${name} ${typeof value === "object" ? JSON.stringify(value) : value}`).join(", ").slice(0, 300);
+}
+
+// The rule that would let it pass, as a beginning.
+function ruleFor(e) {
+	return e.type === "http" ? `${e.method} ${e.host}${e.path ?? ""}` : `${e.host}${e.port ? `:${e.port}` : ""}${e.type === "dns" ? "" : `/${e.type}`}`;
 }
 
 function kindOf(e) {
@@ -172,7 +180,8 @@ export class Timeline {
 		const rows = Object.entries(e).filter(([name]) => name !== "prev").map(([name, value]) =>
 			[h("dt", null, name), h("dd", { class: "t" }, typeof value === "object" ? JSON.stringify(value) : String(value))]);
 		fill(this.detail, h("div", { class: "bar" }, h("h2", null, `Record ${record.n}`), h("span", { class: "dim" }, stamp(record.time)),
-			h("button", { type: "button", class: "push", onclick: () => this.hide() }, "Close")), h("dl", { class: "facts" }, rows));
+			h("button", { type: "button", class: "push", onclick: () => this.hide() }, "Close")), h("dl", { class: "facts" }, rows),
+			e.verdict === "deny" && e.host ? ruleForm(this.id, () => this.hide(), ruleFor(e)) : null);
 		this.detail.hidden = false;
 	}
 

@@ -3,7 +3,7 @@
 import { cellPath, get, post } from "./api.js";
 import { fill, h, icon, setAttr, setText } from "./dom.js";
 import { age, count, size, stamp, words } from "./format.js";
-import { follow, live } from "./live.js";
+import { follow, live, pending } from "./live.js";
 import { onThisPage } from "./keys.js";
 import { Budget, Secrets } from "./cell_budget.js";
 import { Policy, ruleForm } from "./cell_policy.js";
@@ -12,7 +12,7 @@ import { attempt, empty, meter, setMeter, setState, stateMark, sureButton, tabs,
 
 const FIGURES = [["requests", cell => count(cell.requests)], ["refused", cell => count(cell.refused)],
 	["in", cell => size(cell.bytes_in)], ["out", cell => size(cell.bytes_out)], ["memory", cell => size(cell.memory || null)],
-	["processes", cell => count(cell.pids)], ["age", cell => age(cell.started)]];
+	["processes", cell => count(cell.pids || null)], ["age", cell => age(cell.started)]];
 
 class Cell {
 	constructor(root, id, tab, go) {
@@ -24,14 +24,15 @@ class Cell {
 		this.who = h("span", { class: "dim t" });
 		this.figures = h("div", { class: "figures" }, FIGURES.map(([label]) => h("span", null, h("b"), h("small", null, label))));
 		this.budget = meter();
+		this.waits = h("a", { class: "chip warn", href: "#/approvals", hidden: true });
 		this.acts = h("div", { class: "acts" });
 		this.tabs = tabs("About this cell", this.parts(), tab, key => {
 			history.replaceState(null, "", `#/cell/${encodeURIComponent(id)}/${key}`);
 			onThisPage(this.keys());
 		});
-		root.append(h("div", { class: "bar" }, h("a", { class: "back", href: "#/cells", "aria-label": "All cells" }, icon("back")), this.title, this.state, this.who,
+		root.append(h("div", { class: "bar" }, h("a", { class: "back", href: "#/cells", "aria-label": "All cells" }, icon("back")), this.title, this.state, this.waits, this.who,
 			this.acts), this.command, h("div", { class: "bar" }, this.figures, h("span", { class: "budget" }, this.budget)), this.tabs.list, this.tabs.panel);
-		this.end = follow(changes => (changes.cells.has(id) || changes.all) && this.show());
+		this.end = follow(changes => (changes.cells.has(id) || changes.all || changes.approvals.size > 0) && this.show());
 		this.show();
 		this.tabs.show(this.parts().some(part => part.key === tab) ? tab : "timeline");
 		this.load();
@@ -73,6 +74,9 @@ class Cell {
 		setAttr(this.budget, "hidden", cell?.budget ? null : "");
 		if (cell?.budget)
 			setMeter(this.budget, cell.budget.fraction, `${cell.budget.name ?? ""} ${cell.budget.kind ?? ""}`.trim());
+		const waiting = pending().filter(a => a.cell === this.id).length;
+		this.waits.hidden = waiting === 0;
+		setText(this.waits, waiting === 1 ? "1 request waits for an answer" : `${waiting} requests wait for an answer`);
 		this.showActs(cell);
 	}
 

@@ -22,6 +22,8 @@ const COLUMNS = [
 	["refusal", "Last refusal", cell => cell.last_refusal ? -Date.parse(cell.last_refusal.time) : Infinity],
 ];
 
+let waiting = new Set();                // cells of which a request waits for an answer
+
 function makeRow(cell) {
 	const part = (name, ...children) => h("span", { class: `c-${name}`, role: "gridcell" }, ...children);
 	return h("div", { class: "row" },
@@ -35,7 +37,7 @@ function makeRow(cell) {
 
 function fillRow(row, cell) {
 	const [state, name, command, budget, requests, refused, bytes, memory, started, refusal] = row.children;
-	setState(state.firstChild, cell.waits ? "asking" : cell.state);
+	setState(state.firstChild, cell.state === "running" && waiting.has(cell.id) ? "asking" : cell.state);
 	setText(name.firstChild, cell.name || cell.id);
 	setText(name.lastChild, [cell.name ? cell.id : null, cell.agent, cell.principal].filter(Boolean).join(" · "));
 	setText(command.firstChild, words(cell.command));
@@ -77,6 +79,7 @@ class Cells {
 		root.append(h("div", { class: "bar" }, h("h1", null, "Cells"), this.figures,
 			h("label", { class: "search" }, icon("search"), this.search)), this.list.element, this.none);
 		this.end = follow(changes => this.changed(changes));
+		this.asked(new Set());
 		this.tick = setInterval(() => this.list.update(this.list.rows.keys()), 10000);
 		this.resort();
 		this.count();
@@ -111,6 +114,8 @@ class Cells {
 	}
 
 	changed(changes) {
+		if (changes.approvals.size > 0)
+			this.asked(changes.cells);
 		if (!changes.all && changes.cells.size === 0 && changes.approvals.size === 0 && !changes.state)
 			return;
 		this.count();
@@ -122,6 +127,15 @@ class Cells {
 			if (this.later === 0 && !["started", "name", "command"].includes(this.sort))
 				this.later = setTimeout(() => this.resort(), Math.max(0, this.sortedAt + SORT_MS - performance.now()));
 		}
+	}
+
+	// Which cells ask, and of which that has changed.
+	asked(changed) {
+		const before = waiting;
+		waiting = new Set(pending().map(approval => approval.cell));
+		for (const id of new Set([...before, ...waiting]))
+			if (before.has(id) !== waiting.has(id))
+				changed.add(id);
 	}
 
 	count() {

@@ -2,7 +2,14 @@
 
 import { get, post } from "./api.js";
 import { fill, h } from "./dom.js";
-import { attempt, chip, empty, sureButton, table } from "./ui.js";
+import { attempt, empty, sureButton, table } from "./ui.js";
+
+// What every cell that has it loses, or gets anew.
+function act(secret, verb, label, again, kind) {
+	return sureButton(label, again, () => attempt(post(`/v1/secrets/${encodeURIComponent(secret.name)}/${verb}`, {}), said =>
+		`${secret.name} is ${verb === "revoke" ? "revoked" : "rotated"} in ${said.cells} cell${said.cells === 1 ? "" : "s"}` +
+		`${said.failed.length > 0 ? `; not so: ${said.failed.join("; ")}` : ""}`), { class: kind });
+}
 
 export function open(root) {
 	const place = h("div");
@@ -13,14 +20,10 @@ export function open(root) {
 			return;
 		const rows = said.secrets.map(secret => h("tr", { "data-secret": secret.name }, h("th", { scope: "row" }, h("code", { class: "t" }, secret.name)),
 			h("td", null, secret.scheme ?? "–"), h("td", { class: "t wrap" }, (secret.hosts ?? secret.scope ?? []).toString().replaceAll(",", ", ")),
-			h("td", { class: "n" }, secret.cells === undefined ? "–" : String(Array.isArray(secret.cells) ? secret.cells.length : secret.cells)),
-			h("td", { class: "acts" }, secret.revoked ? chip("revoked", "bad") : sureButton("Revoke everywhere", "Press again: all cells lose it",
-				async () => {
-					await attempt(post(`/v1/secrets/${encodeURIComponent(secret.name)}/revoke`, {}), `${secret.name} is revoked in every cell`);
-					load();
-				}, { class: "bad" }))));
+			h("td", { class: "acts" }, act(secret, "rotate", "Rotate everywhere", "Press again: all cells get the vault's value"),
+				act(secret, "revoke", "Revoke everywhere", "Press again: all cells lose it", "bad"))));
 		fill(place, rows.length === 0 ? empty("The vault is empty.", "`cloister secret add NAME` puts one in.") :
-			table("Secrets", ["Name", "Scheme", "For", "Cells", "Actions"], rows));
+			table("Secrets", ["Name", "Scheme", "For", "Actions"], rows));
 	};
 	load();
 	return { keys: () => [], close() {} };

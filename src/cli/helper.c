@@ -2,11 +2,11 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <libgen.h>
 #include <limits.h>
 #include <stdio.h>
 #include <unistd.h>
 
+#include "base/exe.h"
 #include "base/own.h"
 #include "cli/cli.h"
 
@@ -37,14 +37,11 @@ int
 cli_become_with(const char *helper, char *const *argv, char *const *env, struct err *err)
 {
 	static const char *const places[] = { "libexec", "../libexec/cloister" };
-	char exe[PATH_MAX], path[PATH_MAX + 64];
-	ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
-	const char *dir;
+	char dir[PATH_MAX], path[PATH_MAX + 64];
+	int r = exe_folder(dir, err);
 
-	if (n < 0)
-		return err_errno(err, "cannot find cloister's own folder (is /proc mounted?)");
-	exe[n] = '\0';
-	dir = dirname(exe);
+	if (r < 0)
+		return r;
 	for (size_t i = 0; i < ARRAY_LEN(places); i++) {
 		snprintf(path, sizeof(path), "%s/%s/%s", dir, places[i], helper);
 		execve(path, argv, env);

@@ -14,6 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "canon/hash.h"
+
 struct err;
 struct loop;
 struct registry;
@@ -104,7 +106,10 @@ void dispatch_free(struct dispatch *d);         /* its fields; for OWN() too */
  * memory.  The caller owns it. */
 json_t *dispatch_to_json(const struct dispatch *d);
 
-/* ---- resolving: dispatch_resolve.c ---- */
+/* ---- resolving: dispatch_resolve.c, dispatch_build.c ---- */
+
+/* "sha256:..." over all executables of this cloister. */
+int dispatch_build_hash(char ret_hash[HASH_NAME + 1], struct err *err);
 
 /* What a request means now: {"agent":{name,hash},"build":"sha256:..","capabilities":[{name,hash}],
  * "envs":[{name,hash}],"policy":{name?,hash}|null (the policy in force),"limits":{},"secrets":[..],

@@ -2,7 +2,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/exe.h"
 #include "base/io.h"
 #include "base/own.h"
 #include "canon/canon.h"
@@ -19,35 +19,6 @@
 #define CACHE_MAX 65536
 #define EXECUTABLE_MAX (1ull << 30)
 #define EXECUTABLES_MAX 64
-
-int
-dispatch_find_libexec(char ret_path[PATH_MAX], struct err *err)
-{
-	char exe[PATH_MAX];
-	ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
-
-	if (n < 0)
-		return err_errno(err, "cannot find cloister's own folder (is /proc mounted?)");
-	exe[n] = '\0';
-	snprintf(ret_path, PATH_MAX, "%s", dirname(exe));
-	return 0;
-}
-
-/* Beside libexec/ where it was built, and in bin/ where it is installed. */
-int
-dispatch_find_cloister(char ret_path[PATH_MAX], struct err *err)
-{
-	static const char *const places[] = { "../cloister", "../../bin/cloister" };
-	char dir[PATH_MAX], path[PATH_MAX + 32];
-	int r = dispatch_find_libexec(dir, err);
-
-	for (size_t i = 0; r == 0 && i < ARRAY_LEN(places); i++) {
-		snprintf(path, sizeof(path), "%s/%s", dir, places[i]);
-		if (access(path, X_OK) == 0)
-			return realpath(path, ret_path) != NULL ? 0 : err_errno(err, "cannot find cloister");
-	}
-	return r < 0 ? r : err_set(err, ENOENT, "cannot find the program cloister beside '%s'", dir);
-}
 
 static int
 is_ours(const struct dirent *d)
@@ -79,7 +50,7 @@ describe_all(json_t *stamps, json_t *paths, struct err *err)
 {
 	char dir[PATH_MAX], path[PATH_MAX + 300];
 	struct dirent **found = NULL;
-	int r = dispatch_find_libexec(dir, err), n = r < 0 ? 0 : scandir(dir, &found, is_ours, alphasort);
+	int r = exe_folder(dir, err), n = r < 0 ? 0 : scandir(dir, &found, is_ours, alphasort);
 
 	if (n < 0 || n > EXECUTABLES_MAX)
 		r = err_set(err, EIO, "cannot list '%s'", dir);
@@ -91,7 +62,7 @@ describe_all(json_t *stamps, json_t *paths, struct err *err)
 	}
 	free(found);
 	if (r == 0)
-		r = dispatch_find_cloister(path, err);
+		r = exe_find_cloister(path, err);
 	return r < 0 ? r : describe("cloister", path, stamps, paths, err);
 }
 

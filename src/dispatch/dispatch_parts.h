@@ -113,14 +113,6 @@ int dispatch_token_mint(struct db *db, const struct dispatch *d,
 /* The agent is over. */
 int dispatch_token_drop(struct db *db, const char *id, struct err *err);
 
-/* ---- dispatch_build.c ---- */
-
-/* "sha256:..." over all executables of this cloister. */
-int dispatch_build_hash(char ret_hash[HASH_NAME + 1], struct err *err);
-/* The program `cloister` beside us; and the folder of the helpers. */
-int dispatch_find_cloister(char ret_path[PATH_MAX], struct err *err);
-int dispatch_find_libexec(char ret_path[PATH_MAX], struct err *err);
-
 /* ---- dispatch_resolve.c ---- */
 
 struct dispatch_plan {

@@ -136,25 +136,18 @@ static int
 mark_files(struct registry *reg, const char *result, struct registry_marks *marks, struct err *err)
 {
 	OWN(json_decrefp) json_t *value = NULL;
-	OWN(closep) int blob = -1;
 	OWN(freep) char *text = NULL;
 	const char *hash;
-	struct stat st;
+	size_t len;
 	int r;
 
 	if (result[0] == '\0' || canon_read(result, strlen(result), &value, NULL) < 0)
 		return 0;
 	hash = dispatch_text(json_object_get(value, "files"), "hash");
-	blob = hash[0] == '\0' ? -1 : registry_open_blob(reg, hash, NULL);
-	if (blob < 0 || fstat(blob, &st) < 0)
+	r = hash[0] == '\0' ? -ENOENT : registry_read_blob(reg, hash, DISPATCH_JSON_MAX, &text, &len, err);
+	if (r == -ENOENT)
 		return 0;
-	if (st.st_size > DISPATCH_JSON_MAX)
-		return err_set(err, EFBIG, "the list of files %s is too long", hash);
-	text = malloc((size_t)st.st_size + 1);
-	if (text == NULL)
-		return err_set(err, ENOMEM, "out of memory");
-	r = read_exactly(blob, text, (size_t)st.st_size, err);
-	return r < 0 ? r : registry_mark_text(marks, text, (size_t)st.st_size, err);
+	return r < 0 ? r : registry_mark_text(marks, text, len, err);
 }
 
 static int

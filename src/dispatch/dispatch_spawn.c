@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/exe.h"
 #include "dispatch/dispatch_parts.h"
 
 int
@@ -52,7 +53,7 @@ int
 dispatch_spawn_helper(char *const *argv, const int fds[DISPATCH_SPAWN_FDS], struct err *err)
 {
 	char dir[PATH_MAX], path[PATH_MAX + 32];
-	int r = dispatch_find_libexec(dir, err);
+	int r = exe_folder(dir, err);
 
 	if (r < 0)
 		return r;

@@ -10,6 +10,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/exe.h"
 #include "base/io.h"
 #include "base/own.h"
 #include "canon/canon.h"
@@ -207,19 +208,13 @@ static int
 make_policy_file(struct registry *reg, int folder, const char *name, const char *hash,
                  struct err *err)
 {
-	OWN(closep) int blob = -1;
 	OWN(freep) char *text = NULL;
-	struct stat st;
-	int r;
+	size_t len;
+	int r = registry_read_blob(reg, hash, POLICY_FILE_MAX, &text, &len, err);
 
-	blob = registry_open_blob(reg, hash, err);
-	if (blob < 0 || fstat(blob, &st) < 0 || st.st_size > POLICY_FILE_MAX)
-		return err_set(err, EIO, "cannot read the policy in force");
-	text = malloc((size_t)st.st_size + 1);
-	if (text == NULL)
-		return err_set(err, ENOMEM, "out of memory");
-	r = read_exactly(blob, text, (size_t)st.st_size, err);
-	return r < 0 ? r : dispatch_write_file(folder, name, text, (size_t)st.st_size, false, err);
+	if (r < 0)
+		return err_wrap(err, "cannot read the policy in force");
+	return dispatch_write_file(folder, name, text, len, false, err);
 }
 
 /* ---- the command line ---- */
@@ -405,7 +400,7 @@ dispatch_start(struct registry *reg, const struct dispatch *d, int *ret_said, st
 	said = memfd_create("said", MFD_CLOEXEC);
 	if (input < 0 || said < 0)
 		return err_errno(err, "cannot start a cell");
-	r = dispatch_find_cloister(path, err);
+	r = exe_find_cloister(path, err);
 	if (r < 0)
 		return r;
 	pidfd = dispatch_spawn(path, w.at, (const int[]){ input, -1, said, env }, err);

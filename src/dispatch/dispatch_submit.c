@@ -1,13 +1,9 @@
 /* dispatch_submit.c - takes a request in: once it has answered, nothing loses it. */
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/err.h"
-#include "base/io.h"
 #include "base/own.h"
 #include "canon/canon.h"
 #include "dispatch/dispatch_parts.h"
@@ -94,24 +90,7 @@ count_children(struct db *db, const char *parent, unsigned *ret_n, struct err *e
 static int
 read_policy(void *arg, const char *hash, char **ret_text, size_t *ret_len, struct err *err)
 {
-	OWN(closep) int blob = registry_open_blob(arg, hash, err);
-	OWN(freep) char *text = NULL;
-	struct stat st;
-	int r;
-
-	if (blob < 0)
-		return blob;
-	if (fstat(blob, &st) < 0 || st.st_size > POLICY_FILE_MAX)
-		return err_set(err, EIO, "cannot read the policy %s", hash);
-	text = malloc((size_t)st.st_size + 1);
-	if (text == NULL)
-		return err_set(err, ENOMEM, "out of memory");
-	r = read_exactly(blob, text, (size_t)st.st_size, err);
-	if (r < 0)
-		return r;
-	*ret_text = TAKE(text);
-	*ret_len = (size_t)st.st_size;
-	return 0;
+	return registry_read_blob(arg, hash, POLICY_FILE_MAX, ret_text, ret_len, err);
 }
 
 int

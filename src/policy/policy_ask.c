@@ -1,4 +1,6 @@
-/* policy_ask.c - which rules of a decision ask, and whom. */
+/* policy_ask.c - which rules of a decision ask, and whom; the same as a message. */
+#include <string.h>
+
 #include "policy/policy_parts.h"
 
 bool
@@ -35,4 +37,55 @@ policy_way_rule(const struct policy *p, const struct policy_way *way, unsigned l
 		base += (int)p->n_rules;
 	return p == NULL || layer >= POLICY_LAYERS_MAX || way->rule[layer] < 0 ? -1 :
 	       base + way->rule[layer];
+}
+
+/* ---- what a rule says of it ---- */
+
+void
+policy_ask_default(struct policy_rule *rule)
+{
+	if (rule->verb != POLICY_VERB_ASK)
+		return;
+	if (rule->ask.approvals == 0)
+		rule->ask.approvals = 1;
+	if (rule->ask.timeout_ms == 0)
+		rule->ask.timeout_ms = POLICY_TIMEOUT_MS;
+}
+
+bool
+policy_ask_is_default(const struct policy_rule *rule)
+{
+	const struct policy_ask *ask = &rule->ask;
+
+	return rule->verb != POLICY_VERB_ASK || (ask->approvers.n == 0 && ask->approvals == 1 &&
+	       ask->timeout_ms == POLICY_TIMEOUT_MS && !ask->freeze);
+}
+
+void
+policy_put_ask(struct buf *b, const struct policy_rule *rule)
+{
+	if (rule->verb != POLICY_VERB_ASK)
+		return;
+	policy_put_list(b, &rule->ask.approvers);
+	buf_put_u32(b, rule->ask.approvals);
+	buf_put_u32(b, (uint32_t)rule->ask.timeout_ms);
+	buf_put_u32(b, rule->ask.freeze);
+}
+
+void
+policy_get_ask(struct policy_getting *g, struct policy_rule *rule)
+{
+	struct policy_ask *ask = &rule->ask;
+
+	if (rule->verb != POLICY_VERB_ASK)
+		return;
+	ask->approvers = policy_get_list(g, POLICY_APPROVERS_MAX);
+	ask->approvals = policy_get_upto(g, POLICY_APPROVALS_MAX);
+	ask->timeout_ms = policy_get_upto(g, POLICY_TIMEOUT_MOST_MS);
+	ask->freeze = policy_get_upto(g, 1) != 0;
+	g->bad |= ask->approvals == 0 || ask->timeout_ms < POLICY_TIMEOUT_LEAST_MS ||
+	          (ask->approvers.n > 0 && ask->approvals > ask->approvers.n);
+	for (size_t i = 0; !g->bad && i < ask->approvers.n; i++)
+		g->bad |= ask->approvers.at[i][0] == '\0' ||
+		          strlen(ask->approvers.at[i]) > POLICY_APPROVER_MAX;
 }

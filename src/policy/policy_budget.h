@@ -102,6 +102,8 @@ uint64_t policy_price_of_request(const struct policy *p, const struct policy_way
 enum policy_usage policy_usage_of(const struct policy *p, const struct policy_way *way,
                                   const char *host, const char *path, size_t path_len,
                                   bool *ret_sure);
+/* Whether what is asked for at PATH of such a host is a batch, which costs something only later. */
+bool policy_costs_later(const char *path, size_t path_len);
 /* What TOKENS of MODEL cost: the dearest that a layer says; what none mentions is in the
  * built-in table, and a model that nobody knows is dear.  Rounded up. */
 uint64_t policy_price_of_tokens(const struct policy *p, const char *model,

@@ -158,16 +158,6 @@ policy_put_consequences(struct buf *b, const struct policy *p)
 
 /* ---- reading ---- */
 
-static uint64_t
-get_u64(struct policy_getting *g)
-{
-	uint64_t v = 0;
-
-	if (g->bad || buf_get_u64(g->b, &v) < 0)
-		g->bad = true;
-	return v;
-}
-
 /* A policy of one layer, without consequences of its own. */
 static bool
 is_narrow(const unsigned char *at, size_t len)
@@ -208,7 +198,7 @@ get_consequence(struct policy_getting *g, struct policy_consequence *c)
 	c->revoke = policy_get_list(g, POLICY_REVOKES_MAX);
 	c->freeze = policy_get_upto(g, 1) != 0;
 	c->notify = policy_get_upto(g, 1) != 0;
-	c->key = get_u64(g);
+	c->key = policy_get_u64(g);
 	g->bad |= c->key == 0 || (c->n_narrow == 0 && c->revoke.n == 0 && !c->freeze && !c->notify);
 }
 
@@ -219,11 +209,11 @@ get_tripwires(struct policy_getting *g)
 
 	t->credential = policy_get_upto(g, POLICY_TRIPS - 1);
 	t->transfer.then = policy_get_upto(g, POLICY_TRIPS - 1);
-	t->transfer.times = get_u64(g);
-	t->transfer.least = get_u64(g);
+	t->transfer.times = policy_get_u64(g);
+	t->transfer.least = policy_get_u64(g);
 	t->refusals.then = policy_get_upto(g, POLICY_TRIPS - 1);
-	t->refusals.count = get_u64(g);
-	t->refusals.within_ms = get_u64(g);
+	t->refusals.count = policy_get_u64(g);
+	t->refusals.within_ms = policy_get_u64(g);
 	g->bad |= t->refusals.count > POLICY_REFUSALS_MAX ||
 	          (t->refusals.then != POLICY_TRIP_UNSAID) != (t->refusals.count > 0) ||
 	          (t->transfer.then != POLICY_TRIP_UNSAID) != (t->transfer.times > 0);

@@ -498,12 +498,30 @@ load_audit(struct loading *l, const struct node *node)
 static int
 load_secrets(struct loading *l, const struct node *node)
 {
+	bool wrong = false;
+	size_t n;
+	int r = 0;
+
 	if (node_is_null(node))
 		return 0;
 	if (node->kind == NODE_SCALAR)
 		return node_err(l->err, node, "`secrets` are a list of names, or a map of definitions: "
 		                "[GITHUB_TOKEN]");
-	return l->reader == NULL ? 0 : l->reader->secrets(l->reader->arg, node, l->err);
+	if (l->reader == NULL)
+		return 0;
+	/* For who mends it, one after the other: each that is wrong is told. */
+	for (size_t i = 0; r == 0 && l->faults != NULL && i < node->n; i++) {
+		struct node one = *node;
+
+		one.n = 1;
+		one.items += i;
+		if (node->kind == NODE_MAP)
+			one.values += i;
+		n = l->faults->n;
+		r = note_fault(l, l->reader->secrets(l->reader->arg, &one, l->err));
+		wrong = wrong || l->faults->n > n;
+	}
+	return r < 0 || wrong ? r : l->reader->secrets(l->reader->arg, node, l->err);
 }
 
 static int

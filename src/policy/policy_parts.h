@@ -88,11 +88,12 @@ struct policy_getting {
 	bool bad;
 };
 uint32_t policy_get_upto(struct policy_getting *g, uint32_t max);
+uint64_t policy_get_u64(struct policy_getting *g);
 const char *policy_get_text(struct policy_getting *g, size_t max);      /* "" if it is bad */
 struct policy_list policy_get_list(struct policy_getting *g, uint32_t max);
 void policy_put_list(struct buf *b, const struct policy_list *list);
 
-/* ---- policy_read_ask.c ---- */
+/* ---- policy_ask.c ---- */
 
 /* What a rule that asks means where it says nothing. */
 void policy_ask_default(struct policy_rule *rule);

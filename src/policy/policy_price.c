@@ -172,6 +172,26 @@ static const struct {
 	{ "*aiplatform.googleapis.com", "/**:streamRawPredict", POLICY_USAGE_ANTHROPIC },
 };
 
+/* What is answered long before it costs something.  Below these, jobs are only looked after. */
+static const char *const later[] = {
+	"/**/batches", "/**/batch/jobs", "/**/batchPredictionJobs", "/**:batchGenerateContent",
+	"/**/fine_tuning/jobs",
+};
+
+bool
+policy_costs_later(const char *path, size_t path_len)
+{
+	const char *query = memchr(path, '?', path_len);
+	size_t len = query != NULL ? (size_t)(query - path) : path_len;
+
+	while (len > 1 && path[len - 1] == '/')
+		len--;
+	for (size_t i = 0; i < ARRAY_LEN(later); i++)
+		if (policy_glob_path(later[i], path, len))
+			return true;
+	return false;
+}
+
 enum policy_usage
 policy_usage_of(const struct policy *p, const struct policy_way *way, const char *host,
                 const char *path, size_t path_len, bool *ret_sure)

@@ -173,8 +173,8 @@ get_bool(struct policy_getting *g)
 	return policy_get_upto(g, 1) != 0;
 }
 
-static uint64_t
-get_u64(struct policy_getting *g)
+uint64_t
+policy_get_u64(struct policy_getting *g)
 {
 	uint64_t v = 0;
 
@@ -205,8 +205,8 @@ get_host(struct policy_getting *g, struct policy_host *host)
 
 	host->kind = policy_get_upto(g, POLICY_HOST_KINDS - 1);
 	host->name = policy_get_text(g, HTTP_HOST_MAX);
-	halves[0] = get_u64(g);
-	halves[1] = get_u64(g);
+	halves[0] = policy_get_u64(g);
+	halves[1] = policy_get_u64(g);
 	memcpy(host->address, halves, sizeof(host->address));
 	host->bits = (uint8_t)policy_get_upto(g, 128);
 	host->port = (uint16_t)policy_get_upto(g, UINT16_MAX);
@@ -243,7 +243,7 @@ get_value(struct policy_getting *g, struct policy_value *value)
 
 	value->kind = policy_get_upto(g, POLICY_VALUES - 1);
 	value->glob = policy_get_text(g, POLICY_TEXT_MAX);
-	bits = get_u64(g);
+	bits = policy_get_u64(g);
 	memcpy(&value->number, &bits, sizeof(bits));
 	value->truth = get_bool(g);
 	g->bad |= !isfinite(value->number) || (value->kind != POLICY_VALUE_GLOB && *value->glob != '\0');
@@ -338,7 +338,7 @@ get_rule(struct policy_getting *g, struct policy_rule *rule, bool plain)
 	rule->upgrade = policy_get_upto(g, POLICY_UPGRADES - 1);
 	get_git(g, &rule->git);
 	get_body(g, &rule->body);
-	rule->upload_max = get_u64(g);
+	rule->upload_max = policy_get_u64(g);
 	rule->upload_said = get_bool(g);
 	rule->secrets = get_bool(g);
 	rule->private = get_bool(g);

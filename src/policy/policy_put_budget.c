@@ -78,23 +78,13 @@ policy_put_budgets(struct buf *b, const struct policy *p)
 
 /* ---- reading ---- */
 
-static uint64_t
-get_u64(struct policy_getting *g)
-{
-	uint64_t v = 0;
-
-	if (g->bad || buf_get_u64(g->b, &v) < 0)
-		g->bad = true;
-	return v;
-}
-
 static void
 get_budget(struct policy_getting *g, struct policy_budget *budget)
 {
 	budget->per = policy_get_upto(g, POLICY_PERS - 1);
 	budget->of = policy_get_text(g, POLICY_TEXT_MAX);
 	for (size_t i = 0; i < POLICY_KINDS; i++)
-		budget->limits[i] = get_u64(g);
+		budget->limits[i] = policy_get_u64(g);
 	budget->then = policy_get_upto(g, POLICY_THENS - 1);
 	budget->n_warns = policy_get_upto(g, POLICY_WARNS_MAX);
 	for (size_t i = 0; i < budget->n_warns; i++) {
@@ -103,7 +93,7 @@ get_budget(struct policy_getting *g, struct policy_budget *budget)
 	}
 	budget->place = policy_get_text(g, POLICY_PLACE_MAX);
 	budget->name = policy_get_text(g, POLICY_BUDGET_NAME_MAX);
-	budget->key = get_u64(g);
+	budget->key = policy_get_u64(g);
 	g->bad |= budget->key == 0 || *budget->name == '\0' ||
 	          (budget->per == POLICY_PER_SECRET) != (*budget->of != '\0');
 }
@@ -124,7 +114,7 @@ get_rules(struct policy_getting *g)
 		}
 		next = at + 1;
 		rule = &g->p->rules[at];
-		rule->price = get_u64(g);
+		rule->price = policy_get_u64(g);
 		rule->usage = policy_get_upto(g, POLICY_USAGES - 1);
 		if (policy_get_upto(g, 1) == 1) {
 			budget = policy_alloc(g->p, 1, sizeof(*budget));
@@ -154,10 +144,10 @@ get_prices(struct policy_getting *g)
 		struct policy_model_price *at = &g->p->prices[i];
 
 		at->model = policy_get_text(g, POLICY_MODEL_MAX);
-		at->price.input = get_u64(g);
-		at->price.output = get_u64(g);
-		at->price.cache_read = get_u64(g);
-		at->price.cache_write = get_u64(g);
+		at->price.input = policy_get_u64(g);
+		at->price.output = policy_get_u64(g);
+		at->price.cache_read = policy_get_u64(g);
+		at->price.cache_write = policy_get_u64(g);
 		g->bad |= *at->model == '\0' || at->price.input > POLICY_MONEY_MAX ||
 		          at->price.output > POLICY_MONEY_MAX || at->price.cache_read > POLICY_MONEY_MAX ||
 		          at->price.cache_write > POLICY_MONEY_MAX;
@@ -180,9 +170,9 @@ policy_get_budgets(struct policy_getting *g)
 	p->n_budgets = g->bad ? 0 : n;
 	get_rules(g);
 	get_prices(g);
-	p->rate.n = get_u64(g);
-	p->rate.ms = get_u64(g);
-	p->bandwidth = get_u64(g);
+	p->rate.n = policy_get_u64(g);
+	p->rate.ms = policy_get_u64(g);
+	p->bandwidth = policy_get_u64(g);
 	g->bad |= p->n_budgets + p->n_rule_budgets > POLICY_BUDGETS_MAX ||
 	          (p->rate.n == 0) != (p->rate.ms == 0) || p->rate.n > 1000000 || p->rate.ms > 3600000;
 }

@@ -1,5 +1,5 @@
 /* policy_read_ask.c - who is asked, how many of them, for how long: what a rule of kind `ask`
- * says besides what it matches, read, checked and as a message. */
+ * says besides what it matches, read and checked. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
@@ -107,55 +107,4 @@ policy_check_ask(const struct policy_draft *d)
 		                "approver%s", ask->approvals, ask->approvers.n,
 		                ask->approvers.n == 1 ? "" : "s");
 	return 0;
-}
-
-void
-policy_ask_default(struct policy_rule *rule)
-{
-	if (rule->verb != POLICY_VERB_ASK)
-		return;
-	if (rule->ask.approvals == 0)
-		rule->ask.approvals = 1;
-	if (rule->ask.timeout_ms == 0)
-		rule->ask.timeout_ms = POLICY_TIMEOUT_MS;
-}
-
-bool
-policy_ask_is_default(const struct policy_rule *rule)
-{
-	const struct policy_ask *ask = &rule->ask;
-
-	return rule->verb != POLICY_VERB_ASK || (ask->approvers.n == 0 && ask->approvals == 1 &&
-	       ask->timeout_ms == POLICY_TIMEOUT_MS && !ask->freeze);
-}
-
-/* ---- as a message ---- */
-
-void
-policy_put_ask(struct buf *b, const struct policy_rule *rule)
-{
-	if (rule->verb != POLICY_VERB_ASK)
-		return;
-	policy_put_list(b, &rule->ask.approvers);
-	buf_put_u32(b, rule->ask.approvals);
-	buf_put_u32(b, (uint32_t)rule->ask.timeout_ms);
-	buf_put_u32(b, rule->ask.freeze);
-}
-
-void
-policy_get_ask(struct policy_getting *g, struct policy_rule *rule)
-{
-	struct policy_ask *ask = &rule->ask;
-
-	if (rule->verb != POLICY_VERB_ASK)
-		return;
-	ask->approvers = policy_get_list(g, POLICY_APPROVERS_MAX);
-	ask->approvals = policy_get_upto(g, POLICY_APPROVALS_MAX);
-	ask->timeout_ms = policy_get_upto(g, POLICY_TIMEOUT_MOST_MS);
-	ask->freeze = policy_get_upto(g, 1) != 0;
-	g->bad |= ask->approvals == 0 || ask->timeout_ms < POLICY_TIMEOUT_LEAST_MS ||
-	          (ask->approvers.n > 0 && ask->approvals > ask->approvers.n);
-	for (size_t i = 0; !g->bad && i < ask->approvers.n; i++)
-		g->bad |= ask->approvers.at[i][0] == '\0' ||
-		          strlen(ask->approvers.at[i]) > POLICY_APPROVER_MAX;
 }

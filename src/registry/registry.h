@@ -150,6 +150,9 @@ void registry_drop_staged(struct registry *r);
 
 /* A descriptor to read it; -ENOENT if there is none. */
 int registry_open_blob(struct registry *r, const char *hash, struct err *err);
+/* All of it, at most MAX bytes (-EFBIG), NUL-terminated; the caller owns *ret_text. */
+int registry_read_blob(struct registry *r, const char *hash, size_t max, char **ret_text,
+                       size_t *ret_len, struct err *err);
 
 /* ---- blobs that nobody needs: registry_collect.c ---- */
 

@@ -271,3 +271,30 @@ registry_open_blob(struct registry *r, const char *name, struct err *err)
 	fd = openat(r->blobs, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	return fd < 0 ? err_errno(err, "cannot open the blob %s", name) : fd;
 }
+
+int
+registry_read_blob(struct registry *r, const char *name, size_t max, char **ret_text,
+                   size_t *ret_len, struct err *err)
+{
+	OWN(closep) int fd = registry_open_blob(r, name, err);
+	OWN(freep) char *text = NULL;
+	struct stat st;
+	int n;
+
+	if (fd < 0)
+		return fd;
+	if (fstat(fd, &st) < 0)
+		return err_errno(err, "cannot read the blob %s", name);
+	if ((uint64_t)st.st_size > max)
+		return err_set(err, EFBIG, "the blob %s is over %zu bytes", name, max);
+	text = malloc((size_t)st.st_size + 1);
+	if (text == NULL)
+		return err_set(err, ENOMEM, "out of memory");
+	n = read_exactly(fd, text, (size_t)st.st_size, err);
+	if (n < 0)
+		return n;
+	text[st.st_size] = '\0';
+	*ret_text = TAKE(text);
+	*ret_len = (size_t)st.st_size;
+	return 0;
+}

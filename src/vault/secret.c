@@ -20,15 +20,15 @@ static const struct secret_scheme schemes[] = {
 	{ .name = "basic", .places = SECRET_IN_BASIC_PASSWORD },
 	{ .name = "sigv4", .wants_id = true, .mints_id = true },
 	{ .name = "azure-sharedkey", .wants_id = true },
-	{ .name = "hmac", .mints_id = true },
-	{ .name = "jwt" },
-	{ .name = "oauth1", .wants_id = true, .mints_id = true, .pair = true },
-	{ .name = "message" },
-	{ .name = "mtls" },
-	{ .name = "webhook", .comes_in = true },
+	{ .name = "hmac", .mints_id = true, .has_lines = true },
+	{ .name = "jwt", .has_lines = true },
+	{ .name = "oauth1", .wants_id = true, .mints_id = true, .pair = true, .has_lines = true },
+	{ .name = "message", .has_lines = true },
+	{ .name = "mtls", .has_lines = true },
+	{ .name = "webhook", .comes_in = true, .has_lines = true },
 	{ .name = "postgres", .raw = true },
 	{ .name = "redis", .raw = true },
-	{ .name = "ssh", .raw = true },
+	{ .name = "ssh", .raw = true, .has_lines = true },
 };
 
 const struct secret_scheme *

@@ -35,6 +35,7 @@ struct secret_scheme {
 	bool mints_id;                  /* the id in the cell is a placeholder too */
 	bool pair;                      /* the secret is two, with "&" between them */
 	bool raw;                       /* not over HTTP: hosts are TCP destinations */
+	bool has_lines;                 /* it may be of any bytes, or PEM: it signs, and does not go out */
 	bool comes_in;                  /* requests that come to the cell, at ports it publishes */
 	unsigned places;                /* where it stands if nothing is said; 0: the engine knows */
 };

@@ -318,6 +318,23 @@ check_with(const struct reading *r)
 	                "%s", err.text);
 }
 
+/* What is swapped is told nothing, but whose it is in a file that names users. */
+static int
+check_swap(const struct reading *r)
+{
+	const struct node *node = r->values[KEY_WITH];
+	const struct secret *s = r->s;
+
+	if (strcmp(s->scheme->name, "swap") != 0 && strcmp(s->scheme->name, "basic") != 0)
+		return 0;
+	for (size_t i = 0; i < s->with.n; i++)
+		if (s->files.n == 0 || strcmp(s->with.at[i], "user") != 0)
+			return node_err(r->d.err, node->items[i], "'%s' is told nothing called '%.32s': leave it "
+			                "out, or say the `scheme:` (--scheme) that it is for", s->scheme->name,
+			                s->with.at[i]);
+	return 0;
+}
+
 static int
 read_with(struct reading *r)
 {
@@ -483,6 +500,7 @@ read_all(struct reading *r)
 	e = e == 0 ? read_members(r) : e;
 	e = e == 0 ? read_places(r) : e;
 	e = e == 0 ? read_with(r) : e;
+	e = e == 0 ? check_swap(r) : e;
 	e = e == 0 ? check_tls(r) : e;
 	e = e == 0 ? read_scope(r) : e;
 	return e == 0 && r->values[KEY_CAPTURES] != NULL
@@ -556,70 +574,4 @@ secret_read(const char *name, const struct node *node, struct secret **ret_secre
 	if (e == 0)
 		*ret_secret = TAKE(s);
 	return e;
-}
-
-/* ---- files ---- */
-
-void
-secret_list_free(struct secret_list *list)
-{
-	for (size_t i = 0; i < list->n; i++)
-		secret_free(list->at[i]);
-	free(list->at);
-	*list = (struct secret_list){0};
-}
-
-int
-secret_read_map(const struct node *map, struct secret_list *ret_list, struct err *err)
-{
-	OWN(secret_list_free) struct secret_list list = {0};
-	int e = 0;
-
-	if (map->kind != NODE_MAP)
-		return node_err(err, map, "secrets are a map: {NAME: {hosts: api.example.com}}");
-	if (map->n > SECRET_LIST_MAX)
-		return node_err(err, map, "there are at most %d secrets", SECRET_LIST_MAX);
-	list.at = calloc(map->n + 1, sizeof(struct secret *));
-	if (list.at == NULL)
-		return err_set(err, ENOMEM, "out of memory");
-	for (size_t i = 0; e == 0 && i < map->n; i++) {
-		/* "GITHUB_TOKEN:" alone: all of it is in the catalogue. */
-		struct node empty = word_at(map->items[i], "");
-
-		empty.kind = NODE_MAP;
-		e = secret_read(map->items[i]->text, node_is_null(map->values[i]) ? &empty :
-		                map->values[i], &list.at[list.n], err);
-		list.n += e == 0;
-	}
-	if (e < 0)
-		return e;
-	*ret_list = list;
-	list = (struct secret_list){0};
-	return 0;
-}
-
-int
-secret_load_text(const char *file, const char *text, size_t len, struct secret_list *ret_list,
-                 struct err *err)
-{
-	static const char *const names[] = { "version", "secrets", NULL };
-	OWN(node_freep) struct node *root = NULL;
-	const struct node *version, *secrets;
-	int e = node_parse(file, text, len, &root, err);
-
-	if (e < 0)
-		return e;
-	if (root->kind != NODE_MAP)
-		return node_err(err, root, "a file of secrets is a map: {version: 1, secrets: {...}}");
-	for (size_t i = 0; i < root->n; i++)
-		if (strcmp(root->items[i]->text, names[0]) != 0 &&
-		    strcmp(root->items[i]->text, names[1]) != 0)
-			return policy_read_unknown(root->items[i], names, "in a file of secrets", err);
-	version = node_get(root, "version");
-	secrets = node_get(root, "secrets");
-	if (version == NULL || version->kind != NODE_SCALAR || strcmp(version->text, "1") != 0)
-		return node_err(err, version != NULL ? version : root, "a file begins with `version: 1`");
-	if (secrets == NULL)
-		return node_err(err, root, "there are no `secrets:` in it");
-	return secret_read_map(secrets, ret_list, err);
 }

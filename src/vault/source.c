@@ -46,6 +46,8 @@ source_check(const char *from, struct err *err)
 	return err_set(err, EINVAL, "a value comes from env:NAME, file:PATH or cmd:PROGRAM ARGS");
 }
 
+bool (*source_distrusts)(const char *path);
+
 static int
 fetch_file(const char *path, struct guard *g, struct err *err)
 {
@@ -55,6 +57,10 @@ fetch_file(const char *path, struct guard *g, struct err *err)
 
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return err_errno(err, "cannot open '%s', where the value is", path);
+	/* It could be any file of the operator's, to be sent wherever the secret may go. */
+	if (source_distrusts != NULL && source_distrusts(path))
+		return err_set(err, EPERM, "an agent could have written what '%s' leads to, or a link on the "
+		               "way there: keep the value where no cell may write", path);
 	if (!S_ISREG(st.st_mode))
 		return err_set(err, EINVAL, "'%s', where the value should be, is not a file", path);
 	if ((st.st_mode & 022) != 0)
@@ -271,6 +277,10 @@ check_fields(const struct secret *s, const struct secret_values *values, struct 
 	}
 	if (values->field[SECRET_SECRET].len == 0)
 		return err_set(err, EINVAL, "the value of '%s' is empty", s->name);
+	if (!s->scheme->has_lines && s->places != SECRET_IN_BODY &&
+	    !is_one_line(&values->field[SECRET_SECRET]))
+		return err_set(err, EINVAL, "the value of '%s' (%s) is one line, and this has several: where it "
+		               "goes, a line's end would be the end of it", s->name, s->scheme->name);
 	if (secret_wants_id(s) && *s->id == '\0' && values->field[SECRET_ID].len == 0)
 		return err_set(err, EINVAL, "'%s' (%s) needs an id besides its secret: in a line before it, or "
 		               "as `id:` (--id)", s->name, s->scheme->name);

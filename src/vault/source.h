@@ -40,6 +40,8 @@ int source_split(const char *command, struct source_words *ret_words, struct err
 /* What a program prints, into G, which has room for the most that is taken.  The program
  * and all of its group are dead afterwards, however it went. */
 int source_run(const char *command, unsigned timeout_ms, struct guard *g, struct err *err);
+/* Whether an agent could have a say in what PATH leads to; set by who knows.  NULL: nobody does. */
+extern bool (*source_distrusts)(const char *path);
 /* What FROM gives, raw. */
 int source_fetch(const char *from, struct guard *ret_text, struct err *err);
 

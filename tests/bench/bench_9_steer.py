@@ -111,7 +111,7 @@ def steer(lab, report):
             took = in_turn(lab, lab.user, commands, swaps)
         lost = busy.lost()
         metering(lab, report, top, origin)
-        revoke(lab, report, top, origin, Busy)
+        revoke(lab, report, top, origin)
     freeze(lab, report)
     both = Samples(took["one"] + took["other"])
     report.row(f"policy swap, {CONNECTIONS} connections busy", both.median, "ms", both.spread,

@@ -61,9 +61,10 @@ const ops = {
 	run: ({ js }) => page.evaluate(js),
 	resize: ({ width, height }) => page.setViewportSize({ width, height }),
 	scheme: ({ scheme }) => page.emulateMedia({ colorScheme: scheme }),
-	axe: async ({ source }) => {
+	axe: async ({ source, only }) => {
 		await page.evaluate(source);
-		const found = await page.evaluate('axe.run(document, { resultTypes: ["violations"] })');
+		const options = { resultTypes: ['violations'], ...(only.length > 0 ? { runOnly: only } : {}) };
+		const found = await page.evaluate(`axe.run(document, ${JSON.stringify(options)})`);
 		return found.violations.map(v => `${v.id}: ${v.help}: ${v.nodes.slice(0, 4).map(n => n.html.slice(0, 160)).join(' | ')}`);
 	},
 	shot: async ({ path }) => {

@@ -254,7 +254,7 @@ class Fake:
         for secret in self.secrets:
             if secret["name"] == where[-1]:
                 secret["revoked"] = True
-        return {"revoked": True}
+        return {"cells": len(self.cells) if len(where) == 1 else 1, "failed": []}
 
 
 class Refusal(Exception):

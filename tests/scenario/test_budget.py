@@ -275,3 +275,17 @@ def test_bandwidth(online, lab, url):
     assert size == "1500000"
     # A tenth of a second's worth passes at once.
     assert float(seconds) > 1.2
+
+
+def test_of_a_secret_in_a_body(online, lab):
+    """Also one that is found in it only as it passes."""
+    online.operator.cloister("secret", "add", "KEY", "--host", "up.example.test", "--in", "body",
+                             input="the-real-one-0123456789abcdef").ok()
+    online.start(policy("budgets: [{secret: KEY, requests: 2}]\n" + ALL), "sleep", "1000", options=["-s", "KEY"])
+    send = " ".join([*CODE, "-H", "transfer-encoding:chunked", "-H", "content-type:text/plain", "-d", '"my $KEY"',
+                     UP + "/echo?in-body"])
+    assert [online.inside("sh", "-c", send).out for _ in range(4)] == ["200", "200", "429", "429"]
+    assert used(online, "secret:KEY", "requests") == 2
+    assert code(online, UP + "/echo", "-H", "transfer-encoding:chunked", "-d", "x") == "200"
+    assert used(online, "secret:KEY", "requests") == 2
+    online.operator.cloister("kill", online.cell).ok()

@@ -103,6 +103,43 @@ def test_is_counted_of_known_hosts(online):
     online.operator.cloister("kill", online.cell).ok()
 
 
+def test_is_counted_of_who_does_not_wait(online, lab):
+    """Whoever hangs up before the answer has asked for it all the same."""
+    sent = json.dumps(HELLO)
+    online.start(money(1000000), "sh", "-c", f"{' '.join(CURL)} -d '{sent}' https://up.example.test/silent?left & "
+                 "pid=$!; until [ -e /tmp/go ]; do sleep 0.05; done; kill $pid; exec sleep 1000")
+    wait_until(lambda: lab.seen("/silent?left"), "the server was asked")
+    online.inside("touch", "/tmp/go").ok()
+    told = await_event(online, type="usage")
+    assert told["estimated"] is True and told["input"] == len(sent) // 4
+    spent(online, len(sent) // 4 * DOLLAR)
+    online.operator.cloister("kill", online.cell).ok()
+
+
+def test_is_counted_where_it_comes_later(online, lab):
+    """A batch cannot be metered, unless somebody says what one costs; what is fetched later can."""
+    online.start(policy(f"budgets: [{{money: 1000 USD}}]\n{PRICES}egress:\n"
+                        "  - {allow: api.anthropic.com, paths: [/v1/messages/batches], methods: [PUT], price: 1}\n"
+                        "  - {allow: [api.anthropic.com, api.openai.com]}\n"
+                        "  - {allow: up.example.test, usage: openai}\n"), "sleep", "1000")
+    for path in ("api.anthropic.com/v1/messages/batches", "api.openai.com/v1/batches",
+                 "api.anthropic.com/v1/messages/b%61tches/"):
+        assert post(online, f"https://{path}", requests=[]) == "403"
+        assert "batch" in online.events(why="budget")[-1]["note"]
+    assert online.inside(*CURL, "-X", "PUT", "-d", "{}", "-o", "/dev/null", "-w", "%{http_code}",
+                         "https://api.anthropic.com/v1/messages/batches").out == "501"
+    spent(online, DOLLAR)
+    body = '{"model":"b","usage":{"input_tokens":3,"output_tokens":1}}'
+    path = lab.raw(f"HTTP/1.1 200 OK\r\ncontent-length: {len(body)}\r\n\r\n{body}".encode())
+    online.inside(*CURL, f"https://up.example.test{path}").ok()
+    spent(online, 5 * DOLLAR)
+    # What says nothing of it is not taken for an answer of a model's.
+    online.inside(*CURL, "https://up.example.test/echo").ok()
+    assert len(online.events(type="usage")) == 1
+    spent(online, 5 * DOLLAR)
+    online.operator.cloister("kill", online.cell).ok()
+
+
 @needs_npm("claude")
 def test_stops_claude(online, ask):  # noqa: F811
     """A real agent is told why, and does not go on."""

@@ -57,6 +57,47 @@ def test_after_reading_payroll(online):
     online.operator.cloister("kill", online.cell).ok()
 
 
+# A body that goes on once payroll was read, as an upload and over a connection that was upgraded.
+AROUND = """
+import http.client, os, ssl, sys, time
+c = http.client.HTTPSConnection("up.example.test", context=ssl.create_default_context(), timeout=60)
+def pieces():
+    yield b"before"
+    open("/tmp/began", "w").close()
+    while not os.path.exists("/tmp/read"):
+        time.sleep(0.05)
+    yield b"payroll"
+try:
+    c.request("POST", "/echo?around", pieces(), encode_chunked=True)
+except OSError:
+    pass
+try:
+    answer = c.getresponse()
+    told = f"{answer.status} {answer.read().decode()}"
+except (OSError, http.client.HTTPException) as error:
+    told = type(error).__name__
+open("/tmp/told.part", "w").write(told)
+os.rename("/tmp/told.part", "/tmp/told")
+time.sleep(1000)
+"""
+
+
+@only_user
+def test_what_began_before_takes_nothing_out(online):
+    """A write that is under way would carry what was read meanwhile; an answer is let come."""
+    rules = PAYROLL.replace("payroll.", "www.")
+    online.start(rules, "/usr/bin/python3", "-c", AROUND)
+    wait_until(lambda: online.inside("test", "-e", "/tmp/began").status == 0, "it has begun")
+    wait_until(lambda: online.lab.seen("/echo?around"), "the server was asked")
+    assert code(online, "https://www.example.test/hello") == "200"
+    online.inside("touch", "/tmp/read").ok()
+    wait_until(lambda: online.inside("test", "-e", "/tmp/told").status == 0, "it is over")
+    told = online.inside("cat", "/tmp/told").ok()
+    assert told.startswith("403") and "no writes after payroll was read" in told
+    assert code(online, UP + "/echo") == "200"
+    online.operator.cloister("kill", online.cell).ok()
+
+
 @only_user
 def test_another_policy_and_a_secret(online):
     """A file, with what it allows and nothing else; and what was given is taken back."""

@@ -172,10 +172,10 @@ def test_registry_and_dispatches(operator, chromium):
     operator.cloister("agent", "register", operator.base / "echo.yaml").ok()
     operator.file("echo.yaml", "name: echo\ndescription: <i>says</i> it once more\ncommand: [sh, -c, 'cat; echo ''<script>x</script>'' >/out/note']\n")
     operator.cloister("agent", "register", operator.base / "echo.yaml").ok()
-    service = Service(operator, "--listen", "127.0.0.1:0", "--no-tls")
+    service = Service(operator, "--listen", "127.0.0.1:0")      # encrypted, with a certificate of its own
     told = service.post("/v1/dispatches", {"agent": "echo", "input": "<b>hello</b>\n"}).ok(202)
     operator.kept.add(told.get("cell") or "")
-    chromium.open(operator.cloister("dashboard").ok().strip())
+    chromium.open(operator.cloister("dashboard").ok().strip(), tls="any")
     chromium.see("#live:has-text('live')")
     chromium.press("4")
     chromium.see(".name:has-text('<i>says</i> it once more')")

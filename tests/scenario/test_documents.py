@@ -252,7 +252,7 @@ def test_the_examples_of_man_pages_work(operator, line):
         pytest.skip("no jq")
     if re.search("--memory|cloister freeze", line) and not operator.is_root:
         pytest.skip("ordinary users may have no cgroup here")
-    runs_on = "1000" if re.search(r"cloister (exec|stop|kill|ps|freeze|thaw|allow|deny|policy show)", line) else "0"
+    runs_on = "1000" if re.search(r"cloister (exec|stop|kill|ps|freeze|thaw|ttl|allow|deny|revoke|rotate|policy show)", line) else "0"
     project = operator.folder("project")
     if "cloister.yaml" in line:
         operator.file("project/cloister.yaml", "version: 1\negress: []\n")
@@ -264,16 +264,20 @@ def test_the_examples_of_man_pages_work(operator, line):
         operator.file("project/common.yaml", "name: common\nvalues: {}\n")
         for kind, file in (("capability", "web-search"), ("agent", "researcher.yaml"), ("env", "common.yaml")):
             operator.cloister(kind, "register", file, cwd=project).ok()
+    with_secret = re.search(r"cloister (revoke|rotate|secret rotate)", line)
+    if with_secret:
+        operator.cloister("secret", "add", "GITHUB_TOKEN", input=VALUE).ok()
     (operator.home / ".cache/thing").mkdir(parents=True, exist_ok=True)
     for name, words in CELLS.items():
         if f"--name {name}" not in line:
-            operator.run("-q", "--name", name, *words, *([runs_on] if name == "job" else []),
+            secret = ["-s", "GITHUB_TOKEN"] if with_secret and name == "job" else []
+            operator.run("-q", "--name", name, *secret, *words, *([runs_on] if name == "job" else []),
                          cwd=project).ok()
     if runs_on == "0":
         operator.cloister("wait", "job")
     script = re.sub(OWN, "true", line).replace("cloister learn", "cloister learn -o new.yaml")
     done = operator.do("sh", "-c", f"cell=job; {script}", cwd=project,
-                       input=VALUE if "secret add" in line else "", env={
+                       input=VALUE if re.search("secret (add|rotate)", line) else "", env={
                            "PATH": f"{CLOISTER.parent}:{os.environ['PATH']}", "API_KEY": VALUE,
                            "GITHUB_TOKEN": VALUE,
                            "CLOISTER_DATA_DIR": operator.env["CLOISTER_DATA_DIR"]})

@@ -84,6 +84,10 @@ def test_check_tells_everything(operator):
     many = operator.file("p/many.yaml", words(*["- alow: a.b"] * 50))
     lines = operator.cloister("policy", "check", many).err.splitlines()
     assert len(lines) == 21 and lines[20] == "there is more after these 20: mend them first"
+    keys = operator.file("p/keys.yaml", "version: 1\nsecrets:\n  a: {hosts: a.b, shap: x}\n  b: {hosts: a.b}\n"
+                                        "  c: {hosts: '*'}\negress: []\n")
+    done = operator.cloister("policy", "check", keys)
+    assert [line.split(": ")[0] for line in done.err.splitlines()] == [f"{keys}:3:19", f"{keys}:5:14"], done.err
     # Whoever runs it is told the first.
     operator.run("-p", bad, "--", "true").sentence("bad.yaml:3:1: there is no key 'foo'")
 

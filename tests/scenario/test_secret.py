@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from operators import IS_ROOT, IS_STATIC, status_of, wait_until
+from operators import IS_ROOT, IS_STATIC, only_user, status_of, wait_until
 from terminal import Terminal
 
 # Nothing else on the machine has it.
@@ -46,11 +46,11 @@ def test_life_of_a_secret(operator):
     operator.cloister("secret", "show", "KEY").sentence("'KEY'", "secret list")
     add(operator, "KEY", CANARY + "\n", "--host", "api.example.com", "--host", "*.b.example:8443",
         "--method", "GET", "--path", "/v1/**", "--in", "header:X-Api-Key", "--in", "query:key",
-        "--with", "region=eu-west-1", "--env", "MY_KEY").ok()
+        "--env", "MY_KEY").ok()
     first = shown(operator)
     assert first["scheme"] == "swap" and first["from"] == "vault" and first["env"] == "MY_KEY"
     assert first["in"] == "header:x-api-key, query:key"
-    assert first["with"] == {"region": "eu-west-1"}
+    assert first["with"] == {}
     for part in ("api.example.com", "*.b.example:8443", "GET", "/v1/**"):
         assert part in first["scope"]
     assert len(first["fingerprint"]) == 16
@@ -136,8 +136,9 @@ def test_what_a_definition_says_is_shown(operator):
     add(operator, "KEY", CANARY, "--like", "postgres", "--host", "db.example.com", "--id", "app").ok()
     assert shown(operator)["id"] == "app"
     assert re.search(r"^id +app$", operator.cloister("secret", "show", "KEY").ok(), re.M)
-    add(operator, "LONG", CANARY, "--host", "a.example", "--with", f"note={long}").ok()
-    assert f" note: {long}\n" in operator.cloister("secret", "show", "LONG").ok()
+    add(operator, "LONG", CANARY, "--scheme", "jwt", "--host", "a.example", "--with", "algorithm=HS256", "--with",
+        f"audience={long}").ok()
+    assert f" audience: {long}\n" in operator.cloister("secret", "show", "LONG").ok()
 
 
 @pytest.mark.parametrize("words, part", [
@@ -151,6 +152,7 @@ def test_what_a_definition_says_is_shown(operator):
     (["show", "X", "--host", "a.x"], "takes no definition"),
     (["add", "X", "--key", "file"], "secret init"),
     (["add", "X", "--host", "a.x", "--with", "region"], "NAME=TEXT"),
+    (["add", "X", "--host", "a.x", "--with", "region=x"], "'swap' is told nothing called 'region'"),
     (["add", "X", "--env", "A", "--env", "B"], "given twice"),
     (["init", "--key", "nonsense"], "file, passphrase"),
 ])
@@ -347,3 +349,35 @@ def test_a_passphrase(operator):
     assert at_terminal("rotate", "KEY", answers=[(r"passphrase of", "open sesame"),
                                                  (r"value of KEY", CANARY)])[0] == 0
     operator.cloister("secret", "init").sentence("there is a vault already")
+
+
+@only_user
+def test_a_value_of_several_lines(operator):
+    """Found when it is kept, not when it first goes out."""
+    add(operator, "KEY", "one\ntwo\n", "--host", "a.example").sentence("'KEY' (swap) is one line")
+    add(operator, "KEY", "one\ntwo\n", "--host", "a.example", "--in", "body").ok()
+    operator.cloister("secret", "rotate", "KEY", input="one\n").ok()
+    add(operator, "PEM", "-----BEGIN\nx\n-----END\n", "--scheme", "mtls", "--host", "a.example").ok()
+
+
+@only_user
+def test_the_list_fits_a_terminal(operator):
+    add(operator, "GITHUB_TOKEN", CANARY).ok()
+    add(operator, "N" * 60, CANARY, "--scheme", "azure-sharedkey", "--id", "x", "--host", "a.example").ok()
+    lines = operator.cloister("secret", "list").ok().splitlines()
+    assert len(lines) == 3 and max(map(len, lines)) <= 80, lines
+    assert "GITHUB_TOKEN " in lines[1] and "api.e" in lines[1] and "..." in lines[2]
+
+
+@only_user
+def test_a_file_behind_what_an_agent_could_write(operator):
+    """Its link could lead to any file of the operator's."""
+    value = operator.file("safe/value", CANARY)
+    value.chmod(0o600)
+    folder = operator.folder("ws")
+    operator.host(f"ln -s {value} {folder}/link")
+    operator.run("-w", f"{folder}:rw", "--", "true").ok()
+    for name, path in ("LINKED", folder / "link"), ("DIRECT", value):
+        operator.cloister("secret", "add", name, "--host", "a.example", "--from", f"file:{path}").ok()
+    operator.run("--allow", "a.example", "-s", "LINKED", "--", "true").sentence("an agent could have written")
+    operator.run("--allow", "a.example", "-s", "DIRECT", "--", "true").ok()

@@ -217,6 +217,7 @@ def test_live_slow_reader(service, operator):
 
 def test_live_is_the_operators(service):
     service.get("/v1/live", socket=service.agents).error(404, "not_found")
+    service.get("/v1/live").error(406, "not_acceptable", "text/event-stream")
 
 
 # ---- verification

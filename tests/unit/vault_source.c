@@ -133,7 +133,8 @@ TEST(vault_source_takes_fields)
 	OWN(secret_values_free) struct secret_values v = {0};
 	struct err err = {0};
 
-	CHECK_OK(fields("scheme: swap", "one\ntwo", &v, &err));
+	CHECK_ERR(fields("scheme: swap", "one\ntwo", &v, &err), EINVAL);
+	CHECK_OK(fields("scheme: mtls", "one\ntwo", &v, &err));
 	CHECK_STR(v.field[SECRET_SECRET].at, "one\ntwo");
 	CHECK_U64(v.expires, 0);
 	CHECK_OK(fields(AWS, "AKIAX\nthe-secret\r\nthe-token", &v, &err));

@@ -2,11 +2,14 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 
 #include "audit/audit_request.h"
+#include "base/data.h"
 #include "base/err.h"
 #include "base/own.h"
 #include "base/tell.h"
+#include "boundary/namespace/landlock.h"
 #include "proc/audit/audit_proc.h"
 
 static const struct {
@@ -16,6 +19,23 @@ static const struct {
 	{ "verify", audit_do_verify }, { "show", audit_do_show }, { "export", audit_do_export },
 	{ "prove", audit_do_prove }, { "key", audit_do_key },
 };
+
+/* What is in timelines, agents have written: whoever reads them changes nothing but the operator's own
+ * folder of them, where the lock and the key are.  `key` reads none, and may have to make it. */
+static int
+lock_down(struct err *err)
+{
+	OWN(freep) char *own = data_path("audit", err);
+	OWN(closep) int fd = -1;
+	int r;
+
+	if (own == NULL)
+		return -ENOMEM;
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		return err_errno(err, "cannot give up privileges");
+	r = landlock_make(LANDLOCK_FILES_TOO, (const char *const[]){ own, NULL }, &fd, err);
+	return r < 0 ? r : landlock_enforce(fd, err);
+}
 
 int
 main(int argc, char **argv)
@@ -38,7 +58,8 @@ main(int argc, char **argv)
 	err_set(&err, EINVAL, "there is no `audit %.16s`", args.verb);
 	for (size_t i = 0; i < ARRAY_LEN(verbs); i++)
 		if (strcmp(args.verb, verbs[i].name) == 0)
-			status = verbs[i].run(&args, &err);
+			status = verbs[i].run != audit_do_key && lock_down(&err) < 0 ? -EPERM :
+			         verbs[i].run(&args, &err);
 	/* On a full disk, half an export must not pass for the whole. */
 	if (status >= 0 && (fflush(stdout) != 0 || ferror(stdout)))
 		status = err_errno(&err, "cannot write all of the output");

@@ -82,7 +82,7 @@ struct budgets {
 	struct loop_timer again;
 };
 
-/* ---- courier_budget.c ---- */
+/* ---- courier_ledger.c ---- */
 
 void courier_budget_init(struct courier *c);
 void courier_budget_close(struct courier *c);
@@ -94,10 +94,15 @@ int courier_take_ledger(struct courier *c, uint64_t number, struct ipc_message *
 int courier_bind_budgets(struct courier *c, struct courier_policy *p, struct err *err);
 void courier_free_budgets(struct courier_policy *p);
 
+/* ---- courier_budget.c ---- */
+
 /* Whether EX may leave, as far as budgets and rates go; if so, it is counted.  False: it was
  * refused, or waits. */
 bool exchange_afford(struct exchange *ex);
 void exchange_stop_settling(struct exchange *ex);
+/* EX is under way, and turns out to carry the secret NAME: it counts for that one's budgets, too.
+ * False: there is not so much left; TEXT says of what. */
+bool exchange_afford_secret(struct exchange *ex, const char *name, char *text, size_t size);
 /* Bytes that have gone out, or come in. */
 void exchange_used(struct exchange *ex, enum policy_kind kind, size_t len);
 /* AMOUNT of money more or less for SLOTS, and whoever is to be told is. */

@@ -145,6 +145,9 @@ fire_rule(struct exchange *ex, int rule, struct err *err)
 		/* One that the cell has not got is of no use already. */
 		(void)courier_revoke(c, name, why, ex, NULL);
 	tell(ex, rule, q, why, again);
+	/* What has begun before could take out what EX brings in. */
+	if (!again && len > 0)
+		courier_decide_what_sends(c, ex);
 	return 0;
 }
 

@@ -49,4 +49,7 @@ void courier_note_refusal(struct courier *c, const char *why, uint64_t times);
 
 /* From now on the policy lies within LAYER, as policy_put() has it, too. */
 int courier_narrow(struct courier *c, const void *layer, size_t len, struct err *err);
+/* What is under way, and of which more may come from the cell, goes by the policy that there is
+ * now; but for SPARED. */
+void courier_decide_what_sends(struct courier *c, const struct exchange *spared);
 #endif

@@ -127,6 +127,19 @@ meter_new(struct exchange *ex, bool sure)
 	return m;
 }
 
+/* Why nobody could tell what it costs, or NULL. */
+static const char *
+cannot_meter(const struct exchange *ex)
+{
+	if (ex->is_upgrade)
+		return "what a model says over a WebSocket cannot be metered, and there is a budget of money";
+	if (!http_text_is(ex->method, "GET") && policy_costs_later(ex->path.at, ex->path.len) &&
+	    policy_price_of_request(ex->policy->policy, &ex->decision.way) == 0)
+		return "what a batch costs is known only later, and there is a budget of money: its rule needs "
+		       "a price";
+	return NULL;
+}
+
 void
 exchange_meter_begin(struct exchange *ex)
 {
@@ -137,13 +150,14 @@ exchange_meter_begin(struct exchange *ex)
 		return;
 	usage = policy_usage_of(ex->policy->policy, &ex->decision.way, ex->host, ex->path.at,
 	                        ex->path.len, &sure);
-	if (usage == POLICY_USAGE_NONE || http_text_is(ex->method, "GET") ||
-	    http_text_is(ex->method, "HEAD")) {
-		if (usage != POLICY_USAGE_NONE && ex->is_upgrade)
-			exchange_refuse(ex, "budget", "what a model says over a WebSocket cannot be metered, "
-			                "and there is a budget of money");
+	if (usage == POLICY_USAGE_NONE || http_text_is(ex->method, "HEAD"))
+		return;
+	if (cannot_meter(ex) != NULL) {
+		exchange_refuse(ex, "budget", cannot_meter(ex));
 		return;
 	}
+	/* What is fetched may be the answer to what was asked before, or anything else. */
+	sure = sure && !http_text_is(ex->method, "GET");
 	ex->budget.meter = meter_new(ex, sure);
 	if (ex->budget.meter == NULL) {
 		exchange_refuse_with(ex, 429, "budget", "too many answers are being metered at once");
@@ -302,8 +316,9 @@ exchange_meter_end(struct exchange *ex, bool complete)
 	m->exchange = NULL;
 	ex->budget.meter = NULL;
 	m->sent = ex->sent;
-	/* Before an answer has begun, nobody has done anything that costs. */
-	if (!ex->answered || ex->status < 200 || ex->status >= 300) {
+	/* Who does not wait for an answer has asked for it all the same; but what says that there is
+	 * none costs nothing. */
+	if ((!ex->answered && ex->sent == 0) || ex->status >= 300 || (ex->answered && ex->status < 200)) {
 		meter_drop(m);
 		return;
 	}

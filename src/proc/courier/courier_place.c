@@ -143,6 +143,16 @@ exchange_note_carried(struct exchange *ex, size_t owner)
 	ex->secrets->carried[of] = 1;
 }
 
+/* Of the secret, also where OWNER is a token that was given for it. */
+static const char *
+name_of(const struct exchange *ex, size_t owner)
+{
+	const struct secrets_view *v = ex->secrets->view;
+	size_t of = owner < v->n_bound ? owner : v->tokens[owner - v->n_bound]->of;
+
+	return ex->courier->secrets.bound.at[of].secret->name;
+}
+
 enum swap_verdict
 exchange_judge(void *arg, const struct swap_seen *seen)
 {
@@ -160,6 +170,11 @@ exchange_judge(void *arg, const struct swap_seen *seen)
 		return SWAP_LEAVE;
 	/* Messages come behind the request that was signed. */
 	if (fits && (!x->covered || seen->place == SWAP_MESSAGE)) {
+		if (!exchange_afford_secret(ex, name_of(ex, owner), x->reason, sizeof(x->reason))) {
+			x->ended = 429;
+			x->used_up = true;
+			return SWAP_STOP;
+		}
 		x->carries = x->swapped = true;
 		exchange_note_carried(ex, owner);
 		return SWAP_REPLACE;

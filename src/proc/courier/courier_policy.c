@@ -241,16 +241,24 @@ courier_narrow(struct courier *c, const void *layer, size_t len, struct err *err
 
 /* The first that goes by another policy; those that it takes along are no longer in the list. */
 static bool
-decide_one_again(struct courier *c)
+decide_one_again(struct courier *c, const struct exchange *spared, bool sends)
 {
 	for (struct exchange *ex = c->exchanges; ex != NULL; ex = ex->next) {
 		/* Of what was answered already, nothing leaves any more. */
-		if (ex->policy == c->policy || ex->step == STEP_DRAIN || ex->recorded)
+		if (ex->policy == c->policy || ex->step == STEP_DRAIN || ex->recorded || ex == spared ||
+		    (sends && ex->came_all))
 			continue;
 		exchange_decide_again(ex, c->policy);
 		return true;
 	}
 	return false;
+}
+
+void
+courier_decide_what_sends(struct courier *c, const struct exchange *spared)
+{
+	while (decide_one_again(c, spared, true))
+		;
 }
 
 int
@@ -285,7 +293,7 @@ courier_take_policy(struct courier *c, uint64_t number, struct ipc_message *mess
 	}
 	carry_counts(c->policy, p, front, back);
 	use_from_now_on(c, p);
-	while (now == 1 && decide_one_again(c))
+	while (now == 1 && decide_one_again(c, NULL, false))
 		;
 	return 0;
 }

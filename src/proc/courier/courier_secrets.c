@@ -76,7 +76,7 @@ exchange_refuse_secret(struct exchange *ex, int r, const struct err *err)
 	if (r == -EACCES) {
 		snprintf(reason, sizeof(reason), "%s", ex->secrets->reason);
 		exchange_refuse_with(ex, ex->secrets->ended != 0 ? ex->secrets->ended : 403,
-		                     ex->secrets->revoked ? "revoked" :
+		                     ex->secrets->revoked ? "revoked" : ex->secrets->used_up ? "budget" :
 		                     ex->secrets->ended != 0 ? "expired" :
 		                     ex->secrets->refused_covered ? "credential" : "exfiltration", reason);
 	} else {

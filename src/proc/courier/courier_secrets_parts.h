@@ -41,7 +41,7 @@ struct exchange_secrets {
 	struct buf held;                /* the body to send, while it is made of one that was held */
 	char reason[256];               /* why something was refused */
 	uint16_t ended;                 /* because one has: the status for it */
-	bool revoked;                   /* ended that way */
+	bool revoked, used_up;          /* ended that way; or its budget has */
 
 	bool captures;                  /* tokens may come back */
 	unsigned char carried[BOUND_MAX];       /* secrets that are in it, or tokens of theirs */

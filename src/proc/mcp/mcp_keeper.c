@@ -1,7 +1,6 @@
 /* mcp_keeper.c - reaches the service on its run-time socket, and starts it if none runs. */
 #include <errno.h>
 #include <fcntl.h>
-#include <libgen.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/exe.h"
 #include "base/own.h"
 #include "loop/loop.h"
 #include "proc/mcp/mcp_proc.h"
@@ -28,27 +28,6 @@ try_connect(int runtime)
 	if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0)
 		return -errno;
 	return fcntl(fd, F_SETFL, O_NONBLOCK) < 0 ? -errno : TAKE_FD(fd);
-}
-
-/* Where we were built `cloister` stands above libexec/, where it is installed in bin/. */
-static int
-find_cloister(char path[PATH_MAX + 32], struct err *err)
-{
-	static const char *const places[] = { "../cloister", "../../bin/cloister" };
-	char exe[PATH_MAX];
-	ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
-	const char *dir;
-
-	if (n < 0)
-		return err_errno(err, "cannot find cloister's own folder (is /proc mounted?)");
-	exe[n] = '\0';
-	dir = dirname(exe);
-	for (size_t i = 0; i < ARRAY_LEN(places); i++) {
-		snprintf(path, PATH_MAX + 32, "%s/%s", dir, places[i]);
-		if (access(path, X_OK) == 0)
-			return 0;
-	}
-	return err_errno(err, "cannot find '%s'", path);
 }
 
 /* It belongs to nobody: it is there for others too, and goes when nobody needs it. */
@@ -70,8 +49,8 @@ become_service(const char *path)
 static int
 start_service(struct err *err)
 {
-	char path[PATH_MAX + 32];
-	int r = find_cloister(path, err), status;
+	char path[PATH_MAX];
+	int r = exe_find_cloister(path, err), status;
 	pid_t pid;
 
 	if (r < 0)

@@ -12,7 +12,7 @@
 #include "base/num.h"
 #include "base/own.h"
 #include "canon/canon.h"
-#include "dispatch/dispatch_parts.h"
+#include "dispatch/dispatch.h"
 #include "loop/loop.h"
 #include "proc/serve/api_thread.h"
 #include "proc/serve/checker.h"

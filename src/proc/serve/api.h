@@ -252,6 +252,7 @@ int api_secret_revoke(struct api_call *c);
 int api_secret_rotate(struct api_call *c);
 int api_cell_timeline(struct api_call *c);
 int api_cell_traffic(struct api_call *c);
+int api_live(struct api_call *c);
 void api_live_begin(struct api_call *c);
 void api_audit_state_begin(struct api_call *c);
 /* What the client says of how it wants C->source; ALWAYS: it is followed unless it says no. */

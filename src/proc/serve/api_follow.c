@@ -66,6 +66,15 @@ api_follow_begin(struct api_call *c)
 	c->q = NULL;
 }
 
+/* It has no end that a client which wants something else would wait for. */
+int
+api_live(struct api_call *c)
+{
+	return accepts(c->q, "text/event-stream") ? 0 :
+	       api_fail_with(c, 406, "not_acceptable", "this is a stream without an end: send 'Accept: "
+	                     "text/event-stream'");
+}
+
 void
 api_live_begin(struct api_call *c)
 {

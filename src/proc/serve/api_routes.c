@@ -52,7 +52,7 @@ const struct api_route api_routes[] = {
 	{ "GET", "/v1/cells", OPERATOR, "listCells", "The running cells; with `all` ended ones too, "
 	  "of which something is kept.", "all", NULL, "CellList", 200, 0, api_cells_list, NULL },
 	{ "GET", "/v1/live", OPERATOR, "getLive", "What changes in any cell, as it happens: `cells`, `cell`, `gone`, "
-	  "`refusal`, `approval`, `audit`.", NULL, NULL, "text/event-stream", 200, 0, api_nothing, api_live_begin },
+	  "`refusal`, `approval`, `audit`.", NULL, NULL, "text/event-stream", 200, 0, api_live, api_live_begin },
 	{ "GET", "/v1/cells/{cell}", OPERATOR, "getCell", "One cell, by its id, its name or the "
 	  "beginning of its id.", NULL, NULL, "Cell", 200, 0, api_cell_show, NULL },
 	{ "GET", "/v1/cells/{cell}/events", OPERATOR, "getCellEvents", "What a cell did, as records; "

@@ -428,11 +428,9 @@ check_state_folder(struct err *err)
 static int
 start(struct supervisor *sv, struct err *err)
 {
-	struct timespec ts;
 	int r;
 
-	clock_gettime(CLOCK_REALTIME, &ts);
-	sv->started_ns = (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+	sv->started_ns = supervisor_now_ns();
 	/* First: nothing of another cell with this id is touched. */
 	r = cell_spec_has_state(&sv->spec) ? cell_state_make(&sv->spec, &sv->state, err) :
 	    sv->spec.has_policy ? check_state_folder(err) : 0;

@@ -320,6 +320,8 @@ void supervisor_clean_up(struct supervisor *sv, int status);
 /* If the last output is carried and init is reaped, leave the loop. */
 void supervisor_check_end(struct supervisor *sv);
 
+uint64_t supervisor_now_ns(void);       /* since 1970 */
+
 /* One line on standard error, safe on a terminal whatever is in it. */
 void supervisor_complain(const char *text);
 /* The same for what is no error: not when detached or with -q. */

@@ -25,15 +25,6 @@ approval_free(struct approval *a)
 	free(a);
 }
 
-static uint64_t
-now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_REALTIME, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
-}
-
 /* ---- one more ---- */
 
 /* The oldest that is answered makes room. */
@@ -143,7 +134,7 @@ supervisor_asked(struct supervisor *sv, struct ipc_message *message)
 	}
 	forget_oldest(all);
 	a->n = ++all->last;
-	a->asked_ns = now_ns();
+	a->asked_ns = supervisor_now_ns();
 	a->until_ns = a->asked_ns + a->q.ms * 1000000;
 	while (*at != NULL)
 		at = &(*at)->next;

@@ -128,11 +128,8 @@ check_person(const struct approval *a, const struct person *p, struct err *err)
 static void
 note_answer(struct approval *a, const struct person *p, const struct steer_who *who)
 {
-	struct timespec ts;
-
-	clock_gettime(CLOCK_REALTIME, &ts);
 	snprintf(a->last.by, sizeof(a->last.by), "%s", p->names[0]);
-	a->last.ns = (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+	a->last.ns = supervisor_now_ns();
 	snprintf(a->why, sizeof(a->why), "%s", who->why);
 }
 

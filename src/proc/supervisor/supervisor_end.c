@@ -305,8 +305,8 @@ collect(struct supervisor *sv, size_t grant, struct err *err)
 	               n > 0 ? line : "the collector died");
 }
 
-static uint64_t
-now_ns(void)
+uint64_t
+supervisor_now_ns(void)
 {
 	struct timespec ts;
 
@@ -382,7 +382,7 @@ keep_state(struct supervisor *sv, int status)
 		return;
 	record.spec.env = record.spec.egress_env = no_env;
 	record.n_changes = (uint32_t)collect_all(sv, record.incomplete);
-	record.ended_ns = now_ns();
+	record.ended_ns = supervisor_now_ns();
 	memcpy(record.cause, sv->cause, sizeof(record.cause));
 	supervisor_timeline_end(sv, status);
 	if (record.n_changes == 0 && !sv->spec.keep && (!sv->spec.detached || !sv->begun)) {

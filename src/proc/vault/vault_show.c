@@ -145,28 +145,74 @@ show_entry(const struct vault_entry *entry, bool json, uint64_t now)
 	print_row("fingerprint", entry->print);
 }
 
+#define COLUMNS 80
+#define NAME_MOST 32
+
+struct widths {
+	size_t name, scheme, scope;
+};
+
+/* As much as is needed; a long name takes from the scope, but not all. */
+static struct widths
+find_widths(const struct vault *v)
+{
+	const size_t others = 2 + 2 + strlen("vault") + 2 + 5 + 2;
+	struct widths w = { .name = 4, .scheme = 6 };
+
+	for (size_t i = 0; i < vault_n(v); i++) {
+		size_t name = strlen(vault_at(v, i)->secret->name);
+		size_t scheme = strlen(vault_at(v, i)->secret->scheme->name);
+
+		w.name = name > w.name ? name : w.name;
+		w.scheme = scheme > w.scheme ? scheme : w.scheme;
+	}
+	w.name = w.name < NAME_MOST ? w.name : NAME_MOST;
+	w.scope = COLUMNS - others - w.name - w.scheme;
+	return w;
+}
+
+/* What of TEXT fits in WIDTH; what is cut ends in "...". */
+static void
+print_cut(const char *text, size_t width)
+{
+	size_t len = strlen(text);
+
+	text_print_safe(stdout, text, len <= width ? len : width - 3, false);
+	if (len > width)
+		fputs("...", stdout);
+}
+
+static void
+print_entry(const struct vault_entry *entry, const struct widths *w, uint64_t now)
+{
+	const struct secret *s = entry->secret;
+	char age[NUM_TEXT_MAX];
+	size_t len = strlen(s->name);
+
+	print_cut(s->name, w->name);
+	printf("%*s  %-*s  %-5.*s  %5s  ", (int)(len < w->name ? w->name - len : 0), "", (int)w->scheme,
+	       s->scheme->name, (int)strcspn(from_of(s), ":"), from_of(s),
+	       format_age(entry->changed, now, age));
+	print_cut(secret_scope_text(s), w->scope);
+	printf("\n");
+}
+
 void
 show_list(const struct vault *v, bool json, uint64_t now)
 {
 	struct json out = { .out = stdout };
-	char age[NUM_TEXT_MAX];
+	struct widths w = find_widths(v);
 
 	if (json)
 		json_open(&out, NULL, '[');
 	else if (vault_n(v) > 0)
-		printf("%-24s %-10s %-8s %-8s %s\n", "NAME", "SCHEME", "FROM", "AGE", "SCOPE");
+		printf("%-*s  %-*s  %-5s  %5s  %s\n", (int)w.name, "NAME", (int)w.scheme, "SCHEME", "FROM",
+		       "AGE", "SCOPE");
 	for (size_t i = 0; i < vault_n(v); i++) {
-		const struct vault_entry *entry = vault_at(v, i);
-		const struct secret *s = entry->secret;
-
-		if (json) {
-			json_entry(&out, entry, now);
-			continue;
-		}
-		printf("%-24s %-10s %-8.*s %-8s ", s->name, s->scheme->name,
-		       (int)strcspn(from_of(s), ":"), from_of(s), format_age(entry->changed, now, age));
-		text_print_safe(stdout, secret_scope_text(s), strlen(secret_scope_text(s)), false);
-		printf("\n");
+		if (json)
+			json_entry(&out, vault_at(v, i), now);
+		else
+			print_entry(vault_at(v, i), &w, now);
 	}
 	if (json) {
 		json_close(&out, ']');

@@ -1,0 +1,40 @@
+/* exe.c - see exe.h. */
+#include "base/exe.h"
+
+#include <errno.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/own.h"
+
+int
+exe_folder(char ret_path[PATH_MAX], struct err *err)
+{
+	char exe[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+
+	if (n < 0)
+		return err_errno(err, "cannot find cloister's own folder (is /proc mounted?)");
+	exe[n] = '\0';
+	snprintf(ret_path, PATH_MAX, "%s", dirname(exe));
+	return 0;
+}
+
+/* Beside libexec/ where it was built, and in bin/ where it is installed. */
+int
+exe_find_cloister(char ret_path[PATH_MAX], struct err *err)
+{
+	static const char *const places[] = { "../cloister", "../../bin/cloister" };
+	char dir[PATH_MAX], path[PATH_MAX + 32] = "";
+	int r = exe_folder(dir, err);
+
+	for (size_t i = 0; r == 0 && i < ARRAY_LEN(places); i++) {
+		snprintf(path, sizeof(path), "%s/%s", dir, places[i]);
+		if (access(path, X_OK) == 0)
+			return realpath(path, ret_path) != NULL ? 0 : err_errno(err, "cannot find cloister");
+	}
+	return r < 0 ? r : err_errno(err, "cannot find '%s'", path);
+}
