@@ -100,10 +100,13 @@ export function ruleForm(id, done, text = "") {
 			rule.focus();
 			return;
 		}
+		setText(state, "");
 		const said = await attempt(post(cellPath(id, `/${verb}`), { rule: rule.value.trim(), why: why.value.trim(), now: verb === "deny" }),
 			`${verb === "allow" ? "Allowed" : "Denied"} from now on: ${rule.value.trim()}`);
-		if (said !== undefined)
+		if (said !== undefined) {
+			rule.value = why.value = "";
 			done?.();
+		}
 	};
 	return h("div", { class: "bar quick", role: "group", "aria-label": "Put a rule in front" }, h("b", null, "Put in front"), rule, why,
 		h("button", { type: "button", class: "good", onclick: () => act("allow") }, "Allow"),

@@ -125,7 +125,7 @@ export class Timeline {
 		this.list.set(this.records);
 		this.on.hidden = !(this.more && this.records.length >= KEPT_MAX);
 		setText(this.state, this.records.length === 0 ? "nothing found" :
-			`${this.records.length.toLocaleString("en")} records${this.more ? ", and more below" : ""}`);
+			`${this.records.length.toLocaleString("en")} ${this.records.length === 1 ? "record" : "records"}${this.more ? ", and more below" : ""}`);
 	}
 
 	async older() {

@@ -146,7 +146,7 @@ cgroup_freeze(const struct cgroup *cg, bool frozen, struct err *err)
 	}
 	if (r < 0)
 		return err_set(err, -r, "cannot %s the cell: %s", frozen ? "freeze" : "thaw",
-		               p == NULL ? "it has no cgroup that can" : strerrordesc_np(-r));
+		               p == NULL ? "it has no cgroup that can (`cloister doctor` tells why)" : strerrordesc_np(-r));
 	return 0;
 }
 

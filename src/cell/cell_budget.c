@@ -199,7 +199,8 @@ cell_budgets_find(const struct cell_budgets *b, const char *name, enum policy_ki
 	}
 	if (found)
 		return 0;
-	return named ? err_set(err, ENOENT, "the budget '%.100s' says nothing of %s", name,
+	return named ? err_set(err, ENOENT, "the budget '%.100s' says nothing of %s: what it "
+	                       "caps is a matter of the policy (`cloister policy edit`)", name,
 	                       policy_kind_name(kind)) :
 	       err_set(err, ENOENT, "the cell has no budget '%.100s': `cloister budget CELL` lists them",
 	               name);
@@ -220,7 +221,7 @@ cell_budget_parse(const struct cell_budget_line *line, const char *text, uint64_
 		return err_set(err, ERANGE, "'%.40s' is too much", text);
 	if (limit <= line->limit)
 		return err_set(err, EINVAL, "'%.40s' is no more than there is, which is %s: less is a matter "
-		               "of the policy", text, policy_amount_format(now, line->kind, line->limit));
+		               "of the policy (`cloister policy edit`)", text, policy_amount_format(now, line->kind, line->limit));
 	*ret_limit = limit;
 	return 0;
 }

@@ -110,8 +110,8 @@ show(const struct cell_budgets *b)
 	for (size_t i = 0; i < n; i++)
 		put_line(&lines[i], width, bar);
 	cell_budgets_used(b, used);
-	printf("%s%llu requests, %s out, %s in\n", n > 0 ? "in all: " : "no budgets; so far: ",
-	       (unsigned long long)used[POLICY_REQUESTS],
+	printf("%s%llu request%s, %s out, %s in\n", n > 0 ? "in all: " : "no budgets; so far: ",
+	       (unsigned long long)used[POLICY_REQUESTS], used[POLICY_REQUESTS] == 1 ? "" : "s",
 	       policy_amount_format(out, POLICY_BYTES_OUT, used[POLICY_BYTES_OUT]),
 	       policy_amount_format(in, POLICY_BYTES_IN, used[POLICY_BYTES_IN]));
 }
@@ -201,6 +201,8 @@ raise_all(const struct asked *a, const struct cell_budgets *b, const char *cell,
 	struct raise raises[RAISES_MAX];
 	struct err err = {0};
 
+	if (strchr(a->raise, '=') != NULL)
+		return cli_failf("which budget is to be raised? cloister budget %s --raise NAME %s", cell, a->raise);
 	if (n < 1 || n > RAISES_MAX)
 		return cli_failf("raise it to what? cloister budget %s --raise %s KIND=VALUE...", cell, a->raise);
 	for (int i = 0; i < n; i++)

@@ -46,14 +46,15 @@ print_verdict(const struct events *ev, const struct timeline_event *e)
 		const char *word, *colour;
 	} verdicts[] = { { "allow", "\033[32m" }, { "deny", "\033[31m" }, { "ask", "\033[33m" } };
 
-	for (size_t i = 0; i < ARRAY_LEN(verdicts); i++) {
+	/* What befell the cell was not asked for. */
+	for (size_t i = 0; strcmp(e->type, "cell") != 0 && i < ARRAY_LEN(verdicts); i++) {
 		if (strcmp(verdicts[i].word, e->verdict) == 0) {
 			printf("%s%-7s%s", ev->colour ? verdicts[i].colour : "", verdicts[i].word,
 			       ev->colour ? "\033[0m" : "");
 			return;
 		}
 	}
-	printf("%-7s", e->verdict[0] == '\0' ? "-" : "?");
+	printf("%-7s", e->verdict[0] == '\0' || strcmp(e->type, "cell") == 0 ? "-" : "?");
 }
 
 static void

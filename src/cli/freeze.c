@@ -36,9 +36,10 @@ every(uint32_t type)
 
 	if (runtime < 0 || cell_do_every(runtime, type, &every, &err) < 0)
 		return cli_fail(&err);
-	return every.failed == 0 ? 0 : cli_failf("%zu of %zu cells could not be %s: %s", every.failed,
-	                                         every.failed + every.n, type == CONTROL_FREEZE ?
-	                                         "frozen" : "thawed", every.first.text);
+	return every.failed == 0 ? 0 :
+	       cli_failf("%zu of %zu cells could not be %s: %s%s", every.failed, every.failed + every.n,
+	                 type == CONTROL_FREEZE ? "frozen" : "thawed", every.first.text,
+	                 type == CONTROL_FREEZE ? "; `cloister kill --all` ends them" : "");
 }
 
 static int

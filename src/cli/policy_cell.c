@@ -29,6 +29,16 @@ runs_as(const char *word)
 	return runtime >= 0 && (strcmp(entry.id, word) == 0 || strcmp(entry.name, word) == 0);
 }
 
+static bool
+has_ended(const char *word)
+{
+	OWN(closep) int state = cell_state_open(false, NULL);
+	struct cell_entry entry;
+
+	return state >= 0 && cell_find(state, false, word, &entry, NULL) == 0 &&
+	       (strcmp(entry.id, word) == 0 || strcmp(entry.name, word) == 0);
+}
+
 /* Whether a policy of that name is registered, which is for another program to know. */
 static bool
 is_registered(const char *name)
@@ -62,8 +72,16 @@ policy_cli_is_cells(int argc, char **argv)
 		if (argv[i][0] != '-' && word == NULL)
 			word = argv[i];
 	}
-	if (word == NULL || !runs_as(word))
-		return false;
+	if (word == NULL) {
+		(void)cli_failf("whose policy? cloister policy show CELL, or the NAME of a registered one");
+		exit(CLI_FAILED);
+	}
+	if (!runs_as(word)) {
+		if (!has_ended(word) || is_registered(word))
+			return false;
+		(void)cli_failf("cell '%s' has ended: only a running cell's policy can be shown", word);
+		exit(CLI_FAILED);
+	}
 	if (is_registered(word)) {
 		(void)cli_failf("'%s' is a running cell, and a registered policy: say `cloister policy show "
 		                "--cell %s`, or give the policy's hash behind its name, %s@sha256:...", word,
@@ -315,10 +333,12 @@ policy_cli_edit(const struct policy_cli *cli, int argc, char **argv)
 {
 	OWN(cell_policy_plan_free) struct cell_policy_plan plan = {0};
 	OWN(cell_policy_now_free) struct cell_policy_now now = {0};
-	OWN(freep) char *path = NULL;
+	OWN(freep) char *path = NULL, *before = NULL, *after = NULL;
 	OWN(closep) int runtime = -1;
 	struct cell_entry entry;
 	struct err err = {0};
+	bool untouched;
+	size_t len;
 	int status;
 
 	if (argc != 1)
@@ -327,12 +347,12 @@ policy_cli_edit(const struct policy_cli *cli, int argc, char **argv)
 	if (runtime < 0 || cell_policy_get(runtime, &entry, &now, &err) < 0 ||
 	    make_draft(&entry, &now, &path, &err) < 0)
 		return cli_fail(&err);
-	if (edit(runtime, &entry, path, &now, &plan) < 0) {
-		fprintf(stderr, "cloister: nothing was changed; what was written is in %s\n", path);
-		return POLICY_CLI_WRONG;
-	}
-	status = carry_out(cli, runtime, &entry, &plan);
-	if (status == 0)
+	untouched = read_file_at(AT_FDCWD, path, POLICY_FILE_MAX, &before, &len, &err) == 0;
+	status = edit(runtime, &entry, path, &now, &plan) < 0 ? POLICY_CLI_WRONG :
+	         carry_out(cli, runtime, &entry, &plan);
+	untouched = untouched && read_file_at(AT_FDCWD, path, POLICY_FILE_MAX, &after, &len, &err) == 0 &&
+	            strcmp(before, after) == 0;
+	if (status == 0 || untouched)
 		unlink(path);
 	else
 		fprintf(stderr, "cloister: nothing was changed; what was written is in %s\n", path);

@@ -80,8 +80,9 @@ static int
 tell_every(const struct cell_every *every, const char *did, const char *secret, struct err *err)
 {
 	if (every->failed > 0)
-		return err_set(err, every->first.code, "in %zu %s, but not in %zu more: %s", every->n,
-		               every->n == 1 ? "cell" : "cells", every->failed, every->first.text);
+		return err_set(err, every->first.code, "%s in %zu of %zu %s: %s", did, every->n,
+		               every->n + every->failed, every->n + every->failed == 1 ? "cell" : "cells",
+		               every->first.text);
 	if (every->n == 0)
 		return err_set(err, ENOENT, "no cell that runs has a secret '%.64s'", secret);
 	printf("%s in %zu %s\n", did, every->n, every->n == 1 ? "cell" : "cells");

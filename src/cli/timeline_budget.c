@@ -23,6 +23,21 @@ put_text(FILE *out, const struct timeline_event *e, const char *key)
 		text_print_safe(out, text, strlen(text), false);
 }
 
+void
+timeline_print_raised(FILE *out, const struct timeline_event *e)
+{
+	const char *name = json_string_value(json_object_get(e->json, "kind"));
+	int kind = name != NULL ? policy_kind_find(name) : -1;
+	char limit[POLICY_AMOUNT_TEXT];
+
+	fputc(' ', out);
+	put_text(out, e, "budget");
+	fputc(' ', out);
+	put_text(out, e, "kind");
+	if (kind >= 0)
+		fprintf(out, " to %s", policy_amount_format(limit, (enum policy_kind)kind, number_of(e, "limit")));
+}
+
 static void
 print_budget(FILE *out, const struct timeline_event *e)
 {

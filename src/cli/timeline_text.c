@@ -2,6 +2,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/num.h"
 #include "base/own.h"
 #include "base/text.h"
 #include "cli/timeline.h"
@@ -85,6 +86,25 @@ print_request(FILE *out, const struct timeline_event *e)
 	}
 }
 
+/* What an operator did, or a rule's consequence. */
+static void
+print_steer(FILE *out, const struct timeline_event *e)
+{
+	uint64_t ttl_ms = (uint64_t)json_integer_value(json_object_get(e->json, "ttl_ms"));
+	char time[NUM_TEXT_MAX];
+
+	fputs("steer: ", out);
+	put(out, e->did);
+	fputs(e->rule[0] != '\0' || e->secret[0] != '\0' ? " " : "", out);
+	put(out, e->rule[0] != '\0' ? e->rule : e->secret);
+	if (strcmp(e->did, "budget") == 0)
+		timeline_print_raised(out, e);
+	else if (strcmp(e->did, "ttl") == 0)
+		fprintf(out, " %s", ttl_ms > 0 ? num_format_duration(time, ttl_ms) : "none");
+	fputs(" by ", out);
+	put(out, e->by);
+}
+
 /* What befell the cell itself. */
 static bool
 print_cell(FILE *out, const struct timeline_event *e)
@@ -100,15 +120,10 @@ print_cell(FILE *out, const struct timeline_event *e)
 		put(out, e->path);
 		fprintf(out, " ended with %u", e->status);
 	} else if (strcmp(e->type, "steer") == 0) {
-		fputs("steer: ", out);
-		put(out, e->did);
-		fputs(e->rule[0] != '\0' || e->secret[0] != '\0' ? " " : "", out);
-		put(out, e->rule[0] != '\0' ? e->rule : e->secret);
-		fputs(" by ", out);
-		put(out, e->by);
+		print_steer(out, e);
 	} else if (strcmp(e->type, "cell") == 0) {
 		fputs("cell ", out);
-		put(out, e->did);
+		put(out, strcmp(e->did, "not_notified") == 0 ? "could not tell anybody:" : e->did);
 		fputs(e->argv != NULL ? ": " : "", out);
 	} else {
 		return false;

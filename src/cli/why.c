@@ -37,6 +37,11 @@ static const struct cause {
 	{ "expired", false, true, "The value of a secret has ended, and no new one could be fetched." },
 	{ "revoked", false, true, "An operator, or a rule's `then`, has taken the secret back from this "
 	  "cell. No rule changes that: a cell that is to have it again is started anew." },
+	{ "budget", false, true, "A rule allows it, but a budget of the policy does not. No rule changes that: "
+	  "`cloister budget` shows what is used of what, and with `--raise` gives more of it while the "
+	  "cell runs." },
+	{ "rate", false, true, "A rule allows it, but the cell makes more requests in a while than its `rate` "
+	  "lets it. No rule changes that: what is sent again later goes." },
 	{ "transfer", false, true, "It sends far more than the cell's requests before it, and the policy has a "
 	  "tripwire for that (`tripwires: {transfer: ...}`)." },
 	{ "consequence", false, true, "A rule that it matches leads to something (`then`) that could not be put "
@@ -130,6 +135,35 @@ print_cause(const struct timeline_event *e, const struct cause *cause)
 		print_line("What happened: ", e->note);
 }
 
+/* Whether TEXT can stand in quotes in a shell, and means itself in a rule. */
+static bool
+is_plain(const char *text)
+{
+	return strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/+=") ==
+	       strlen(text);
+}
+
+/* How to have it at once, where that fits on a line. */
+static void
+print_allow(const struct timeline *t, const struct timeline_event *e)
+{
+	bool is_request = strcmp(e->type, "http") == 0 && e->refs == NULL && !e->is_upgrade;
+
+	if ((!is_request && strcmp(e->type, "dns") != 0) || !is_plain(e->host) || !is_plain(e->path) ||
+	    (strcmp(e->why, "no-rule") != 0 && strcmp(e->why, "rule") != 0) || !timeline_is_live(t))
+		return;
+	printf("\nWhile the cell runs, this puts it in front of its rules:\n\n  cloister allow %s ",
+	       timeline_cell(t));
+	if (!is_request) {
+		printf("%s\n", e->host);
+		return;
+	}
+	printf("'{allow: %s", e->host);
+	if (e->port != 80 && e->port != 443)
+		printf(":%u", e->port);
+	printf(", methods: [%s], paths: [%s]}'\n", e->method, e->path);
+}
+
 static void
 print_suggestion(const struct timeline *t, const struct timeline_event *e)
 {
@@ -154,6 +188,8 @@ print_suggestion(const struct timeline *t, const struct timeline_event *e)
 	text_print_safe(stdout, text, strlen(text), true);
 	if (why_is_layered(t))
 		fputs("\nThe cell's policy lies within others: each of them has to allow it.\n", stdout);
+	else
+		print_allow(t, e);
 }
 
 static void

@@ -79,6 +79,22 @@ check_split(const struct shortcut *s, const char *host, struct err *err)
 	       check_port(host, err) : 0;
 }
 
+/* One word that is no host's, most likely: as one, it would match nothing that was meant. */
+static int
+check_word(const char *word, struct err *err)
+{
+	static const char *const methods[] = { "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS" };
+
+	for (size_t i = 0; i < ARRAY_LEN(methods); i++)
+		if (strcmp(word, methods[i]) == 0)
+			return err_set(err, EINVAL, "the host is missing: '%s api.example.com', or '%s *' for "
+			               "every host", word, word);
+	if (policy_find_preset(word) != NULL)
+		return err_set(err, EINVAL, "this is the name of a preset: write preset:%s, or https://%s for "
+		               "a host that is called so", word, word);
+	return 0;
+}
+
 static int
 split(struct shortcut *s, const char *text, struct err *err)
 {
@@ -97,6 +113,8 @@ split(struct shortcut *s, const char *text, struct err *err)
 		*space = '\0';
 		s->methods = host;
 		host = space + 1 + strspn(space + 1, " ");
+	} else if (check_word(host, err) < 0) {
+		return -EINVAL;
 	}
 	if (strchr(host, ' ') != NULL)
 		return err_set(err, EINVAL, "one host at a time: give the other in a rule of its own");

@@ -111,6 +111,26 @@ def test_a_command_and_a_webhook_are_told(operator, hook):
     operator.cloister("refuse", f"{cell}-1", "--reason", "no").ok()
 
 
+def test_of_a_budget_the_end_is_told_and_whose_it_is(operator):
+    """Of one that is so small that its warning would come with its end, too."""
+    hook = Hook()
+    configure(operator, f"- webhook: {hook.url}\n  secret: {SECRET}\n")
+    port = hook.server.server_port
+    policy = operator.file("policy.yaml", "version: 1\nbudgets: [{per: cell, requests: 2}]\n"
+                           f"egress:\n  - allow: host.cloister.internal:{port}\n")
+    cell = operator.detach("-p", policy, "--name", "spender", "--principal", "ann", "--", "sh", "-c",
+                           "for i in 1 2; do curl -sS -d x http://host.cloister.internal:$0/; done", str(port))
+    bodies = lambda: [json.loads(b) for _, headers, b in list(hook.seen) if "webhook-id" in headers]
+    wait_until(bodies, "it was told")
+    operator.cloister("wait", cell)
+    [told] = bodies()
+    assert told["type"] == "budget"
+    data = told["data"]
+    assert (data["did"], data["used"], data["limit"]) == ("reached", 2, 2)
+    assert (data["cell"], data["name"], data["principal"]) == (cell, "spender", "ann")
+    hook.close()
+
+
 @pytest.mark.skipif(not (NPM / "node_modules/standardwebhooks").exists(),
                     reason="standardwebhooks is not in build/npm: `make npm` brings it")
 def test_the_reference_takes_the_signature(operator):

@@ -1,6 +1,7 @@
 """Budgets: what is used up is counted before it leaves, and stays counted whoever dies."""
 import json
 import os
+import re
 import signal
 
 import pytest
@@ -92,11 +93,16 @@ def test_of_requests_by_32_connections_at_once(online, lab):
     steered = await_event(online, type="steer", did="budget")
     assert steered["why"] == "it does well" and steered["by"].startswith("uid ")
     assert (steered["budget"], steered["kind"], steered["limit"]) == ("cell", "requests", 102)
+    assert re.search(r"steer: budget cell requests to 102 by uid \d+, pid \d+  it does well\n",
+                     online.operator.cloister("events", cell).ok())
+    why = online.operator.cloister("why", cell).ok()
+    assert "a budget of the policy does not" in why and "would allow it" not in why
     shown = online.operator.cloister("budget", cell).ok()
     assert "102           102   100%  refuse  raised  used up" in shown
     for words, why in ((["cell", "requests=50"], "no more than there is"),
                        (["cell", "money=5"], "says nothing of money"),
                        (["rule", "requests=5"], "has no budget 'rule'"),
+                       (["requests=5"], "which budget is to be raised?"),
                        (["cell", "bananas=5"], "is not KIND=VALUE")):
         online.operator.cloister("budget", cell, "--raise", *words).sentence(why)
     online.operator.cloister("kill", cell).ok()

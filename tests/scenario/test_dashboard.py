@@ -366,10 +366,15 @@ def test_policy_is_checked_as_it_is_typed(page, fake):
 
 def test_a_rule_in_front(page, fake):
     go(page, "#/cell/c0000001/policy", ".quick")
+    page.click(".quick button:text('Allow')")
+    page.see(".quick :text('say which host')")
     page.fill("[aria-label=Rule]", "pypi.org")
     page.fill("[aria-label=Why]", "a build needs it")
     page.click(".quick button:text('Allow')")
     assert fake.await_asked("/v1/cells/c0000001/allow")[2] == {"rule": "pypi.org", "why": "a build needs it", "now": False}
+    # What was done is not offered again.
+    page.until("document.querySelector('[aria-label=Rule]').value === ''")
+    page.gone(".quick :text('say which host')")
 
 
 def test_budget_is_raised(page, fake):

@@ -105,7 +105,7 @@ def test_a_name_that_is_a_number(operator, record):
 CAUSES = {"no-rule": True, "rule": True, "ask": True, "private-address": True, "secret": True,
           "too-large": True, "mismatch": False, "unreadable": False, "certificate": False,
           "unresolved": False, "unreachable": False, "protocol": False, "doh": False,
-          "malformed": False, "many": False}
+          "malformed": False, "many": False, "budget": False, "rate": False}
 
 
 @pytest.mark.parametrize("why", CAUSES)

@@ -116,7 +116,7 @@ def test_what_is_under_way_is_cut(online):
     assert "revoked" in online.operator.cloister("why", online.cell).ok()
     # What does not go with it goes on.
     online.inside(*CURL, f"{UP}/echo").ok()
-    online.operator.cloister("rotate", online.cell, "KEY").sentence("was revoked in this cell")
+    online.operator.cloister("rotate", online.cell, "KEY").sentence(f"was revoked in cell {online.cell}")
     online.operator.cloister("kill", online.cell).ok()
 
 

@@ -539,6 +539,10 @@ TEST(policy_add_short_refuses)
 		  "'GET,POST api.example.com'" },
 		{ "GET x.y a.b", "--allow 'GET x.y a.b': one host at a time: give the other in a rule of "
 		  "its own" },
+		{ "GET", "--allow 'GET': the host is missing: 'GET api.example.com', or 'GET *' for every "
+		  "host" },
+		{ "npm", "--allow 'npm': this is the name of a preset: write preset:npm, or https://npm for a "
+		  "host that is called so" },
 		{ "preset:nmp", "--allow 'preset:nmp': there is no preset 'nmp': did you mean 'npm'? (a "
 		  "file's name ends in .yaml)" },
 		{ "x.y/tcp", "--allow 'x.y/tcp': raw TCP needs a port: write x.y:PORT" },

@@ -41,14 +41,17 @@ static void
 tell_row(struct courier *c, const struct budget_row *row, enum policy_kind kind)
 {
 	const struct policy_budget *b = row->budget;
-	uint64_t limit;
+	uint64_t limit, at;
 
 	if (b->limits[kind] == 0)
 		return;
 	limit = ledger_limit(row->slot, kind, b->limits[kind]);
-	for (size_t i = 0; i < b->n_warns; i++)
-		if (ledger_tell(row->slot, kind, policy_warns_at(limit, b->warns[i])))
+	for (size_t i = 0; i < b->n_warns; i++) {
+		at = policy_warns_at(limit, b->warns[i]);
+		/* Of a small one, a warning would come with the end, and be told in its place. */
+		if (at < limit && ledger_tell(row->slot, kind, at))
 			record_budget(c, row, kind, b->warns[i], limit);
+	}
 	if (ledger_tell(row->slot, kind, limit))
 		record_budget(c, row, kind, 100, limit);
 }

@@ -335,7 +335,8 @@ find_route(struct serve_request *q, struct route_params *ret_params)
 	}
 	if (q->role == SERVE_GUEST)
 		serve_refuse_token(q, "the token is missing: send 'Authorization: Bearer TOKEN', with what is in "
-		                   "the server's token file, or log in with a browser (`cloister dashboard`)");
+		                   "the server's token file (serve/token in the data folder), or log in with a browser "
+		                   "(`cloister dashboard`)");
 	else if (allow[0] != '\0')
 		refuse_method(q, allow);
 	else

@@ -202,7 +202,7 @@ api_login_begin(struct api_call *c)
 		snprintf(who, sizeof(who), "token %.*s", (int)sizeof(who) - 7, token->name);
 	if (token == NULL && (code == NULL || !session_redeem(&c->api->sessions, code, loop_now_ms(), who))) {
 		api_fail_with(c, 401, "unauthorized", code == NULL ? "the token is wrong: it is what is in the "
-		              "server's token file" : "the code was used or is too old: run `cloister dashboard` "
+		              "server's token file, serve/token in the data folder" : "the code was used or is too old: run `cloister dashboard` "
 		              "again");
 		return;
 	}

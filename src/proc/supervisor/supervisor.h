@@ -303,6 +303,8 @@ void supervisor_alarm(struct supervisor *sv);
 void supervisor_notify_start(struct supervisor *sv);
 /* EVENT is "ask", "budget", "tripwire" or "consequence"; DATA a JSON object. */
 void supervisor_notify(struct supervisor *sv, const char *event, const struct buf *data);
+/* The same of DATA that does not say which cell it is of. */
+void supervisor_notify_own(struct supervisor *sv, const char *event, const struct buf *data);
 
 /* supervisor_publish.c: the host's ports are taken before the cell is made. */
 int supervisor_take_ports(struct supervisor *sv, struct err *err);

@@ -98,7 +98,7 @@ check_pending(const struct supervisor *sv, const struct approval *a, uint64_t n,
 	if (a == NULL)
 		return err_set(err, ENOENT, "there is no approval %s-%llu%s", sv->spec.id,
 		               (unsigned long long)n, n != 0 && n <= sv->approvals.last ?
-		               " any more: it was answered long ago" : "");
+		               " any more: it was answered long ago" : ": see `cloister approvals`");
 	if (a->state == APPROVAL_PENDING)
 		return 0;
 	return err_set(err, EALREADY, "approval %s-%llu %s%s%s: there is nothing left to answer",

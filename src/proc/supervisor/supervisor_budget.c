@@ -148,7 +148,7 @@ record_reached(struct supervisor *sv, const char *name, enum policy_kind kind, u
 	members_str(&m, "then", policy_then_name(then));
 	members_put_object(&m, &data);
 	supervisor_record_members(sv, &m);
-	supervisor_notify(sv, "budget", &data);
+	supervisor_notify_own(sv, "budget", &data);
 }
 
 /* Of the strictest that is reached. */

@@ -50,7 +50,7 @@ notify_of(struct supervisor *sv, const char *event)
 	buf_put(&data, event, strlen(event));
 	buf_put(&data, "}", 1);
 	if (!buf_failed(&data))
-		supervisor_notify(sv, "budget", &data);
+		supervisor_notify_own(sv, "budget", &data);
 }
 
 /* With RECORD: for good. */

@@ -40,7 +40,7 @@ notify(struct supervisor *sv, const char *event, const struct members *m)
 	buf_init(&data, AUDIT_EVENT_MAX);
 	members_put_object(m, &data);
 	if (!buf_failed(&data))
-		supervisor_notify(sv, event, &data);
+		supervisor_notify_own(sv, event, &data);
 }
 
 static void

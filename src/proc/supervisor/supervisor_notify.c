@@ -115,3 +115,24 @@ supervisor_notify(struct supervisor *sv, const char *event, const struct buf *da
 	if (r == -EPIPE || r == -ECONNRESET)
 		hang_up(sv);
 }
+
+void
+supervisor_notify_own(struct supervisor *sv, const char *event, const struct buf *data)
+{
+	OWN(members_free) struct members whose;
+	OWN(buf_free) struct buf all;
+
+	if (sv->notifier.channel.fd < 0 || data->len == 0)
+		return;
+	members_init(&whose, AUDIT_EVENT_MAX);
+	members_str(&whose, "cell", sv->spec.id);
+	members_str(&whose, "name", sv->spec.name);
+	members_str(&whose, "principal", sv->spec.principal);
+	buf_init(&all, 2 * AUDIT_EVENT_MAX);
+	buf_put(&all, "{", 1);
+	members_put(&whose, &all);
+	buf_put(&all, ",", 1);
+	buf_put(&all, data->data + 1, data->len - 1);
+	if (!buf_failed(&all))
+		supervisor_notify(sv, event, &all);
+}

@@ -157,7 +157,8 @@ supervisor_answer_rotate(struct client *client, struct ipc_message *message)
 	if (r == -EBADMSG || message->n_fds != 1 || !is_value(message->fds[0]))
 		return -EBADMSG;
 	if (r == 0 && sv->secrets.at[at].revoked)
-		r = err_set(&err, EPERM, "the secret was revoked in this cell, and stays so");
+		r = err_set(&err, EPERM, "the secret was revoked in cell %s, and stays so",
+		            sv->spec.id);
 	if (r < 0)
 		return steer_refuse(client, &err);
 	s = steer_begin(sv, client, STEER_ROTATE, &who, is_rotated, (void *)(uintptr_t)at);

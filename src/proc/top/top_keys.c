@@ -185,7 +185,7 @@ freeze_all(struct top *t)
 			failed++;
 	}
 	if (failed > 0)
-		top_say(t, true, "froze %zu cells; %zu could not be: %s", done, failed, err.text);
+		top_say(t, true, "froze %zu cells; %zu could not be (K kills one): %s", done, failed, err.text);
 	else
 		top_say(t, false, "froze %zu cells: z thaws one, `cloister thaw --all` all", done);
 }
