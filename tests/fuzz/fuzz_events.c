@@ -61,7 +61,7 @@ supervisor_alarm(struct supervisor *sv)
 }
 
 void
-supervisor_notify(struct supervisor *sv, const char *event, const struct buf *data)
+supervisor_notify_own(struct supervisor *sv, const char *event, const struct buf *data)
 {
 	(void)sv;
 	(void)event;
