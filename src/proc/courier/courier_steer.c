@@ -91,22 +91,6 @@ courier_steer_close(struct courier *c)
 }
 
 void
-courier_say(struct courier *c, struct buf *message)
-{
-	struct steered_queue *q = &c->steered;
-	struct steered *s = q->n < STEERED_WAITING_MAX ? calloc(1, sizeof(*s)) : NULL;
-
-	/* Somebody would wait for it for ever. */
-	assert(s != NULL && !buf_failed(message));
-	s->message = *message;
-	*message = (struct buf){0};
-	*q->end = s;
-	q->end = &s->next;
-	q->n++;
-	send_waiting(c);
-}
-
-void
 courier_say_all(struct courier *c)
 {
 	struct pollfd pollfd = { .fd = c->events.fd, .events = POLLOUT };
@@ -115,6 +99,25 @@ courier_say_all(struct courier *c)
 		(void)poll(&pollfd, 1, -1);
 		send_waiting(c);
 	}
+}
+
+void
+courier_say(struct courier *c, struct buf *message)
+{
+	struct steered_queue *q = &c->steered;
+	struct steered *s = calloc(1, sizeof(*s));
+
+	/* An agent can make more of it than a supervisor with a slow disk reads. */
+	if (q->n >= STEERED_WAITING_MAX)
+		courier_say_all(c);
+	/* Somebody would wait for it for ever. */
+	assert(s != NULL && !buf_failed(message));
+	s->message = *message;
+	*message = (struct buf){0};
+	*q->end = s;
+	q->end = &s->next;
+	q->n++;
+	send_waiting(c);
 }
 
 void
