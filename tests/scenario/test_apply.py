@@ -332,7 +332,9 @@ def test_killed_and_repeated(operator, workspace):
                                  stderr=subprocess.PIPE)
         try:
             process.wait(chance.random() * whole)
-            assert process.returncode == 0, process.stderr.read()
+            said = process.stderr.read()
+            # The one before may have been killed when all was done, and nothing kept of the cell.
+            assert process.returncode == 0 or interrupted and b"there is no cell" in said, said
             break
         except subprocess.TimeoutExpired:
             end(process.pid)
