@@ -27,6 +27,17 @@ http_text_is_nocase(struct http_text text, const char *word)
 	return true;
 }
 
+bool
+http_text_has_nocase(struct http_text text, const char *word)
+{
+	size_t len = strlen(word);
+
+	for (size_t i = 0; i + len <= text.len; i++)
+		if (strncasecmp(text.at + i, word, len) == 0)
+			return true;
+	return false;
+}
+
 void
 http_head_drop(struct http_head *head, const char *name)
 {

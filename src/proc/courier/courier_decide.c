@@ -27,17 +27,6 @@ static const char *const doh_types[] = {
 	"application/oblivious-dns-message",
 };
 
-static bool
-has_word(struct http_text text, const char *word)
-{
-	size_t len = strlen(word);
-
-	for (size_t i = 0; i + len <= text.len; i++)
-		if (strncasecmp(text.at + i, word, len) == 0)
-			return true;
-	return false;
-}
-
 bool
 courier_is_doh(const char *host, const struct http_head *head)
 {
@@ -48,14 +37,14 @@ courier_is_doh(const char *host, const struct http_head *head)
 		if (strcmp(host, doh_hosts[i]) == 0)
 			return true;
 	for (size_t i = 0; i < ARRAY_LEN(doh_types); i++)
-		if (has_word(http_head_get(head, "content-type"), doh_types[i]) ||
-		    has_word(http_head_get(head, "accept"), doh_types[i]))
+		if (http_text_has_nocase(http_head_get(head, "content-type"), doh_types[i]) ||
+		    http_text_has_nocase(http_head_get(head, "accept"), doh_types[i]))
 			return true;
 	/* Wherever it is: /dns-query?dns=AAAB... */
 	for (size_t i = 0; i + len < head->path.len; i++)
 		if (memcmp(head->path.at + i, path, len) == 0 && head->path.at[i + len] == '?' &&
-		    has_word((struct http_text){ head->path.at + i + len, head->path.len - i - len },
-		             "dns="))
+		    http_text_has_nocase((struct http_text){ head->path.at + i + len,
+		                                             head->path.len - i - len }, "dns="))
 			return true;
 	return false;
 }

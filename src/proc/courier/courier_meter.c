@@ -179,6 +179,16 @@ meter_drop(struct meter *m)
 
 /* ---- the answer ---- */
 
+/* What answers that tell of tokens are: JSON, lines of it, or events. */
+static bool
+may_tell(const struct http_head *head)
+{
+	struct http_text type = http_head_get(head, "content-type");
+
+	return type.len == 0 || http_text_has_nocase(type, "json") ||
+	       http_text_has_nocase(type, "event-stream");
+}
+
 void
 exchange_meter_head(struct exchange *ex, const struct http_head *head, bool has_body)
 {
@@ -187,7 +197,7 @@ exchange_meter_head(struct exchange *ex, const struct http_head *head, bool has_
 
 	if (m == NULL || head->status < 200 || ex->upstream == NULL)
 		return;
-	if (head->status >= 300 || !has_body) {
+	if (head->status >= 300 || !has_body || (!m->sure && !may_tell(head))) {
 		meter_drop(m);
 		return;
 	}
