@@ -150,6 +150,7 @@ struct policy_limits {
 /* What stands in a policy and is not for src/policy to understand: `secrets`, of this file
  * and of those that it names, the nearest first.  An error begins as all of them do. */
 struct policy_reader {
+	/* NULL: nobody wants to know. */
 	int (*secrets)(void *arg, const struct node *node, struct err *err);
 	void *arg;
 	/* Whether the file PATH may be read, which NODE names; NULL: all may. */

@@ -302,15 +302,6 @@ policy_flat_put(struct buf *b, const struct policy_flat *f)
 /* ---- and read again ---- */
 
 static int
-take_secrets(void *arg, const struct node *node, struct err *err)
-{
-	(void)arg;
-	(void)node;
-	(void)err;
-	return 0;
-}
-
-static int
 take_rule(void *arg, const struct node *rule, struct err *err)
 {
 	return policy_flat_rule(arg, rule, err);
@@ -326,8 +317,8 @@ int
 policy_flat_load(struct policy_flat *f, const char *name, const char *text, size_t len,
                  struct policy_faults *faults, struct policy **ret_policy, struct err *err)
 {
-	const struct policy_reader reader = { .secrets = take_secrets, .rule = take_rule,
-	                                      .part = take_part, .arg = f, .may_cover = true };
+	const struct policy_reader reader = { .rule = take_rule, .part = take_part, .arg = f,
+	                                      .may_cover = true };
 	OWN(policy_freep) struct policy *p = NULL;
 	int r = policy_load_text_all(name, text, len, &reader, &p, faults, err);
 

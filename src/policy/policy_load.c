@@ -10,10 +10,10 @@
 
 #include "base/err.h"
 #include "base/io.h"
-#include "base/num.h"
 #include "base/own.h"
 #include "policy/policy_flat.h"
 #include "policy/policy_load.h"
+#include "policy/policy_loading.h"
 
 struct source {
 	const char *name;               /* the path, or "preset:NAME": for errors */
@@ -27,37 +27,12 @@ struct source {
 	unsigned depth;
 };
 
-struct loading {
-	struct policy *p;
-	struct policy_limits limits;
-	int dirfd;                      /* -1: no files */
-	unsigned n_files;
-	const struct policy_reader *reader;     /* or NULL */
-	struct policy_faults *faults;   /* NULL: the first one ends it */
-	struct err *err;
-};
-
-static int load_source(struct loading *l, const struct source *source);
+static int load_source(struct policy_loading *l, const struct source *source);
 
 static int
-out_of_memory(struct loading *l)
+out_of_memory(struct policy_loading *l)
 {
 	return err_set(l->err, ENOMEM, "the policy is too large");
-}
-
-/* Whether to go on after R: what is wrong was noted, and says nothing about the rest. */
-static int
-note_fault(struct loading *l, int r)
-{
-	struct policy_faults *faults = l->faults;
-
-	if (r >= 0 || faults == NULL || r == -ENOMEM || r == -E2BIG || l->err == NULL)
-		return r;
-	if (faults->n < POLICY_FAULTS_MAX)
-		faults->list[faults->n++] = *l->err;
-	else
-		faults->more = true;
-	return faults->more ? r : 0;
 }
 
 /* ---- files ---- */
@@ -79,7 +54,7 @@ check_file(const char *name, const struct stat *st, struct err *err)
 }
 
 static int
-check_circle(struct loading *l, const struct source *source)
+check_circle(struct policy_loading *l, const struct source *source)
 {
 	for (const struct source *s = source->from; s != NULL; s = s->from)
 		if (s->ino == source->ino && s->dev == source->dev && s->ino != 0)
@@ -90,7 +65,7 @@ check_circle(struct loading *l, const struct source *source)
 }
 
 static int
-read_path(struct loading *l, struct source *source, char **ret_text)
+read_path(struct policy_loading *l, struct source *source, char **ret_text)
 {
 	OWN(closep) int fd = -1;
 	OWN(freep) char *text = NULL;
@@ -124,7 +99,7 @@ read_path(struct loading *l, struct source *source, char **ret_text)
 
 /* NODE is what names it; NULL: the command line. */
 static int
-load_path(struct loading *l, struct source *source, const struct node *node)
+load_path(struct policy_loading *l, struct source *source, const struct node *node)
 {
 	OWN(freep) char *text = NULL;
 	int r = read_path(l, source, &text);
@@ -136,7 +111,7 @@ load_path(struct loading *l, struct source *source, const struct node *node)
 
 /* PATH as seen from the folder of FILE. */
 static const char *
-beside(struct loading *l, const char *file, const char *path)
+beside(struct policy_loading *l, const char *file, const char *path)
 {
 	const char *slash = strrchr(file, '/');
 	size_t n = slash != NULL ? (size_t)(slash - file) + 1 : 0, len = strlen(path);
@@ -172,7 +147,7 @@ is_file_name(const char *word)
 }
 
 static int
-load_preset(struct loading *l, const struct source *from, const struct node *node,
+load_preset(struct policy_loading *l, const struct source *from, const struct node *node,
             const char *word)
 {
 	struct source source = { .from = from, .depth = from->depth + 1 };
@@ -191,7 +166,7 @@ load_preset(struct loading *l, const struct source *from, const struct node *nod
 }
 
 static int
-load_word(struct loading *l, const struct source *from, const struct node *node)
+load_word(struct policy_loading *l, const struct source *from, const struct node *node)
 {
 	struct source source = { .from = from, .depth = from->depth + 1 };
 	const char *word = node->text;
@@ -220,14 +195,14 @@ load_word(struct loading *l, const struct source *from, const struct node *node)
 }
 
 static int
-load_words(struct loading *l, const struct source *from, const struct node *node)
+load_words(struct policy_loading *l, const struct source *from, const struct node *node)
 {
 	int r = 0;
 
 	if (node->kind != NODE_LIST)
 		return load_word(l, from, node);
 	for (size_t i = 0; r == 0 && i < node->n; i++)
-		r = note_fault(l, load_word(l, from, node->items[i]));
+		r = policy_note_fault(l, load_word(l, from, node->items[i]));
 	return r;
 }
 
@@ -271,7 +246,7 @@ replaced(const struct node *map, const char *key, struct node *value, struct nod
 
 /* The rule at AT, with the rules that it leads to in place of the name of their file. */
 static int
-tell_narrow(struct loading *l, const struct node *at, struct buf *text)
+tell_narrow(struct policy_loading *l, const struct node *at, struct buf *text)
 {
 	OWN(node_freep) struct node *narrow = NULL;
 	struct node *of_then[8], *of_rule[POLICY_KEYS], then, rule;
@@ -289,14 +264,14 @@ tell_narrow(struct loading *l, const struct node *at, struct buf *text)
 
 /* What the last rule, that at AT, leads to is in a file.  It is told, too. */
 static int
-load_narrow(struct loading *l, const struct source *source, const struct node *at)
+load_narrow(struct policy_loading *l, const struct source *source, const struct node *at)
 {
 	OWN(policy_freep) struct policy *narrow = policy_new_empty();
 	const struct policy_rule *rule = &l->p->rules[l->p->n_rules - 1];
 	const struct node *node = rule->then->narrow_file;
 	struct narrow_rules rules = { .outer = l->reader };
 	const struct policy_reader reader = { .arg = &rules, .file = narrow_file, .rule = narrow_rule };
-	struct loading inner = *l;
+	struct policy_loading inner = *l;
 	int r;
 
 	if (narrow == NULL)
@@ -318,7 +293,7 @@ load_narrow(struct loading *l, const struct source *source, const struct node *a
 }
 
 static int
-load_rule(struct loading *l, const struct source *source, const struct node *node)
+load_rule(struct policy_loading *l, const struct source *source, const struct node *node)
 {
 	int r = policy_read_rule(l->p, node, source->shown, l->err);
 
@@ -331,7 +306,7 @@ load_rule(struct loading *l, const struct source *source, const struct node *nod
 }
 
 static int
-load_egress(struct loading *l, const struct source *source, const struct node *node)
+load_egress(struct policy_loading *l, const struct source *source, const struct node *node)
 {
 	int r = 0;
 
@@ -348,155 +323,13 @@ load_egress(struct loading *l, const struct source *source, const struct node *n
 			r = node_err(l->err, item, "`include` stands alone: what it names cannot be narrowed");
 		else
 			r = load_words(l, source, include);
-		r = note_fault(l, r);
+		r = policy_note_fault(l, r);
 	}
 	return r;
 }
 
 static int
-load_limit(struct loading *l, const struct node *key, const struct node *node)
-{
-	static const char *const names[] = { "memory", "cpus", "pids", "time", "disk", "io",
-		"bandwidth", "rate", NULL };
-	static const uint64_t least[] = { POLICY_MEMORY_LEAST, POLICY_CPUS_MILLI_LEAST, 1, 1,
-	                                  POLICY_DISK_LEAST, POLICY_IO_LEAST, 1, 1 };
-	struct policy_limits *limits = &l->limits;
-	char text[NUM_TEXT_MAX];
-	uint64_t *at[] = { &limits->memory, &limits->cpus_milli, &limits->pids, &limits->time_ms,
-	                   &limits->disk, &limits->io, &l->p->bandwidth, &l->p->rate.n };
-	struct policy_rate rate = {0};
-	struct err err = {0};
-	uint64_t value = 0;
-	size_t k;
-	int r;
-
-	for (k = 0; names[k] != NULL && strcmp(names[k], key->text) != 0; k++)
-		;
-	if (names[k] == NULL)
-		return policy_read_unknown(key, names, "in `limits`", l->err);
-	if (node->kind != NODE_SCALAR)
-		return node_err(l->err, node, "a limit is a number such as 2G, 1h or 4");
-	r = k == 1 ? num_parse_milli(node->text, &value, &err) :
-	    k == 2 ? num_parse_count(node->text, 1, 1000000, &value, &err) :
-	    k == 3 ? num_parse_duration(node->text, &value, &err) :
-	    k == 7 ? policy_rate_parse(node->text, &rate, &err) :
-	             num_parse_size(node->text, &value, &err);
-	value = k == 7 ? rate.n : value;
-	if (r == 0 && value == 0)
-		r = err_set(&err, EINVAL, "a limit of nothing stops everything");
-	if (r == 0 && value < least[k])
-		r = err_set(&err, EINVAL, "under %s nothing runs",
-		            k == 1 ? "0.01" : num_format_size(text, least[k]));
-	if (r < 0)
-		return node_err(l->err, node, "%s", err.text);
-	/* The nearer file has said so first. */
-	if (*at[k] != 0)
-		return 0;
-	*at[k] = value;
-	if (k == 7)
-		l->p->rate.ms = rate.ms;
-	return 0;
-}
-
-static int
-load_limits(struct loading *l, const struct node *node)
-{
-	int r = 0;
-
-	if (node->kind != NODE_MAP)
-		return node_err(l->err, node, "`limits` is a map: {memory: 2G, time: 1h}");
-	for (size_t i = 0; r == 0 && i < node->n; i++)
-		r = note_fault(l, load_limit(l, node->items[i], node->values[i]));
-	return r;
-}
-
-/* The nearer file has said so first. */
-static int
-load_exfiltration(struct loading *l, const struct node *node)
-{
-	static const char *const names[] = { "refuse", "freeze", "kill" };
-	size_t k;
-
-	for (k = 0; k < ARRAY_LEN(names); k++)
-		if (node->kind == NODE_SCALAR && strcmp(node->text, names[k]) == 0)
-			break;
-	if (k == ARRAY_LEN(names))
-		return node_err(l->err, node, "a cell that sends a secret where it may not go is left at "
-		                "that, or stopped: `refuse`, `freeze` or `kill`");
-	if (l->limits.exfiltration == POLICY_EXFILTRATION_UNSAID)
-		l->limits.exfiltration = POLICY_EXFILTRATION_REFUSE + (unsigned)k;
-	return 0;
-}
-
-/* BEFORE is what nearer files say of exfiltration; of one file, which may say so twice, the
- * stricter counts. */
-static int
-load_tripwires(struct loading *l, const struct node *node, enum policy_exfiltration before)
-{
-	enum policy_exfiltration outside = l->limits.exfiltration;
-	const struct node *exfiltration;
-	int r = policy_read_tripwires(l->p, node, &exfiltration, l->err);
-
-	if (r < 0 || exfiltration == NULL)
-		return r;
-	l->limits.exfiltration = before;
-	r = load_exfiltration(l, exfiltration);
-	if (outside > l->limits.exfiltration)
-		l->limits.exfiltration = outside;
-	return r;
-}
-
-static int
-load_audit_mode(struct loading *l, const struct node *node)
-{
-	bool strict = node->kind == NODE_SCALAR && strcmp(node->text, "strict") == 0;
-
-	if (!strict && (node->kind != NODE_SCALAR || strcmp(node->text, "batched") != 0))
-		return node_err(l->err, node, "a request waits until its record is on the disk, or does not: "
-		                "`strict` or `batched`");
-	if (l->limits.audit == POLICY_AUDIT_UNSAID)
-		l->limits.audit = strict ? POLICY_AUDIT_STRICT : POLICY_AUDIT_BATCHED;
-	return 0;
-}
-
-static int
-load_audit_max(struct loading *l, const struct node *node)
-{
-	uint64_t max;
-	struct err why;
-
-	if (node->kind != NODE_SCALAR || num_parse_size(node->text, &max, &why) < 0 ||
-	    max < POLICY_AUDIT_LEAST || max > POLICY_AUDIT_MOST)
-		return node_err(l->err, node, "a timeline's `max` is a size from 1M to 1T, such as 256M");
-	if (l->limits.audit_max == 0)
-		l->limits.audit_max = max;
-	return 0;
-}
-
-/* A word, or {mode: strict, max: 256M}. */
-static int
-load_audit(struct loading *l, const struct node *node)
-{
-	static const char *const names[] = { "mode", "max", NULL };
-	int r = 0;
-
-	if (node->kind != NODE_MAP)
-		return load_audit_mode(l, node);
-	for (size_t i = 0; r == 0 && i < node->n; i++) {
-		const char *key = node->items[i]->text;
-
-		if (strcmp(key, "mode") == 0)
-			r = note_fault(l, load_audit_mode(l, node->values[i]));
-		else if (strcmp(key, "max") == 0)
-			r = note_fault(l, load_audit_max(l, node->values[i]));
-		else
-			r = note_fault(l, policy_read_unknown(node->items[i], names, "in `audit`", l->err));
-	}
-	return r;
-}
-
-static int
-load_secrets(struct loading *l, const struct node *node)
+load_secrets(struct policy_loading *l, const struct node *node)
 {
 	bool wrong = false;
 	size_t n;
@@ -507,7 +340,7 @@ load_secrets(struct loading *l, const struct node *node)
 	if (node->kind == NODE_SCALAR)
 		return node_err(l->err, node, "`secrets` are a list of names, or a map of definitions: "
 		                "[GITHUB_TOKEN]");
-	if (l->reader == NULL)
+	if (l->reader == NULL || l->reader->secrets == NULL)
 		return 0;
 	/* For who mends it, one after the other: each that is wrong is told. */
 	for (size_t i = 0; r == 0 && l->faults != NULL && i < node->n; i++) {
@@ -518,14 +351,14 @@ load_secrets(struct loading *l, const struct node *node)
 		if (node->kind == NODE_MAP)
 			one.values += i;
 		n = l->faults->n;
-		r = note_fault(l, l->reader->secrets(l->reader->arg, &one, l->err));
+		r = policy_note_fault(l, l->reader->secrets(l->reader->arg, &one, l->err));
 		wrong = wrong || l->faults->n > n;
 	}
 	return r < 0 || wrong ? r : l->reader->secrets(l->reader->arg, node, l->err);
 }
 
 static int
-check_top(struct loading *l, const struct node *root)
+check_top(struct policy_loading *l, const struct node *root)
 {
 	static const char *const names[] = { "version", "egress", "secrets",
 		"exfiltration", "limits", "audit", "extends", "budgets", "prices", "tripwires", NULL };
@@ -551,7 +384,7 @@ check_top(struct loading *l, const struct node *root)
 			             "rules behind yours write `extends`");
 		else
 			r = policy_read_unknown(root->items[i], names, "in a policy", l->err);
-		r = note_fault(l, r);
+		r = policy_note_fault(l, r);
 		if (r < 0)
 			return r;
 	}
@@ -564,7 +397,7 @@ check_top(struct loading *l, const struct node *root)
 }
 
 static int
-tell_parts(struct loading *l, const struct node *root)
+tell_parts(struct policy_loading *l, const struct node *root)
 {
 	int r = 0;
 
@@ -577,36 +410,36 @@ tell_parts(struct loading *l, const struct node *root)
 }
 
 static int
-load_root(struct loading *l, const struct source *source, const struct node *root)
+load_root(struct policy_loading *l, const struct source *source, const struct node *root)
 {
 	enum policy_exfiltration exfiltration = l->limits.exfiltration;
 	const struct node *part;
-	int r = note_fault(l, check_top(l, root));
+	int r = policy_note_fault(l, check_top(l, root));
 
 	if (r == 0 && (part = node_get(root, "limits")) != NULL)
-		r = note_fault(l, load_limits(l, part));
+		r = policy_note_fault(l, policy_load_limits(l, part));
 	if (r == 0 && (part = node_get(root, "exfiltration")) != NULL)
-		r = note_fault(l, load_exfiltration(l, part));
+		r = policy_note_fault(l, policy_load_exfiltration(l, part));
 	if (r == 0 && (part = node_get(root, "audit")) != NULL)
-		r = note_fault(l, load_audit(l, part));
+		r = policy_note_fault(l, policy_load_audit(l, part));
 	if (r == 0 && (part = node_get(root, "secrets")) != NULL)
-		r = note_fault(l, load_secrets(l, part));
+		r = policy_note_fault(l, load_secrets(l, part));
 	if (r == 0 && (part = node_get(root, "budgets")) != NULL)
-		r = note_fault(l, policy_read_budgets(l->p, part, source->shown, l->err));
+		r = policy_note_fault(l, policy_read_budgets(l->p, part, source->shown, l->err));
 	if (r == 0 && (part = node_get(root, "tripwires")) != NULL)
-		r = note_fault(l, load_tripwires(l, part, exfiltration));
+		r = policy_note_fault(l, policy_load_tripwires(l, part, exfiltration));
 	if (r == 0 && (part = node_get(root, "prices")) != NULL)
-		r = note_fault(l, policy_read_prices(l->p, part, l->err));
+		r = policy_note_fault(l, policy_read_prices(l->p, part, l->err));
 	r = r == 0 ? tell_parts(l, root) : r;
 	if (r == 0 && (part = node_get(root, "egress")) != NULL)
-		r = note_fault(l, load_egress(l, source, part));
+		r = policy_note_fault(l, load_egress(l, source, part));
 	if (r == 0 && (part = node_get(root, "extends")) != NULL)
-		r = note_fault(l, load_words(l, source, part));
+		r = policy_note_fault(l, load_words(l, source, part));
 	return r;
 }
 
 static int
-load_source(struct loading *l, const struct source *source)
+load_source(struct policy_loading *l, const struct source *source)
 {
 	OWN(node_freep) struct node *root = NULL;
 	int r;
@@ -625,7 +458,7 @@ load_source(struct loading *l, const struct source *source)
 /* ---- from outside ---- */
 
 static int
-load(struct loading *l, struct source *source, struct policy **ret_policy,
+load(struct policy_loading *l, struct source *source, struct policy **ret_policy,
      struct policy_limits *ret_limits)
 {
 	OWN(policy_freep) struct policy *p = policy_new_empty();
@@ -635,9 +468,9 @@ load(struct loading *l, struct source *source, struct policy **ret_policy,
 		return err_set(l->err, ENOMEM, "out of memory");
 	l->p = p;
 	r = source->text != NULL || source->root != NULL ? load_source(l, source) : load_path(l, source, NULL);
-	r = note_fault(l, r);
+	r = policy_note_fault(l, r);
 	for (size_t i = 0; r == 0 && i < p->n_rules && (l->reader == NULL || !l->reader->may_cover); i++)
-		r = note_fault(l, policy_check_reach(p, i, source->name, source->shown, l->err));
+		r = policy_note_fault(l, policy_check_reach(p, i, source->name, source->shown, l->err));
 	if (l->faults != NULL && l->faults->n > 0) {
 		if (l->err != NULL)
 			*l->err = l->faults->list[0];
@@ -656,7 +489,7 @@ int
 policy_load_file(int dirfd, const char *path, const struct policy_reader *reader,
                  struct policy **ret_policy, struct policy_limits *ret_limits, struct err *err)
 {
-	struct loading l = { .dirfd = dirfd, .reader = reader, .err = err };
+	struct policy_loading l = { .dirfd = dirfd, .reader = reader, .err = err };
 	struct source source = { .name = path, .shown = last_part(path) };
 
 	return load(&l, &source, ret_policy, ret_limits);
@@ -666,7 +499,7 @@ int
 policy_load_file_all(int dirfd, const char *path, const struct policy_reader *reader,
                      struct policy **ret_policy, struct policy_faults *faults, struct err *err)
 {
-	struct loading l = { .dirfd = dirfd, .reader = reader, .faults = faults, .err = err };
+	struct policy_loading l = { .dirfd = dirfd, .reader = reader, .faults = faults, .err = err };
 	struct source source = { .name = path, .shown = last_part(path) };
 
 	return load(&l, &source, ret_policy, NULL);
@@ -676,7 +509,7 @@ int
 policy_load_text(const char *name, const char *text, size_t len, struct policy **ret_policy,
                  struct policy_limits *ret_limits, struct err *err)
 {
-	struct loading l = { .dirfd = -1, .err = err };
+	struct policy_loading l = { .dirfd = -1, .err = err };
 	struct source source = { .name = name, .shown = name, .text = text, .len = len };
 
 	return load(&l, &source, ret_policy, ret_limits);
@@ -687,7 +520,7 @@ policy_load_text_all(const char *name, const char *text, size_t len,
                      const struct policy_reader *reader, struct policy **ret_policy,
                      struct policy_faults *faults, struct err *err)
 {
-	struct loading l = { .dirfd = -1, .reader = reader, .faults = faults, .err = err };
+	struct policy_loading l = { .dirfd = -1, .reader = reader, .faults = faults, .err = err };
 	struct source source = { .name = name, .shown = name, .text = text, .len = len };
 
 	return load(&l, &source, ret_policy, NULL);
@@ -697,7 +530,7 @@ int
 policy_load_node(const struct node *root, const struct policy_reader *reader,
                  struct policy **ret_policy, struct policy_limits *ret_limits, struct err *err)
 {
-	struct loading l = { .dirfd = -1, .reader = reader, .err = err };
+	struct policy_loading l = { .dirfd = -1, .reader = reader, .err = err };
 	struct source source = { .name = root->file, .shown = last_part(root->file), .root = root };
 
 	return load(&l, &source, ret_policy, ret_limits);
@@ -706,7 +539,7 @@ policy_load_node(const struct node *root, const struct policy_reader *reader,
 int
 policy_load_preset(struct policy *p, const char *name, struct err *err)
 {
-	struct loading l = { .p = p, .dirfd = -1, .err = err };
+	struct policy_loading l = { .p = p, .dirfd = -1, .err = err };
 	const struct source nowhere = { .name = "", .shown = "" };
 	const struct node node = { .file = "", .line = 1, .column = 1 };
 

@@ -61,15 +61,6 @@ policy_source_put(struct buf *b, const struct policy_source *s)
 /* ---- from a file ---- */
 
 static int
-take_secrets(void *arg, const struct node *node, struct err *err)
-{
-	(void)arg;
-	(void)node;
-	(void)err;
-	return 0;
-}
-
-static int
 take_file(void *arg, const struct node *node, const char *path, struct err *err)
 {
 	struct policy_source *s = arg;
@@ -109,8 +100,8 @@ policy_source_load(int dirfd, const char *path, struct policy_faults *faults,
 {
 	OWN(policy_source_free) struct policy_source s;
 	OWN(policy_freep) struct policy *p = NULL;
-	const struct policy_reader reader = { .secrets = take_secrets, .arg = &s, .file = take_file,
-	                                      .rule = take_rule, .part = take_part, .text = take_text,
+	const struct policy_reader reader = { .arg = &s, .file = take_file, .rule = take_rule,
+	                                      .part = take_part, .text = take_text,
 	                                      .may_cover = true };
 	int r;
 

@@ -92,6 +92,15 @@ def test_check_tells_everything(operator):
     operator.run("-p", bad, "--", "true").sentence("bad.yaml:3:1: there is no key 'foo'")
 
 
+def test_check_of_what_a_match_leads_to(operator):
+    """A file that may say less than a policy, and says more."""
+    operator.file("p/after.yaml", "version: 1\nsecrets: [KEY]\nlimits: {time: 1h}\negress: []\n")
+    path = operator.file("p/cloister.yaml", words("- allow: a.example", "  then: {narrow: after.yaml}"))
+    done = operator.cloister("policy", "check", path)
+    assert done.status == 1, done
+    assert re.findall(r"after.yaml:(\d):1: a policy that `narrow` names has rules only", done.err) == ["2", "3"], done
+
+
 def test_check_of_this_folder(operator, policy):
     done = operator.cloister("policy", "check", cwd=policy.parent)
     assert done.ok() == "cloister.yaml: 7 rules\n"

@@ -1,0 +1,164 @@
+/* policy_load_parts.c - what a policy says besides rules, and does not leave to others: limits,
+ * what becomes of a cell that leaks, and its timeline. */
+#include <errno.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/num.h"
+#include "base/own.h"
+#include "policy/policy_load.h"
+#include "policy/policy_loading.h"
+
+int
+policy_note_fault(struct policy_loading *l, int r)
+{
+	struct policy_faults *faults = l->faults;
+
+	if (r >= 0 || faults == NULL || r == -ENOMEM || r == -E2BIG || l->err == NULL)
+		return r;
+	if (faults->n < POLICY_FAULTS_MAX)
+		faults->list[faults->n++] = *l->err;
+	else
+		faults->more = true;
+	return faults->more ? r : 0;
+}
+
+static int
+load_limit(struct policy_loading *l, const struct node *key, const struct node *node)
+{
+	static const char *const names[] = { "memory", "cpus", "pids", "time", "disk", "io",
+		"bandwidth", "rate", NULL };
+	static const uint64_t least[] = { POLICY_MEMORY_LEAST, POLICY_CPUS_MILLI_LEAST, 1, 1,
+	                                  POLICY_DISK_LEAST, POLICY_IO_LEAST, 1, 1 };
+	struct policy_limits *limits = &l->limits;
+	char text[NUM_TEXT_MAX];
+	uint64_t *at[] = { &limits->memory, &limits->cpus_milli, &limits->pids, &limits->time_ms,
+	                   &limits->disk, &limits->io, &l->p->bandwidth, &l->p->rate.n };
+	struct policy_rate rate = {0};
+	struct err err = {0};
+	uint64_t value = 0;
+	size_t k;
+	int r;
+
+	for (k = 0; names[k] != NULL && strcmp(names[k], key->text) != 0; k++)
+		;
+	if (names[k] == NULL)
+		return policy_read_unknown(key, names, "in `limits`", l->err);
+	if (node->kind != NODE_SCALAR)
+		return node_err(l->err, node, "a limit is a number such as 2G, 1h or 4");
+	r = k == 1 ? num_parse_milli(node->text, &value, &err) :
+	    k == 2 ? num_parse_count(node->text, 1, 1000000, &value, &err) :
+	    k == 3 ? num_parse_duration(node->text, &value, &err) :
+	    k == 7 ? policy_rate_parse(node->text, &rate, &err) :
+	             num_parse_size(node->text, &value, &err);
+	value = k == 7 ? rate.n : value;
+	if (r == 0 && value == 0)
+		r = err_set(&err, EINVAL, "a limit of nothing stops everything");
+	if (r == 0 && value < least[k])
+		r = err_set(&err, EINVAL, "under %s nothing runs",
+		            k == 1 ? "0.01" : num_format_size(text, least[k]));
+	if (r < 0)
+		return node_err(l->err, node, "%s", err.text);
+	/* The nearer file has said so first. */
+	if (*at[k] != 0)
+		return 0;
+	*at[k] = value;
+	if (k == 7)
+		l->p->rate.ms = rate.ms;
+	return 0;
+}
+
+int
+policy_load_limits(struct policy_loading *l, const struct node *node)
+{
+	int r = 0;
+
+	if (node->kind != NODE_MAP)
+		return node_err(l->err, node, "`limits` is a map: {memory: 2G, time: 1h}");
+	for (size_t i = 0; r == 0 && i < node->n; i++)
+		r = policy_note_fault(l, load_limit(l, node->items[i], node->values[i]));
+	return r;
+}
+
+int
+policy_load_exfiltration(struct policy_loading *l, const struct node *node)
+{
+	static const char *const names[] = { "refuse", "freeze", "kill" };
+	size_t k;
+
+	for (k = 0; k < ARRAY_LEN(names); k++)
+		if (node->kind == NODE_SCALAR && strcmp(node->text, names[k]) == 0)
+			break;
+	if (k == ARRAY_LEN(names))
+		return node_err(l->err, node, "a cell that sends a secret where it may not go is left at "
+		                "that, or stopped: `refuse`, `freeze` or `kill`");
+	if (l->limits.exfiltration == POLICY_EXFILTRATION_UNSAID)
+		l->limits.exfiltration = POLICY_EXFILTRATION_REFUSE + (unsigned)k;
+	return 0;
+}
+
+int
+policy_load_tripwires(struct policy_loading *l, const struct node *node,
+                      enum policy_exfiltration before)
+{
+	enum policy_exfiltration outside = l->limits.exfiltration;
+	const struct node *exfiltration;
+	int r = policy_read_tripwires(l->p, node, &exfiltration, l->err);
+
+	if (r < 0 || exfiltration == NULL)
+		return r;
+	l->limits.exfiltration = before;
+	r = policy_load_exfiltration(l, exfiltration);
+	if (outside > l->limits.exfiltration)
+		l->limits.exfiltration = outside;
+	return r;
+}
+
+static int
+load_audit_mode(struct policy_loading *l, const struct node *node)
+{
+	bool strict = node->kind == NODE_SCALAR && strcmp(node->text, "strict") == 0;
+
+	if (!strict && (node->kind != NODE_SCALAR || strcmp(node->text, "batched") != 0))
+		return node_err(l->err, node, "a request waits until its record is on the disk, or does not: "
+		                "`strict` or `batched`");
+	if (l->limits.audit == POLICY_AUDIT_UNSAID)
+		l->limits.audit = strict ? POLICY_AUDIT_STRICT : POLICY_AUDIT_BATCHED;
+	return 0;
+}
+
+static int
+load_audit_max(struct policy_loading *l, const struct node *node)
+{
+	uint64_t max;
+	struct err why;
+
+	if (node->kind != NODE_SCALAR || num_parse_size(node->text, &max, &why) < 0 ||
+	    max < POLICY_AUDIT_LEAST || max > POLICY_AUDIT_MOST)
+		return node_err(l->err, node, "a timeline's `max` is a size from 1M to 1T, such as 256M");
+	if (l->limits.audit_max == 0)
+		l->limits.audit_max = max;
+	return 0;
+}
+
+/* A word, or {mode: strict, max: 256M}. */
+int
+policy_load_audit(struct policy_loading *l, const struct node *node)
+{
+	static const char *const names[] = { "mode", "max", NULL };
+	int r = 0;
+
+	if (node->kind != NODE_MAP)
+		return load_audit_mode(l, node);
+	for (size_t i = 0; r == 0 && i < node->n; i++) {
+		const char *key = node->items[i]->text;
+
+		if (strcmp(key, "mode") == 0)
+			r = policy_note_fault(l, load_audit_mode(l, node->values[i]));
+		else if (strcmp(key, "max") == 0)
+			r = policy_note_fault(l, load_audit_max(l, node->values[i]));
+		else
+			r = policy_note_fault(l, policy_read_unknown(node->items[i], names, "in `audit`", l->err));
+	}
+	return r;
+}
