@@ -3,9 +3,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/err.h"
 #include "base/own.h"
@@ -45,6 +47,37 @@ write_all(int fd, const void *data, size_t len, struct err *err)
 		p += n;
 		len -= (size_t)n;
 	}
+	return 0;
+}
+
+int
+read_whole(int fd, size_t max, char **ret_text, size_t *ret_len, struct err *err)
+{
+	OWN(freep) char *text = NULL;
+	size_t len, at = 0;
+	struct stat st;
+	ssize_t n;
+
+	if (fstat(fd, &st) < 0)
+		return err_errno(err, "cannot read a file");
+	if (st.st_size < 0 || (uint64_t)st.st_size > max)
+		return err_set(err, EFBIG, "a file is over %zu bytes", max);
+	len = (size_t)st.st_size;
+	text = malloc(len + 1);
+	if (text == NULL)
+		return err_set(err, ENOMEM, "out of memory");
+	while (at < len) {
+		n = pread(fd, text + at, len - at, (off_t)at);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 ? err_errno(err, "cannot read a file") : err_set(err, EIO, "a file became shorter");
+		at += (size_t)n;
+	}
+	text[len] = '\0';
+	*ret_text = TAKE(text);
+	if (ret_len != NULL)
+		*ret_len = len;
 	return 0;
 }
 

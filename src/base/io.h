@@ -16,6 +16,9 @@ int write_all(int fd, const void *data, size_t len, struct err *err);
  * *ret_text.  ret_len may be NULL.  Works on /proc and /sys files. */
 int read_file_at(int dirfd, const char *path, size_t max, char **ret_text,
                  size_t *ret_len, struct err *err);
+/* All of the file FD, which has a size, from its start and whatever its position is; otherwise as
+ * read_file_at().  -EFBIG: it is over MAX bytes. */
+int read_whole(int fd, size_t max, char **ret_text, size_t *ret_len, struct err *err);
 /* Write TEXT to an existing file in one write, as /proc and cgroup files want. */
 int write_file_at(int dirfd, const char *path, const char *text, struct err *err);
 /* As write_file_at, the text formatted; it must fit 4 KiB. */

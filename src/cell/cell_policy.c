@@ -46,30 +46,13 @@ cell_policy_counts(const uint64_t *counts, size_t n, struct err *err)
 	return make_file("counts", counts != NULL ? counts : none, n * sizeof(*counts), 0, err);
 }
 
-/* From its start, whatever its position is: others have the same file open. */
 static int
 read_file(int fd, size_t max, char **ret_text, size_t *ret_len, struct err *err)
 {
-	OWN(freep) char *text = NULL;
-	struct stat st;
-	ssize_t n;
-	size_t at = 0;
+	int r = fd < 0 ? -EFBIG : read_whole(fd, max, ret_text, ret_len, err);
 
-	if (fd < 0 || fstat(fd, &st) < 0 || st.st_size < 0 || (uint64_t)st.st_size > max)
-		return err_set(err, EBADMSG, "the cell's supervisor is of another version");
-	text = malloc((size_t)st.st_size + 1);
-	if (text == NULL)
-		return err_set(err, ENOMEM, "out of memory");
-	while (at < (size_t)st.st_size) {
-		n = pread(fd, text + at, (size_t)st.st_size - at, (off_t)at);
-		if (n <= 0)
-			return err_errno(err, "cannot read what the cell's supervisor sent");
-		at += (size_t)n;
-	}
-	text[at] = '\0';
-	*ret_text = TAKE(text);
-	*ret_len = at;
-	return 0;
+	return r == -EFBIG ? err_set(err, EBADMSG, "the cell's supervisor is of another version") :
+	       r < 0 ? err_wrap(err, "what the cell's supervisor sent") : 0;
 }
 
 /* ---- what it is ---- */

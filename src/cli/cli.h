@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/err.h"
 #include "base/tell.h"
@@ -112,6 +113,8 @@ int cli_failf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 int cli_place(const int *fds, const int *at, size_t n, struct err *err);
 /* Become the program HELPER of libexec; returns only if it cannot. */
 int cli_become(const char *helper, char *const *env, struct err *err);
+/* Until PID, a cloister-vault, is done; where it failed it has said so itself, and this process ends. */
+int cli_await_vault(pid_t pid, struct err *err);
 /* As cli_become, with words for it; the first is its name. */
 int cli_become_with(const char *helper, char *const *argv, char *const *env, struct err *err);
 /* Become HELPER with argv's options, checked, and words, as base/args.h has them. */

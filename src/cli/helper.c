@@ -4,8 +4,11 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/err.h"
 #include "base/exe.h"
 #include "base/own.h"
 #include "cli/cli.h"
@@ -59,4 +62,17 @@ cli_become(const char *helper, char *const *env, struct err *err)
 
 	snprintf(name, sizeof(name), "%s", helper);
 	return cli_become_with(helper, argv, env, err);
+}
+
+int
+cli_await_vault(pid_t pid, struct err *err)
+{
+	int status;
+
+	while (waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			return err_errno(err, "cannot wait for cloister-vault");
+	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+		exit(CLI_FAILED);
+	return 0;
 }

@@ -133,7 +133,7 @@ run_vault(const struct vault_request *request, int value, struct err *err)
 	OWN(closep) int asked = memfd_create("vault-request", MFD_CLOEXEC);
 	OWN(closep) int others = memfd_create("others", MFD_CLOEXEC);
 	OWN(buf_free) struct buf b;
-	int fds[] = { asked, value, others, others, others }, status, r;
+	int fds[] = { asked, value, others, others, others }, r;
 	pid_t pid;
 
 	buf_init(&b, VAULT_REQUEST_MAX);
@@ -152,12 +152,7 @@ run_vault(const struct vault_request *request, int value, struct err *err)
 			(void)cli_become("cloister-vault", environ, err);
 		_exit(cli_fail(err));
 	}
-	while (waitpid(pid, &status, 0) < 0)
-		if (errno != EINTR)
-			return err_errno(err, "cannot wait for cloister-vault");
-	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-		exit(CLI_FAILED);
-	return 0;
+	return cli_await_vault(pid, err);
 }
 
 /* One that the vault knows nothing of has its value in a variable of its name, as -s NAME@HOST has;

@@ -148,7 +148,6 @@ static int
 ask_vault(struct run *run, int fds[VAULT_FDS], struct err *err)
 {
 	pid_t pid = fork();
-	int status;
 
 	if (pid < 0)
 		return err_errno(err, "cannot start cloister-vault");
@@ -159,12 +158,7 @@ ask_vault(struct run *run, int fds[VAULT_FDS], struct err *err)
 		run->spec.keeper = (uint32_t)pid;
 		return 0;
 	}
-	while (waitpid(pid, &status, 0) < 0)
-		if (errno != EINTR)
-			return err_errno(err, "cannot wait for cloister-vault");
-	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-		exit(CLI_FAILED);
-	return 0;
+	return cli_await_vault(pid, err);
 }
 
 /* TEXT is "NAME FIRST LAST": webhooks that come to ports of the cell. */
@@ -190,22 +184,8 @@ take_ports(struct cell_spec *spec, const char *text, struct err *err)
 static int
 read_back(int fd, size_t max, char **ret_text, size_t *ret_len, struct err *err)
 {
-	OWN(freep) char *text = NULL;
-	struct stat st;
-	size_t len;
-
-	if (fstat(fd, &st) < 0 || (size_t)st.st_size > max || lseek(fd, 0, SEEK_SET) < 0)
-		return err_set(err, EIO, "cannot read what cloister-vault wrote");
-	len = (size_t)st.st_size;
-	text = malloc(len + 1);
-	if (text == NULL)
-		return err_set(err, ENOMEM, "out of memory");
-	if (read_exactly(fd, text, len, err) < 0)
-		return -EIO;
-	text[len] = '\0';
-	*ret_text = TAKE(text);
-	*ret_len = len;
-	return 0;
+	return read_whole(fd, max, ret_text, ret_len, err) == 0 ? 0 :
+	       err_set(err, EIO, "cannot read what cloister-vault wrote");
 }
 
 static int

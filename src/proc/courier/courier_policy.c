@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/io.h"
 #include "base/own.h"
 #include "ipc/ipc.h"
 #include "proc/courier/courier.h"
@@ -82,26 +83,9 @@ courier_set_policy(struct courier *c, struct policy *policy, struct err *err)
 int
 courier_read_whole(int fd, size_t max, char **ret_text, size_t *ret_len, struct err *err)
 {
-	OWN(freep) char *text = NULL;
-	struct stat st;
-	size_t at = 0;
-	ssize_t n = 1;
+	int r = read_whole(fd, max, ret_text, ret_len, err);
 
-	if (fstat(fd, &st) < 0 || st.st_size < 0 || (uint64_t)st.st_size > max)
-		return err_set(err, EFBIG, "what the supervisor sent is too large");
-	text = malloc((size_t)st.st_size + 1);
-	if (text == NULL)
-		return err_errno(err, "cannot read what the supervisor sent");
-	while (at < (size_t)st.st_size && n > 0) {
-		n = pread(fd, text + at, (size_t)st.st_size - at, (off_t)at);
-		at += n > 0 ? (size_t)n : 0;
-	}
-	if (n < 0)
-		return err_errno(err, "cannot read what the supervisor sent");
-	text[at] = '\0';
-	*ret_text = TAKE(text);
-	*ret_len = at;
-	return 0;
+	return r < 0 ? err_wrap(err, "what the supervisor sent") : 0;
 }
 
 int

@@ -79,16 +79,20 @@ answer_one(struct api_call *c)
 	return answer_done(c, &(struct cell_every){ .n = 1 }, NULL);
 }
 
+/* The cell, and for whom something is asked of it. */
+static int
+reach_for(struct api_call *c, struct cell_steer_who *ret_who)
+{
+	return api_steer_who(c, NULL, ret_who) < 0 ? -EINVAL : api_reach(c, API_PATIENCE_S);
+}
+
 int
 api_cell_revoke(struct api_call *c)
 {
 	const char *name = c->params.at[1];
-	OWN(closep) int fd = -1;
 	struct cell_steer_who who;
+	OWN(closep) int fd = reach_for(c, &who);
 
-	if (api_steer_who(c, NULL, &who) < 0)
-		return -EINVAL;
-	fd = api_reach(c, API_PATIENCE_S);
 	if (fd < 0)
 		return fd;
 	if (cell_revoke(fd, &who, name, &c->err) < 0)
@@ -102,12 +106,9 @@ int
 api_cell_rotate(struct api_call *c)
 {
 	const char *name = c->params.at[1];
-	OWN(closep) int fd = -1, value = -1;
 	struct cell_steer_who who;
+	OWN(closep) int fd = reach_for(c, &who), value = -1;
 
-	if (api_steer_who(c, NULL, &who) < 0)
-		return -EINVAL;
-	fd = api_reach(c, API_PATIENCE_S);
 	if (fd < 0)
 		return fd;
 	value = vault_child_value(name, &c->err);

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <libgen.h>
 #include <limits.h>
 #include <signal.h>
 #include <spawn.h>
@@ -17,6 +16,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/exe.h"
 #include "base/io.h"
 #include "base/own.h"
 #include "vault/vault_request.h"
@@ -36,18 +36,9 @@ make_file(const char *name)
 static char *
 read_back(int fd, size_t *ret_len)
 {
-	struct stat st;
-	char *text;
+	char *text = NULL;
 
-	if (fstat(fd, &st) < 0 || st.st_size > VAULT_SAYS_MAX)
-		return NULL;
-	text = malloc((size_t)st.st_size + 1);
-	if (text == NULL || pread(fd, text, (size_t)st.st_size, 0) != st.st_size) {
-		free(text);
-		return NULL;
-	}
-	text[st.st_size] = '\0';
-	*ret_len = (size_t)st.st_size;
+	(void)read_whole(fd, VAULT_SAYS_MAX, &text, ret_len, NULL);
 	return text;
 }
 
@@ -69,18 +60,17 @@ fail_as_said(int said, struct err *err)
 static int
 spawn(const int (*places)[2], size_t n, pid_t *ret_pid, struct err *err)
 {
-	char exe[PATH_MAX], path[PATH_MAX + 32], program[] = "cloister-vault";
+	char folder[PATH_MAX], path[PATH_MAX + 32], program[] = "cloister-vault";
 	char *const argv[] = { program, NULL };
-	ssize_t len = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
 	posix_spawn_file_actions_t actions;
 	posix_spawnattr_t attr;
 	sigset_t none, all;
 	int r;
 
-	if (len < 0)
-		return err_errno(err, "cannot find cloister's own folder (is /proc mounted?)");
-	exe[len] = '\0';
-	snprintf(path, sizeof(path), "%s/cloister-vault", dirname(exe));
+	r = exe_folder(folder, err);
+	if (r < 0)
+		return r;
+	snprintf(path, sizeof(path), "%s/cloister-vault", folder);
 	sigemptyset(&none);
 	sigfillset(&all);
 	posix_spawn_file_actions_init(&actions);

@@ -195,7 +195,7 @@ approve(struct approval *a, struct client *client, const struct steer_who *who, 
 		a->n_given--;
 		return r == -E2BIG ? err_set(err, E2BIG, "%d rules are open already: approve it --once",
 		                             APPROVALS_OPEN_MAX) :
-		       err_set(err, EBUSY, "too much is being changed about the cell at once: try again");
+		       steer_busy(err);
 	}
 	put_answer(s, a, true, "");
 	buf_put_u32(&s->answer, 1);
@@ -277,7 +277,7 @@ supervisor_answer_refuse_asked(struct client *client, struct ipc_message *messag
 		return steer_refuse(client, &err);
 	s = steer_begin(sv, client, STEER_ANSWER, &who, NULL, NULL);
 	if (s == NULL) {
-		(void)err_set(&err, EBUSY, "too much is being changed about the cell at once: try again");
+		(void)steer_busy(&err);
 		return steer_refuse(client, &err);
 	}
 	note_answer(a, &person, &who);

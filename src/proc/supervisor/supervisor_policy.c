@@ -193,7 +193,7 @@ supervisor_answer_set_policy(struct client *client, struct ipc_message *message)
 			free_policy(setting->policy);
 			free(setting);
 		}
-		(void)err_set(&err, EBUSY, "too much is being changed about the cell at once: try again");
+		(void)steer_busy(&err);
 		return steer_refuse(client, &err);
 	}
 	setting->now = o.flags != 0;

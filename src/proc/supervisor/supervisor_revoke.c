@@ -79,7 +79,7 @@ too_much(struct client *client)
 {
 	struct err err = {0};
 
-	(void)err_set(&err, EBUSY, "too much is being changed about the cell at once: try again");
+	(void)steer_busy(&err);
 	return steer_refuse(client, &err);
 }
 

@@ -168,6 +168,12 @@ steer_send(struct supervisor *sv, struct steer *s)
 }
 
 int
+steer_busy(struct err *err)
+{
+	return err_set(err, EBUSY, "too much is being changed about the cell at once: try again");
+}
+
+int
 steer_refuse(struct client *client, const struct err *err)
 {
 	supervisor_client_refuse(client, err);

@@ -72,6 +72,8 @@ struct steer *steer_begin(struct supervisor *sv, struct client *client, enum cou
 int steer_add_fd(struct steer *s, int fd);
 /* On its way, or done already.  What an answer of supervisor_control.c then returns. */
 int steer_send(struct supervisor *sv, struct steer *s);
+/* Why there was none: -EBUSY. */
+int steer_busy(struct err *err);
 /* For a request that never gets to a courier: the client is told that it is refused. */
 int steer_refuse(struct client *client, const struct err *err);
 
