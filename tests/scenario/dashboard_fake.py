@@ -51,7 +51,7 @@ def at(seconds):
 
 NAMES = ["payroll-report", "docs-crawler", "issue-triage", "release-notes", "nightly-tests", "translate", "invoice-match",
          "log-summary", "schema-migration", "lint-sweep"]
-COMMANDS = [["claude", "-p", "summarise the week"], ["python3", "/work/crawl.py", "--depth", "3"], ["codex", "exec", "fix the tests"],
+COMMANDS = [["claude", "-p", "summarise the week"], ["python3", "tools/crawl.py", "--depth", "3"], ["codex", "exec", "fix the tests"],
             ["node", "agent.mjs"], ["sh", "-c", "make test && make report"]]
 WHYS = ["no-rule", "rule", "private-address", "exfiltration", "certificate"]
 HOSTS = ["api.anthropic.com", "github.com", "api.github.com", "pypi.org", "files.pythonhosted.org", "registry.example", "wiki.internal.example"]

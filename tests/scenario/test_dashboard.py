@@ -283,7 +283,7 @@ def test_emergency_stop(page, fake):
 # ---- one cell
 def test_a_cells_page(page, fake):
     go(page, "#/cell/c0000001", ".timeline .row")
-    assert page.text("h1") == "docs-crawler-1" and page.text("code.command") == "python3 /work/crawl.py --depth 3"
+    assert page.text("h1") == "docs-crawler-1" and page.text("code.command") == "python3 tools/crawl.py --depth 3"
     page.click("button:has-text('Freeze')")
     page.see(".page-cell .state:has-text('frozen')")
     page.press("z")
