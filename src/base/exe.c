@@ -5,6 +5,7 @@
 #include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -29,11 +30,13 @@ exe_find_cloister(char ret_path[PATH_MAX], struct err *err)
 {
 	static const char *const places[] = { "../cloister", "../../bin/cloister" };
 	char dir[PATH_MAX], path[PATH_MAX + 32] = "";
+	struct stat st;
 	int r = exe_folder(dir, err);
 
 	for (size_t i = 0; r == 0 && i < ARRAY_LEN(places); i++) {
 		snprintf(path, sizeof(path), "%s/%s", dir, places[i]);
-		if (access(path, X_OK) == 0)
+		/* Where it is installed, the first is the helpers' own folder. */
+		if (stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0)
 			return realpath(path, ret_path) != NULL ? 0 : err_errno(err, "cannot find cloister");
 	}
 	return r < 0 ? r : err_errno(err, "cannot find '%s'", path);

@@ -24,7 +24,7 @@ struct boundary_ground {
 	unsigned slot;                  /* unique among this user's running cells */
 	const struct cgroup *cgroup;
 	int libexec;                    /* folder of the helper executables */
-	int changes;                    /* folder for overlays' changes, or -1 */
+	int changes;                    /* folder for overlays' changes, or -1: see keeps_changes */
 	bool pids_limited;              /* by the cgroup */
 	const char *hidden[4];          /* cloister's own folders: shown by no grant */
 	const struct boundary_trust *trust;     /* with a policy; else NULL */
@@ -59,6 +59,9 @@ struct boundary {
 	/* Who, outside, the inner root of a cell in SLOT is: the one to own what is
 	 * kept of it.  An ordinary user's cell has none: the user. */
 	uid_t (*inner_root)(unsigned slot);
+	/* Whether overlays' changes are in the cell's own memory until it ends.  Otherwise they need
+	 * their folder from the start. */
+	bool (*keeps_changes)(void);
 	/* Make the agent of that cell the owner of a pipe, where that takes a hand. */
 	void (*give_to_agent)(int fd, unsigned slot, bool root);
 	/* Build the walls and start init behind them, ready to spawn (INIT_READY has

@@ -28,7 +28,6 @@ struct err;
 #define CELL_STDOUT "stdout"            /* in place of a log, with --streams */
 #define CELL_STDERR "stderr"
 #define CELL_STREAM_MAX (64u << 20)     /* of each; the rest is not kept */
-#define CELL_KEEP "keep"                /* an empty file: the entry stays until it is discarded */
 #define CELL_STEPS "steps.jsonl"        /* with --id: that setups ran, and the agent */
 #define CELL_LOST "lost"                /* an empty file: the supervisor was killed, and that is told */
 #define CELL_POLICY "policy"            /* in a state entry, beside events: see policy_put() */
@@ -78,11 +77,16 @@ int cell_find(int folder, bool runtime, const char *word, struct cell_entry *ret
  * just ended. */
 int cell_connect(int runtime, const struct cell_entry *entry, struct err *err);
 
+/* Whether the state entry stays until it is discarded.  The folder itself is marked, with a mode that
+ * means nothing else there: a file in it would be one inode more for each dispatch. */
+#define CELL_KEPT S_ISVTX
+bool cell_state_is_kept(int dir);
+
 /* A state entry for the cell, locked; the caller closes the descriptor.  -EEXIST: the id is
  * somebody else's. */
 int cell_state_make(const struct cell_spec *spec, int *ret_dir, struct err *err);
 /* Take a chosen id, so that no cell of that id can start from here on: until it is discarded
- * there is an entry with nothing in it but CELL_KEEP.  -EEXIST: a cell was first. */
+ * there is an entry with nothing in it that is kept.  -EEXIST: a cell was first. */
 int cell_state_bury(const char *id, struct err *err);
 /* Whether a supervisor still holds the state entry open. */
 bool cell_state_is_live(int dir);

@@ -171,7 +171,7 @@ is_stale(int state, const char *entry)
 	if (dir < 0 || cell_state_is_live(dir) || faccessat(dir, "record", F_OK, 0) == 0)
 		return false;
 	/* What is to be kept stays, but that its timeline has ended is told once. */
-	return faccessat(dir, CELL_KEEP, F_OK, 0) < 0 ||
+	return !cell_state_is_kept(dir) ||
 	       (faccessat(dir, CELL_EVENTS, F_OK, 0) == 0 && faccessat(dir, CELL_LOST, F_OK, 0) < 0);
 }
 
@@ -186,7 +186,7 @@ clear_entry(int state, const struct cell_entry *entry, const struct cell_clearer
 	    (clearer->lost(clearer->arg, dir, entry->id) < 0 ||
 	     create_file_at(dir, CELL_LOST, 0600, "", NULL) < 0))
 		return;
-	if (dir >= 0 && faccessat(dir, CELL_KEEP, F_OK, 0) < 0)
+	if (dir >= 0 && !cell_state_is_kept(dir))
 		(void)cell_state_remove(state, entry->dir, NULL);
 }
 

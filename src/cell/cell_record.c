@@ -26,15 +26,13 @@ make_entry(int state, const char *id, const char *name, bool keep, struct err *e
 
 	snprintf(entry, sizeof(entry), "%s.%s", id, name);
 	(void)flock(state, LOCK_SH);
-	if (mkdirat(state, entry, 0700) < 0)
+	if (mkdirat(state, entry, 0700 | (keep ? CELL_KEPT : 0)) < 0)
 		return errno != EEXIST ? err_errno(err, "cannot make the cell's state folder") :
 		       err_set(err, EEXIST, "there was a cell '%s' already: choose another id, or "
 		               "`cloister discard %s`", id, id);
 	dir = openat(state, entry, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (dir < 0)
 		return err_errno(err, "cannot open the cell's state folder");
-	if (keep && create_file_at(dir, CELL_KEEP, 0600, "", err) < 0)
-		return err_wrap(err, "the cell's state folder");
 	return TAKE_FD(dir);
 }
 
@@ -68,6 +66,15 @@ cell_state_bury(const char *id, struct err *err)
 }
 
 bool
+cell_state_is_kept(int dir)
+{
+	struct stat st;
+
+	/* What cannot be looked at is not removed. */
+	return fstat(dir, &st) < 0 || (st.st_mode & CELL_KEPT) != 0;
+}
+
+bool
 cell_state_is_live(int dir)
 {
 	if (flock(dir, LOCK_SH | LOCK_NB) < 0)
@@ -89,7 +96,9 @@ cell_state_remove(int state, const char *entry, struct err *err)
 		return err_errno(err, "cannot open the cell's state folder");
 	if (faccessat(dir, CELL_EVENTS, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
 		return cell_state_retire(state, entry, false, err);
-	/* The record goes last: until then the entry can be removed again. */
+	/* The record goes last: until then the entry can be removed again.  Without one it is not kept,
+	 * so that a later run finishes this. */
+	(void)fchmod(dir, 0700);
 	r = tree_empty(dir, err);
 	if (r < 0)
 		return r;

@@ -113,6 +113,8 @@ int cli_failf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 int cli_place(const int *fds, const int *at, size_t n, struct err *err);
 /* Become the program HELPER of libexec; returns only if it cannot. */
 int cli_become(const char *helper, char *const *env, struct err *err);
+/* Start it in a session of its own, with FD as the descriptor AT. */
+int cli_start(const char *helper, int fd, int at, pid_t *ret_pid, struct err *err);
 /* Until PID, a cloister-vault, is done; where it failed it has said so itself, and this process ends. */
 int cli_await_vault(pid_t pid, struct err *err);
 /* As cli_become, with words for it; the first is its name. */

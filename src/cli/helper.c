@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -36,10 +37,11 @@ cli_place(const int *fds, const int *at, size_t n, struct err *err)
 
 /* They stand in libexec/ beside cloister where it was built, and in ../libexec/cloister
  * where it is installed. */
+static const char *const places[] = { "libexec", "../libexec/cloister" };
+
 int
 cli_become_with(const char *helper, char *const *argv, char *const *env, struct err *err)
 {
-	static const char *const places[] = { "libexec", "../libexec/cloister" };
 	char dir[PATH_MAX], path[PATH_MAX + 64];
 	int r = exe_folder(dir, err);
 
@@ -62,6 +64,33 @@ cli_become(const char *helper, char *const *env, struct err *err)
 
 	snprintf(name, sizeof(name), "%s", helper);
 	return cli_become_with(helper, argv, env, err);
+}
+
+/* Not by fork(): nothing has to be copied of a process that only waits from here on. */
+int
+cli_start(const char *helper, int fd, int at, pid_t *ret_pid, struct err *err)
+{
+	char dir[PATH_MAX], path[PATH_MAX + 64], name[64];
+	char *const argv[] = { name, NULL };
+	posix_spawn_file_actions_t actions;
+	posix_spawnattr_t attr;
+	int r = exe_folder(dir, err), failed = ENOENT;
+
+	if (r < 0)
+		return r;
+	snprintf(name, sizeof(name), "%s", helper);
+	posix_spawn_file_actions_init(&actions);
+	posix_spawnattr_init(&attr);
+	posix_spawn_file_actions_adddup2(&actions, fd, at);
+	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSID);
+	for (size_t i = 0; i < ARRAY_LEN(places) && (failed == ENOENT || failed == ENOTDIR); i++) {
+		snprintf(path, sizeof(path), "%s/%s/%s", dir, places[i], helper);
+		failed = posix_spawn(ret_pid, path, &actions, &attr, argv, environ);
+	}
+	posix_spawn_file_actions_destroy(&actions);
+	posix_spawnattr_destroy(&attr);
+	errno = failed;
+	return failed == 0 ? 0 : err_errno(err, "cannot run '%s'", path);
 }
 
 int

@@ -309,25 +309,16 @@ pack(const struct run *run, struct err *err)
 static int
 run_detached(const struct run *run, struct err *err)
 {
-	int ends[2], status;
+	int ends[2], status, r;
 	char plus;
 	pid_t pid;
 
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return err_errno(err, "cannot make a pipe");
-	pid = fork();
-	if (pid < 0)
-		return err_errno(err, "cannot start a supervisor");
-	if (pid == 0) {
-		setsid();
-		if (dup2(ends[1], 4) < 0)
-			_exit(CLI_FAILED);
-		if (ends[1] == 4)
-			fcntl(4, F_SETFD, 0);
-		(void)cli_become("cloister-supervisor", environ, err);
-		_exit(cli_fail(err));
-	}
+	r = cli_start("cloister-supervisor", ends[1], 4, &pid, err);
 	close(ends[1]);
+	if (r < 0)
+		return r;
 	if (read(ends[0], &plus, 1) == 1) {
 		puts(run->spec.id);
 		return 0;

@@ -36,14 +36,14 @@ dispatch_cell_open(const char *cell)
 
 /* A supervisor opens streams before it starts the agent. */
 static bool
-has_only_mark(int entry)
+is_empty(int entry)
 {
 	int fd = openat(entry, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	OWN(closedirp) DIR *dir = fd < 0 ? NULL : fdopendir(fd);
 	struct dirent *d;
 
 	while (dir != NULL && (d = readdir(dir)) != NULL)
-		if (!tree_is_dots(d->d_name) && strcmp(d->d_name, CELL_KEEP) != 0)
+		if (!tree_is_dots(d->d_name))
 			return false;
 	return dir != NULL;
 }
@@ -65,7 +65,7 @@ dispatch_cell_look(const char *cell)
 		return DISPATCH_CELL_LIVE;
 	if (faccessat(entry, "record", F_OK, 0) == 0)
 		return DISPATCH_CELL_ENDED;
-	return has_only_mark(entry) ? DISPATCH_CELL_GRAVE : DISPATCH_CELL_LOST;
+	return is_empty(entry) ? DISPATCH_CELL_GRAVE : DISPATCH_CELL_LOST;
 }
 
 static int

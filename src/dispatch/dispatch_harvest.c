@@ -123,7 +123,8 @@ reap_all(struct reaping *reap, int empty, struct err *err)
 		else
 			r = reap_file(reap, &list[i], err);
 	}
-	r = r == 0 ? registry_settle_staged(reap->reg, err) : r;
+	if (r == 0 && json_array_size(reap->files) > 0)
+		r = registry_settle_staged(reap->reg, err);
 	if (r < 0)
 		registry_drop_staged(reap->reg);
 	return r;
@@ -190,22 +191,19 @@ safe_text(const char *text)
 }
 
 int
-dispatch_harvest(struct registry *reg, const struct dispatch *d, struct err *err)
+dispatch_harvest_take(struct registry *reg, const struct dispatch *d, json_t **ret_result,
+                      struct err *err)
 {
 	OWN(cell_record_free) struct cell_record record = {0};
 	OWN(json_decrefp) json_t *result = json_object();
-	OWN(closep) int entry = dispatch_cell_open(d->cell), folder = -1;
+	OWN(closep) int entry = dispatch_cell_open(d->cell);
 	json_t *out = NULL, *errors = NULL, *files = NULL;
-	OWN(freep) char *text = NULL;
-	size_t len;
 	int r;
 
 	if (entry < 0)
 		return err_set(err, ENOENT, "what was kept of cell %s is gone", d->cell);
 	r = cell_record_read(entry, &record, err);
 	if (r == 0)
-		r = folder = dispatch_folder(d->id, true, err);
-	if (r >= 0)
 		r = harvest_stream(reg, entry, CELL_STDOUT, (record.cut & CELL_CUT_STDOUT) != 0, &out, err);
 	if (r == 0)
 		r = harvest_stream(reg, entry, CELL_STDERR, (record.cut & CELL_CUT_STDERR) != 0, &errors,
@@ -220,6 +218,20 @@ dispatch_harvest(struct registry *reg, const struct dispatch *d, struct err *err
 	json_object_set_new(result, "incomplete", safe_text(record.incomplete));
 	json_object_set_new(result, "end", json_integer(record.end));
 	json_object_set_new(result, "status", json_integer(record.status));
+	if (r == 0)
+		*ret_result = TAKE(result);
+	return r;
+}
+
+int
+dispatch_harvest(struct registry *reg, const struct dispatch *d, struct err *err)
+{
+	OWN(json_decrefp) json_t *result = NULL;
+	OWN(closep) int folder = dispatch_folder(d->id, true, err);
+	OWN(freep) char *text = NULL;
+	size_t len;
+	int r = folder < 0 ? folder : dispatch_harvest_take(reg, d, &result, err);
+
 	if (r == 0)
 		r = canon_dump(result, DISPATCH_RESULT_MAX, &text, &len, err);
 	return r < 0 ? r : dispatch_write_file(folder, DISPATCH_RESULT_FILE, text, len, true, err);

@@ -253,8 +253,11 @@ int dispatch_start(struct registry *reg, const struct dispatch *d, int *ret_said
 
 /* ---- dispatch_harvest.c ---- */
 
-/* What the ended cell left becomes blobs, and then DISPATCH_RESULT_FILE: {"cell","cause","end",
- * "files","status","stderr","stdout"}. */
+/* What the ended cell left becomes blobs, and *ret_result, which is the caller's: {"cell","cause",
+ * "end","files","status","stderr","stdout"}. */
+int dispatch_harvest_take(struct registry *reg, const struct dispatch *d, json_t **ret_result,
+                          struct err *err);
+/* The same, and the result becomes DISPATCH_RESULT_FILE. */
 int dispatch_harvest(struct registry *reg, const struct dispatch *d, struct err *err);
 /* Whether that is so little that nobody needs to wait for it. */
 bool dispatch_harvest_is_small(const struct dispatch *d);

@@ -113,10 +113,10 @@ read_row(struct drive *drive, struct err *err)
 
 /* ---- harvesting ---- */
 
+/* RESULT is NULL if there is none. */
 static void
-conclude(struct drive *drive)
+conclude(struct drive *drive, const json_t *result)
 {
-	OWN(json_decrefp) json_t *result = dispatch_harvest_read(drive->d.id, drive->d.cell);
 	struct err err = {0};
 
 	if (result != NULL && drive_conclude(drive, result, &err) == 0)
@@ -131,13 +131,30 @@ static void
 harvest_done(void *arg, uint32_t events)
 {
 	struct drive *drive = arg;
+	OWN(json_decrefp) json_t *result = NULL;
 	siginfo_t info = {0};
 
 	(void)events;
 	if (waitid(P_PIDFD, (id_t)drive->child.fd, &info, WEXITED) < 0)
 		return;
 	drop_child(drive);
-	conclude(drive);
+	result = dispatch_harvest_read(drive->d.id, drive->d.cell);
+	conclude(drive, result);
+}
+
+/* Here and now.  Where the cell's state goes before it is told how the attempt ended, that is to be
+ * found by whoever comes after us; otherwise it is harvested again. */
+static void
+harvest_small(struct drive *drive)
+{
+	OWN(json_decrefp) json_t *result = NULL;
+	struct registry *reg = drive->dispatcher->reg;
+
+	if (drive->d.retries == 0)
+		(void)dispatch_harvest_take(reg, &drive->d, &result, NULL);
+	else if (dispatch_harvest(reg, &drive->d, NULL) == 0)
+		result = dispatch_harvest_read(drive->d.id, drive->d.cell);
+	conclude(drive, result);
 }
 
 /* What is much takes long: others do not wait for it. */
@@ -150,8 +167,7 @@ begin_harvest(struct drive *drive)
 	drop_control(drive);
 	drive->phase = DRIVE_HARVESTS;
 	if (dispatch_harvest_is_small(&drive->d)) {
-		(void)dispatch_harvest(drive->dispatcher->reg, &drive->d, &err);
-		conclude(drive);
+		harvest_small(drive);
 		return;
 	}
 	drive->child = (struct loop_source){ .ready = harvest_done, .arg = drive,

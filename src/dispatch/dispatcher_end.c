@@ -79,12 +79,13 @@ static int
 write_end(struct drive *drive, const struct dispatch_ending *end, struct err *err)
 {
 	struct registry *reg = drive->dispatcher->reg;
+	bool keeps = keeps_state(drive);
 	int r;
 
 	/* What it wanted of others, nobody waits for any more. */
 	if (end->state != DISPATCH_FINISHED)
 		(void)dispatch_cancel_children(reg, drive->d.id, CHILDREN_GRACE_MS, NULL);
-	r = drive->d.cell[0] != '\0' && !keeps_state(drive) ?
+	r = drive->d.cell[0] != '\0' && !keeps ?
 	    dispatch_cell_discard(drive->d.cell, err) : 0;
 	r = r == 0 ? note_end(drive, end, err) : r;
 	r = r == 0 ? dispatch_set_end(registry_db(reg), drive->d.id, end, err) : r;
@@ -93,7 +94,7 @@ write_end(struct drive *drive, const struct dispatch_ending *end, struct err *er
 	drive->d.state = end->state;
 	drive->d.exit_code = end->exit_code;
 	drive->phase = DRIVE_OVER;
-	if (!keeps_state(drive))
+	if (!keeps)
 		dispatch_tidy(drive->d.id);
 	dispatch_tell();
 	dispatcher_tell(drive);

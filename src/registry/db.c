@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -16,8 +17,15 @@
 
 #define DB_FILE "db.sqlite"
 
+/* Reading SQL takes longer than most of what it asks for, and the same is asked over and over. */
+struct kept {
+	sqlite3_stmt *statement;        /* NULL: none */
+	bool lent;
+};
+
 struct db {
 	sqlite3 *sqlite;
+	struct kept kept[DB_KEPT_MAX];  /* the first ones that were asked */
 };
 
 /* ---- errors ---- */
@@ -84,14 +92,37 @@ bind(struct db_query *q, const char *types, va_list args)
 	return code;
 }
 
+/* The statement of SQL, lent from those that are kept if nobody else has it just now. */
+static int
+prepare(struct db *db, const char *sql, struct db_query *q)
+{
+	struct kept *k = db->kept, *end = k + DB_KEPT_MAX;
+
+	while (k < end && k->statement != NULL &&
+	       (k->lent || strcmp(sqlite3_sql(k->statement), sql) != 0))
+		k++;
+	if (k < end && k->statement == NULL) {
+		int code = sqlite3_prepare_v3(db->sqlite, sql, -1, SQLITE_PREPARE_PERSISTENT,
+		                              &k->statement, NULL);
+
+		if (code != SQLITE_OK)
+			return code;
+	}
+	if (k == end)
+		return sqlite3_prepare_v2(db->sqlite, sql, -1, &q->statement, NULL);
+	k->lent = true;
+	q->statement = k->statement;
+	q->kept = k;
+	return SQLITE_OK;
+}
+
 static int
 ask(struct db *db, struct db_query *ret_query, struct err *err, const char *sql, const char *types,
     va_list args)
 {
 	struct db_query q = { .db = db };
 
-	if (sqlite3_prepare_v2(db->sqlite, sql, -1, &q.statement, NULL) != SQLITE_OK ||
-	    bind(&q, types, args) != SQLITE_OK) {
+	if (prepare(db, sql, &q) != SQLITE_OK || bind(&q, types, args) != SQLITE_OK) {
 		int r = fail(db, err);
 
 		db_finish(&q);
@@ -127,8 +158,16 @@ db_next(struct db_query *q, struct err *err)
 void
 db_finish(struct db_query *q)
 {
-	sqlite3_finalize(q->statement);
+	if (q->kept == NULL) {
+		sqlite3_finalize(q->statement);
+	} else {
+		/* What it failed with was told when it did. */
+		(void)sqlite3_reset(q->statement);
+		(void)sqlite3_clear_bindings(q->statement);
+		q->kept->lent = false;
+	}
 	q->statement = NULL;
+	q->kept = NULL;
 }
 
 int64_t
@@ -298,6 +337,8 @@ db_close(struct db *db)
 {
 	if (db == NULL)
 		return;
+	for (size_t i = 0; i < DB_KEPT_MAX; i++)
+		sqlite3_finalize(db->kept[i].statement);
 	sqlite3_close(db->sqlite);
 	free(db);
 }

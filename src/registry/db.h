@@ -12,8 +12,10 @@
 
 struct err;
 struct db;                              /* opaque */
+struct kept;
 
 #define DB_BUSY_MS 10000                /* how long somebody else's change is waited for */
+#define DB_KEPT_MAX 64                  /* statements that are read once and kept */
 
 /* Open db.sqlite in FOLDER (borrowed; PATH is its name), made if it is missing, and bring it to
  * the newest version: MIGRATIONS (NULL at the end) are SQL; the database says how many were
@@ -25,6 +27,7 @@ void db_close(struct db *db);           /* NULL is fine */
 struct db_query {
 	struct db *db;
 	sqlite3_stmt *statement;
+	struct kept *kept;              /* whose it is; NULL: the query's own */
 };
 /* TYPES has a letter for each "?": s a string (NULL is null), i an int64_t, b a const void *
  * and a size_t. */

@@ -6,6 +6,7 @@ import os
 import shutil
 import socket
 import subprocess
+import sys
 import threading
 import time
 
@@ -75,6 +76,32 @@ def until_over(client, n, pause):
         time.sleep(pause)
 
 
+# Python copies all of itself to start a program as somebody else, a millisecond that nobody else pays.
+STARTER = """import subprocess, sys, time
+for line in sys.stdin:
+    begin = time.time_ns()
+    print(begin, subprocess.call(sys.argv[1:], stdin=subprocess.DEVNULL), flush=True)"""
+
+
+class Starter:
+    """Starts COMMAND as WHO again and again."""
+
+    def __init__(self, who, command):
+        self.process = who.popen([sys.executable, "-c", STARTER, *command], text=True,
+                                 stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def start(self):
+        """When it began, once it is over."""
+        print(file=self.process.stdin, flush=True)
+        begin, status = map(int, self.process.stdout.readline().split())
+        if status != 0:
+            raise Unmeasured("run failed")
+        return begin
+
+    def close(self):
+        self.process.communicate()
+
+
 def first_instruction(lab, who, report, client):
     folder = who.home / "first"
     folder.mkdir()
@@ -86,22 +113,21 @@ def first_instruction(lab, who, report, client):
     client.ask("POST", "/v1/agents", {"name": "first", "command": command,
                                       "workspace": {"mode": "rw", "path": str(folder)}})
     ours, direct, done = Samples(), Samples(), 0
+    starter = Starter(who, [lab.cloister, "run", "-q", "-w", f"{folder}:rw", "--", *command])
     for i in range(report.pick(200, 20) + 3):
         begin = time.time_ns()
         client.ask("POST", "/v1/dispatches", {"agent": "first"})
         took = (stamp(mark) - begin) / 1e6
         done += 1
         until_over(client, done, 0.005)
-        begin = time.time_ns()
-        process = who.popen([lab.cloister, "run", "-q", "-w", f"{folder}:rw", "--", *command])
+        begin = starter.start()
         plain = (stamp(mark) - begin) / 1e6
-        if process.wait() != 0:
-            raise Unmeasured("run failed")
         if i >= 3:
             ours.append(took)
             direct.append(plain)
+    starter.close()
     report.row(f"dispatch to the first instruction ({who.name})", ours.median, "ms", ours.spread,
-               "cloister run", direct.median, "ratio <= 1.5" if who is lab.user else None)
+               "cloister run", direct.median, "ratio <= 1.5")
     return done
 
 
@@ -130,8 +156,7 @@ def sustained(lab, who, report, client, before):
     took = time.monotonic() - begin
     if finished != before + total:
         raise Unmeasured(f"{finished} of {before + total} finished")
-    report.row(f"dispatches a second, all of it ({who.name})", total / took, "/s",
-               bar="value >= 100" if who is lab.user else None)
+    report.row(f"dispatches a second, all of it ({who.name})", total / took, "/s", bar="value >= 100")
 
 
 @group("dispatch")

@@ -16,7 +16,7 @@ pytest.importorskip("cryptography")
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey  # noqa: E402
 
 from audit_world import Key, Timeline, canonical    # noqa: E402
-from operators import CLOISTER, TREE, Result, is_alive, wait_until  # noqa: E402
+from operators import CLOISTER, TREE, Result, is_alive, status_of, wait_until  # noqa: E402
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz234567"
 
@@ -105,6 +105,22 @@ class World:
 @pytest.fixture
 def world(tmp_path):
     return World(tmp_path / "w")
+
+
+@pytest.mark.parametrize("words", [("show", "abcdefgh"), ("export", "--all")])
+def test_what_reads_timelines_is_locked_in(world, words):
+    """Agents have written in them: who reads them is looked at while nobody takes its output."""
+    timeline = small("abcdefgh", n=2000)
+    world.start(timeline)
+    world.end(timeline, status=0)
+    world.keep(timeline)
+    world.finish()
+    with subprocess.Popen([CLOISTER, "audit", *words], env=world.env, stdout=subprocess.PIPE) as process:
+        assert process.stdout.read(1)
+        status = status_of(process.pid)
+        process.stdout.read()
+    assert (status["Name"], status["NoNewPrivs"], status["Seccomp"]) == ("cloister-audit", "1", "2")
+    assert process.returncode == 0
 
 
 # ---- what is as it was ----

@@ -3,6 +3,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -30,6 +31,21 @@ def last(operator):
 def go(operator):
     """A folder at which agents wait until somebody says go."""
     return operator.folder("go")
+
+
+@only_user
+def test_installed(operator, tmp_path):
+    """As `make install` puts it: the helpers' folder is called cloister, too."""
+    tmp_path.chmod(0o755)
+    built, there = Path(operator.program).parent, tmp_path / "libexec/cloister"
+    (tmp_path / "bin").mkdir()
+    shutil.copy2(built / "cloister", tmp_path / "bin/cloister")
+    shutil.copytree(built / "libexec", there, ignore=shutil.ignore_patterns("*.*"))
+    for folder in tmp_path.parents[:2]:
+        folder.chmod(folder.stat().st_mode | 0o011)
+    operator.program = tmp_path / "bin/cloister"
+    agent(operator, "there", "echo here")
+    assert dispatch(operator, "there").ok() == "here\n"
 
 
 # ---- results -----------------------------------------------------------------------

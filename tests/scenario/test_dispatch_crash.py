@@ -1,5 +1,5 @@
 """Whoever drives dispatches is killed, again and again: none is lost, none is run twice, and no cell
-is left.  A short run of tests/soak/crash.py, which does it thousands of times, and what that found."""
+is left.  Short runs of all that tests/soak/crash.py does thousands of times, and what that found."""
 import fcntl
 import json
 import os
@@ -11,15 +11,20 @@ import threading
 import time
 from pathlib import Path
 
+import pytest
 
 from dispatches import agent, detach, events, show
 from operators import BUILD, SECONDS, TREE, is_alive, only_user, wait_until
 from service import Service
 
 
-def test_killed_drivers():
-    done = subprocess.run([sys.executable, TREE / "tests/soak/crash.py", "--mode", "drivers", "--rounds",
-                           "60"], text=True,
+@pytest.mark.parametrize("mode, rounds", [("drivers", 60), ("serve", 4), ("supervisor", 4), ("courier", 4),
+                                          ("disk", 4)])
+def test_struck_at_random(mode, rounds):
+    if mode != "drivers" and os.geteuid() != 0:
+        pytest.skip("only root can find all processes of cells")
+    done = subprocess.run([sys.executable, TREE / "tests/soak/crash.py", "--mode", mode, "--rounds",
+                           str(rounds)], text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=500,
                           env={**os.environ, "CLOISTER_BUILD": str(BUILD)})
     assert done.returncode == 0, done.stdout

@@ -385,6 +385,25 @@ TEST(cell_id_is_claimed_once)
 	CHECK_ERR(cell_state_make(&kept, &dir, NULL), EEXIST);
 }
 
+/* Who is killed while it removes an entry leaves nothing that takes the id for ever: what cannot be
+ * emptied is not kept any more. */
+TEST(cell_removal_ends_the_keeping)
+{
+	OWN(spec_done) struct cell_spec kept = spec_called("");
+	OWN(closep) int state = -1, dir = -1, held = -1;
+	char entry[CELL_ENTRY_MAX];
+
+	use_own_folders();
+	kept.keep = true;
+	CHECK_OK(cell_state_make(&kept, &dir, NULL));
+	CHECK(cell_state_is_kept(dir));
+	state = cell_state_open(false, NULL);
+	snprintf(entry, sizeof(entry), "%s.", kept.id);
+	held = dup(dir);
+	CHECK_OK(cell_state_remove(state, entry, NULL));
+	CHECK(!cell_state_is_kept(held));
+}
+
 /* That a timeline has ended is told before what was left of the cell goes. */
 TEST(cell_lost_is_told_before_it_goes)
 {

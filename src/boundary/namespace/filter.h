@@ -19,6 +19,7 @@ enum filter_profile {
 	FILTER_INSPECT,         /* looks into request bodies */
 	FILTER_PUBLISH,         /* carries connections from the host into the cell */
 	FILTER_MCP,             /* reads what orchestrating agents send */
+	FILTER_AUDIT,           /* reads timelines, which agents have written in */
 	FILTER_PROFILES
 };
 

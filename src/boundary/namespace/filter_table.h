@@ -545,6 +545,31 @@ static const struct filter_row filter_mcp[] = {
 	{ "getuid geteuid getgid getegid", .verdict = ALLOW },
 };
 
+/* Whether its output is a terminal, and how wide. */
+static const struct filter_case filter_audit_ioctl[] = {
+	{ ALLOW, { IS(1, TCGETS, TERMIOS2, TIOCGWINSZ) } },
+	{ KILL,  { END } },
+};
+/* It reads timelines, writes to its output, and finishes what a killed writer of the operator's own
+ * left half done: which files those are is for Landlock to say.  It starts nothing, signals nobody,
+ * and has no network. */
+static const struct filter_row filter_audit[] = {
+	{ "read write readv writev pread64 pwrite64 lseek close dup fcntl flock fsync fdatasync",
+	  .verdict = ALLOW },
+	{ "open openat openat2 getdents64 stat lstat fstat newfstatat statx readlink readlinkat access "
+	  "faccessat faccessat2 getcwd", .verdict = ALLOW },
+	{ "mkdir mkdirat unlink unlinkat rename renameat renameat2 ftruncate fchmod umask",
+	  .verdict = ALLOW },
+	{ "ioctl", .cases = filter_audit_ioctl },
+	{ "getuid geteuid getgid getegid uname", .verdict = ALLOW },
+	/* What the C library does unasked. */
+	{ "brk munmap mremap madvise sysinfo sched_getaffinity futex getrandom clock_gettime "
+	  "clock_nanosleep gettimeofday time", .verdict = ALLOW },
+	{ "mmap mprotect", .cases = filter_no_exec },
+	{ "rt_sigaction rt_sigprocmask rt_sigreturn sigaltstack restart_syscall getpid gettid "
+	  "tgkill exit exit_group", .verdict = ALLOW },
+};
+
 #ifdef CLOISTER_SANITIZED
 /* The sanitizers' run-time, a dynamic program's start, and the search for leaks. */
 static const struct filter_row filter_sanitizer[] = {
@@ -575,11 +600,13 @@ static const struct filter_profile_spec {
 	[FILTER_SUPERVISOR] = { "supervisor", KILL, { TABLE(filter_sanitizer),
 		TABLE(filter_supervisor), TABLE(filter_collect) } },
 	[FILTER_COLLECT] = { "collect", KILL, { TABLE(filter_sanitizer), TABLE(filter_collect) } },
+	[FILTER_AUDIT] = { "audit", KILL, { TABLE(filter_sanitizer), TABLE(filter_audit) } },
 #define EGRESS(name) KILL, { TABLE(filter_sanitizer), TABLE(filter_##name), TABLE(filter_egress) }
 #else
 	[FILTER_SUPERVISOR] = { "supervisor", KILL, { TABLE(filter_supervisor),
 		TABLE(filter_collect) } },
 	[FILTER_COLLECT] = { "collect", KILL, { TABLE(filter_collect) } },
+	[FILTER_AUDIT] = { "audit", KILL, { TABLE(filter_audit) } },
 #define EGRESS(name) KILL, { TABLE(filter_##name), TABLE(filter_egress) }
 #endif
 	[FILTER_GATE] = { "gate", EGRESS(gate) },

@@ -282,14 +282,14 @@ namespace_inner_root(unsigned slot)
 static void
 namespace_give_to_agent(int fd, unsigned slot, bool root)
 {
-	uid_t agent = namespace_inner_root(slot) + (root ? 0 : CELL_AGENT_ID);
+	uid_t agent = NS_RANGE_FIRST + slot * NS_RANGE_SIZE + (root ? 0 : CELL_AGENT_ID);
 	struct stat st;
 
-	if (fd >= 0 && ns_has_range() && fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode))
+	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode) && ns_has_range())
 		(void)!fchown(fd, agent, agent);
 }
 
 const struct boundary boundary_namespace = {
 	.name = "namespace", .inner_root = namespace_inner_root,
-	.give_to_agent = namespace_give_to_agent, .start = namespace_start,
+	.keeps_changes = ns_keeps_changes, .give_to_agent = namespace_give_to_agent, .start = namespace_start,
 };

@@ -45,6 +45,7 @@ _Noreturn void ns_child_run(struct ns_plan *plan);
  * new root.  The scratch space and the overlays' upper folders are told to the
  * supervisor. */
 int ns_build_root(const struct ns_plan *plan, struct err *err);
+bool ns_keeps_changes(void);            /* see boundary.h */
 /* Tell the supervisor of a folder: INIT_SCRATCH, or INIT_UPPER of GRANT. */
 int ns_send_folder(const struct ns_plan *plan, uint32_t type, size_t grant, int folder,
                    struct err *err);

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -261,6 +262,22 @@ make_scratch(const struct ns_plan *plan, int root, int *ret_scratch, struct err 
 	return r;
 }
 
+static bool
+takes_user_attribute(int fd)
+{
+	return CONTROL_ON("tmpfs-xattr") && fd >= 0 &&
+	       (fsetxattr(fd, "user.overlay.cloister", "", 0, 0) == 0 || errno != EOPNOTSUPP);
+}
+
+/* A memory file is on a tmpfs, too. */
+bool
+ns_keeps_changes(void)
+{
+	OWN(closep) int fd = memfd_create("tmpfs", MFD_CLOEXEC);
+
+	return takes_user_attribute(fd);
+}
+
 /* Whether an overlay can keep its marks there: tmpfs has user attributes since
  * Linux 6.6. */
 static bool
@@ -268,8 +285,7 @@ has_user_attributes(int folder)
 {
 	OWN(closep) int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-	return CONTROL_ON("tmpfs-xattr") && fd >= 0 &&
-	       (fsetxattr(fd, "user.overlay.cloister", "", 0, 0) == 0 || errno != EOPNOTSUPP);
+	return takes_user_attribute(fd);
 }
 
 /* Where overlays' changes go: the scratch space, where limits count, or else the
@@ -386,7 +402,7 @@ attach_grants(const struct ns_plan *plan, int root, int scratch, struct err *err
 	OWN(closep) int changes = -1;
 	int r = 0;
 
-	if (plan->ground->changes >= 0) {
+	if (cell_spec_has_overlay(plan->spec)) {
 		changes = open_changes(plan, root, scratch, err);
 		if (changes < 0)
 			return changes;

@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "base/own.h"
 #include "base/tell.h"
+#include "boundary/namespace/filter.h"
 #include "boundary/namespace/landlock.h"
 #include "proc/audit/audit_proc.h"
 
@@ -34,7 +35,9 @@ lock_down(struct err *err)
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return err_errno(err, "cannot give up privileges");
 	r = landlock_make(LANDLOCK_FILES_TOO, (const char *const[]){ own, NULL }, &fd, err);
-	return r < 0 ? r : landlock_enforce(fd, err);
+	if (r == 0)
+		r = landlock_enforce(fd, err);
+	return r < 0 ? r : filter_load(FILTER_AUDIT, err);
 }
 
 int

@@ -172,8 +172,6 @@ make_change_folders(struct supervisor *sv, struct err *err)
 	gid_t group = owner == geteuid() ? (gid_t)-1 : owner;
 	char name[32];
 
-	sv->has_inner_root = owner != geteuid();
-
 	if (!cell_spec_has_overlay(&sv->spec))
 		return 0;
 	if (mkdirat(sv->state, CELL_CHANGES, 0700) < 0)
@@ -239,7 +237,9 @@ make_files(void *arg, struct err *err)
 
 	supervisor_timeline_begin(sv);
 	r = supervisor_budget_prepare(sv, err);
-	return r < 0 ? r : supervisor_make_streams(sv, err);
+	if (r == 0)
+		r = supervisor_make_streams(sv, err);
+	return r < 0 || sv->changes >= 0 ? r : make_change_folders(sv, err);
 }
 
 /* The walls, and the agent behind them. */
@@ -436,7 +436,8 @@ start(struct supervisor *sv, struct err *err)
 	    sv->spec.has_policy ? check_state_folder(err) : 0;
 	if (r == 0)
 		r = make_cgroup(sv, err);
-	if (r == 0)
+	sv->has_inner_root = boundary_namespace.inner_root(sv->place.entry.slot) != geteuid();
+	if (r == 0 && cell_spec_has_overlay(&sv->spec) && !boundary_namespace.keeps_changes())
 		r = make_change_folders(sv, err);
 	if (r == 0 && sv->spec.n_ports > 0)
 		r = supervisor_take_ports(sv, err);
