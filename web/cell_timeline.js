@@ -2,7 +2,7 @@
 
 import { cellPath, get } from "./api.js";
 import { fill, h, icon, setAttr, setText } from "./dom.js";
-import { clock, size, stamp } from "./format.js";
+import { clock, money, size, stamp } from "./format.js";
 import { List } from "./list.js";
 import { follow } from "./live.js";
 import { Chart } from "./chart.js";
@@ -29,6 +29,13 @@ function summary(e) {
 		return [e.did, e.by ? `by ${e.by}` : null, e.why ? `“${e.why}”` : null].filter(Boolean).join(" ");
 	const rest = Object.entries(e).filter(([name]) => !["type", "n", "time", "cell", "prev", "verdict"].includes(name));
 	return rest.map(([name, value]) => `${name} ${typeof value === "object" ? JSON.stringify(value) : value}`).join(", ").slice(0, 300);
+}
+
+// What a model's answer cost, where that was metered.
+function cost(e) {
+	if (e.nano_usd === undefined)
+		return null;
+	return `${e.model ? `${e.model}, ` : ""}${money(e.nano_usd / 1e9)}${e.estimated ? ", estimated" : ""}`;
 }
 
 // The rule that would let it pass, as a beginning.
@@ -58,7 +65,7 @@ function fillRow(row, record) {
 	setText(what.firstChild, summary(e));
 	setText(status, e.status === undefined ? "" : String(e.status));
 	setText(bytes, e.sent === undefined && e.received === undefined ? "" : `${size(e.received ?? 0)} / ${size(e.sent ?? 0)}`);
-	setText(why.firstChild, [e.why, e.reason].filter(Boolean).join(": "));
+	setText(why.firstChild, [e.why, e.reason, cost(e)].filter(Boolean).join(": "));
 }
 
 export class Timeline {

@@ -83,6 +83,8 @@ print_line(const struct events *ev, const struct timeline_event *e)
 		fputs("  ", stdout);
 		text_print_safe(stdout, e->note, strlen(e->note), false);
 	}
+	if (!timeline_is_of_budget(e))
+		timeline_print_cost(stdout, e);
 	putchar('\n');
 }
 

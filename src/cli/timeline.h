@@ -38,6 +38,8 @@ void timeline_print_what(FILE *out, const struct timeline_event *e);
 /* What was used of a budget, and what it cost: no decision. */
 bool timeline_is_of_budget(const struct timeline_event *e);
 void timeline_print_budget(FILE *out, const struct timeline_event *e);
+/* What a model's answer cost, if it was one and that was metered: "  (MODEL: 3 tokens in, ...)". */
+void timeline_print_cost(FILE *out, const struct timeline_event *e);
 /* Of a budget that an operator raised: " cell requests to 100". */
 void timeline_print_raised(FILE *out, const struct timeline_event *e);
 /* Why it was refused, in a few words. */

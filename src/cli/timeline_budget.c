@@ -54,19 +54,19 @@ print_budget(FILE *out, const struct timeline_event *e)
 		        policy_amount_format(limit, (enum policy_kind)kind, number_of(e, "limit")));
 }
 
-static void
-print_usage(FILE *out, const struct timeline_event *e)
+void
+timeline_print_cost(FILE *out, const struct timeline_event *e)
 {
 	char price[POLICY_AMOUNT_TEXT];
 
-	fputs("model ", out);
+	if (json_object_get(e->json, "nano_usd") == NULL)
+		return;
+	fputs("  (", out);
 	put_text(out, e, "model");
-	fprintf(out, " at ");
-	put_text(out, e, "host");
-	fprintf(out, ": %llu tokens in, %llu out, %s%s",
-	        (unsigned long long)(number_of(e, "input") + number_of(e, "cache_read") +
-	                             number_of(e, "cache_write")),
-	        (unsigned long long)number_of(e, "output"),
+	fprintf(out, "%s%llu tokens in, %llu out, %s%s)", json_object_get(e->json, "model") != NULL ? ": " : "",
+	        (unsigned long long)(number_of(e, "input_tokens") + number_of(e, "cache_read_tokens") +
+	                             number_of(e, "cache_write_tokens")),
+	        (unsigned long long)number_of(e, "output_tokens"),
 	        policy_amount_format(price, POLICY_MONEY, number_of(e, "nano_usd")),
 	        json_is_true(json_object_get(e->json, "estimated")) ? ", estimated" : "");
 }
@@ -80,8 +80,11 @@ timeline_is_of_budget(const struct timeline_event *e)
 void
 timeline_print_budget(FILE *out, const struct timeline_event *e)
 {
-	if (strcmp(e->type, "budget") == 0)
+	if (strcmp(e->type, "budget") == 0) {
 		print_budget(out, e);
-	else
-		print_usage(out, e);
+		return;
+	}
+	fputs("model's answer at ", out);
+	put_text(out, e, "host");
+	timeline_print_cost(out, e);
 }

@@ -33,7 +33,7 @@ enum inspect_frame {
 	/* courier -> inspect: that was all of it, u32: 1, or 0 if it was broken off.  Answered with
 	 * INSPECT_USED, and the stream is over. */
 	INSPECT_USAGE_END,
-	/* inspect -> courier: u32 1 if it says how many tokens there were, str model ("": it does not
+	/* inspect -> courier: u32 enum inspect_used, str model ("": it does not
 	 * say; at most INSPECT_MODEL_MAX plain characters), u64 tokens of input, output, read from
 	 * a cache, written to it; u64 bytes of text. */
 	INSPECT_USED,
@@ -42,5 +42,8 @@ enum inspect_frame {
 #define INSPECT_PUSHED_MAX 1024
 #define INSPECT_SHAPE_MAX 2048
 enum inspect_wanted { INSPECT_SECRETS = 1, INSPECT_RULES = 2, INSPECT_SHAPE = 4 };
+/* It says how many tokens there were; it goes on from what the provider keeps; it is not written
+ * yet; it was there to its end. */
+enum inspect_used { INSPECT_FOUND = 1, INSPECT_KEPT = 2, INSPECT_LATER = 4, INSPECT_WHOLE = 8 };
 enum inspect_result { INSPECT_CLEAN, INSPECT_SECRET, INSPECT_UNREADABLE };
 #endif

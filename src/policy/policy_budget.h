@@ -44,7 +44,11 @@ struct policy_budget {
 };
 
 /* In USD for a million tokens, as thousand millionths: 3 USD are 3,000,000,000. */
-struct policy_price { uint64_t input, output, cache_read, cache_write; };
+struct policy_price {
+	uint64_t input, output, cache_read, cache_write;
+	uint64_t long_over;             /* of prompts with more tokens, input costs twice and output half
+	                                 * as much more; 0: of none */
+};
 struct policy_model_price {
 	const char *model;              /* a glob */
 	struct policy_price price;
@@ -98,10 +102,11 @@ int policy_rate_parse(const char *text, struct policy_rate *ret_rate, struct err
  * says. */
 uint64_t policy_price_of_request(const struct policy *p, const struct policy_way *way);
 /* Whose answer it will be: what a rule of WAY says, or HOST tells.  RET_SURE: it is one that
- * tells of tokens; otherwise PATH is none that is known to, and it may. */
+ * tells of tokens; otherwise PATH is none that is known to, and it may.  RET_MODEL: which one
+ * is asked, where such a host has that in PATH, or "". */
 enum policy_usage policy_usage_of(const struct policy *p, const struct policy_way *way,
                                   const char *host, const char *path, size_t path_len,
-                                  bool *ret_sure);
+                                  bool *ret_sure, char ret_model[POLICY_MODEL_MAX + 1]);
 /* Whether what is asked for at PATH of such a host is a batch, which costs something only later. */
 bool policy_costs_later(const char *path, size_t path_len);
 /* What TOKENS of MODEL cost: the dearest that a layer says; what none mentions is in the
@@ -115,6 +120,6 @@ size_t policy_find_prices(const struct policy *p, const char *model,
 uint64_t policy_dearest(const struct policy_price *const *prices, size_t n,
                         const struct policy_tokens *tokens);
 /* As of when the built-in prices are, and the table: ends with a glob of everything. */
-#define POLICY_PRICES_AS_OF "2025-11"
+#define POLICY_PRICES_AS_OF "2026-11"
 extern const struct policy_model_price policy_builtin_prices[];
 #endif

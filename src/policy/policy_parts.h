@@ -67,6 +67,12 @@ uint64_t policy_narrow_hash(const struct policy *narrow);
 void policy_put_consequences(struct buf *b, const struct policy *p);
 void policy_get_consequences(struct policy_getting *g); /* into g->p, which has its rules */
 
+/* ---- policy_price.c ---- */
+
+/* The rule of the layer P, the Ith, that let it through, or NULL. */
+const struct policy_rule *policy_rule_of(const struct policy *p, const struct policy_way *way,
+                                         size_t i);
+
 /* ---- policy_put_budget.c: what a layer says of budgets, behind its rules ---- */
 
 struct policy_getting;

@@ -1,44 +1,86 @@
-/* policy_price.c - what requests cost: prices of models, and whose answers tell of tokens.
+/* policy_price.c - what requests cost: prices of models, and of requests.
  *
- * The built-in table is what the providers publish for everybody, without discounts for
- * batches or volume, and of prices that rise with the length of a prompt the lower one.  It is as
- * of POLICY_PRICES_AS_OF; a policy's `prices` go before it. */
+ * The built-in table is what the providers' own lists say for everybody, as of
+ * POLICY_PRICES_AS_OF, without discounts for batches or volume and without what is cheaper for a
+ * while.  A policy's `prices` go before it.  Of a family's model that it does not know, the
+ * dearest of the family is assumed, and of one that nobody knows what a dear one costs. */
 #include <string.h>
 
 #include "base/own.h"
 #include "policy/policy_parts.h"
 
 #define USD(amount) ((uint64_t)((amount) * 1e9 + 0.5))
-#define ROW(model, input, output, cache_read, cache_write) \
-	{ model, { USD(input), USD(output), USD(cache_read), USD(cache_write) } }
+#define LONG(over, model, input, output, cache_read, cache_write) \
+	{ model, { USD(input), USD(output), USD(cache_read), USD(cache_write), over } }
+#define ROW(...) LONG(0, __VA_ARGS__)
+/* Anthropic writes versions with "-", who sells its models on with ".". */
+#define VERSION(name, a, b, ...) ROW(name a "-" b "*", __VA_ARGS__), ROW(name a "." b "*", __VA_ARGS__)
 
 /* The first that fits. */
 const struct policy_model_price policy_builtin_prices[] = {
-	ROW("*claude-opus-4-5*", 5, 25, 0.5, 6.25),
-	ROW("*claude-opus-4.5*", 5, 25, 0.5, 6.25),
+	ROW("*claude*fable*", 10, 50, 1, 12.5),
+	ROW("*claude*mythos*", 10, 50, 1, 12.5),
+	VERSION("*claude-opus-", "5", "5", 4, 20, 0.4, 5),
+	ROW("*claude-opus-5*", 5, 25, 0.5, 6.25),
+	VERSION("*claude-opus-", "4", "5", 5, 25, 0.5, 6.25),
+	VERSION("*claude-opus-", "4", "6", 5, 25, 0.5, 6.25),
+	VERSION("*claude-opus-", "4", "7", 5, 25, 0.5, 6.25),
+	VERSION("*claude-opus-", "4", "8", 5, 25, 0.5, 6.25),
 	ROW("*claude*opus*", 15, 75, 1.5, 18.75),
-	ROW("*claude*sonnet*", 3, 15, 0.3, 3.75),
-	ROW("*claude-haiku-4*", 1, 5, 0.1, 1.25),
+	ROW("*claude-sonnet-5*", 2, 10, 0.2, 2.5),
+	VERSION("*claude-sonnet-", "4", "6", 3, 15, 0.3, 3.75),
+	LONG(200000, "*claude*sonnet*", 3, 15, 0.3, 3.75),
+	VERSION("*claude-haiku-", "5", "5", 0.5, 2.5, 0.05, 0.625),
 	ROW("*claude-3-5-haiku*", 0.8, 4, 0.08, 1),
+	ROW("*claude-3.5-haiku*", 0.8, 4, 0.08, 1),
 	ROW("*claude-3-haiku*", 0.25, 1.25, 0.03, 0.3),
 	ROW("*claude*haiku*", 1, 5, 0.1, 1.25),
+	ROW("*claude*", 15, 75, 1.5, 18.75),
 
-	ROW("*gpt-5*-pro*", 15, 120, 15, 15),
-	ROW("*gpt-5*-nano*", 0.05, 0.4, 0.005, 0.05),
-	ROW("*gpt-5*-mini*", 0.25, 2, 0.025, 0.25),
-	ROW("*gpt-5*", 1.25, 10, 0.125, 1.25),
+	LONG(272000, "*gpt-6*luna*", 0.1, 0.5, 0.01, 0.125),
+	LONG(272000, "*gpt-6.1*terra*", 1, 5, 0.05, 1.25),
+	LONG(272000, "*gpt-6*sol*", 2, 10, 0.2, 2.5),
+	LONG(272000, "*gpt-5.6*luna*", 0.2, 1.2, 0.02, 0.25),
+	LONG(272000, "*gpt-5.6*terra*", 2, 12, 0.2, 2.5),
+	LONG(272000, "*gpt-5.6*", 4, 20, 0.4, 5),
+	LONG(272000, "*gpt-5.5-pro*", 30, 180, 30, 37.5),
+	LONG(272000, "*gpt-5.5*", 5, 30, 0.5, 5),
+	LONG(272000, "*gpt-5.4-pro*", 30, 180, 30, 30),
+	ROW("*gpt-5.4-nano*", 0.2, 1.25, 0.02, 0.2),
+	ROW("*gpt-5.4-mini*", 0.75, 4.5, 0.075, 0.75),
+	LONG(272000, "*gpt-5.4*", 2.5, 15, 0.25, 2.5),
+	ROW("*gpt-5.2-pro*", 21, 168, 21, 21),
+	ROW("*gpt-5.2*", 1.75, 14, 0.175, 1.75),
+	ROW("*gpt-5.3*", 1.75, 14, 0.175, 1.75),
+	ROW("*gpt-5-pro*", 15, 120, 15, 15),
+	ROW("*gpt-5-nano*", 0.05, 0.4, 0.005, 0.05),
+	ROW("*gpt-5-mini*", 0.25, 2, 0.025, 0.25),
+	ROW("*gpt-5.1-codex-mini*", 0.25, 2, 0.025, 0.25),
+	ROW("*gpt-5.1*", 1.25, 10, 0.125, 1.25),
+	ROW("*gpt-5-*", 1.25, 10, 0.125, 1.25),
+	ROW("*gpt-5", 1.25, 10, 0.125, 1.25),
 	ROW("*codex-mini*", 1.5, 6, 0.375, 1.5),
+	ROW("*gpt-4.5*", 75, 150, 37.5, 75),
 	ROW("*gpt-4.1-nano*", 0.1, 0.4, 0.025, 0.1),
 	ROW("*gpt-4.1-mini*", 0.4, 1.6, 0.1, 0.4),
 	ROW("*gpt-4.1*", 2, 8, 0.5, 2),
+	ROW("*chatgpt-4o*", 5, 15, 5, 5),
+	ROW("*gpt-4o-2024-05-13*", 5, 15, 5, 5),
+	ROW("*gpt-4o-mini-*realtime*", 0.6, 2.4, 0.3, 0.6),
 	ROW("*gpt-4o-mini*", 0.15, 0.6, 0.075, 0.15),
+	ROW("*gpt-4o*realtime*", 5, 20, 2.5, 5),
 	ROW("*gpt-4o*", 2.5, 10, 1.25, 2.5),
 	ROW("*gpt-4-turbo*", 10, 30, 10, 10),
+	ROW("*gpt-4-32k*", 60, 120, 60, 60),
 	ROW("*gpt-4*", 30, 60, 30, 30),
 	ROW("*gpt-3.5*", 0.5, 1.5, 0.5, 0.5),
+	ROW("*gpt*-pro*", 30, 180, 30, 37.5),
+	LONG(272000, "*gpt*", 10, 50, 1, 12.5),
+	ROW("*o4-mini-deep-research*", 2, 8, 0.5, 2),
 	ROW("*o4-mini*", 1.1, 4.4, 0.275, 1.1),
 	ROW("*o3-mini*", 1.1, 4.4, 0.55, 1.1),
 	ROW("*o3-pro*", 20, 80, 20, 20),
+	ROW("*o3-deep-research*", 10, 40, 2.5, 10),
 	ROW("*o3*", 2, 8, 0.5, 2),
 	ROW("*o1-mini*", 1.1, 4.4, 0.55, 1.1),
 	ROW("*o1-pro*", 150, 600, 150, 150),
@@ -47,16 +89,22 @@ const struct policy_model_price policy_builtin_prices[] = {
 	ROW("*text-embedding-3-large*", 0.13, 0, 0.13, 0.13),
 	ROW("*text-embedding-ada*", 0.1, 0, 0.1, 0.1),
 
-	ROW("*gemini-3*-pro*", 2, 12, 0.2, 2),
-	ROW("*gemini-2.5-pro*", 1.25, 10, 0.125, 1.25),
-	ROW("*gemini-2.5-flash-lite*", 0.1, 0.4, 0.01, 0.1),
-	ROW("*gemini-2.5-flash*", 0.3, 2.5, 0.03, 0.3),
+	ROW("*gemini-embedding*", 0.15, 0, 0.15, 0.15),
 	ROW("*gemini-2.0-flash-lite*", 0.075, 0.3, 0.075, 0.075),
 	ROW("*gemini-2.0-flash*", 0.1, 0.4, 0.025, 0.1),
-	ROW("*gemini-embedding*", 0.15, 0, 0.15, 0.15),
+	ROW("*gemini-2.5-flash-lite*", 0.1, 0.4, 0.01, 0.1),
+	ROW("*gemini-2.5-flash-image*", 0.3, 30, 0.03, 0.3),
+	ROW("*gemini-2.5-flash*", 0.3, 2.5, 0.03, 0.3),
+	LONG(200000, "*gemini-2.5-pro*", 1.25, 10, 0.125, 1.25),
+	ROW("*gemini-3.1-flash-lite*", 0.25, 1.5, 0.025, 0.25),
+	ROW("*gemini-3*image*", 2, 120, 2, 2),
+	ROW("*gemini-3*flash-lite*", 0.3, 2.5, 0.03, 0.3),
+	ROW("*gemini-3-flash*", 0.5, 3, 0.05, 0.5),
+	ROW("*gemini-3*flash*", 1.5, 9, 0.15, 1.5),
+	LONG(200000, "*gemini-3*pro*", 2, 12, 0.2, 2),
+	LONG(200000, "*gemini*", 2, 12, 2, 2),
 
-	/* What nobody knows must not be cheap. */
-	ROW("*", 15, 75, 15, 18.75),
+	ROW("*", 30, 180, 30, 37.5),
 };
 
 static const struct policy_price *
@@ -78,13 +126,18 @@ __extension__ typedef unsigned __int128 wide;
 static uint64_t
 cost(const struct policy_price *price, const struct policy_tokens *tokens)
 {
-	wide all = 0;
+	wide prompt = (wide)tokens->input + tokens->cache_read + tokens->cache_write;
+	wide in = 0, out = (wide)tokens->output * price->output, all;
 
-	all += (wide)tokens->input * price->input;
-	all += (wide)tokens->output * price->output;
-	all += (wide)tokens->cache_read * price->cache_read;
-	all += (wide)tokens->cache_write * price->cache_write;
-	all = (all + 999999) / 1000000;
+	in += (wide)tokens->input * price->input;
+	in += (wide)tokens->cache_read * price->cache_read;
+	in += (wide)tokens->cache_write * price->cache_write;
+	/* All of it, not only what is over; it is the same with all who have it. */
+	if (price->long_over != 0 && prompt > price->long_over) {
+		in *= 2;
+		out += out / 2;
+	}
+	all = (in + out + 999999) / 1000000;
 	return all > POLICY_MONEY_MAX ? POLICY_MONEY_MAX : (uint64_t)all;
 }
 
@@ -120,9 +173,8 @@ policy_price_of_tokens(const struct policy *p, const char *model, const struct p
 	return policy_dearest(prices, policy_find_prices(p, model, prices, POLICY_LAYERS_MAX), tokens);
 }
 
-/* The rule of each layer that let it through. */
-static const struct policy_rule *
-rule_of(const struct policy *layer, const struct policy_way *way, size_t i)
+const struct policy_rule *
+policy_rule_of(const struct policy *layer, const struct policy_way *way, size_t i)
 {
 	int rule = way->rule[i];
 
@@ -135,100 +187,10 @@ policy_price_of_request(const struct policy *p, const struct policy_way *way)
 	uint64_t dearest = 0;
 
 	for (size_t i = 0; p != NULL; p = p->within, i++) {
-		const struct policy_rule *rule = rule_of(p, way, i);
+		const struct policy_rule *rule = policy_rule_of(p, way, i);
 
 		if (rule != NULL && rule->price > dearest)
 			dearest = rule->price;
 	}
 	return dearest;
-}
-
-/* ---- whose answers tell of tokens ---- */
-
-#define PATH_SEEN 1024
-
-/* Paths without their query; "*" is any run of characters but "/". */
-static const struct {
-	const char *host, *path;
-	enum policy_usage usage;
-} metered[] = {
-	{ "api.anthropic.com", "/v1/messages", POLICY_USAGE_ANTHROPIC },
-	{ "api.anthropic.com", "/v1/complete", POLICY_USAGE_ANTHROPIC },
-	{ "api.openai.com", "/v1/chat/completions", POLICY_USAGE_OPENAI },
-	{ "api.openai.com", "/v1/responses", POLICY_USAGE_OPENAI },
-	{ "api.openai.com", "/v1/completions", POLICY_USAGE_OPENAI },
-	{ "api.openai.com", "/v1/embeddings", POLICY_USAGE_OPENAI },
-	{ "*.openai.azure.com", "/openai/**", POLICY_USAGE_OPENAI },
-	{ "openrouter.ai", "/api/v1/chat/completions", POLICY_USAGE_OPENAI },
-	{ "api.mistral.ai", "/v1/chat/completions", POLICY_USAGE_OPENAI },
-	{ "api.groq.com", "/openai/v1/**", POLICY_USAGE_OPENAI },
-	{ "api.deepseek.com", "/**/chat/completions", POLICY_USAGE_OPENAI },
-	{ "api.x.ai", "/v1/**", POLICY_USAGE_OPENAI },
-	{ "generativelanguage.googleapis.com", "/*/models/*:generateContent", POLICY_USAGE_GEMINI },
-	{ "generativelanguage.googleapis.com", "/*/models/*:streamGenerateContent",
-	  POLICY_USAGE_GEMINI },
-	{ "generativelanguage.googleapis.com", "/*/openai/**", POLICY_USAGE_OPENAI },
-	{ "*aiplatform.googleapis.com", "/**:generateContent", POLICY_USAGE_GEMINI },
-	{ "*aiplatform.googleapis.com", "/**:streamGenerateContent", POLICY_USAGE_GEMINI },
-	{ "*aiplatform.googleapis.com", "/**:rawPredict", POLICY_USAGE_ANTHROPIC },
-	{ "*aiplatform.googleapis.com", "/**:streamRawPredict", POLICY_USAGE_ANTHROPIC },
-};
-
-/* What is answered long before it costs something.  Below these, jobs are only looked after. */
-static const char *const later[] = {
-	"/**/batches", "/**/batch/jobs", "/**/batchPredictionJobs", "/**:batchGenerateContent",
-	"/**/fine_tuning/jobs",
-};
-
-/* PATH without its query, and without slashes that servers do not mind: none of those above is so
- * long that the rest would matter. */
-static size_t
-plain_path(const char *path, size_t path_len, char ret_plain[PATH_SEEN])
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < path_len && path[i] != '?' && n < PATH_SEEN; i++)
-		if (path[i] != '/' || n == 0 || ret_plain[n - 1] != '/')
-			ret_plain[n++] = path[i];
-	while (n > 1 && ret_plain[n - 1] == '/')
-		n--;
-	return n;
-}
-
-bool
-policy_costs_later(const char *path, size_t path_len)
-{
-	char plain[PATH_SEEN];
-	size_t len = plain_path(path, path_len, plain);
-
-	for (size_t i = 0; i < ARRAY_LEN(later); i++)
-		if (policy_glob_path(later[i], plain, len))
-			return true;
-	return false;
-}
-
-enum policy_usage
-policy_usage_of(const struct policy *p, const struct policy_way *way, const char *host,
-                const char *path, size_t path_len, bool *ret_sure)
-{
-	char plain[PATH_SEEN];
-	size_t len = plain_path(path, path_len, plain);
-	enum policy_usage usage = POLICY_USAGE_NONE;
-
-	*ret_sure = true;
-	for (size_t i = 0; p != NULL; p = p->within, i++) {
-		const struct policy_rule *rule = rule_of(p, way, i);
-
-		if (rule != NULL && rule->usage != POLICY_USAGE_NONE)
-			return rule->usage;
-	}
-	for (size_t i = 0; i < ARRAY_LEN(metered); i++) {
-		if (!policy_glob_text(metered[i].host, host, strlen(host)))
-			continue;
-		usage = metered[i].usage;
-		if (policy_glob_path(metered[i].path, plain, len))
-			return usage;
-	}
-	*ret_sure = false;
-	return usage;
 }

@@ -1,5 +1,6 @@
 """Money: what models' answers say that they cost is counted, whatever their shape, and where they
 say nothing a guess is."""
+import gzip
 import json
 
 from egress_lab import CURL, await_event, needs_npm
@@ -12,6 +13,7 @@ pytestmark = only_user
 # A dollar for each token: nobody has to count zeros.
 PRICES = "prices: {'*': {input: 1000000, output: 1000000, cache_read: 1000000, cache_write: 1000000}}\n"
 DOLLAR = 1000000000
+BYTES = 3       # of a token, where nobody says how many there were
 MODEL = "https://model.example.test"
 
 
@@ -24,6 +26,11 @@ def post(online, path, **request):
     """What is said to the model; the status."""
     return online.inside(*CURL, "-o", "/tmp/answer", "-w", "%{http_code}", "-H",
                          "content-type: application/json", "-d", json.dumps(request), path).out
+
+
+def metered(online, **what):
+    """The records of requests that say what they cost."""
+    return [e for e in online.events(type="http", **what) if "nano_usd" in e]
 
 
 def spent(online, amount):
@@ -41,9 +48,12 @@ def test_is_counted_as_answers_say(online, lab):
     spent(online, 2 * DOLLAR)
     assert post(online, f"{MODEL}/v1/messages", stream=True, **HELLO) == "200"
     spent(online, 4 * DOLLAR)
-    told = await_event(online, type="usage")
-    assert (told["model"], told["input"], told["output"], told["nano_usd"]) == ("a-model", 1, 1, 2 * DOLLAR)
-    assert "estimated" not in told
+    for told in wait_until(lambda: len(metered(online)) == 2 and metered(online), "two records"):
+        assert (told["path"], told["model"], told["nano_usd"]) == ("/v1/messages", "a-model", 2 * DOLLAR)
+        assert (told["input_tokens"], told["output_tokens"]) == (1, 1)
+        assert "estimated" not in told and "cache_read_tokens" not in told
+    shown = online.operator.cloister("events", online.cell).ok()
+    assert "/v1/messages  (a-model: 1 tokens in, 1 out, 2.00 USD)" in shown
     # As OpenAI and Gemini have it.
     for number, usage in enumerate(('"usage":{"prompt_tokens":3,"completion_tokens":1}',
                                     '"usageMetadata":{"promptTokenCount":2,"candidatesTokenCount":1,'
@@ -56,7 +66,17 @@ def test_is_counted_as_answers_say(online, lab):
     # An answer that is none costs nothing.
     assert post(online, f"{MODEL}/v1/nothing", **HELLO) == "404"
     spent(online, 12 * DOLLAR)
-    for _ in range(4):
+    # What is packed, or large, is read elsewhere, and its record waits for that.
+    for body, head in ((gzip.compress(b'{"model":"c-model","usage":{"input_tokens":1}}'), "content-encoding: gzip\r\n"),
+                       (b'{"text":"' + b"x" * 20000 + b'","model":"d-model","usage":{"input_tokens":1}}', "")):
+        path = lab.raw(f"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n{head}content-length: {len(body)}"
+                       "\r\n\r\n".encode() + body)
+        assert post(online, f"https://up.example.test{path}", **HELLO) == "200"
+    for model in ("c-model", "d-model"):
+        told = await_event(online, type="http", model=model)
+        assert (told["verdict"], told["input_tokens"], told["output_tokens"]) == ("allow", 1, 0)
+    assert not online.events(type="usage")
+    for _ in range(3):
         assert post(online, f"{MODEL}/v1/messages", stream=True, **HELLO) == "200"
     # The next waits until what the last one cost is known, and so does not leave.
     assert post(online, f"{MODEL}/v1/messages", **HELLO) == "429"
@@ -77,14 +97,25 @@ def test_is_guessed_where_nothing_is_said(online, lab):
                    f"\r\n\r\n{body}".encode())
     sent = json.dumps(HELLO)
     assert post(online, f"https://up.example.test{path}", **HELLO) == "200"
-    told = await_event(online, type="usage", model="gpt-x")
-    assert told["estimated"] is True and told["output"] == 100
-    assert told["input"] == len(sent) // 4
+    told = [await_event(online, type="http", model="gpt-x")]
+    assert told[0]["estimated"] is True and told[0]["output_tokens"] >= 400 // BYTES
+    assert told[0]["input_tokens"] == len(sent) // BYTES
     path = lab.raw(b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 400\r\n\r\n" + b"z" * 400)
     post(online, f"https://up.example.test{path}", **HELLO)
-    told = wait_until(lambda: [e for e in online.events(type="usage") if "model" not in e], "a guess")[0]
-    assert told["estimated"] is True and told["output"] == 100
-    spent(online, (200 + 2 * (len(sent) // 4)) * DOLLAR)
+    told += wait_until(lambda: [e for e in metered(online) if "model" not in e], "a guess")
+    assert told[1]["estimated"] is True and told[1]["output_tokens"] >= 400 // BYTES
+    # A conversation that the provider keeps: as long as the longest that is known, here none.
+    for answer, least in (({"previous_response_id": "resp_1"}, 200000 + len(sent) // BYTES),
+                          ({"background": True, "usage": None}, 32768)):
+        body = json.dumps({"model": f"gpt-{least}", **answer})
+        path = lab.raw(f"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {len(body)}"
+                       f"\r\n\r\n{body}".encode())
+        assert post(online, f"https://up.example.test{path}", **HELLO) == "200"
+        told.append(await_event(online, type="http", model=f"gpt-{least}"))
+        assert told[-1]["estimated"] is True
+        assert max(told[-1]["input_tokens"], told[-1]["output_tokens"]) == least
+    spent(online, sum(e["nano_usd"] for e in told))
+    assert used(online, "cell", "money") == sum(e["input_tokens"] + e["output_tokens"] for e in told) * DOLLAR
     online.operator.cloister("kill", online.cell).ok()
 
 
@@ -110,9 +141,9 @@ def test_is_counted_of_who_does_not_wait(online, lab):
                  "pid=$!; until [ -e /tmp/go ]; do sleep 0.05; done; kill $pid; exec sleep 1000")
     wait_until(lambda: lab.seen("/silent?left"), "the server was asked")
     online.inside("touch", "/tmp/go").ok()
-    told = await_event(online, type="usage")
-    assert told["estimated"] is True and told["input"] == len(sent) // 4
-    spent(online, len(sent) // 4 * DOLLAR)
+    told = wait_until(lambda: metered(online), "its record")[0]
+    assert told["estimated"] is True and told["input_tokens"] == len(sent) // BYTES
+    spent(online, told["nano_usd"])
     online.operator.cloister("kill", online.cell).ok()
 
 
@@ -135,7 +166,7 @@ def test_is_counted_where_it_comes_later(online, lab):
     spent(online, 5 * DOLLAR)
     # What says nothing of it is not taken for an answer of a model's.
     online.inside(*CURL, "https://up.example.test/echo").ok()
-    assert len(online.events(type="usage")) == 1
+    assert len(metered(online)) == 1
     spent(online, 5 * DOLLAR)
     online.operator.cloister("kill", online.cell).ok()
 
@@ -147,5 +178,5 @@ def test_stops_claude(online, ask):  # noqa: F811
     done = ask(online.policy(rules), *CLAUDE, "run [[echo $((6*7))]]")
     assert done.status != 0
     assert "is used up" in done.out + done.err, done
-    assert online.events(type="usage") and online.events(type="budget", did="reached")
+    assert metered(online, path="/v1/messages") and online.events(type="budget", did="reached")
     assert online.events(why="budget", path="/v1/messages", status=429)

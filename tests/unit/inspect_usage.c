@@ -6,7 +6,7 @@
 
 static const struct {
 	const char *text;
-	bool found, cut;                /* CUT: it was broken off */
+	bool found, cut;                /* CUT: it was broken off, unless it says that it was over */
 	struct policy_tokens want;
 	const char *model;
 } answers[] = {
@@ -24,7 +24,7 @@ static const struct {
 	  true, false, { 25, 15, 0, 0 }, "claude-x" },
 	{ "data: {\"message\":{\"model\":\"claude-x\",\"usage\":{\"input_tokens\":25,\"output_tokens\":1}}}\n\n"
 	  "data: {\"delta\":{\"text\":\"0123456789012345678901234567\"}}\n\n",
-	  true, true, { 25, 7, 0, 0 }, "claude-x" },
+	  true, true, { 25, 9, 0, 0 }, "claude-x" },
 	/* OpenAI: what was cached is part of the prompt. */
 	{ "{\"model\":\"gpt-x\",\"usage\":{\"prompt_tokens\":30,\"completion_tokens\":10,"
 	  "\"prompt_tokens_details\":{\"cached_tokens\":20}}}",
@@ -45,6 +45,12 @@ static const struct {
 	{ "[{\"usageMetadata\":{\"promptTokenCount\":11}},\n{\"usageMetadata\":{\"promptTokenCount\":11,"
 	  "\"candidatesTokenCount\":5},\"modelVersion\":\"gemini-x\"}]",
 	  true, false, { 11, 5, 0, 0 }, "gemini-x" },
+	/* Bedrock. */
+	{ "{\"output\":{\"message\":{\"content\":[{\"text\":\"Hi\"}]}},\"usage\":{\"inputTokens\":30,"
+	  "\"outputTokens\":6,\"totalTokens\":36,\"cacheReadInputTokens\":4,\"cacheWriteInputTokens\":2}}",
+	  true, false, { 30, 6, 4, 2 }, "" },
+	{ "{\"generation\":\"Hi\",\"prompt_token_count\":8,\"generation_token_count\":2}",
+	  true, false, { 8, 2, 0, 0 }, "" },
 	/* What only looks like it. */
 	{ "{\"content\":[{\"usage\":{\"input_tokens\":5},\"model\":\"a\"}],\"tool\":{\"usage\":"
 	  "{\"input_tokens\":7},\"model\":\"b\"}}", false, false, { 0, 0, 0, 0 }, "" },
@@ -84,6 +90,10 @@ TEST(usage_is_read)
 {
 	struct usage_found got;
 
+	for (size_t i = 0; i < ARRAY_LEN(answers); i++) {
+		CHECK(usage_read(answers[i].text, strlen(answers[i].text), !answers[i].cut, &got));
+		check(i, &got);
+	}
 	for (size_t i = 0; i < ARRAY_LEN(answers); i++)
 		for (size_t step = 1; step < 400; step = step * 3 + 1) {
 			read_in("", answers[i].text, strlen(answers[i].text), step, answers[i].cut, &got);
@@ -125,4 +135,86 @@ TEST(usage_passes_over_long_lines)
 	usage_feed(u, last, sizeof(last) - 1);
 	usage_finish(u, true, &got);
 	CHECK(got.found && got.tokens.input == 3 && got.tokens.output == 4);
+}
+
+static const struct {
+	const char *text;
+	bool found, kept, later, whole;
+} said[] = {
+	/* Broken off, or over although nobody waited for the end of it. */
+	{ "data: {\"type\":\"response.created\",\"response\":{\"model\":\"gpt-y\",\"usage\":null,"
+	  "\"previous_response_id\":\"resp_1\"}}\n\n", false, true, false, false },
+	{ "data: {\"response\":{\"conversation\":{\"id\":\"conv_1\"}}}\n\n", false, true, false, false },
+	{ "data: {\"response\":{\"previous_response_id\":null,\"conversation\":null}}\n\n",
+	  false, false, false, false },
+	{ "data: {\"type\":\"message_start\",\"message\":{\"usage\":{\"input_tokens\":5}}}\n\n"
+	  "data: {\"type\":\"message_stop\"}\n\n", true, false, false, true },
+	{ "data: {\"type\":\"response.completed\",\"response\":{\"usage\":{\"input_tokens\":5}}}\n\n",
+	  true, false, false, true },
+	/* In the background: it costs something only later, unless it says so now. */
+	{ "{\"id\":\"resp_2\",\"background\":true,\"status\":\"queued\",\"usage\":null}",
+	  false, false, true, false },
+	{ "{\"id\":\"resp_2\",\"background\":true,\"usage\":{\"input_tokens\":1}}",
+	  true, false, false, false },
+	{ "{\"tool\":{\"background\":true,\"previous_response_id\":\"x\",\"type\":\"message_stop\"}}",
+	  false, false, false, false },
+};
+
+TEST(usage_says_what_else_it_cost)
+{
+	struct usage_found got;
+
+	for (size_t i = 0; i < ARRAY_LEN(said); i++) {
+		read_in("", said[i].text, strlen(said[i].text), 7, true, &got);
+		if (got.found != said[i].found || got.kept != said[i].kept || got.later != said[i].later ||
+		    got.whole != said[i].whole)
+			test_fail(__FILE__, __LINE__, "%s\nfound %d kept %d later %d whole %d", said[i].text,
+			          got.found, got.kept, got.later, got.whole);
+	}
+}
+
+/* A frame of AWS's, with one header in it. */
+static size_t
+frame(unsigned char *at, const char *payload)
+{
+	static const char header[] = "\x0b:event-type\x07\x00\x05" "chunk";
+	size_t len = strlen(payload), total = 12 + sizeof(header) - 1 + len + 4;
+
+	memset(at, 0, 12);
+	at[2] = (unsigned char)(total >> 8);
+	at[3] = (unsigned char)total;
+	at[7] = sizeof(header) - 1;
+	memcpy(at + 12, header, sizeof(header) - 1);
+	memcpy(at + 12 + sizeof(header) - 1, payload, len);
+	memset(at + total - 4, 0, 4);
+	return total;
+}
+
+TEST(usage_is_read_in_frames)
+{
+	/* {"type":"message_start","message":{"model":"claude-b","usage":{"input_tokens":7}}} */
+	static const char first[] = "{\"bytes\":\"eyJ0eXBlIjoibWVzc2FnZV9zdGFydCIsIm1lc3NhZ2UiOnsibW9kZWwiO"
+		"iJjbGF1ZGUtYiIsInVzYWdlIjp7ImlucHV0X3Rva2VucyI6N319fQ==\",\"p\":\"abcd\"}";
+	/* {"type":"message_stop","amazon-bedrock-invocationMetrics":{"outputTokenCount":9}} */
+	static const char last[] = "{\"bytes\":\"eyJ0eXBlIjoibWVzc2FnZV9zdG9wIiwiYW1hem9uLWJlZHJvY2staW52b2NhdGlvbk1ldH"
+		"JpY3MiOnsib3V0cHV0VG9rZW5Db3VudCI6OX19\"}";
+	unsigned char stream[2048];
+	size_t len = frame(stream, first);
+	struct usage_found got;
+
+	len += frame(stream + len, "{\"usage\":{\"cacheReadInputTokens\":3}}");
+	len += frame(stream + len, last);
+	for (size_t step = 1; step < 2048; step = step * 3 + 1) {
+		read_in("", stream, len, step, true, &got);
+		CHECK(got.found && got.whole && got.tokens.input == 7 && got.tokens.output == 9);
+		CHECK(got.tokens.cache_read == 3);
+		CHECK_STR(got.model, "claude-b");
+	}
+	CHECK(!usage_read((const char *)stream, len, true, &got));
+	/* Headers that are longer than the frame, and what is shorter than one. */
+	stream[6] = 0xff;
+	read_in("", stream, len, 5, true, &got);
+	CHECK(!got.found);
+	read_in("", "\0\0\0\x10\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x01", 20, 3, true, &got);
+	CHECK(!got.found);
 }

@@ -147,6 +147,7 @@ TEST(policy_budget_layers)
 	const struct policy_way way = {{ 0, 0 }};
 	const struct policy_tokens million = { .input = 1000000 };
 	struct err err = {0};
+	char model[POLICY_MODEL_MAX + 1];
 	bool sure;
 	int rule;
 
@@ -161,8 +162,8 @@ TEST(policy_budget_layers)
 	CHECK_U64(policy_bandwidth(p), 1 << 20);
 	CHECK_U64(policy_price_of_request(p, &way), 2000000);
 	/* "m" is free in the inner one and unknown in the outer. */
-	CHECK_U64(policy_price_of_tokens(p, "m", &million), 15000000000);
-	CHECK(policy_usage_of(p, &(struct policy_way){{ 0, 1 }}, "b.x", "/", 1, &sure) ==
+	CHECK_U64(policy_price_of_tokens(p, "m", &million), 30000000000);
+	CHECK(policy_usage_of(p, &(struct policy_way){{ 0, 1 }}, "b.x", "/", 1, &sure, model) ==
 	      POLICY_USAGE_OPENAI && sure);
 }
 
@@ -171,7 +172,26 @@ static const struct {
 	struct policy_tokens tokens;
 	uint64_t want;
 } priced[] = {
-	{ "claude-sonnet-4-5-20250929", { 1000000, 1000000, 1000000, 1000000 }, 22050000000 },
+	/* Over 200,000 it costs more. */
+	{ "claude-sonnet-4-5-20250929", { 50000, 50000, 50000, 100000 }, 1290000000 },
+	{ "claude-sonnet-4-5-20250929", { 50001, 50000, 50000, 100000 },
+	  2205006000 },
+	{ "claude-sonnet-4-6", { 1000000, 1000000, 1000000, 1000000 }, 22050000000 },
+	{ "anthropic.claude-opus-4-20250514-v1:0", { .input = 1 }, 15000 },
+	{ "anthropic/claude-opus-4.6", { .input = 1 }, 5000 },
+	{ "claude-opus-5", { .input = 1 }, 5000 },
+	{ "claude-opus-5-5", { .input = 1 }, 4000 },
+	{ "claude-new", { .input = 1 }, 15000 },
+	{ "gpt-5", { .output = 1 }, 10000 },
+	{ "gpt-5-codex", { .output = 1 }, 10000 },
+	{ "gpt-5.2-pro-2025-12-11", { .output = 1 }, 168000 },
+	{ "gpt-5.5", { .output = 1 }, 30000 },
+	{ "gpt-6-sol", { .output = 1 }, 10000 },
+	{ "gpt-6-astra", { .output = 1 }, 50000 },
+	{ "gpt-9-pro", { .output = 1 }, 180000 },
+	{ "gpt-4.5-preview", { .output = 1 }, 150000 },
+	{ "gemini-3.1-pro-preview", { .input = 200001 }, 800004000 },
+	{ "gemini-9", { .output = 1 }, 12000 },
 	{ "claude-opus-4-1-20250805", { .output = 1000 }, 75000000 },
 	{ "anthropic/claude-haiku-4.5", { .input = 1 }, 1000 },
 	{ "gpt-5-mini-2025-08-07", { .input = 3 }, 750 },
@@ -180,8 +200,8 @@ static const struct {
 	{ "gemini-2.0-flash-lite", { .input = 1 }, 75 },
 	{ "my-own", { .output = 2 }, 31000 },
 	{ "other", { .cache_read = 1000, .cache_write = 1000 }, 2000000 },
-	{ "who-knows", { .input = 1000 }, 15000000 },
-	{ "", { .input = 1000 }, 15000000 },
+	{ "who-knows", { .input = 1000 }, 30000000 },
+	{ "", { .input = 1000 }, 30000000 },
 	{ "gpt-4o", { .input = UINT64_MAX, .output = UINT64_MAX }, POLICY_MONEY_MAX },
 };
 
@@ -210,18 +230,55 @@ static const struct {
 	  POLICY_USAGE_GEMINI, true },
 	{ "us-central1-aiplatform.googleapis.com", "/v1/projects/p/models/g:generateContent",
 	  POLICY_USAGE_GEMINI, true },
+	{ "aiplatform.eu.rep.googleapis.com", "/v1/projects/p/locations/eu/publishers/anthropic/models/c:rawPredict",
+	  POLICY_USAGE_ANTHROPIC, true },
+	{ "eu.api.openai.com", "/v1/chat/completions", POLICY_USAGE_OPENAI, true },
+	{ "acme.openai.azure.com", "/openai/deployments/d/chat/completions", POLICY_USAGE_OPENAI, true },
+	{ "acme.services.ai.azure.com", "/anthropic/v1/messages", POLICY_USAGE_ANTHROPIC, true },
+	{ "bedrock-runtime.us-east-1.amazonaws.com", "/model/anthropic.claude-x-v1%3A0/converse-stream",
+	  POLICY_USAGE_ANTHROPIC, true },
+	{ "bedrock-runtime-fips.us-east-1.amazonaws.com", "/model/m/invoke", POLICY_USAGE_ANTHROPIC, true },
+	{ "bedrock-runtime.us-east-1.amazonaws.com", "/guardrail/g/version/1/apply", POLICY_USAGE_ANTHROPIC,
+	  false },
+	{ "openrouter.ai", "/api/v1/messages", POLICY_USAGE_ANTHROPIC, true },
+	{ "openrouter.ai", "/api/v1/models", POLICY_USAGE_OPENAI, false },
+	{ "s3.us-east-1.amazonaws.com", "/model/m/invoke", POLICY_USAGE_NONE, false },
 	{ "api.example.com", "/v1/messages", POLICY_USAGE_NONE, false },
 };
+
+static const struct {
+	const char *host, *path, *model;
+} named[] = {
+	{ "bedrock-runtime.us-east-1.amazonaws.com", "/model/anthropic.claude-x-v1:0/invoke?a", "anthropic.claude-x-v1:0" },
+	{ "bedrock-runtime.us-east-1.amazonaws.com", "/openai/v1/chat/completions", "" },
+	{ "generativelanguage.googleapis.com", "/v1beta//models/gemini-x:generateContent", "gemini-x" },
+	{ "us-east5-aiplatform.googleapis.com", "/v1/projects/models/models/claude-x@1:streamRawPredict", "claude-x@1" },
+	{ "generativelanguage.googleapis.com", "/v1beta/models/a\\b:generateContent", "" },
+	{ "api.example.com", "/v1/models/m:generateContent", "" },
+};
+
+TEST(policy_models_in_paths)
+{
+	OWN(policy_freep) struct policy *p = load(whole);
+	char model[POLICY_MODEL_MAX + 1];
+	bool sure;
+
+	for (size_t i = 0; i < ARRAY_LEN(named); i++) {
+		(void)policy_usage_of(p, BY(-1), named[i].host, named[i].path, strlen(named[i].path), &sure, model);
+		CHECK_STR(model, named[i].model);
+	}
+}
 
 TEST(policy_usage_of_hosts)
 {
 	OWN(policy_freep) struct policy *p = load(whole);
 
 	for (size_t i = 0; i < ARRAY_LEN(hosts); i++) {
+		char model[POLICY_MODEL_MAX + 1];
 		bool sure;
 
 		CHECK(policy_usage_of(p, BY(-1), hosts[i].host, hosts[i].path, strlen(hosts[i].path),
-		                      &sure) == hosts[i].usage);
+		                      &sure, model) == hosts[i].usage);
 		CHECK(sure == hosts[i].sure);
 	}
 }
@@ -236,14 +293,16 @@ TEST(policy_usage_of_odd_paths)
 	} paths[] = {
 		{ "/v1/messages/batches", true }, { "/v1//messages/batches//?x", true },
 		{ "/v1beta/models/gemini-x:batchGenerateContent", true }, { "/v1/batches", true },
+		{ "/model-invocation-job", true }, { "/async-invoke", true }, { "/async-invoke/j", false },
 		{ "/v1/messages/batches/b1/cancel", false }, { "/v1/messages?a=/batches", false },
 		{ "/v1/messages", false }, { "/", false },
 	};
 	OWN(policy_freep) struct policy *p = load(whole);
+	char model[POLICY_MODEL_MAX + 1];
 	bool sure;
 
 	for (size_t i = 0; i < ARRAY_LEN(odd); i++)
-		CHECK(policy_usage_of(p, BY(-1), "api.anthropic.com", odd[i], strlen(odd[i]), &sure) ==
+		CHECK(policy_usage_of(p, BY(-1), "api.anthropic.com", odd[i], strlen(odd[i]), &sure, model) ==
 		      POLICY_USAGE_ANTHROPIC && sure);
 	for (size_t i = 0; i < ARRAY_LEN(paths); i++)
 		CHECK(policy_costs_later(paths[i].path, strlen(paths[i].path)) == paths[i].later);

@@ -40,6 +40,7 @@ give_memory_back(struct courier *c)
 		exchange_free(ex);
 	}
 	c->n_spare = 0;
+	courier_meters_trim(c);
 	buf_free(&c->out);
 	malloc_trim(0);
 }
@@ -178,8 +179,10 @@ courier_close(struct courier *c)
 	}
 	for (ex = c->over; ex != NULL; ex = ex->next)
 		exchange_record_last(ex);
-	if (c->events.loop != NULL)
+	if (c->events.loop != NULL) {
+		courier_meters_finish(c);
 		events_finish(&c->events);
+	}
 	courier_steer_close(c);
 	courier_budget_close(c);
 	events_free(&c->events);

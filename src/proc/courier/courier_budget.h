@@ -26,6 +26,7 @@ struct buf;
 #define METER_PENDING_MAX (1024 * 1024) /* of one, that cloister-inspect has not taken */
 #define METER_LAZY_MAX (8 * 1024)       /* of one that waits for others, to be read with them */
 #define METER_LAZY_MS 25
+#define METERS_SPARE_MAX 64             /* kept to be used again */
 #define METERS_LAZY_MAX 64
 
 /* A budget, and where it is counted. */
@@ -69,12 +70,15 @@ struct budgets {
 	struct ledger_slot *slot;       /* the cell's own */
 	struct exchange *cuts;
 	struct meter *meters;
+	struct meter *spare;
+	size_t n_spare;
 	size_t n_meters, n_settling;    /* SETTLING: the answer has ended, its price is not known */
 	size_t n_lazy;                  /* of those, not even given to cloister-inspect */
 	struct loop_timer lazy;
 	struct exchange *waits, **waits_end;    /* until they are settled */
 	char model[POLICY_MODEL_MAX + 1];       /* that answered last */
 	uint64_t dearest;               /* of all answers so far; 0: there was none */
+	uint64_t context;               /* tokens of the longest conversation so far */
 	/* How fast: what may pass now, as of when. */
 	double requests;
 	double bytes;
@@ -123,11 +127,19 @@ void exchange_meter_head(struct exchange *ex, const struct http_head *head, bool
 void exchange_meter_feed(struct exchange *ex, const void *data, size_t len);
 /* The exchange is over, or its answer is; COMPLETE: all of that came. */
 void exchange_meter_end(struct exchange *ex, bool complete);
+/* What it cost goes into EX's record, which is being written.  True: that is not known yet, and the
+ * record is kept until it is. */
+bool exchange_meter_record(struct exchange *ex);
+/* EX ends; what is still to be known of its answer is found out without it. */
+void exchange_meter_forget(struct exchange *ex);
+/* Nothing more is to be heard from cloister-inspect: what is not known is estimated. */
+void courier_meters_finish(struct courier *c);
 /* What cloister-inspect says on STREAM, if that is one of an answer's: *ret_r. */
 bool meter_hears(struct courier *c, struct mux_stream *stream, uint32_t type, struct buf *body,
                  int *ret_r);
 bool meter_writable(struct courier *c, struct mux_stream *stream);
 void courier_meters_init(struct courier *c);
+void courier_meters_trim(struct courier *c);     /* give back what is only kept */
 void courier_meters_close(struct courier *c);
 /* Somebody waits for what is not settled. */
 void courier_meters_hurry(struct courier *c);

@@ -53,6 +53,14 @@ event_begin(struct events *e, const char *type)
 }
 
 void
+event_resume(struct events *e, const struct members *begun)
+{
+	members_copy(&e->line, begun, begun->n);
+	e->n_kind = 0;
+	e->times = 1;
+}
+
+void
 event_kind_ends(struct events *e)
 {
 	e->n_kind = e->line.n;

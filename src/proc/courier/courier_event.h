@@ -48,6 +48,8 @@ void event_u64(struct events *e, const char *key, uint64_t value);
 void event_true(struct events *e, const char *key);
 /* An array of strings. */
 void event_list(struct events *e, const char *key, const char *const *texts, size_t n);
+/* Go on with one that was begun before: its members so far. */
+void event_resume(struct events *e, const struct members *begun);
 /* What comes after this differs from one to the next of a kind. */
 void event_kind_ends(struct events *e);
 /* It stands for TIMES of them. */

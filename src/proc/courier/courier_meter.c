@@ -1,7 +1,7 @@
-/* courier_meter.c - what models' answers cost: a copy of them goes to cloister-inspect, which reads
- * how many tokens there were.
+/* courier_meter.c - what models' answers cost: small ones that are not packed are read here, of
+ * others a copy goes to cloister-inspect, which unpacks and reads them.
  *
- * A guess is counted when the request leaves, so that it is not for nothing if the courier dies
+ * What it was goes into the record of the exchange, which waits for that.  A guess is counted when the request leaves, so that it is not for nothing if the courier dies
  * before it knows better.  Whoever is to know what something cost need not wait for it to be
  * over: a meter outlives its exchange. */
 #include <errno.h>
@@ -18,20 +18,32 @@
 struct meter {
 	struct courier *courier;
 	struct meter *next, **at;
-	struct exchange *exchange;      /* NULL once that is over */
+	struct exchange *exchange;      /* NULL once that is recorded or over */
+	struct members *record;         /* its record, but for what it cost; or NULL */
 	struct courier_policy *policy;
-	struct ledger_slot *slots[BUDGET_SLOTS_MAX];
 	size_t n_slots;
 	uint64_t guess;                 /* what was counted for it so far */
+	enum policy_usage usage;
 	bool sure;                      /* it is known to be a model's answer */
 	struct mux_stream *stream;      /* while it is read */
 	bool reads;                     /* it is to be read; */
 	bool is_lazy;                   /* in its time, with others */
-	char coding[64];                /* of the answer */
+	bool is_plain;                  /* not packed */
 	struct buf pending;             /* of the answer, for STREAM */
 	bool lost;                      /* not all of it could be kept */
 	bool ended, complete, told;     /* the answer is; all of it came; cloister-inspect knows */
+	bool answered;                  /* something came */
 	uint64_t sent, received;
+	uint64_t began_ms;
+	/* What it was, once that is known. */
+	bool settled, costs, estimated;
+	struct policy_tokens tokens;
+	uint64_t price;
+
+	/* Not cleared for each: */
+	struct ledger_slot *slots[BUDGET_SLOTS_MAX];
+	char coding[64];                /* of the answer */
+	char model[POLICY_MODEL_MAX + 1];       /* until it is settled the one that was asked for; or "" */
 	char host[HTTP_HOST_MAX + 1];
 };
 
@@ -46,7 +58,7 @@ meter_free(struct meter *m)
 	if (m->next != NULL)
 		m->next->at = m->at;
 	c->budgets.n_meters--;
-	if (m->ended)
+	if (m->ended && !m->settled)
 		c->budgets.n_settling--;
 	if (m->is_lazy)
 		c->budgets.n_lazy--;
@@ -55,8 +67,45 @@ meter_free(struct meter *m)
 	if (m->stream != NULL)
 		mux_close(m->stream);
 	courier_policy_release(m->policy);
-	buf_free(&m->pending);
-	free(m);
+	if (m->record != NULL)
+		members_free(m->record);
+	free(m->record);
+	if (m->pending.cap > 2 * METER_LAZY_MAX)
+		buf_free(&m->pending);
+	if (c->budgets.n_spare == METERS_SPARE_MAX) {
+		buf_free(&m->pending);
+		free(m);
+		return;
+	}
+	m->next = c->budgets.spare;
+	c->budgets.spare = m;
+	c->budgets.n_spare++;
+}
+
+/* One that was used before, or another; NULL if there is none. */
+static struct meter *
+meter_take(struct courier *c)
+{
+	struct meter *m = c->budgets.spare;
+	struct buf pending = {0};
+
+	if (c->budgets.n_meters == METERS_MAX)
+		return NULL;
+	if (m != NULL) {
+		c->budgets.spare = m->next;
+		c->budgets.n_spare--;
+		pending = m->pending;
+	} else {
+		m = malloc(sizeof(*m));
+		if (m == NULL)
+			return NULL;
+		buf_init(&pending, METER_PENDING_MAX + MUX_FRAME_MAX);
+	}
+	memset(m, 0, offsetof(struct meter, slots));
+	m->coding[0] = '\0';
+	m->pending = pending;
+	buf_reset(&m->pending);
+	return m;
 }
 
 static void
@@ -72,12 +121,26 @@ courier_meters_init(struct courier *c)
 }
 
 void
+courier_meters_trim(struct courier *c)
+{
+	struct meter *m;
+
+	while ((m = c->budgets.spare) != NULL) {
+		c->budgets.spare = m->next;
+		buf_free(&m->pending);
+		free(m);
+	}
+	c->budgets.n_spare = 0;
+}
+
+void
 courier_meters_close(struct courier *c)
 {
 	if (c->loop != NULL)
 		loop_cancel_timer(c->loop, &c->budgets.lazy);
 	while (c->budgets.meters != NULL)
 		meter_free(c->budgets.meters);
+	courier_meters_trim(c);
 }
 
 static uint64_t
@@ -93,31 +156,33 @@ price_of(struct courier_policy *p, const char *model, const struct policy_tokens
 }
 
 static uint64_t
-guess(const struct exchange *ex)
+guess(const struct exchange *ex, const struct meter *m)
 {
 	struct policy_tokens tokens = {0};
 
 	if (ex->has_body && ex->length != HTTP_LENGTH_UNKNOWN)
 		tokens.input = ex->length / USAGE_BYTES_PER_TOKEN;
-	return price_of(ex->policy, ex->courier->budgets.model, &tokens);
+	return price_of(ex->policy, m->model[0] != '\0' ? m->model : ex->courier->budgets.model, &tokens);
 }
 
 static struct meter *
-meter_new(struct exchange *ex, bool sure)
+meter_new(struct exchange *ex, enum policy_usage usage, bool sure, const char *model)
 {
 	struct courier *c = ex->courier;
-	struct meter *m = c->budgets.n_meters < METERS_MAX ? calloc(1, sizeof(*m)) : NULL;
+	struct meter *m = meter_take(c);
 
 	if (m == NULL)
 		return NULL;
 	m->courier = c;
 	m->exchange = ex;
 	m->policy = courier_policy_use(ex->policy);
+	m->usage = usage;
 	m->sure = sure;
+	m->began_ms = ex->ask != NULL ? loop_now_ms() : ex->began_ms;
+	memcpy(m->model, model, strlen(model) + 1);
 	m->n_slots = ex->budget.n;
 	memcpy(m->slots, ex->budget.slots, ex->budget.n * sizeof(m->slots[0]));
 	memcpy(m->host, ex->host, strlen(ex->host) + 1);
-	buf_init(&m->pending, METER_PENDING_MAX + MUX_FRAME_MAX);
 	m->next = c->budgets.meters;
 	m->at = &c->budgets.meters;
 	if (m->next != NULL)
@@ -143,13 +208,14 @@ cannot_meter(const struct exchange *ex)
 void
 exchange_meter_begin(struct exchange *ex)
 {
+	char model[POLICY_MODEL_MAX + 1];
 	enum policy_usage usage;
 	bool sure;
 
 	if (ex->kind != EXCHANGE_HTTP || !ex->policy->budgets.money)
 		return;
 	usage = policy_usage_of(ex->policy->policy, &ex->decision.way, ex->host, ex->path.at,
-	                        ex->path.len, &sure);
+	                        ex->path.len, &sure, model);
 	if (usage == POLICY_USAGE_NONE || http_text_is(ex->method, "HEAD"))
 		return;
 	if (cannot_meter(ex) != NULL) {
@@ -158,14 +224,14 @@ exchange_meter_begin(struct exchange *ex)
 	}
 	/* What is fetched may be the answer to what was asked before, or anything else. */
 	sure = sure && !http_text_is(ex->method, "GET");
-	ex->budget.meter = meter_new(ex, sure);
+	ex->budget.meter = meter_new(ex, usage, sure, model);
 	if (ex->budget.meter == NULL) {
 		exchange_refuse_with(ex, 429, "budget", "too many answers are being metered at once");
 		return;
 	}
 	if (!sure)
 		return;
-	ex->budget.meter->guess = guess(ex);
+	ex->budget.meter->guess = guess(ex, ex->budget.meter);
 	courier_spend(ex->courier, ex->policy, ex->budget.slots, ex->budget.n, ex->budget.meter->guess, 0);
 }
 
@@ -186,7 +252,7 @@ may_tell(const struct http_head *head)
 	struct http_text type = http_head_get(head, "content-type");
 
 	return type.len == 0 || http_text_has_nocase(type, "json") ||
-	       http_text_has_nocase(type, "event-stream");
+	       http_text_has_nocase(type, "event-stream") || http_text_has_nocase(type, "eventstream");
 }
 
 void
@@ -201,10 +267,11 @@ exchange_meter_head(struct exchange *ex, const struct http_head *head, bool has_
 		meter_drop(m);
 		return;
 	}
+	m->is_plain = coding.len == 0 || http_text_is_nocase(coding, "identity");
 	/* Of what is packed so often that it takes more words, nothing is known either. */
-	m->reads = ex->courier->inspect != NULL && coding.len < sizeof(m->coding);
-	if (m->reads)
-		snprintf(m->coding, sizeof(m->coding), "%.*s", (int)coding.len, coding.len > 0 ? coding.at : "");
+	m->reads = m->is_plain || (ex->courier->inspect != NULL && coding.len < sizeof(m->coding));
+	if (m->reads && coding.len > 0)
+		snprintf(m->coding, sizeof(m->coding), "%.*s", (int)coding.len, coding.at);
 }
 
 static void
@@ -213,7 +280,7 @@ meter_open(struct meter *m)
 	struct courier *c = m->courier;
 	OWN(buf_free) struct buf body;
 
-	m->stream = mux_open(c->inspect, m);
+	m->stream = c->inspect != NULL ? mux_open(c->inspect, m) : NULL;
 	m->reads = m->stream != NULL;
 	if (m->stream == NULL)
 		return;
@@ -250,7 +317,7 @@ exchange_meter_feed(struct exchange *ex, const void *data, size_t len)
 	struct meter *m = ex->budget.meter;
 	size_t taken = 0;
 
-	if (m == NULL || len == 0)
+	if (m == NULL || m->ended || len == 0)
 		return;
 	m->received += len;
 	if (!m->reads || m->lost)
@@ -258,6 +325,8 @@ exchange_meter_feed(struct exchange *ex, const void *data, size_t len)
 	if (m->stream == NULL && len + buf_left(&m->pending) > METER_LAZY_MAX) {
 		meter_open(m);
 		meter_push(m);
+		if (m->stream == NULL)
+			return;
 	}
 	if (m->stream != NULL && buf_left(&m->pending) == 0)
 		taken = mux_send_data(m->stream, data, len);
@@ -269,48 +338,93 @@ exchange_meter_feed(struct exchange *ex, const void *data, size_t len)
 
 /* ---- what it was ---- */
 
+/* What the answer does not say.  Rather too much: what was sent, and what came, as small tokens;
+ * what the provider keeps of a conversation; and what a model can think meanwhile, unseen. */
 static void
-record_usage(const struct meter *m, const struct usage_found *found, uint64_t price, bool estimated)
+estimate(const struct meter *m, struct usage_found *f)
 {
-	struct events *e = &m->courier->events;
+	uint64_t context = m->courier->budgets.context;
+	uint64_t unseen = (loop_now_ms() - m->began_ms) * USAGE_TOKENS_PER_S / 1000;
 
-	event_begin(e, "usage");
-	event_str(e, "host", m->host);
-	event_str(e, "model", found->model);
-	event_u64(e, "input", found->tokens.input);
-	event_u64(e, "output", found->tokens.output);
-	event_u64(e, "cache_read", found->tokens.cache_read);
-	event_u64(e, "cache_write", found->tokens.cache_write);
-	event_u64(e, "nano_usd", price);
-	if (estimated)
+	if (!f->found) {
+		f->tokens.input = m->sent / USAGE_BYTES_PER_TOKEN;
+		if (f->kept)
+			f->tokens.input += context > 0 ? context : USAGE_KEPT_TOKENS;
+		else if (!m->answered && m->usage == POLICY_USAGE_OPENAI)
+			f->tokens.input += context;
+		f->tokens.output = (f->text > 0 ? f->text : m->received) / USAGE_BYTES_PER_TOKEN;
+	}
+	if (f->later)
+		unseen = USAGE_LATER_TOKENS;
+	if (f->tokens.output < unseen)
+		f->tokens.output = unseen;
+}
+
+static void
+put_usage(struct events *e, const struct meter *m)
+{
+	if (!m->costs)
+		return;
+	event_str(e, "model", m->model);
+	event_u64(e, "input_tokens", m->tokens.input);
+	event_u64(e, "output_tokens", m->tokens.output);
+	if (m->tokens.cache_read > 0)
+		event_u64(e, "cache_read_tokens", m->tokens.cache_read);
+	if (m->tokens.cache_write > 0)
+		event_u64(e, "cache_write_tokens", m->tokens.cache_write);
+	event_u64(e, "nano_usd", m->price);
+	if (m->estimated)
 		event_true(e, "estimated");
-	event_done(e, false, NULL);
-	courier_at_round_end(m->courier);
+}
+
+/* It is part of the exchange's record: of one that is still to come, or waits for it.  What was
+ * cut off is recorded at once, and what it cost for itself. */
+static void
+tell(struct meter *m)
+{
+	struct courier *c = m->courier;
+
+	if (m->exchange != NULL && !m->exchange->recorded)
+		return;
+	if (m->record != NULL) {
+		event_resume(&c->events, m->record);
+	} else if (m->costs) {
+		event_begin(&c->events, "usage");
+		event_str(&c->events, "host", m->host);
+	}
+	if (m->record != NULL || m->costs) {
+		put_usage(&c->events, m);
+		event_done(&c->events, false, NULL);
+	}
+	meter_free(m);
 }
 
 static void
 settle(struct meter *m, struct usage_found *found)
 {
 	struct courier *c = m->courier;
-	bool estimated = !found->found && m->sure;
-	uint64_t price = 0;
+	struct budgets *b = &c->budgets;
+	uint64_t context;
 
-	if (estimated) {
-		/* A quarter of the bytes, which is about what tokens are; of a stream, only of those
-		 * that the model wrote. */
-		found->tokens.input = m->sent / USAGE_BYTES_PER_TOKEN;
-		found->tokens.output = (found->text > 0 ? found->text : m->received) / USAGE_BYTES_PER_TOKEN;
+	m->costs = found->found || m->sure;
+	m->estimated = m->sure && (!found->found || !found->whole);
+	if (m->estimated)
+		estimate(m, found);
+	m->tokens = found->tokens;
+	context = m->tokens.input + m->tokens.cache_read + m->tokens.cache_write + m->tokens.output;
+	if (found->found && context > b->context)
+		b->context = context;
+	if (found->model[0] != '\0') {
+		memcpy(m->model, found->model, sizeof(m->model));
+		memcpy(b->model, found->model, sizeof(b->model));
 	}
-	if (found->found || estimated) {
-		price = price_of(m->policy, found->model, &found->tokens);
-		record_usage(m, found, price, estimated);
-	}
-	if (found->model[0] != '\0')
-		memcpy(c->budgets.model, found->model, sizeof(c->budgets.model));
-	if (price > c->budgets.dearest)
-		c->budgets.dearest = price;
-	courier_spend(c, m->policy, m->slots, m->n_slots, price, m->guess);
-	meter_free(m);
+	m->price = m->costs ? price_of(m->policy, m->model, &m->tokens) : 0;
+	if (m->price > b->dearest)
+		b->dearest = m->price;
+	courier_spend(c, m->policy, m->slots, m->n_slots, m->price, m->guess);
+	m->settled = true;
+	b->n_settling--;
+	tell(m);
 	/* Who waits for it goes on then. */
 	courier_at_round_end(c);
 }
@@ -319,13 +433,12 @@ void
 exchange_meter_end(struct exchange *ex, bool complete)
 {
 	struct meter *m = ex->budget.meter;
-	struct usage_found nothing = {0};
+	struct usage_found found = {0};
 
-	if (m == NULL)
+	if (m == NULL || m->ended)
 		return;
-	m->exchange = NULL;
-	ex->budget.meter = NULL;
 	m->sent = ex->sent;
+	m->answered = ex->answered;
 	/* Who does not wait for an answer has asked for it all the same; but what says that there is
 	 * none costs nothing. */
 	if ((!ex->answered && ex->sent == 0) || ex->status >= 300 || (ex->answered && ex->status < 200)) {
@@ -335,10 +448,11 @@ exchange_meter_end(struct exchange *ex, bool complete)
 	m->ended = true;
 	m->complete = complete;
 	m->courier->budgets.n_settling++;
-	if (!m->reads) {
-		settle(m, &nothing);
-	} else if (m->stream != NULL) {
+	if (m->stream != NULL) {
 		meter_push(m);
+	} else if (!m->reads || (m->is_plain && usage_read((const char *)m->pending.data, m->pending.len,
+	                                                   complete, &found))) {
+		settle(m, &found);
 	} else {
 		m->is_lazy = true;
 		if (++m->courier->budgets.n_lazy >= METERS_LAZY_MAX)
@@ -348,14 +462,64 @@ exchange_meter_end(struct exchange *ex, bool complete)
 	}
 }
 
+/* ---- its record ---- */
+
+bool
+exchange_meter_record(struct exchange *ex)
+{
+	struct events *e = &ex->courier->events;
+	struct meter *m = ex->budget.meter;
+
+	if (m == NULL || !m->ended)
+		return false;
+	exchange_meter_forget(ex);
+	if (m->settled) {
+		put_usage(e, m);
+		meter_free(m);
+		return false;
+	}
+	m->record = ex->refused ? NULL : malloc(sizeof(*m->record));
+	if (m->record == NULL)
+		return false;
+	members_init(m->record, EVENT_MAX);
+	members_copy(m->record, &e->line, e->line.n);
+	return true;
+}
+
+void
+exchange_meter_forget(struct exchange *ex)
+{
+	struct meter *m = TAKE(ex->budget.meter);
+
+	if (m != NULL)
+		m->exchange = NULL;
+}
+
+void
+courier_meters_finish(struct courier *c)
+{
+	struct meter *m, *next;
+
+	for (m = c->budgets.meters; m != NULL; m = next) {
+		struct usage_found nothing = {0};
+
+		next = m->next;
+		if (m->ended && !m->settled)
+			settle(m, &nothing);
+	}
+}
+
+/* ---- all of them ---- */
+
 /* Many at once cost little more than one: the answers come back together, too. */
 void
 courier_meters_hurry(struct courier *c)
 {
-	struct usage_found nothing = {0};
 	struct meter *m, *next;
 
 	for (m = c->budgets.meters; m != NULL && c->budgets.n_lazy > 0; m = next) {
+		struct usage_found nothing = {0};
+
 		next = m->next;
 		if (!m->is_lazy)
 			continue;
@@ -386,16 +550,20 @@ take_used(struct meter *m, struct buf *body)
 {
 	struct usage_found found = {0};
 	const char *model;
-	uint32_t is_found;
+	uint32_t flags;
 
-	if (!m->told || buf_get_u32(body, &is_found) < 0 || is_found > 1 ||
+	if (!m->told || buf_get_u32(body, &flags) < 0 ||
+	    (flags & ~(INSPECT_FOUND | INSPECT_KEPT | INSPECT_LATER | INSPECT_WHOLE)) != 0 ||
 	    buf_get_str(body, &model) < 0 || strlen(model) > POLICY_MODEL_MAX ||
 	    buf_get_u64(body, &found.tokens.input) < 0 || buf_get_u64(body, &found.tokens.output) < 0 ||
 	    buf_get_u64(body, &found.tokens.cache_read) < 0 ||
 	    buf_get_u64(body, &found.tokens.cache_write) < 0 ||
 	    buf_get_u64(body, &found.text) < 0 || buf_left(body) != 0)
 		return -EBADMSG;
-	found.found = is_found == 1;
+	found.found = (flags & INSPECT_FOUND) != 0;
+	found.kept = (flags & INSPECT_KEPT) != 0;
+	found.later = (flags & INSPECT_LATER) != 0;
+	found.whole = (flags & INSPECT_WHOLE) != 0;
 	memcpy(found.model, model, strlen(model) + 1);
 	settle(m, &found);
 	return 0;

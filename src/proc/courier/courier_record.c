@@ -134,6 +134,8 @@ record(struct exchange *ex)
 		          ex->ask->by);
 	}
 	put_outcome(e, ex);
+	if (exchange_meter_record(ex))
+		return;
 	if (ex->refused && ex->kind == EXCHANGE_HTTP)
 		snprintf(what, sizeof(what), "%.*s %s", ex->method.len < 32 ? (int)ex->method.len : 32,
 		         ex->method.at, ex->host);
@@ -172,6 +174,7 @@ void
 exchange_record_last(struct exchange *ex)
 {
 	record(ex);
+	exchange_meter_forget(ex);
 	courier_policy_release(TAKE(ex->policy));
 }
 

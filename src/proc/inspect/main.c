@@ -221,7 +221,9 @@ send_used(struct server *s, uint32_t id, const struct usage_found *found)
 	OWN(buf_free) struct buf answer;
 
 	buf_init(&answer, MUX_FRAME_MAX);
-	buf_put_u32(&answer, found->found);
+	buf_put_u32(&answer, (found->found ? INSPECT_FOUND : 0u) | (found->kept ? INSPECT_KEPT : 0u) |
+	                     (found->later ? INSPECT_LATER : 0u) |
+	                     (found->whole ? INSPECT_WHOLE : 0u));
 	buf_put_str(&answer, found->model);
 	buf_put_u64(&answer, found->tokens.input);
 	buf_put_u64(&answer, found->tokens.output);

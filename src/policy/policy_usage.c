@@ -1,0 +1,162 @@
+/* policy_usage.c - whose answers tell of tokens: providers of models, by their hosts and paths. */
+#include <string.h>
+
+#include "base/own.h"
+#include "policy/policy_parts.h"
+
+#define PATH_SEEN 1024
+#define PATHS_MAX 6                     /* of one host */
+
+#define ANTHROPIC POLICY_USAGE_ANTHROPIC
+#define OPENAI POLICY_USAGE_OPENAI
+#define GEMINI POLICY_USAGE_GEMINI
+
+/* Those who answer as OpenAI does, and mostly have models of others. */
+#define LIKE_OPENAI(host, prefix) { host, NULL, { { prefix "/chat/completions", OPENAI }, \
+	{ prefix "/completions", OPENAI }, { prefix "/responses", OPENAI }, \
+	{ prefix "/embeddings", OPENAI }, { prefix "/messages", ANTHROPIC } } }
+
+/* Paths without their query; "*" is any run of characters but "/".  MODEL: behind this, and up to
+ * the next "/" or the last ":", the path says which model is asked. */
+static const struct {
+	const char *host, *model;
+	struct {
+		const char *path;
+		enum policy_usage usage;
+	} paths[PATHS_MAX];
+} metered[] = {
+	{ "api.anthropic.com", NULL, { { "/v1/messages", ANTHROPIC }, { "/v1/complete", ANTHROPIC } } },
+	LIKE_OPENAI("api.openai.com", "/v1"),
+	LIKE_OPENAI("*.api.openai.com", "/v1"),
+	{ "*.openai.azure.com", NULL, { { "/openai/**", OPENAI } } },
+	{ "*.cognitiveservices.azure.com", NULL, { { "/openai/**", OPENAI } } },
+	{ "*.services.ai.azure.com", NULL, { { "/openai/**", OPENAI }, { "/models/**", OPENAI },
+	                                     { "/anthropic/v1/messages", ANTHROPIC } } },
+	{ "bedrock-runtime*.amazonaws.com", "/model/", { { "/model/*/invoke", ANTHROPIC },
+	  { "/model/*/invoke-with-response-stream", ANTHROPIC }, { "/model/*/converse", ANTHROPIC },
+	  { "/model/*/converse-stream", ANTHROPIC }, { "/openai/v1/**", OPENAI } } },
+	{ "bedrock-mantle.*.api.aws", NULL, { { "/**/messages", ANTHROPIC }, { "/**", OPENAI } } },
+	{ "bedrock.*.amazonaws.com", NULL, { { NULL, ANTHROPIC } } },
+	{ "generativelanguage.googleapis.com", "/models/", { { "/*/models/*:generateContent", GEMINI },
+	  { "/*/models/*:streamGenerateContent", GEMINI }, { "/*/openai/**", OPENAI } } },
+	/* With the region in front of it, or behind it. */
+	{ "*aiplatform.*googleapis.com", "/models/", { { "/**:generateContent", GEMINI },
+	  { "/**:streamGenerateContent", GEMINI }, { "/**:rawPredict", ANTHROPIC },
+	  { "/**:streamRawPredict", ANTHROPIC }, { "/**/chat/completions", OPENAI } } },
+	LIKE_OPENAI("openrouter.ai", "/api/v1"),
+	LIKE_OPENAI("api.mistral.ai", "/v1"),
+	LIKE_OPENAI("api.groq.com", "/openai/v1"),
+	LIKE_OPENAI("api.deepseek.com", "/**"),
+	{ "api.x.ai", NULL, { { "/v1/**", OPENAI } } },
+	{ "*.api.x.ai", NULL, { { "/v1/**", OPENAI } } },
+	LIKE_OPENAI("api.together.xyz", "/v1"),
+	LIKE_OPENAI("api.fireworks.ai", "/inference/v1"),
+	LIKE_OPENAI("api.perplexity.ai", "/**"),
+	LIKE_OPENAI("api.cerebras.ai", "/v1"),
+	LIKE_OPENAI("router.huggingface.co", "/v1"),
+	LIKE_OPENAI("ai-gateway.vercel.sh", "/v1"),
+	LIKE_OPENAI("models.github.ai", "/**"),
+};
+
+/* How paths end at which something is ordered that costs only later.  Below these, jobs are only
+ * looked after. */
+static const char *const later[] = {
+	"/batches", "/batch/jobs", "/batchPredictionJobs", ":batchGenerateContent", "/fine_tuning/jobs",
+	"/model-invocation-job", "/async-invoke", ":predictLongRunning",
+};
+
+/* PATH without its query, and without slashes that servers do not mind: none of those above is so
+ * long that the rest would matter. */
+static size_t
+plain_path(const char *path, size_t path_len, char ret_plain[PATH_SEEN])
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < path_len && path[i] != '?' && n < PATH_SEEN; i++)
+		if (path[i] != '/' || n == 0 || ret_plain[n - 1] != '/')
+			ret_plain[n++] = path[i];
+	while (n > 1 && ret_plain[n - 1] == '/')
+		n--;
+	return n;
+}
+
+bool
+policy_costs_later(const char *path, size_t path_len)
+{
+	char plain[PATH_SEEN];
+	size_t len = plain_path(path, path_len, plain);
+
+	for (size_t i = 0; i < ARRAY_LEN(later); i++) {
+		size_t n = strlen(later[i]);
+
+		if (n <= len && memcmp(plain + len - n, later[i], n) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Where the last WORD in TEXT ends, or NULL. */
+static const char *
+find_last(const char *text, size_t len, const char *word)
+{
+	const char *found = NULL, *at = text, *end = text + len;
+
+	for (; (at = memmem(at, (size_t)(end - at), word, strlen(word))) != NULL; at++)
+		found = at + strlen(word);
+	return found;
+}
+
+/* What stands behind WORD in the path. */
+static void
+get_model(const char *plain, size_t len, const char *word, char ret_model[POLICY_MODEL_MAX + 1])
+{
+	const char *at = word != NULL ? find_last(plain, len, word) : NULL, *stop;
+	size_t n;
+
+	if (at == NULL)
+		return;
+	n = (size_t)(plain + len - at);
+	stop = memchr(at, '/', n);
+	if (stop == NULL)
+		stop = memrchr(at, ':', n);
+	n = stop != NULL ? (size_t)(stop - at) : n;
+	if (n > POLICY_MODEL_MAX)
+		return;
+	for (size_t i = 0; i < n; i++)
+		if (at[i] <= ' ' || at[i] > '~' || at[i] == '\\')
+			return;
+	memcpy(ret_model, at, n);
+	ret_model[n] = '\0';
+}
+
+enum policy_usage
+policy_usage_of(const struct policy *p, const struct policy_way *way, const char *host,
+                const char *path, size_t path_len, bool *ret_sure,
+                char ret_model[POLICY_MODEL_MAX + 1])
+{
+	char plain[PATH_SEEN];
+	enum policy_usage usage = POLICY_USAGE_NONE;
+	size_t len;
+
+	*ret_sure = true;
+	ret_model[0] = '\0';
+	for (size_t i = 0; p != NULL; p = p->within, i++) {
+		const struct policy_rule *rule = policy_rule_of(p, way, i);
+
+		if (rule != NULL && rule->usage != POLICY_USAGE_NONE)
+			return rule->usage;
+	}
+	for (size_t i = 0; i < ARRAY_LEN(metered); i++) {
+		if (!policy_glob_text(metered[i].host, host, strlen(host)))
+			continue;
+		len = plain_path(path, path_len, plain);
+		get_model(plain, len, metered[i].model, ret_model);
+		usage = metered[i].paths[0].usage;
+		for (size_t k = 0; k < PATHS_MAX && metered[i].paths[k].path != NULL; k++)
+			if (policy_glob_path(metered[i].paths[k].path, plain, len))
+				return metered[i].paths[k].usage;
+		break;
+	}
+	*ret_sure = false;
+	return usage;
+}
