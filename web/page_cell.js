@@ -2,6 +2,7 @@
 
 import { cellPath, get, post } from "./api.js";
 import { fill, h, icon, setAttr, setText } from "./dom.js";
+import { draftOf } from "./drafts.js";
 import { age, count, size, stamp, words } from "./format.js";
 import { follow, live, pending } from "./live.js";
 import { onThisPage } from "./keys.js";
@@ -26,6 +27,7 @@ class Cell {
 		this.budget = meter();
 		this.waits = h("a", { class: "chip warn", href: "#/approvals", hidden: true });
 		this.acts = h("div", { class: "acts" });
+		this.unsaved = h("span", { class: "chip warn", hidden: !draftOf(id) }, "not set yet");
 		this.tabs = tabs("About this cell", this.parts(), tab, key => {
 			history.replaceState(null, "", `#/cell/${encodeURIComponent(id)}/${key}`);
 			onThisPage(this.keys());
@@ -39,16 +41,18 @@ class Cell {
 	}
 
 	parts() {
-		const hold = Part => panel => {
-			this.part = new Part(panel, this.id);
+		const hold = (Part, ...more) => panel => {
+			this.part = new Part(panel, this.id, ...more);
 			return () => {
 				this.part.close();
 				this.part = null;
 			};
 		};
-		return [{ key: "timeline", title: "Timeline", open: hold(Timeline) }, { key: "policy", title: "Policy", open: panel => {
+		return [{ key: "timeline", title: "Timeline", open: hold(Timeline) }, { key: "policy", title: "Policy", badge: this.unsaved, open: panel => {
 			const place = h("div");
-			const end = hold(Policy)(place);
+			const end = hold(Policy, is => {
+				this.unsaved.hidden = !is;
+			})(place);
 			panel.append(ruleForm(this.id, () => this.part.load()), place);
 			return end;
 		} }, { key: "budget", title: "Budget", open: hold(Budget) }, { key: "secrets", title: "Secrets", open: hold(Secrets) },
@@ -81,16 +85,18 @@ class Cell {
 	}
 
 	showActs(cell) {
-		const kind = cell?.state ?? "none";
+		const kind = `${cell?.state ?? "none"} ${cell?.can_freeze}`;
 		if (this.actsFor === kind)
 			return;
 		this.actsFor = kind;
 		fill(this.acts);
 		if (!cell)
 			return;
-		this.acts.append(kind === "frozen" ? h("button", { type: "button", onclick: () => this.act("thaw", "Thawed") }, icon("thaw"), " Thaw") :
-			h("button", { type: "button", onclick: () => this.act("freeze", "Frozen") }, icon("freeze"), " Freeze"),
-		this.ttlForm(), sureButton("Stop", "Press again to stop", () => this.act("stop", "Stopped")),
+		if (cell.state === "frozen")
+			this.acts.append(h("button", { type: "button", onclick: () => this.act("thaw", "Thawed") }, icon("thaw"), " Thaw"));
+		else if (cell.can_freeze !== false)
+			this.acts.append(h("button", { type: "button", onclick: () => this.act("freeze", "Frozen") }, icon("freeze"), " Freeze"));
+		this.acts.append(this.ttlForm(), sureButton("Stop", "Press again to stop", () => this.act("stop", "Stopped")),
 		sureButton("Kill", "Press again to kill", () => this.act("kill", "Killed"), { class: "bad" }));
 	}
 
