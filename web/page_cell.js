@@ -25,6 +25,7 @@ class Cell {
 		this.who = h("span", { class: "dim t" });
 		this.figures = h("div", { class: "figures" }, FIGURES.map(([label]) => h("span", null, h("b"), h("small", null, label))));
 		this.budget = meter();
+		this.budgetOf = h("small", { class: "dim t" });
 		this.waits = h("a", { class: "chip warn", href: "#/approvals", hidden: true });
 		this.acts = h("div", { class: "acts" });
 		this.unsaved = h("span", { class: "chip warn", hidden: !draftOf(id) }, "not set yet");
@@ -33,7 +34,7 @@ class Cell {
 			onThisPage(this.keys());
 		});
 		root.append(h("div", { class: "bar" }, h("a", { class: "back", href: "#/cells", "aria-label": "All cells" }, icon("back")), this.title, this.state, this.waits, this.who,
-			this.acts), this.command, h("div", { class: "bar" }, this.figures, h("span", { class: "budget" }, this.budget)), this.tabs.list, this.tabs.panel);
+			this.acts), this.command, h("div", { class: "bar" }, this.figures, h("span", { class: "budget" }, this.budget, this.budgetOf)), this.tabs.list, this.tabs.panel);
 		this.end = follow(changes => (changes.cells.has(id) || changes.all || changes.approvals.size > 0) && this.show());
 		this.show();
 		this.tabs.show(this.parts().some(part => part.key === tab) ? tab : "timeline");
@@ -76,8 +77,10 @@ class Cell {
 		setText(this.command, words(known?.command));
 		FIGURES.forEach(([, value], at) => setText(this.figures.children[at].firstChild, cell ? value(cell) : "–"));
 		setAttr(this.budget, "hidden", cell?.budget ? null : "");
+		const of = cell?.budget ? `${cell.budget.name ?? ""} ${(cell.budget.kind ?? "").replace("_", " ")}`.trim() : "";
+		setText(this.budgetOf, of ? `of the budget: ${of}` : "");
 		if (cell?.budget)
-			setMeter(this.budget, cell.budget.fraction, `${cell.budget.name ?? ""} ${cell.budget.kind ?? ""}`.trim());
+			setMeter(this.budget, cell.budget.fraction, of);
 		const waiting = pending().filter(a => a.cell === this.id).length;
 		this.waits.hidden = waiting === 0;
 		setText(this.waits, waiting === 1 ? "1 request waits for an answer" : `${waiting} requests wait for an answer`);

@@ -350,8 +350,10 @@ def test_100000_records_are_paged_filtered_and_searched(page, fake):
 def test_chart_and_its_table(page):
     go(page, "#/cell/c0000001", ".plots svg")
     labels = page.run("[...document.querySelectorAll('.plots svg')].map(s => s.getAttribute('aria-label'))")
-    assert re.match(r"2,\d\d\d requests since 13:13:20, \d+ of them refused", labels[0]) and "received" in labels[1]
-    assert page.count(".plots rect.allowed") == 60
+    assert re.match(r"2,\d\d\d requests since 13:13:20, \d+ refused", labels[0]) and "received" in labels[1]
+    assert page.count(".plots rect.asked") == 60
+    # However much was refused, it stays in the chart: names that are refused are no requests.
+    assert page.run("""[...document.querySelectorAll('.plots rect')].every(bar => Number(bar.getAttribute('y')) >= 0)""")
     page.run("document.querySelector('.plots svg').focus()")
     page.press("ArrowLeft")
     assert re.match(r"14:12:20\s+\d+ requests, \d+ refused, .* in, .* out", page.text(".reading"))

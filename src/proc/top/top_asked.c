@@ -123,6 +123,7 @@ fill(struct top_asked *asked, const json_t *a)
 
 	asked->pending = strcmp(text_of(a, "state"), "pending") == 0;
 	asked->until_s = time_of(text_of(a, "until"));
+	snprintf(asked->since, sizeof(asked->since), "%s", text_of(a, "asked"));
 	snprintf(rule, sizeof(rule), "%s  %s", text_of(a, "rule"), text_of(a, "place"));
 	top_safe(asked->rule, rule);
 	top_safe(asked->reason, text_of(a, "reason"));
@@ -200,6 +201,22 @@ top_look_asked(struct top *t, int runtime, struct top_cell *cell)
 			return;
 		take(t, cell->entry.id, text);
 	}
+}
+
+static int
+by_age(const void *a, const void *b)
+{
+	const struct top_asked *x = a, *y = b;
+	int r = strcmp(x->since, y->since);
+
+	return r != 0 ? r : strcmp(x->id, y->id);
+}
+
+void
+top_sort_asked(struct top *t)
+{
+	if (t->n_asked > 0)
+		qsort(t->asked, t->n_asked, sizeof(*t->asked), by_age);
 }
 
 void
