@@ -213,7 +213,7 @@ class Fake:
 
     def traffic(self, id):
         wave = [20 + (n * 13 % 37) + (60 if 34 < n < 41 else 0) for n in range(60)]
-        return {"since": START - 3600, "step_s": 60, "requests": wave, "refused": [n // 9 if i % 5 == 0 else 2 * n if i == 37 else n // 30 for i, n in enumerate(wave)],
+        return {"since": START - 3600, "step_s": 60, "requests": wave, "refused": [n // 9 if i % 5 == 0 else 7 * n if i == 37 else n // 30 for i, n in enumerate(wave)],
                 "bytes_in": [n * 9000 + n * n * 80 for n in wave], "bytes_out": [n * 4100 for n in reversed(wave)]}
 
     def a_policy(self, id):
