@@ -113,7 +113,7 @@ export class Policy {
 
 // Put a rule in front of a cell's policy: a word for the timeline's refusals, and for anything else.
 export function ruleForm(id, done, text = "") {
-	const rule = h("input", { type: "text", class: "mono", required: true, value: text, placeholder: "GET api.example.org/repos/, or {allow: api.example.org, …}", "aria-label": "Rule" });
+	const rule = h("input", { type: "text", class: "mono", required: true, value: text, placeholder: "GET api.example.org/repos/**, or {allow: api.example.org, …}", "aria-label": "Rule" });
 	const why = h("input", { type: "text", maxlength: "400", placeholder: "Why?", "aria-label": "Why" });
 	const state = h("span", { class: "dim" });
 	const act = async verb => {

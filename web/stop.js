@@ -29,10 +29,11 @@ async function act(verb, word) {
 
 function buildPanel() {
 	const freeze = h("button", { type: "button", class: "cold", onclick: () => act("freeze", "Froze") }, "Freeze every cell ", h("kbd", null, "Ctrl+."));
+	const thaw = h("button", { type: "button", onclick: () => act("thaw", "Thawed") }, "Thaw all");
 	const kill = sureButton("Kill every cell", "Press again to kill them all", () => act("kill", "Killed"), { class: "bad" });
 	panel = h("dialog", { class: "stop", "aria-labelledby": "stop-title" },
 		h("h2", { id: "stop-title" }, "Emergency stop"), h("p", { class: "about" }),
-		h("div", { class: "choices" }, freeze, kill, h("button", { type: "button", onclick: () => act("thaw", "Thawed") }, "Thaw all")),
+		h("div", { class: "choices" }, freeze, kill, thaw),
 		h("div", { class: "said", role: "status", "aria-live": "assertive" }),
 		h("button", { type: "button", class: "plain", onclick: () => panel.close() }, "Close ", h("kbd", null, "Esc")));
 	panel.addEventListener("close", () => {
@@ -40,7 +41,7 @@ function buildPanel() {
 		button().classList.remove("armed");
 	});
 	document.body.append(panel);
-	Object.assign(panel, { freeze, kill });
+	Object.assign(panel, { freeze, kill, thaw });
 }
 
 // How many run, and of how many of them it is known that they cannot be frozen.
@@ -48,7 +49,7 @@ function about() {
 	const n = live.cells.size;
 	const stuck = [...live.cells.values()].filter(cell => cell.can_freeze === false).length;
 	panel.kills = n > 0 && stuck === n;
-	panel.freeze.hidden = panel.kills;
+	panel.freeze.hidden = panel.thaw.hidden = panel.kills;
 	if (panel.kills)
 		return `${many(n)} run${n === 1 ? "s" : ""}. They have no cgroups to be frozen by: they can only be killed, and killed ones are gone.`;
 	return `${many(n)} run${n === 1 ? "s" : ""}. Frozen ones keep what they have and go on when they are thawed; killed ones are gone.` +

@@ -124,8 +124,12 @@ def test_cells_come_and_go(page, fake):
     fake.push("cell", fake.cells["new00001"])
     page.see(".row:has-text('brand-new')")
     assert page.text(".figures span >> nth=0").split() == ["501", "cells"]
+    # With it goes what waits in it, though nobody tells of that.
+    fake.ask({**approval(1), "cell": "new00001"})
+    page.see("#nav .badge:text('1')")
     fake.push("gone", {"id": "new00001"})
     page.gone(".row:has-text('brand-new')")
+    page.gone("#nav .badge")
 
 
 def test_cells_with_the_keyboard(page):
