@@ -15,6 +15,23 @@ const FIGURES = [["requests", cell => count(cell.requests)], ["refused", cell =>
 	["in", cell => size(cell.bytes_in)], ["out", cell => size(cell.bytes_out)], ["memory", cell => size(cell.memory || null)],
 	["processes", cell => count(cell.pids || null)], ["age", cell => age(cell.started)]];
 
+// What is known of a cell, one thing of it, in words.
+function fact(name, value) {
+	if (value === null || (Array.isArray(value) && value.length === 0))
+		return "–";
+	if (typeof value === "boolean")
+		return value ? "yes" : "no";
+	if (name === "started" || name === "ended")
+		return stamp(value);
+	if (name === "memory" || name.startsWith("bytes_"))
+		return size(value);
+	if (name === "command")
+		return words(value);
+	if (name === "ports")
+		return value.map(port => `${port.cell} as ${port.host}`).join(", ");
+	return typeof value === "object" ? [value].flat().map(one => typeof one === "string" ? one : JSON.stringify(one)).join(", ") : String(value);
+}
+
 class Cell {
 	constructor(root, id, tab, go) {
 		this.id = id;
@@ -129,8 +146,7 @@ class Cell {
 				this.aboutPanel = null;
 			};
 		}
-		const rows = Object.entries(cell).map(([name, value]) => [h("dt", null, name),
-			h("dd", { class: "t" }, name === "started" || name === "ended" ? stamp(value) : value === null ? "–" : typeof value === "object" ? JSON.stringify(value) : String(value))]);
+		const rows = Object.entries(cell).map(([name, value]) => [h("dt", null, name.replace("_", " ")), h("dd", { class: "t" }, fact(name, value))]);
 		fill(panel, h("dl", { class: "facts" }, rows));
 		return () => {
 			this.aboutPanel = null;

@@ -91,7 +91,7 @@ def record(n):
 def approval(n, **more):
     return {"id": f"c{n:07d}-{n}", "cell": f"c{n:07d}", "name": cell(n)["name"], "state": "pending", "asked": at(n), "until": at(600 - 190 * n),
             "method": "POST", "host": "api.github.com", "port": 443, "path": f"/repos/acme/site/issues/{n}/comments", "protocol": "https",
-            "principal": "alice", "chain": "alice > researcher", "rule": "ask api.github.com, methods POST PATCH", "place": "policy:8:5",
+            "principal": "alice", "chain": "alice > researcher", "rule": "ask api.github.com, methods POST PATCH", "place": "live policy:8:5",
             "reason": "writing to GitHub needs a person",
             "body": {"type": "application/json", "size": 412, "shape": '{\n  "body": "(text, 318 characters)",\n  "labels": ["(text, 5)"]\n}'},
             "secrets": ["GITHUB_TOKEN"], "approvers": [], "needs": 1, "given": [], "frozen": False, **more}
@@ -213,7 +213,7 @@ class Fake:
 
     def traffic(self, id):
         wave = [20 + (n * 13 % 37) + (60 if 34 < n < 41 else 0) for n in range(60)]
-        return {"since": START - 3600, "step_s": 60, "requests": wave, "refused": [n // 9 if i % 5 == 0 else 7 * n if i == 37 else n // 30 for i, n in enumerate(wave)],
+        return {"since": START - 3600, "step_s": 60, "requests": wave, "refused": [n // 9 if i % 5 == 0 else 7 * n if i == 37 and id == "c0000002" else n // 30 for i, n in enumerate(wave)],
                 "bytes_in": [n * 9000 + n * n * 80 for n in wave], "bytes_out": [n * 4100 for n in reversed(wave)]}
 
     def a_policy(self, id):

@@ -356,13 +356,15 @@ def test_chart_and_its_table(page):
     labels = page.run("[...document.querySelectorAll('.plots svg')].map(s => s.getAttribute('aria-label'))")
     assert re.match(r"2,\d\d\d requests since 13:13:20, \d+ refused", labels[0]) and "received" in labels[1]
     assert page.count(".plots rect.asked") == 60
-    # However much was refused, it stays in the chart: names that are refused are no requests.
-    assert page.run("""[...document.querySelectorAll('.plots rect')].every(bar => Number(bar.getAttribute('y')) >= 0)""")
     page.run("document.querySelector('.plots svg').focus()")
     page.press("ArrowLeft")
     assert re.match(r"14:12:20\s+\d+ requests, \d+ refused, .* in, .* out", page.text(".reading"))
     page.click("text=As a table")
     page.until("document.querySelectorAll('.chart tbody tr').length === 60")
+    # However much was refused, it stays in the chart: names that are refused are no requests.
+    go(page, "#/cell/c0000002", "h1:has-text('issue-triage-2')")
+    page.see(".plots rect.refused")
+    assert page.run("""[...document.querySelectorAll('.plots rect')].every(bar => Number(bar.getAttribute('y')) >= 0)""")
 
 
 def test_policy_is_checked_as_it_is_typed(page, fake):
@@ -554,6 +556,10 @@ def test_360_pixels(chromium, fake):
         assert chromium.run("document.documentElement.scrollWidth") <= 360, hash
         box = chromium.run("(b => [b.left, b.right, b.top])(document.getElementById('stop').getBoundingClientRect())")
         assert box[0] >= 0 and box[1] <= 360 and box[2] >= 0, hash
+    # What can be done to a secret is in view without scrolling aside.
+    for hash in ("#/secrets", "#/cell/c0000001/secrets"):
+        go(chromium, hash, "[data-secret] button:has-text('Revoke')")
+        assert chromium.run("Math.max(...[...document.querySelectorAll('[data-secret] button')].map(b => b.getBoundingClientRect().right))") <= 360
 
 
 def test_theme_switch(chromium, fake):
