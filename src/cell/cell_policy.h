@@ -40,6 +40,10 @@ void cell_policy_annotate(struct buf *b, const struct cell_policy_now *now);
 /* {"hash", "times", "text", "rules": [{"n", "layer", "verb", "text", "place", "hits", "reason"}]} */
 void cell_policy_json(struct json *w, const struct cell_policy_now *now);
 
+/* Where a rule stands, in words: "live policy, line 9"; what is in a file is called as it was. */
+#define CELL_POLICY_PLACE 512
+char *cell_policy_place(char text[CELL_POLICY_PLACE], const char *place);
+
 /* Memory files for a cell: counts of N rules (NULL: all 0), sealed in size; and what is sealed
  * altogether. */
 int cell_policy_counts(const uint64_t *counts, size_t n, struct err *err);
