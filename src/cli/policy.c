@@ -171,10 +171,12 @@ json_checked(struct json *out, const char *file, const struct policy *p,
 		json_u64(out, "rules", policy_n_own(p));
 		if (policy_outer(p) != NULL)
 			json_u64(out, "within", policy_n_rules(p) - policy_n_own(p));
-		json_open(out, "notes", '[');
+		if (n > 0)
+			json_open(out, "notes", '[');
 		for (size_t i = 0; i < n; i++)
 			json_str(out, NULL, notes[i].text);
-		json_close(out, ']');
+		if (n > 0)
+			json_close(out, ']');
 	} else {
 		json_open(out, "errors", '[');
 		for (size_t i = 0; i < faults->n; i++) {
