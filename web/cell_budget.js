@@ -49,7 +49,7 @@ export class Budget {
 		setMeter(bar, fraction, `${kind}: ${amount(budget.kind, budget.used)} of ${amount(budget.kind, budget.limit)}`);
 		const limit = h("input", { type: "text", class: "tiny", required: true, placeholder: HOW[budget.kind] ?? "", "aria-label": `New limit for ${kind} of ${budget.name}` });
 		return h("li", { "data-budget": `${budget.name} ${budget.kind}` }, h("span", { class: "what" }, h("b", null, kind),
-			h("small", { class: "dim" }, [`per ${budget.per}${budget.of ? ` ${budget.of}` : ""}`, budget.name, budget.raised ? "raised" : null].filter(Boolean).join(" · "))), bar,
+			h("small", { class: "dim" }, [`per ${budget.per}${budget.of ? ` ${budget.of}` : ""}`, budget.name === budget.per ? null : budget.name, budget.raised ? "raised" : null].filter(Boolean).join(" · "))), bar,
 		h("span", { class: "of" }, `${amount(budget.kind, budget.used)} of ${amount(budget.kind, budget.limit)}`),
 		h("span", null, budget.reached ? chip(`reached: ${budget.then}`, "bad") : h("small", { class: "dim" }, `then ${budget.then}`)),
 		h("form", { class: "raise", onsubmit: async event => {
@@ -100,7 +100,7 @@ export class Secrets {
 			this.load();
 		};
 		fill(this.panel, said.secrets.length === 0 ? empty("This cell holds no secret.") :
-			table("Secrets", SECRET_COLUMNS, secretRows(said.secrets, { revoke: act("revoke"), rotate: act("rotate") })),
+			table("Secrets", SECRET_COLUMNS, secretRows(said.secrets, { revoke: act("revoke"), rotate: act("rotate") }), "stack"),
 		h("p", { class: "dim" }, "The cell has placeholders. Real values never enter it, nor this page."));
 	}
 

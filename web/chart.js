@@ -40,7 +40,7 @@ export class Chart {
 		this.said = h("output", { class: "reading" });
 		this.numbers = h("details", { ontoggle: () => this.data && this.tabulate() }, h("summary", null, "As a table"), h("div"));
 		this.element = h("section", { class: "chart", "aria-label": "Requests and bytes over time" },
-			h("div", { class: "legend" }, h("span", { class: "key allowed" }, "requests"), h("span", { class: "key refused" }, "refused"),
+			h("div", { class: "legend" }, h("span", { class: "key asked" }, "requests"), h("span", { class: "key refused", title: "requests and names" }, "refused"),
 				h("span", { class: "key in" }, "bytes in"), h("span", { class: "key out" }, "bytes out"), this.said),
 			this.plots, this.numbers);
 		this.plots.addEventListener("pointermove", event => this.pointed(event));
@@ -83,13 +83,14 @@ export class Chart {
 
 	bars() {
 		const { requests, refused } = this.data;
-		const top = ceiling(Math.max(1, ...requests), false);
+		// Names that were refused are no requests, so that either may be more than the other.
+		const top = ceiling(Math.max(1, ...requests, ...refused), false);
 		const room = HEIGHT - BOTTOM - 1;
 		const width = Math.max(1, (this.width - LEFT) / requests.length - 1.5);
-		const bar = (kind, at, from, n) => n > 0 && s("rect", { class: kind, x: (this.x(at) + 0.75).toFixed(1),
-			width: width.toFixed(1), y: (HEIGHT - BOTTOM - room * (from + n) / top).toFixed(1), height: (room * n / top).toFixed(1) });
-		return this.frame(`${whole(total(requests))} requests since ${clock(this.data.since)}, ${whole(total(refused))} of them refused`,
-			grid(this.width, top, whole), requests.map((n, at) => [bar("refused", at, 0, refused[at]), bar("allowed", at, refused[at], n - refused[at])]),
+		const bar = (kind, at, n, part) => n > 0 && s("rect", { class: kind, x: (this.x(at) + 0.75 + width * (1 - part) / 2).toFixed(1),
+			width: (width * part).toFixed(1), y: (HEIGHT - BOTTOM - room * n / top).toFixed(1), height: (room * n / top).toFixed(1) });
+		return this.frame(`${whole(total(requests))} requests since ${clock(this.data.since)}, ${whole(total(refused))} refused`,
+			grid(this.width, top, whole), requests.map((n, at) => [bar("asked", at, n, 1), bar("refused", at, refused[at], 0.5)]),
 			times(this.width, this.data));
 	}
 

@@ -101,3 +101,9 @@ export function words(command) {
 		return String(command ?? "");
 	return command.map(word => /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`).join(" ");
 }
+
+// Where a rule stands; of a policy that was changed while its cell runs, which is no file.
+export function placeOf(place) {
+	const [, line] = String(place ?? "").match(/^live policy:(\d+):\d+$/) ?? [];
+	return line ? `live policy, line ${line}` : place;
+}

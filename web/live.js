@@ -57,6 +57,7 @@ function setState(state) {
 
 function takeCells(list) {
 	live.cells = new Map((list.cells ?? list).map(cell => [cell.id, cell]));
+	dropApprovals(id => !live.cells.has(id));
 	changes.all = true;
 	touch();
 }
@@ -71,8 +72,16 @@ export function takeCell(cell) {
 	touch();
 }
 
+// With a cell goes what waits in it: nobody is left to tell of that.
+function dropApprovals(isGone) {
+	for (const approval of live.approvals.values())
+		if (approval.state === "pending" && isGone(approval.cell))
+			takeApproval({ ...approval, state: "gone" });
+}
+
 function takeGone({ id }) {
 	if (live.cells.delete(id)) {
+		dropApprovals(cell => cell === id);
 		changes.cells.add(id);
 		changes.all = true;
 		touch();

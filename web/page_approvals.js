@@ -5,7 +5,7 @@
 
 import { get, post } from "./api.js";
 import { fill, h, say, setAttr, setText } from "./dom.js";
-import { clock, now, seconds, size, span } from "./format.js";
+import { clock, now, placeOf, seconds, size, span } from "./format.js";
 import { follow, live, pending, takeApproval, takeApprovals } from "./live.js";
 import { attempt, chip, empty, kindOf, tell } from "./ui.js";
 
@@ -41,7 +41,7 @@ function factsOf(a) {
 		fact("For", h("span", { class: "t" }, a.principal || "nobody in particular"),
 			a.chain ? h("span", { class: "dim t" }, ` through ${a.chain}`) : null),
 		fact("Reason", h("span", { class: "t" }, a.reason || "the rule gives none")),
-		fact("Rule", h("code", { class: "t" }, a.rule || "–"), a.place ? h("span", { class: "dim" }, ` ${a.place}`) : null),
+		fact("Rule", h("code", { class: "t" }, a.rule || "–"), a.place ? h("span", { class: "dim" }, ` ${placeOf(a.place)}`) : null),
 		fact("Body", bodyOf(a.body)),
 		a.query ? fact("Query", shapeOf(a.query, "The query, values masked")) : null,
 		fact("Secrets", a.secrets?.length ? list(a.secrets) : h("span", { class: "dim" }, "none go with it")),

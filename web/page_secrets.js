@@ -23,7 +23,7 @@ export function open(root) {
 			h("td", { class: "acts" }, act(secret, "rotate", "Rotate everywhere", "Press again: all cells get the vault's value"),
 				act(secret, "revoke", "Revoke everywhere", "Press again: all cells lose it", "bad"))));
 		fill(place, rows.length === 0 ? empty("The vault is empty.", "`cloister secret add NAME` puts one in.") :
-			table("Secrets", ["Name", "Scheme", "For", "Actions"], rows));
+			table("Secrets", ["Name", "Scheme", "For", "Actions"], rows, "stack"));
 	};
 	load();
 	return { keys: () => [], close() {} };

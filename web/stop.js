@@ -1,5 +1,5 @@
 // stop.js - the emergency stop: Ctrl+. or the button opens it, the same again freezes every cell.
-// Freezing can be taken back; killing is a button of its own.
+// Freezing can be taken back; killing is a button of its own, which comes first where nothing can be frozen.
 
 import { post } from "./api.js";
 import { fill, h, setText } from "./dom.js";
@@ -29,11 +29,11 @@ async function act(verb, word) {
 
 function buildPanel() {
 	const freeze = h("button", { type: "button", class: "cold", onclick: () => act("freeze", "Froze") }, "Freeze every cell ", h("kbd", null, "Ctrl+."));
+	const thaw = h("button", { type: "button", onclick: () => act("thaw", "Thawed") }, "Thaw all");
+	const kill = sureButton("Kill every cell", "Press again to kill them all", () => act("kill", "Killed"), { class: "bad" });
 	panel = h("dialog", { class: "stop", "aria-labelledby": "stop-title" },
 		h("h2", { id: "stop-title" }, "Emergency stop"), h("p", { class: "about" }),
-		h("div", { class: "choices" }, freeze,
-			sureButton("Kill every cell", "Press again to kill them all", () => act("kill", "Killed"), { class: "bad" }),
-			h("button", { type: "button", onclick: () => act("thaw", "Thawed") }, "Thaw all")),
+		h("div", { class: "choices" }, freeze, kill, thaw),
 		h("div", { class: "said", role: "status", "aria-live": "assertive" }),
 		h("button", { type: "button", class: "plain", onclick: () => panel.close() }, "Close ", h("kbd", null, "Esc")));
 	panel.addEventListener("close", () => {
@@ -41,7 +41,19 @@ function buildPanel() {
 		button().classList.remove("armed");
 	});
 	document.body.append(panel);
-	panel.freeze = freeze;
+	Object.assign(panel, { freeze, kill, thaw });
+}
+
+// How many run, and of how many of them it is known that they cannot be frozen.
+function about() {
+	const n = live.cells.size;
+	const stuck = [...live.cells.values()].filter(cell => cell.can_freeze === false).length;
+	panel.kills = n > 0 && stuck === n;
+	panel.freeze.hidden = panel.thaw.hidden = panel.kills;
+	if (panel.kills)
+		return `${many(n)} run${n === 1 ? "s" : ""}. They have no cgroups to be frozen by: they can only be killed, and killed ones are gone.`;
+	return `${many(n)} run${n === 1 ? "s" : ""}. Frozen ones keep what they have and go on when they are thawed; killed ones are gone.` +
+		(stuck > 0 ? ` ${many(stuck)} of them cannot be frozen, only killed.` : "");
 }
 
 // False: it was not open.
@@ -52,19 +64,23 @@ export function close() {
 	button().focus();
 }
 
-// First press: the panel.  Second press: it is done.
+// First press: the panel.  Second press: they are frozen; to kill them all takes a third, since
+// nothing brings them back.
 export function press() {
 	if (panel === null)
 		buildPanel();
 	if (panel.open) {
-		act("freeze", "Froze");
+		if (panel.kills)
+			panel.kill.click();
+		else
+			act("freeze", "Froze");
 		return;
 	}
-	fill(panel.querySelector(".about"), `${many(live.cells.size)} run. Frozen ones keep what they have and go on when they are thawed; killed ones are gone.`);
+	fill(panel.querySelector(".about"), about());
 	fill(panel.querySelector(".said"));
 	// Not modal: the button in the header stays under the pointer that pressed it.
 	panel.show();
 	setText(button(), "Press again");
 	button().classList.add("armed");
-	panel.freeze.focus();
+	(panel.kills ? panel.kill : panel.freeze).focus();
 }

@@ -99,8 +99,9 @@ export function empty(text, more) {
 	return h("div", { class: "empty" }, h("p", null, text), more ? h("p", { class: "dim" }, more) : null);
 }
 
-export function table(label, columns, rows) {
-	return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label },
+// KIND "stack": on a narrow page its cells stand below each other, so that what can be done is in view.
+export function table(label, columns, rows, kind = "") {
+	return h("div", { class: `scroll ${kind}`, tabindex: "0", role: "region", "aria-label": label },
 		h("table", null, h("thead", null, h("tr", null, columns.map(column => h("th", { scope: "col" }, column)))),
 			h("tbody", null, rows)));
 }

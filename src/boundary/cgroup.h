@@ -80,6 +80,8 @@ void cgroup_read_usage(const struct cgroup *cg, struct cgroup_usage *ret_usage);
 /* SIGKILL for everything in it: cgroup.kill, or the freezer and a loop.  The
  * processes are dead or dying on return. */
 void cgroup_kill(const struct cgroup *cg);
+/* Whether there is anything to freeze it by. */
+bool cgroup_can_freeze(const struct cgroup *cg);
 /* Returns once the kernel has the order; it is carried out as each process next
  * enters or leaves the kernel. */
 int cgroup_freeze(const struct cgroup *cg, bool frozen, struct err *err);

@@ -131,6 +131,12 @@ cgroup_read_usage(const struct cgroup *cg, struct cgroup_usage *ret_usage)
 	*ret_usage = u;
 }
 
+bool
+cgroup_can_freeze(const struct cgroup *cg)
+{
+	return find_part(cg, 2, 0) != NULL || find_part(cg, 1, CGROUP_FREEZER) != NULL;
+}
+
 int
 cgroup_freeze(const struct cgroup *cg, bool frozen, struct err *err)
 {

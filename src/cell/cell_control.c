@@ -117,7 +117,8 @@ cell_control_info(int runtime, const struct cell_entry *entry, struct cell_info 
 		return r;
 	if (buf_get_u64(b, &info.started_ns) < 0 || buf_get_u32(b, &info.supervisor) < 0 ||
 	    buf_get_u32(b, &info.init) < 0 || buf_get_u32(b, &info.agent) < 0 ||
-	    buf_get_u64(b, &info.memory) < 0 || buf_get_u64(b, &info.pids) < 0) {
+	    buf_get_u64(b, &info.memory) < 0 || buf_get_u64(b, &info.pids) < 0 ||
+	    buf_get_u32(b, &info.can_freeze) < 0) {
 		cell_spec_free(&info.spec);
 		return err_set(err, EBADMSG, "the cell's supervisor is of another version");
 	}

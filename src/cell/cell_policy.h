@@ -17,6 +17,7 @@ struct json;
 struct policy;
 struct policy_faults;
 
+#define CELL_POLICY_LIVE "live policy"   /* what places in a text that was never a file are called */
 #define CELL_POLICY_TRIES 8             /* of a rule, while others change the policy too */
 
 /* As CONTROL_GET_POLICY gives it. */
@@ -39,6 +40,10 @@ void cell_policy_annotate(struct buf *b, const struct cell_policy_now *now);
 /* {"hash", "times", "text", "rules": [{"n", "layer", "verb", "text", "place", "hits", "reason"}]} */
 void cell_policy_json(struct json *w, const struct cell_policy_now *now);
 
+/* Where a rule stands, in words: "live policy, line 9"; what is in a file is called as it was. */
+#define CELL_POLICY_PLACE 512
+char *cell_policy_place(char text[CELL_POLICY_PLACE], const char *place);
+
 /* Memory files for a cell: counts of N rules (NULL: all 0), sealed in size; and what is sealed
  * altogether. */
 int cell_policy_counts(const uint64_t *counts, size_t n, struct err *err);
@@ -55,13 +60,14 @@ struct cell_policy_plan {
 void cell_policy_plan_free(struct cell_policy_plan *plan);      /* for OWN() too */
 
 /* TEXT, which names no files, in place of the cell's own policy; NAME is what places in it are
- * called (NULL: by the cell's id).  `limits`, `secrets`, `exfiltration` and `audit` are settled
+ * called (NULL: CELL_POLICY_LIVE).  `limits`, `secrets`, `exfiltration` and `audit` are settled
  * when a cell starts: left out they stay, and changed they are an error.  FAULTS may be NULL. */
 int cell_policy_plan_text(int runtime, const struct cell_entry *entry, const char *name,
                           const char *text, size_t len, struct policy_faults *faults,
                           struct cell_policy_plan *ret_plan, struct err *err);
 /* RULE in front of it: a short form as for `run --allow`, or a map in one line, such as
- * "{allow: api.example.com, methods: [GET]}".  VERB is "allow" or "deny". */
+ * "{allow: api.example.com, methods: [GET]}".  VERB is "allow" or "deny".  A rule that stands in
+ * front already leaves all as it is. */
 int cell_policy_plan_rule(int runtime, const struct cell_entry *entry, const char *verb,
                           const char *rule, struct cell_policy_plan *ret_plan, struct err *err);
 /* Carry it out.  CUT: what is under way and would be refused is cut off.  DID is "policy", "allow"
@@ -75,7 +81,8 @@ struct cell_policy_order {
 int cell_policy_carry_out(int runtime, const struct cell_entry *entry,
                           const struct cell_policy_plan *plan, const struct cell_policy_order *order,
                           char ret_hash[HASH_NAME + 1], struct err *err);
-/* Plan a rule and carry it out, again if somebody else was first.  *RET_PLAN is what was done. */
+/* Plan a rule and carry it out, again if somebody else was first.  *RET_PLAN is what was done; one
+ * that leaves all as it is is carried out only with CUT. */
 int cell_policy_add_rule(int runtime, const struct cell_entry *entry, const char *verb,
                          const char *rule, bool cut, const struct cell_steer_who *who,
                          struct cell_policy_plan *ret_plan, char ret_hash[HASH_NAME + 1],

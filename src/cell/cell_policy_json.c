@@ -1,4 +1,5 @@
 /* cell_policy_json.c - the policy of a running cell, as `policy show --json` and the API have it. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/json.h"
@@ -24,6 +25,19 @@ put_rule(struct json *w, const struct cell_policy_now *now, size_t i, unsigned l
 	if (policy_rule_reason(now->policy, (int)i) != NULL)
 		json_str(w, "reason", policy_rule_reason(now->policy, (int)i));
 	json_close(w, '}');
+}
+
+char *
+cell_policy_place(char text[CELL_POLICY_PLACE], const char *place)
+{
+	size_t n = strlen(CELL_POLICY_LIVE ":");
+	size_t digits = strncmp(place, CELL_POLICY_LIVE ":", n) == 0 ? strspn(place + n, "0123456789") : 0;
+
+	if (digits > 0 && place[n + digits] == ':')
+		snprintf(text, CELL_POLICY_PLACE, CELL_POLICY_LIVE ", line %.*s", (int)digits, place + n);
+	else
+		snprintf(text, CELL_POLICY_PLACE, "%s", place);
+	return text;
 }
 
 void

@@ -151,12 +151,6 @@ finish_plan(struct cell_policy_plan *plan, const char *name, struct policy_fault
 	return r < 0 ? r : put_within(plan, err);
 }
 
-static void
-name_of(const struct cell_entry *entry, char ret_name[CELL_ID_LEN + 8])
-{
-	snprintf(ret_name, CELL_ID_LEN + 8, "%s.yaml", entry->id);
-}
-
 /* ---- hits ---- */
 
 /* TEXT up to its end or the end of its line, without a comment of ours at its end. */
@@ -268,13 +262,11 @@ cell_policy_plan_text(int runtime, const struct cell_entry *entry, const char *n
                       struct cell_policy_plan *ret_plan, struct err *err)
 {
 	OWN(cell_policy_plan_free) struct cell_policy_plan plan = {0};
-	char own_name[CELL_ID_LEN + 8];
 	OWN(buf_free) struct buf plain;
 	int r = cell_policy_get(runtime, entry, &plan.now, err);
 
 	if (r < 0)
 		return r;
-	name_of(entry, own_name);
 	buf_init(&plain, POLICY_FILE_MAX);
 	put_without_hits(&plain, text, len);
 	if (buf_failed(&plain))
@@ -284,7 +276,7 @@ cell_policy_plan_text(int runtime, const struct cell_entry *entry, const char *n
 		buf_put(&plain, text, len);
 	}
 	r = finish_text(&plain, &plan.text, &plan.len, err);
-	r = r == 0 ? finish_plan(&plan, name != NULL ? name : own_name, faults, err) : r;
+	r = r == 0 ? finish_plan(&plan, name != NULL ? name : CELL_POLICY_LIVE, faults, err) : r;
 	if (r < 0)
 		return r;
 	*ret_plan = plan;
@@ -303,6 +295,15 @@ without_place(struct err *err, const char *rule)
 	if (rest != NULL && strncmp(err->text, "rule:", 5) == 0)
 		memmove(err->text, rest + 2, strlen(rest + 2) + 1);
 	return err_wrap(err, "'%.200s'", rule);
+}
+
+/* A policy of one rule, which is a line of YAML. */
+static void
+put_alone(struct buf *b, const char *line, size_t len)
+{
+	buf_put(b, "version: 1\negress: [", 20);
+	buf_put(b, line, len);
+	buf_put(b, "]\n", 2);
 }
 
 /* As one line of YAML, which is good by itself. */
@@ -328,14 +329,34 @@ read_rule(const char *verb, const char *rule, struct buf *ret_line, struct err *
 			return without_place(err, rule);
 		policy_flat_put_node(ret_line, node);
 	}
-	buf_put(&text, "version: 1\negress: [", 20);
-	buf_put(&text, ret_line->data, ret_line->len);
-	buf_put(&text, "]\n", 2);
+	put_alone(&text, (char *)ret_line->data, ret_line->len);
 	buf_put(ret_line, "", 1);
 	if (buf_failed(&text) || buf_failed(ret_line))
 		return err_set(err, E2BIG, "the rule is too long");
 	r = policy_flat_load(&flat, "rule", (char *)text.data, text.len, NULL, NULL, err);
 	return r < 0 ? without_place(err, rule) : 0;
+}
+
+/* Whether what LINE says stands in front already: said again, it would only stand there twice. */
+static bool
+is_in_front(const struct cell_policy_now *now, const char *line)
+{
+	OWN(policy_flat_free) struct policy_flat new, old;
+	OWN(buf_free) struct buf text;
+	size_t n;
+
+	policy_flat_init(&new);
+	policy_flat_init(&old);
+	buf_init(&text, POLICY_FILE_MAX);
+	put_alone(&text, line, strlen(line));
+	if (buf_failed(&text) ||
+	    policy_flat_load(&new, "", (char *)text.data, text.len, NULL, NULL, NULL) < 0 ||
+	    policy_flat_load(&old, "", now->text, now->len, NULL, NULL, NULL) < 0)
+		return false;
+	n = new.rules.len;
+	/* The next rule begins behind it: otherwise the one that is there says more. */
+	return n > 0 && n <= old.rules.len && memcmp(new.rules.data, old.rules.data, n) == 0 &&
+	       (n == old.rules.len || memcmp(old.rules.data + n, "  - ", 4) == 0);
 }
 
 /* Where the text has a list with a rule on each line: in a line of its own before the first. */
@@ -387,14 +408,14 @@ put_all_behind(struct buf *b, const struct cell_policy_now *now, const char *lin
 
 /* That all rules that there were are behind what was added. */
 static bool
-is_behind(const struct policy *before, const char *name, const char *text, size_t len)
+is_behind(const struct policy *before, const char *text, size_t len)
 {
 	OWN(policy_flat_free) struct policy_flat flat;
 	OWN(policy_freep) struct policy *p = NULL;
 	size_t n = policy_n_own(before), added;
 
 	policy_flat_init(&flat);
-	if (policy_flat_load(&flat, name, text, len, NULL, &p, NULL) < 0 || policy_n_own(p) <= n)
+	if (policy_flat_load(&flat, CELL_POLICY_LIVE, text, len, NULL, &p, NULL) < 0 || policy_n_own(p) <= n)
 		return false;
 	added = policy_n_own(p) - n;
 	for (size_t i = 0; i < n; i++)
@@ -409,23 +430,23 @@ cell_policy_plan_rule(int runtime, const struct cell_entry *entry, const char *v
 {
 	OWN(cell_policy_plan_free) struct cell_policy_plan plan = {0};
 	OWN(buf_free) struct buf line, text;
-	char name[CELL_ID_LEN + 8];
 	int r;
 
-	name_of(entry, name);
 	buf_init(&line, POLICY_FILE_MAX);
 	buf_init(&text, POLICY_FILE_MAX);
 	r = read_rule(verb, rule, &line, err);
 	r = r == 0 ? cell_policy_get(runtime, entry, &plan.now, err) : r;
 	if (r < 0)
 		return r;
-	if (!put_before_first(&text, &plan.now, (char *)line.data) || buf_failed(&text) ||
-	    !is_behind(plan.now.policy, name, (char *)text.data, text.len)) {
+	if (is_in_front(&plan.now, (char *)line.data)) {
+		buf_put(&text, plan.now.text, plan.now.len);
+	} else if (!put_before_first(&text, &plan.now, (char *)line.data) || buf_failed(&text) ||
+	           !is_behind(plan.now.policy, (char *)text.data, text.len)) {
 		buf_reset(&text);
 		r = put_all_behind(&text, &plan.now, (char *)line.data, err);
 	}
 	r = r == 0 ? finish_text(&text, &plan.text, &plan.len, err) : r;
-	r = r == 0 ? finish_plan(&plan, name, NULL, err) : r;
+	r = r == 0 ? finish_plan(&plan, CELL_POLICY_LIVE, NULL, err) : r;
 	if (r < 0)
 		return r;
 	*ret_plan = plan;
@@ -448,7 +469,11 @@ cell_policy_add_rule(int runtime, const struct cell_entry *entry, const char *ve
 		OWN(cell_policy_plan_free) struct cell_policy_plan plan = {0};
 
 		r = cell_policy_plan_rule(runtime, entry, verb, rule, &plan, err);
-		r = r == 0 ? cell_policy_carry_out(runtime, entry, &plan, &order, ret_hash, err) : r;
+		/* What is under way may still be to be cut off. */
+		if (r == 0 && plan.diff[0] == '\0' && !cut)
+			memcpy(ret_hash, plan.now.hash, HASH_NAME + 1);
+		else if (r == 0)
+			r = cell_policy_carry_out(runtime, entry, &plan, &order, ret_hash, err);
 		if (r == 0) {
 			*ret_plan = plan;
 			plan = (struct cell_policy_plan){0};

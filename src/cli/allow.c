@@ -63,9 +63,14 @@ cmd_allow(int argc, char **argv)
 	if (r < 0)
 		return cli_fail(&err);
 	text_print_safe(stdout, plan.diff, strlen(plan.diff), true);
+	fflush(stdout);
+	if (plan.diff[0] == '\0') {
+		fprintf(stderr, "cloister: cell %s: that rule stands in front already%s\n", entry.id,
+		        a.now && !a.dry_run ? ", and what was under way was decided on again" : "");
+		return 0;
+	}
 	if (a.dry_run)
 		return 0;
-	fflush(stdout);
 	fprintf(stderr, "cloister: cell %s: the policy is %s\n", entry.id, hash);
 	if (policy_outer(plan.policy) != NULL && strcmp(verb, "allow") == 0)
 		fprintf(stderr, "cloister: it lies within others, each of which has to allow it too\n");

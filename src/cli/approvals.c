@@ -221,5 +221,7 @@ cmd_approvals(int argc, char **argv)
 		fd = cli_connect(a.word, &entry, &err);
 		r = fd < 0 ? fd : show_cell(&a, fd, &err);
 	}
+	if (r == 0 && a.shown == 0 && !a.follow && !a.json && isatty(STDOUT_FILENO))
+		printf("%s\n", a.all ? "no request has been asked about" : "nothing waits for approval");
 	return r < 0 ? cli_fail(&err) : 0;
 }

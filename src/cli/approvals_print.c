@@ -10,6 +10,7 @@
 #include "base/num.h"
 #include "base/own.h"
 #include "base/text.h"
+#include "cell/cell_policy.h"
 
 static const char *
 text_of(const json_t *at, const char *key)
@@ -159,6 +160,7 @@ void
 approvals_print(const char *json, bool behind_others)
 {
 	json_t *a = json_loads(json, 0, NULL);
+	char place[CELL_POLICY_PLACE];
 
 	if (a == NULL)
 		return;
@@ -169,7 +171,7 @@ approvals_print(const char *json, bool behind_others)
 	print_body(a);
 	words("secrets", json_object_get(a, "secrets"));
 	line("rule", text_of(a, "rule"));
-	line("at", text_of(a, "place"));
+	line("at", cell_policy_place(place, text_of(a, "place")));
 	line("reason", text_of(a, "reason"));
 	print_answers(a);
 	json_decref(a);

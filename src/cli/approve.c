@@ -62,6 +62,19 @@ connect_to(const char *id, uint64_t *ret_n, struct err *err)
 	return cli_connect(cell, &entry, err);
 }
 
+static void
+tell_approved(const char *id, const struct answer *a)
+{
+	char time[NUM_TEXT_MAX];
+
+	printf("%s: approved", id);
+	if (a->how == CONTROL_APPROVE_FOR)
+		printf(", and all that the same rule asks for in the next %s", num_format_duration(time, a->ms));
+	else if (a->how == CONTROL_APPROVE_RULE)
+		printf(", and all that the same rule asks for while the cell lives");
+	printf("\n");
+}
+
 static int
 approve(const char *id, const struct answer *a, struct err *err)
 {
@@ -72,6 +85,8 @@ approve(const char *id, const struct answer *a, struct err *err)
 
 	if (r == 0 && !enough)
 		printf("%s: noted; others have to approve it too\n", id);
+	else if (r == 0)
+		tell_approved(id, a);
 	return r;
 }
 
@@ -81,7 +96,11 @@ refuse(const char *id, const struct answer *a, struct err *err)
 	uint64_t n;
 	OWN(closep) int fd = connect_to(id, &n, err);
 
-	return fd < 0 ? fd : cell_refuse(fd, n, &a->who, err);
+	int r = fd < 0 ? fd : cell_refuse(fd, n, &a->who, err);
+
+	if (r == 0)
+		printf("%s: refused\n", id);
+	return r;
 }
 
 static int

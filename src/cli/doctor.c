@@ -259,8 +259,8 @@ check_cgroup(struct doctor *d)
 	if (r.can_freeze)
 		report(d, "freezer", OK, "cells can be frozen, and killed as a whole");
 	else
-		report(d, "freezer", LIMITED, "cells cannot be frozen; they are killed through their "
-		       "first process");
+		report(d, "freezer", LIMITED, "cells cannot be frozen: what asks with `freeze: true` is "
+		       "refused, and where a policy says `freeze`, a cell is killed, through its first process");
 }
 
 static void

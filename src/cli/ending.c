@@ -103,7 +103,7 @@ kill_all(void)
 	OWN(closep) int runtime = cell_runtime_open(&err);
 	OWN(freep) struct cell_entry *entries = NULL;
 	OWN(freep) int *fds = NULL;
-	size_t n;
+	size_t n, dead = 0;
 
 	if (runtime < 0 || cell_list(runtime, true, &entries, &n, &err) < 0)
 		return cli_fail(&err);
@@ -116,8 +116,10 @@ kill_all(void)
 			(void)cell_control_ask(fds[i], CONTROL_KILL, NULL);
 	}
 	for (size_t i = 0; i < n; i++)
-		if (fds[i] >= 0)
-			(void)cell_control_await_dead(fds[i], NULL);
+		if (fds[i] >= 0 && cell_control_await_dead(fds[i], NULL) == 0)
+			dead++;
+	printf("killed %zu %s\n", dead, dead == 1 ? "cell" : "cells");
+	fflush(stdout);
 	hang_up_later();
 	return 0;
 }

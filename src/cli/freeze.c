@@ -1,4 +1,6 @@
 /* freeze.c - `cloister freeze` and `thaw`: cells stop where they are, and go on. */
+#include <stdio.h>
+
 #include "base/own.h"
 #include "cell/cell_control.h"
 #include "cell/cell_secrets.h"
@@ -36,6 +38,9 @@ every(uint32_t type)
 
 	if (runtime < 0 || cell_do_every(runtime, type, &every, &err) < 0)
 		return cli_fail(&err);
+	if (every.failed == 0)
+		printf("%s %zu %s\n", type == CONTROL_FREEZE ? "froze" : "thawed", every.n,
+		       every.n == 1 ? "cell" : "cells");
 	return every.failed == 0 ? 0 :
 	       cli_failf("%zu of %zu cells could not be %s: %s%s", every.failed, every.failed + every.n,
 	                 type == CONTROL_FREEZE ? "frozen" : "thawed", every.first.text,

@@ -165,9 +165,18 @@ json_checked(struct json *out, const char *file, const struct policy *p,
 	json_str(out, "file", file);
 	json_bool(out, "ok", p != NULL);
 	if (p != NULL) {
+		struct err notes[POLICY_CLI_NOTES];
+		size_t n = policy_cli_freezing(p, false, notes);
+
 		json_u64(out, "rules", policy_n_own(p));
 		if (policy_outer(p) != NULL)
 			json_u64(out, "within", policy_n_rules(p) - policy_n_own(p));
+		if (n > 0)
+			json_open(out, "notes", '[');
+		for (size_t i = 0; i < n; i++)
+			json_str(out, NULL, notes[i].text);
+		if (n > 0)
+			json_close(out, ']');
 	} else {
 		json_open(out, "errors", '[');
 		for (size_t i = 0; i < faults->n; i++) {
@@ -183,6 +192,7 @@ json_checked(struct json *out, const char *file, const struct policy *p,
 static void
 print_checked(const struct policy_cli *cli, const char *file, const struct policy *p)
 {
+	const struct policy *all = p;
 	size_t n = policy_n_own(p), outer;
 
 	printf("%s: %zu rule%s", file, n, n == 1 ? "" : "s");
@@ -193,6 +203,8 @@ print_checked(const struct policy_cli *cli, const char *file, const struct polic
 		       outer == 1 ? "" : "s");
 	}
 	printf("\n");
+	fflush(stdout);
+	policy_cli_tell_freezing(all, false);
 }
 
 static int

@@ -4,10 +4,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/err.h"
 #include "http/http_head.h"
 #include "policy/policy.h"
-
-struct err;
 
 #define POLICY_CLI_WRONG 1              /* exit status: a policy or a case is wrong */
 #define POLICY_CLI_FILE "cloister.yaml"  /* the policy that is meant when none is named */
@@ -42,6 +41,15 @@ int policy_cli_edit(const struct policy_cli *cli, int argc, char **argv);
 bool policy_cli_default(int *argc, char ***argv);
 /* Tell why a policy does not load: "file:line:column: ..."; returns POLICY_CLI_WRONG. */
 int policy_cli_refuse(const struct policy_cli *cli, const char *file, const struct err *err);
+
+/* ---- freezing.c ---- */
+
+/* What people should know beforehand of a policy that has cells frozen, where they cannot be: how
+ * many notes.  EXFILTRATION: that is said to freeze, too. */
+#define POLICY_CLI_NOTES 2
+size_t policy_cli_freezing(const struct policy *p, bool exfiltration,
+                           struct err ret_notes[POLICY_CLI_NOTES]);
+void policy_cli_tell_freezing(const struct policy *p, bool exfiltration);       /* on stderr */
 
 /* ---- policy_within.c ---- */
 

@@ -162,6 +162,7 @@ carry_out(const struct policy_cli *cli, int runtime, const struct cell_entry *en
 	if (cell_policy_carry_out(runtime, entry, plan, &order, hash, &err) < 0)
 		return cli_fail(&err);
 	fprintf(stderr, "cloister: cell %s: the policy is %s\n", entry->id, hash);
+	policy_cli_tell_freezing(plan->policy, false);
 	return 0;
 }
 

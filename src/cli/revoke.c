@@ -75,6 +75,13 @@ take_words(struct how *how, const char *command, int argc, char **argv, struct e
 	return 0;
 }
 
+static int
+tell_one(const struct cell_entry *entry, const char *did, const char *secret)
+{
+	printf("%s: %s in cell %s\n", secret, did, entry->id);
+	return 0;
+}
+
 /* Of every cell: how many there were. */
 static int
 tell_every(const struct cell_every *every, const char *did, const char *secret, struct err *err)
@@ -101,7 +108,8 @@ revoke_it(const struct how *how, struct err *err)
 
 	if (!how->all) {
 		fd = cli_connect(how->cell, &entry, err);
-		return fd < 0 ? fd : cell_revoke(fd, &how->who, how->secret, err);
+		r = fd < 0 ? fd : cell_revoke(fd, &how->who, how->secret, err);
+		return r < 0 ? r : tell_one(&entry, "revoked", how->secret);
 	}
 	fd = cell_runtime_open(err);
 	r = fd < 0 ? fd : cell_revoke_every(fd, &how->who, how->secret, &every, err);
@@ -193,8 +201,10 @@ rotate_it(const struct how *how, struct err *err)
 	r = r == 0 ? fetch_value(how->secret, value, err) : r;
 	if (r < 0)
 		return r;
-	if (!how->all)
-		return cell_rotate(fd, &how->who, how->secret, value, err);
+	if (!how->all) {
+		r = cell_rotate(fd, &how->who, how->secret, value, err);
+		return r < 0 ? r : tell_one(&entry, "rotated", how->secret);
+	}
 	r = cell_rotate_every(fd, &how->who, how->secret, value, &every, err);
 	return r < 0 ? r : tell_every(&every, "rotated", how->secret, err);
 }
@@ -218,8 +228,10 @@ static int
 set_ttl(const struct how *how, const char *word, struct err *err)
 {
 	OWN(closep) int fd = -1;
+	char text[NUM_TEXT_MAX];
 	struct cell_entry entry;
 	uint64_t ms = 0;
+	int r;
 
 	if (strcmp(word, "none") != 0 && num_parse_duration(word, &ms, err) < 0)
 		return err_wrap(err, "'%.64s'", word);
@@ -227,7 +239,12 @@ set_ttl(const struct how *how, const char *word, struct err *err)
 		return err_set(err, EINVAL, "'%.64s': `cloister stop` ends a cell now, and `none` lets it live",
 		               word);
 	fd = cli_connect(how->cell, &entry, err);
-	return fd < 0 ? fd : cell_set_ttl(fd, &how->who, ms, err);
+	r = fd < 0 ? fd : cell_set_ttl(fd, &how->who, ms, err);
+	if (r == 0 && ms == 0)
+		printf("cell %s lives for as long as it likes\n", entry.id);
+	else if (r == 0)
+		printf("cell %s lives for another %s\n", entry.id, num_format_duration(text, ms));
+	return r;
 }
 
 int

@@ -17,6 +17,7 @@
 #include "cell/cell_dirs.h"
 #include "cell/cell_policy.h"
 #include "cli/cli.h"
+#include "cli/policy.h"
 #include "cli/run.h"
 #include "policy/policy.h"
 #include "policy/policy_budget.h"
@@ -421,6 +422,8 @@ run_finish_policy(struct run *run, struct err *err)
 	                 cell_policy_counts(NULL, policy_n_rules(policy), err);
 	if (run->counts_fd < 0)
 		return run->policy_text_fd < 0 ? run->policy_text_fd : run->counts_fd;
+	if (!run->spec.quiet)
+		policy_cli_tell_freezing(policy, run->spec.exfiltration == CELL_FREEZE);
 	take_watch(run, policy);
 	run->spec.has_policy = true;
 	run->spec.learn = run->learn;

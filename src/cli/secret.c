@@ -14,12 +14,14 @@
 #include "base/own.h"
 #include "base/text.h"
 #include "cli/cli.h"
+#include "cli/secret.h"
 #include "policy/policy_yaml.h"
 #include "vault/catalogue.h"
 #include "vault/vault_request.h"
 
 enum { OPT_LIKE, OPT_HOST, OPT_PORT, OPT_METHOD, OPT_PATH, OPT_IN, OPT_SCHEME, OPT_WITH, OPT_SHAPE,
-       OPT_ID, OPT_ENV, OPT_TOOL_FILE, OPT_FROM, OPT_EXPIRES, OPT_PLAIN, OPT_FILE, OPT_KEY, OPT_JSON };
+       OPT_ID, OPT_ENV, OPT_TOOL_FILE, OPT_FROM, OPT_EXPIRES, OPT_PLAIN, OPT_FILE, OPT_KEY, OPT_JSON,
+       OPT_CELL };
 
 const struct cli_option cli_secret_options[] = {
 	{ "like", 'l', "SERVICE", "add: it is of this service (see `secret services`)", OPT_LIKE },
@@ -40,6 +42,7 @@ const struct cli_option cli_secret_options[] = {
 	{ "plain", 0, NULL, "add: it may go over HTTP without TLS", OPT_PLAIN },
 	{ "file", 'f', "FILE", "add: the definition of NAME is in this file", OPT_FILE },
 	{ "key", 0, "KEY", "init: the vault's key: file, passphrase or cmd:PROGRAM ARGS", OPT_KEY },
+	{ "cell", 'c', "CELL", "list: those of this running cell, and what became of them", OPT_CELL },
 	{ "json", 0, NULL, "for programs", OPT_JSON },
 	{0}
 };
@@ -47,7 +50,7 @@ const struct cli_option cli_secret_options[] = {
 /* What the options say, as the YAML of one secret: so there is one reader. */
 struct secret_cli {
 	bool json;
-	const char *file, *key;
+	const char *file, *key, *cell;
 	bool defines;                   /* something besides a name was said */
 	const char *said[OPT_EXPIRES + 1][SECRET_LIST_MAX];
 	size_t n[OPT_EXPIRES + 1];
@@ -71,6 +74,9 @@ take_option(void *arg, const struct cli_option *option, const char *value, struc
 		return 0;
 	case OPT_KEY:
 		cli->key = value;
+		return 0;
+	case OPT_CELL:
+		cli->cell = value;
 		return 0;
 	case OPT_PLAIN:
 		cli->plain = cli->defines = true;
@@ -296,6 +302,9 @@ check_options(const struct secret_cli *cli, const struct verb *verb, struct err 
 		return err_set(err, EINVAL, "--file says all of it: leave the other options out");
 	if (cli->key != NULL && verb->verb != VAULT_INIT)
 		return err_set(err, EINVAL, "--key belongs to `cloister secret init`, before the first secret");
+	if (cli->cell != NULL && verb->verb != VAULT_LIST)
+		return err_set(err, EINVAL, "--cell belongs to `cloister secret list`: `cloister revoke` and "
+		               "`rotate` change what a cell has");
 	return 0;
 }
 
@@ -315,6 +324,8 @@ ask_vault(const struct secret_cli *cli, const struct verb *verb, int argc, char 
 		r = cli->file != NULL ? define_by_file(cli->file, argv[0], &s, &err) :
 		                        define_by_options(cli, argv[0], &s, &err);
 	request.secret = s;
+	if (r == 0 && cli->cell != NULL)
+		return secret_cli_list_cell(cli->cell, cli->json);
 	if (r == 0)
 		become_vault(&request, &err);
 	return cli_fail(&err);

@@ -8,6 +8,7 @@
 #include "base/num.h"
 #include "base/own.h"
 #include "base/text.h"
+#include "cell/cell_policy.h"
 #include "cli/cli.h"
 #include "cli/timeline.h"
 #include "cli/why.h"
@@ -101,6 +102,14 @@ put(const char *text)
 	text_print_safe(stdout, text, strlen(text), false);
 }
 
+static void
+put_place(const char *rule)
+{
+	char text[CELL_POLICY_PLACE];
+
+	put(cell_policy_place(text, rule));
+}
+
 /* One that was given on the command line has no place in a file. */
 static bool
 is_in_file(const char *rule)
@@ -123,7 +132,7 @@ print_cause(const struct timeline_event *e, const struct cause *cause)
 		puts(cause->text);
 	if (is_in_file(e->rule)) {
 		fputs("The rule at ", stdout);
-		put(e->rule);
+		put_place(e->rule);
 		print_line(cause != NULL && cause->text == NULL ? " refuses it: " : " is: ",
 		           e->rule_text);
 	} else if (e->rule[0] != '\0') {
@@ -180,7 +189,7 @@ print_suggestion(const struct timeline *t, const struct timeline_event *e)
 	}
 	if (is_in_file(e->rule)) {
 		fputs("\nThis rule, put in front of the one at ", stdout);
-		put(e->rule);
+		put_place(e->rule);
 		fputs(", would allow it:\n\n", stdout);
 	} else {
 		fputs("\nThis rule under `egress:` would allow it:\n\n", stdout);

@@ -9,7 +9,8 @@ enum control_message {
 	/* -> answered with CONTROL_IS */
 	CONTROL_INFO = 1,
 	/* u32 enum control_state, spec, u64 started (ns, realtime), u32 supervisor, u32 init,
-	 * u32 agent (pids as the host sees them; 0 if not known), u64 memory, u64 pids */
+	 * u32 agent (pids as the host sees them; 0 if not known), u64 memory, u64 pids, u32 1: it can
+	 * be frozen */
 	CONTROL_IS,
 	/* -> answered with CONTROL_ENDED once the cell has ended */
 	CONTROL_WAIT,

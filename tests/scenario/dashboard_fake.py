@@ -62,7 +62,7 @@ def cell(n):
     told = {"id": f"c{n:07d}", "name": f"{NAMES[n % 10]}-{n}" if n % 4 else "", "state": "frozen" if n % 37 == 5 else "running",
             "command": COMMANDS[n % 5], "principal": ["alice", "bob", "ops@example.org"][n % 3], "started": START - 40 * n,
             "memory": (n * 7919 % 900 + 20) << 20, "pids": n % 17 + 2, "requests": n * 131 % 4000, "refused": refused,
-            "bytes_in": n * 104729 % 90_000_000, "bytes_out": n * 7919 % 3_000_000}
+            "can_freeze": True, "bytes_in": n * 104729 % 90_000_000, "bytes_out": n * 7919 % 3_000_000}
     if n % 2 == 0:
         told["agent"] = ["researcher", "reviewer"][n % 4 // 2]
         told["budget"] = {"fraction": (n * 37 % 108) / 100, "name": "cell", "kind": ["money", "requests"][n % 4 // 2]}
@@ -91,7 +91,7 @@ def record(n):
 def approval(n, **more):
     return {"id": f"c{n:07d}-{n}", "cell": f"c{n:07d}", "name": cell(n)["name"], "state": "pending", "asked": at(n), "until": at(600 - 190 * n),
             "method": "POST", "host": "api.github.com", "port": 443, "path": f"/repos/acme/site/issues/{n}/comments", "protocol": "https",
-            "principal": "alice", "chain": "alice > researcher", "rule": "ask api.github.com, methods POST PATCH", "place": "policy:8:5",
+            "principal": "alice", "chain": "alice > researcher", "rule": "ask api.github.com, methods POST PATCH", "place": "live policy:8:5",
             "reason": "writing to GitHub needs a person",
             "body": {"type": "application/json", "size": 412, "shape": '{\n  "body": "(text, 318 characters)",\n  "labels": ["(text, 5)"]\n}'},
             "secrets": ["GITHUB_TOKEN"], "approvers": [], "needs": 1, "given": [], "frozen": False, **more}
@@ -117,6 +117,7 @@ class Fake:
         self.cells = {c["id"]: c for c in map(cell, range(1, cells + 1))}
         self.approvals = {}
         self.policy = POLICY
+        self.policy_hash = "sha256:" + "ab" * 32
         self.secrets = [{"name": "GITHUB_TOKEN", "scheme": "bearer", "hosts": ["api.github.com", "github.com"], "revoked": False, "used": 231},
                         {"name": "ANTHROPIC_API_KEY", "scheme": "header", "hosts": ["api.anthropic.com"], "revoked": False, "used": 4182}]
         self.budgets = [
@@ -212,15 +213,15 @@ class Fake:
 
     def traffic(self, id):
         wave = [20 + (n * 13 % 37) + (60 if 34 < n < 41 else 0) for n in range(60)]
-        return {"since": START - 3600, "step_s": 60, "requests": wave, "refused": [n // 9 if i % 5 == 0 else n // 30 for i, n in enumerate(wave)],
+        return {"since": START - 3600, "step_s": 60, "requests": wave, "refused": [n // 9 if i % 5 == 0 else 7 * n if i == 37 and id == "c0000002" else n // 30 for i, n in enumerate(wave)],
                 "bytes_in": [n * 9000 + n * n * 80 for n in wave], "bytes_out": [n * 4100 for n in reversed(wave)]}
 
     def a_policy(self, id):
         rules = [("allow", "api.anthropic.com, methods POST, paths /v1/messages", 3120, ""), ("allow", "github.com, git fetch", 48, ""),
                  ("ask", "api.github.com, methods POST PATCH", 3, "writing to GitHub needs a person"),
                  ("deny", "*.internal.example", 214, "nothing in the company's own network")]
-        return {"hash": "sha256:" + "ab" * 32, "text": self.policy, "rules": [
-            {"n": n, "layer": 0, "verb": verb, "text": text, "place": f"policy:{n * 3}:5", "hits": hits, "reason": why}
+        return {"hash": self.policy_hash, "text": self.policy, "rules": [
+            {"n": n, "layer": 0, "verb": verb, "text": text, "place": f"live policy:{n * 3}:5", "hits": hits, "reason": why}
             for n, (verb, text, hits, why) in enumerate(rules, 1)]}
 
     def check(self, id, body):
@@ -270,7 +271,7 @@ ROUTES = [
     ("POST", r"/v1/cells/(freeze|thaw|kill)", Fake.act_all),
     ("POST", CELL + "/(freeze|thaw|kill|stop)", Fake.act),
     ("POST", CELL + "/ttl", lambda fake, id, body: {}),
-    ("POST", CELL + "/(allow|deny)", lambda fake, id, verb, body: {"hash": "sha256:" + "ef" * 32}),
+    ("POST", CELL + "/(allow|deny)", lambda fake, id, verb, body: {"hash": "sha256:" + "ef" * 32, "diff": "+"}),
     ("GET", CELL + "/timeline", Fake.timeline),
     ("GET", CELL + "/traffic", Fake.traffic),
     ("GET", CELL + "/policy", Fake.a_policy),

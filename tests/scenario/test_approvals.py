@@ -10,6 +10,7 @@ import pytest
 from approvals import UP, Asking
 from egress_lab import helpers_of
 from operators import SECONDS, read_until, wait_until
+from terminal import Terminal
 from test_control_socket import connect, text
 from test_inspect import token
 
@@ -21,6 +22,13 @@ JSON = ["-H", "Content-Type: application/json"]
 
 def me(operator):
     return f"uid:{operator.uid}"
+
+
+def test_where_nothing_waits_a_person_is_told(operator):
+    terminal = Terminal(operator, operator.program, "approvals")
+    terminal.expect("nothing waits for approval\r\n")
+    assert terminal.end() == 0
+    assert operator.cloister("approvals").ok() == ""
 
 
 def test_approved_refused_and_what_is_shown(online):
@@ -45,7 +53,7 @@ def test_approved_refused_and_what_is_shown(online):
                  'to: "ann"', "left"):
         assert part in said
     assert process.poll() is None
-    assert a.answer("refuse", shown["id"], "--reason", "take the key out").ok() == ""
+    assert a.answer("refuse", shown["id"], "--reason", "take the key out").ok() == f"{shown['id']}: refused\n"
     code, told = a.end(process)
     told = json.loads(told)
     assert code == "403" and told["reason"] == f"{me(a.operator)} refused this: take the key out"
@@ -55,7 +63,7 @@ def test_approved_refused_and_what_is_shown(online):
     assert not a.online.lab.seen("amount")
 
     process, shown = a.ask(*JSON, "-d", '{"to": "bob"}', f"{UP}/echo")
-    assert a.answer("approve", shown["id"], "--why", "he is fine").ok() == ""
+    assert a.answer("approve", shown["id"], "--why", "he is fine").ok() == f"{shown['id']}: approved\n"
     code, told = a.end(process)
     assert code == "200" and json.loads(told)["size"] == len('{"to": "bob"}')
     event = online.events(type="http", verdict="allow")[-1]
@@ -103,14 +111,15 @@ def test_for_a_time_and_for_the_rule(online):
     second = a.curl(f"{UP}/echo?x=2")
     other = a.wait(2)
     # All that wait for the rule go with the one.
-    a.answer("approve", other["id"], "--for", "1h").ok()
+    assert a.answer("approve", other["id"], "--for", "1h").ok() == \
+        f"{other['id']}: approved, and all that the same rule asks for in the next 1h\n"
     assert a.outcome(first) == a.outcome(second) == "200"
     assert a.state(f"{a.cell}-1")["answer"]["how"] == "for"
     assert a.outcome(a.curl(f"{UP}/echo")) == "200" and len(a.list("-a")) == 2
     # Others are asked for as before.
     process, shown = a.ask(f"{UP}/204")
     # A courier that comes after this one knows.
-    a.answer("approve", shown["id"], "--rule").ok()
+    assert "asks for while the cell lives\n" in a.answer("approve", shown["id"], "--rule").ok()
     assert a.outcome(process) == "204"
     courier = helpers_of(a.operator, a.cell)["courier"]
     os.kill(courier, signal.SIGKILL)

@@ -124,8 +124,12 @@ def test_cells_come_and_go(page, fake):
     fake.push("cell", fake.cells["new00001"])
     page.see(".row:has-text('brand-new')")
     assert page.text(".figures span >> nth=0").split() == ["501", "cells"]
+    # With it goes what waits in it, though nobody tells of that.
+    fake.ask({**approval(1), "cell": "new00001"})
+    page.see("#nav .badge:text('1')")
     fake.push("gone", {"id": "new00001"})
     page.gone(".row:has-text('brand-new')")
+    page.gone("#nav .badge")
 
 
 def test_cells_with_the_keyboard(page):
@@ -280,6 +284,25 @@ def test_emergency_stop(page, fake):
     page.gone("dialog.stop")
 
 
+def test_where_nothing_can_be_frozen_the_stop_kills(page, fake):
+    for id in list(fake.cells)[1:]:
+        fake.push("gone", {"id": id})
+    page.until("document.querySelector('.figures b').textContent === '1'")
+    fake.change("c0000001", can_freeze=False)
+    go(page, "#/cell/c0000001", ".acts button:text-is('Kill')")
+    page.gone(".acts button:has-text('Freeze')")
+    page.press("Control+.")
+    page.see("dialog.stop :text('1 cell runs. They have no cgroups')")
+    page.gone("dialog.stop :text('Freeze every cell')")
+    page.press("Control+.")
+    page.see("dialog.stop :text('Press again to kill them all')")
+    assert fake.asked == []
+    page.press("Control+.")
+    assert fake.await_asked("/v1/cells/kill")
+    assert [a[1] for a in fake.asked] == ["/v1/cells/kill"]
+    page.press("Escape")
+
+
 # ---- one cell
 def test_a_cells_page(page, fake):
     go(page, "#/cell/c0000001", ".timeline .row")
@@ -331,13 +354,17 @@ def test_100000_records_are_paged_filtered_and_searched(page, fake):
 def test_chart_and_its_table(page):
     go(page, "#/cell/c0000001", ".plots svg")
     labels = page.run("[...document.querySelectorAll('.plots svg')].map(s => s.getAttribute('aria-label'))")
-    assert re.match(r"2,\d\d\d requests since 13:13:20, \d+ of them refused", labels[0]) and "received" in labels[1]
-    assert page.count(".plots rect.allowed") == 60
+    assert re.match(r"2,\d\d\d requests since 13:13:20, \d+ refused", labels[0]) and "received" in labels[1]
+    assert page.count(".plots rect.asked") == 60
     page.run("document.querySelector('.plots svg').focus()")
     page.press("ArrowLeft")
     assert re.match(r"14:12:20\s+\d+ requests, \d+ refused, .* in, .* out", page.text(".reading"))
     page.click("text=As a table")
     page.until("document.querySelectorAll('.chart tbody tr').length === 60")
+    # However much was refused, it stays in the chart: names that are refused are no requests.
+    go(page, "#/cell/c0000002", "h1:has-text('issue-triage-2')")
+    page.see(".plots rect.refused")
+    assert page.run("""[...document.querySelectorAll('.plots rect')].every(bar => Number(bar.getAttribute('y')) >= 0)""")
 
 
 def test_policy_is_checked_as_it_is_typed(page, fake):
@@ -362,6 +389,51 @@ def test_policy_is_checked_as_it_is_typed(page, fake):
     asked = fake.await_asked("/v1/cells/c0000001/policy")
     assert asked[2]["why"] == "reads only" and asked[2]["now"] is False and "methods: [GET]" in asked[2]["text"]
     page.see(".note:has-text('The policy is in force')")
+
+
+def test_what_is_not_set_is_kept(page, fake):
+    asks = "(e => (dispatchEvent(e), e.defaultPrevented))(new Event('beforeunload', {cancelable: true}))"
+    go(page, "#/cell/c0000001/policy", ".rules li")
+    assert page.texts(".rules .rule-text small.dim >> nth=-1") == ["live policy, line 12"]
+    text = page("value", what=".editor textarea")
+    assert page.run(asks) is False
+    page.fill(".editor textarea", text + "# more\n")
+    page.fill("[aria-label='Why it is changed']", "later")
+    page.see("[role=tab] :text('not set yet')")
+    # Another part of the cell, another page, and a rule that is put in front meanwhile.
+    page.click("[role=tab]:text('Budget')")
+    page.see(".budgets li")
+    assert page.run(asks) is True
+    go(page, "#/cells", ".row")
+    go(page, "#/cell/c0000002/policy", ".rules li")
+    page.gone("[role=tab] :text('not set yet')")
+    assert page("value", what=".editor textarea") == text
+    go(page, "#/cell/c0000001/timeline", "[role=tab] :text('not set yet')")
+    page.press("p")
+    page.see("form.set .diff .add")
+    page.fill("[aria-label=Rule]", "pypi.org")
+    page.click(".quick button:text('Allow')")
+    page.see(".note:has-text('Allowed from now on')")
+    page.see("form.set .diff .add")
+    assert page("value", what=".editor textarea") == text + "# more\n"
+    assert page("value", what="[aria-label='Why it is changed']") == "later"
+    # Somebody else was faster: what is set takes the place of that, too.
+    fake.policy = text + "# another\n"
+    fake.policy_hash = "sha256:" + "ba" * 32
+    page.click("[role=tab]:text('Budget')")
+    page.click("[role=tab]:text('Policy')")
+    page.see("form.set :text('has changed since you began')")
+    page.until("!document.querySelector('form.set button.good').disabled")
+    page.click("form.set button.good")
+    assert fake.await_asked("/v1/cells/c0000001/policy")[2]["text"] == text + "# more\n"
+    page.see(".note:has-text('The policy is in force')")
+    page.gone("[role=tab] :text('not set yet')")
+    assert page.run(asks) is False
+    # And undone, it is as if nothing had been.
+    page.fill(".editor textarea", "version: 1\n")
+    page.see("[role=tab] :text('not set yet')")
+    page.click("form.set button:text('Undo')")
+    page.gone("[role=tab] :text('not set yet')")
 
 
 def test_a_rule_in_front(page, fake):
@@ -484,6 +556,10 @@ def test_360_pixels(chromium, fake):
         assert chromium.run("document.documentElement.scrollWidth") <= 360, hash
         box = chromium.run("(b => [b.left, b.right, b.top])(document.getElementById('stop').getBoundingClientRect())")
         assert box[0] >= 0 and box[1] <= 360 and box[2] >= 0, hash
+    # What can be done to a secret is in view without scrolling aside.
+    for hash in ("#/secrets", "#/cell/c0000001/secrets"):
+        go(chromium, hash, "[data-secret] button:has-text('Revoke')")
+        assert chromium.run("Math.max(...[...document.querySelectorAll('[data-secret] button')].map(b => b.getBoundingClientRect().right))") <= 360
 
 
 def test_theme_switch(chromium, fake):

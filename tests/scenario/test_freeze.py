@@ -1,4 +1,5 @@
 """`freeze` and `thaw`, and cells that are stopped for sending a secret where it may not go."""
+import json
 import os
 import re
 import signal
@@ -39,7 +40,7 @@ def await_frozen(cell):
 @only_root
 def test_it_stops_and_goes_on(operator):
     cell = operator.detach("--name", "cold", "--", "sleep", "infinity")
-    assert state(operator, cell) == "running" and not is_frozen(cell)
+    assert state(operator, cell) == "running" and not is_frozen(cell) and operator.cell(cell)["can_freeze"]
     assert operator.cloister("freeze", "cold").ok() == ""
     await_frozen(cell)
     assert state(operator, cell) == "frozen" and "frozen" in operator.cloister("ps").ok()
@@ -57,14 +58,14 @@ def test_it_stops_and_goes_on(operator):
 @only_root
 def test_all_of_them_stop_and_go_on(operator):
     cells = [operator.detach("--", "sleep", "infinity") for _ in range(3)]
-    assert operator.cloister("freeze", "--all").ok() == ""
+    assert operator.cloister("freeze", "--all").ok() == "froze 3 cells\n"
     for cell in cells:
         await_frozen(cell)
     assert {state(operator, cell) for cell in cells} == {"frozen"}
-    assert operator.cloister("thaw", "--all").ok() == ""
+    assert operator.cloister("thaw", "--all").ok() == "thawed 3 cells\n"
     assert {state(operator, cell) for cell in cells} == {"running"}
     operator.cloister("freeze", "--all", cells[0]).sentence("--all means every cell")
-    operator.cloister("kill", "--all").ok()
+    assert operator.cloister("kill", "--all").ok() == "killed 3 cells\n"
 
 
 @only_root
@@ -109,9 +110,18 @@ def test_without_a_cgroup_it_is_refused(operator):
     operator.cloister("freeze", cell).sentence("cannot freeze the cell: it has no cgroup that can",
                                                "`cloister doctor`")
     operator.cloister("freeze", "--all").sentence("1 of 1 cells", "`cloister kill --all` ends them")
-    assert state(operator, cell) == "running"
+    assert state(operator, cell) == "running" and not operator.cell(cell)["can_freeze"]
     operator.cloister("thaw", cell).ok()
     operator.cloister("kill", cell).ok()
+    # Who wants it is told before it is too late.
+    asks = operator.file("asks.yaml", "version: 1\negress:\n  - allow: a.example\n  - ask: b.example\n    freeze: true\n")
+    kills = operator.file("kills.yaml", "version: 1\negress: []\nbudgets: [{per: cell, requests: 5, then: freeze}]\n")
+    for file, said in ((asks, r"the rule at asks.yaml:4:5, which asks with `freeze: true`, is refused\n"),
+                       (kills, r"where the policy says `freeze`, the cell is killed\n")):
+        for done in (operator.cloister("policy", "check", file), operator.run("-p", file, "--", "true")):
+            assert done.status == 0 and re.fullmatch(r"cloister: cells cannot be frozen here .*, so .*" + said, done.err), done
+        told, = json.loads(operator.cloister("policy", "check", "--json", file).ok())
+        assert told["ok"] and len(told["notes"]) == 1 and operator.run("-q", "-p", file, "--", "true").err == ""
 
 
 # ---- exfiltration ------------------------------------------------------------------------

@@ -333,7 +333,7 @@ def test_kill_all(operator):
     cells = [daemons(operator) for _ in range(4)]
     process = operator.start("-q", "--", "sh", "-c", STUBBORN, stdout=PIPE)
     read_until(process.stdout.fileno(), b"ready")
-    assert operator.cloister("kill", "--all").ok() == ""
+    assert operator.cloister("kill", "--all").ok() == "killed 5 cells\n"
     for id, pids in cells:
         check_gone(*pids)
         assert cgroups({id}) == set()
@@ -342,7 +342,7 @@ def test_kill_all(operator):
 
 
 def test_kill_all_of_nothing(operator):
-    assert operator.cloister("kill", "--all").ok() == ""
+    assert operator.cloister("kill", "--all").ok() == "killed 0 cells\n"
 
 
 def test_kill_one_of_two(operator):

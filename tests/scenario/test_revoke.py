@@ -1,6 +1,7 @@
 """`revoke` and `rotate`: a secret is taken back from a cell that uses it, or has another value."""
 import json
 import os
+import re
 
 from egress_lab import CURL, await_event, helpers_of, needs_npm
 from operators import is_alive, only_user, wait_until
@@ -84,6 +85,10 @@ def await_file(online, name):
     wait_until(lambda: online.inside("test", "-e", name).status == 0, f"{name} is there")
 
 
+def listed(online):
+    return json.loads(online.operator.cloister("secret", "list", "--cell", online.cell, "--json").ok())
+
+
 def inside(online):
     return json.loads(online.inside("sh", "-c", SEND).ok())
 
@@ -96,7 +101,8 @@ def test_what_is_under_way_is_cut(online):
     start(online, BUSY + "\nimport time\ntime.sleep(1000)", "32")
     await_file(online, "/tmp/began")
     wait_until(lambda: len(online.lab.seen(real)) == 32, "all have begun")
-    online.operator.cloister("revoke", online.cell, "KEY", "--why", "it leaked").ok()
+    assert online.operator.cloister("revoke", online.cell, "KEY", "--why", "it leaked").ok() == \
+        f"KEY: revoked in cell {online.cell}\n"
     online.inside("touch", "/tmp/enough").ok()
     await_file(online, "/tmp/told")
     told = online.inside("cat", "/tmp/told").ok().splitlines()
@@ -146,10 +152,19 @@ def test_in_every_cell(online):
     give(online, second, name="OTHER")
     with_it = [online.start(OPEN, "sleep", "infinity", options=["-s", "KEY"]) for _ in range(2)]
     without = online.start(OPEN, "sleep", "infinity", options=["-s", "OTHER=KEY"])
+    online.cell = with_it[0]
+    inside(online)
+    wait_until(lambda: listed(online)[0]["used"] == 1, "it is counted")
+    assert listed(online) == [{"name": "KEY", "scheme": "swap", "hosts": ["up.example.test"], "used": 1,
+                               "revoked": False}]
     assert online.operator.cloister("revoke", "--all", "KEY").ok() == "revoked in 2 cells\n"
     for cell in with_it:
         online.cell = cell
         assert "has been revoked" in inside(online)["reason"]
+    assert [(s["used"], s["revoked"]) for s in listed(online)] == [(0, True)]
+    told = online.operator.cloister("secret", "list", "--cell", with_it[0]).ok()
+    assert re.fullmatch(r"NAME +SCHEME +USED +STATE +HOSTS\nKEY +swap +1 +revoked +up\.example\.test\n", told)
+    assert first not in told
     online.cell = without
     assert "error" not in inside(online) and online.lab.seen(second)
     online.operator.cloister("revoke", "--all", "NONE").sentence("no cell that runs has a secret 'NONE'")
@@ -169,7 +184,7 @@ def test_rotate_under_load(online):
         await_file(online, f"/tmp/ready{i}")
     for value in values[1:-1]:
         online.operator.cloister("secret", "rotate", "KEY", input=value).ok()
-        online.operator.cloister("rotate", online.cell, "KEY").ok()
+        assert online.operator.cloister("rotate", online.cell, "KEY").ok() == f"KEY: rotated in cell {online.cell}\n"
         wait_until(lambda: any(value in line for line in online.lab.seen(where)), "the new value was sent")
     # In one step, and into the vault.
     online.operator.cloister("rotate", "--new", online.cell, "KEY", input=values[-1]).ok()
@@ -200,8 +215,8 @@ def test_how_long_it_lives(online):
     cell = online.start(OPEN, "sleep", "infinity", options=["--ttl", "1h"])
     online.operator.cloister("ttl", cell, "never").sentence("never")
     online.operator.cloister("ttl", cell, "0").sentence("cloister stop")
-    online.operator.cloister("ttl", cell, "none").ok()
-    online.operator.cloister("ttl", cell, "100ms", "--why", "enough").ok()
+    assert online.operator.cloister("ttl", cell, "none").ok() == f"cell {cell} lives for as long as it likes\n"
+    assert online.operator.cloister("ttl", cell, "100ms", "--why", "enough").ok() == f"cell {cell} lives for another 100ms\n"
     assert online.operator.cloister("wait", cell).status != 0
     assert "time to live was over" in str(online.operator.cloister("ps", "-a", "--json").ok())
     assert [(e["did"], e["ttl_ms"]) for e in online.events(type="steer")] == [("ttl", 0), ("ttl", 100)]

@@ -65,7 +65,13 @@ def test_rules_in_front(online):
     rules = show(online)["rules"]
     assert [(r["verb"], r["hits"], r["layer"]) for r in rules] == [
         ("deny", 2, 0), ("allow", 1, 0), ("allow", 1, 0), ("deny", 2, 0)]
-    assert rules[0]["reason"] == "no more" and rules[0]["place"] == f"{cell}.yaml:4:5"
+    assert rules[0]["reason"] == "no more" and rules[0]["place"] == "live policy:4:5"
+    # Said twice, a rule stands there once, and nothing is recorded; what says less is another one.
+    again = operator.cloister("deny", cell, "{deny: www.example.test, paths: [/hello], reason: 'no more'}")
+    assert again.ok() == "" and "stands in front already" in again.err
+    assert len(show(online)["rules"]) == 4
+    assert "+  - deny: www.example.test" in operator.cloister(
+        "deny", cell, "{deny: www.example.test, paths: [/hello]}", "--dry-run").ok()
     # What was shown can be given back: nothing changes.
     file = operator.file("shown.yaml", text)
     assert operator.cloister("policy", "set", cell, file).ok() == ""
@@ -73,7 +79,8 @@ def test_rules_in_front(online):
     assert any(re.search(r"steer: allow GET up.example.test/echo by uid \d+, pid \d+  the demo$", line)
                for line in lines), lines
     # Why an operator did something is no refusal to be explained.
-    assert "hello" in operator.cloister("why", cell).ok()
+    said = operator.cloister("why", cell).ok()
+    assert "hello" in said and "The rule at live policy, line 4 refuses it" in said
     # What would allow it is a command, too.
     [does] = re.findall(r"^  cloister allow (\S+) '(\{.*\})'$", operator.cloister("why", cell).ok(), re.M)
     assert "+    paths: [/hello]" in operator.cloister("allow", *does, "--dry-run").ok()

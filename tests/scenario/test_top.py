@@ -56,7 +56,7 @@ class Top(Terminal):
 def test_cells_live(operator):
     first = operator.detach("--name", "first", "--", "sleep", "infinity")
     top = Top(operator)
-    top.see(r"cloister +1 cells +0 frozen +0 waiting")
+    top.see(r"cloister +1 cell +0 frozen +0 waiting")
     top.see(r"^ running +first .* sleep infinity$")
     operator.detach("--name", "second", "--", "sh", "-c", ': \x1b[2J\u202e; sleep infinity')
     # Newest first, whatever an agent's command has in it.
@@ -81,7 +81,7 @@ def test_cells_live(operator):
     top.type("!")
     top.see("press ! again to freeze every cell")
     top.type("!")
-    top.see("froze 1 cells")
+    top.see("froze 1 cell:")
     top.type("?")
     top.see("emergency stop")
     top.type("x")
@@ -100,7 +100,7 @@ def test_approvals_with_a_key(online):
     top.see(r" desk .* 0% requests ")
     one = a.curl("-H", "Content-Type: application/json", "-d", '{"to": "ann"}', f"{UP}/echo?page=2")
     top.see(r"^[ >]POST up\.example\.test/echo .* left$")
-    for part in ("1 wait for an answer", "cell +desk", "reason +somebody must look", r"rule +ask up\.example\.test", "body +application/json 13",
+    for part in ("1 waits for an answer", "cell +desk", "reason +somebody must look", r"rule +ask up\.example\.test", "body +application/json 13",
                  'to: "ann"', 'page = "2"', "approvers +any operator"):
         top.see(part)
     top.press("a", "approved once: POST up.example.test/echo")
@@ -124,6 +124,24 @@ def test_approvals_with_a_key(online):
     top.type("q")
     assert top.end() == 0
     top.close()
+
+
+@only_user
+def test_the_oldest_is_asked_first(online):
+    """Whichever cell is looked at first."""
+    cells = [Asking(online, "  - ask: up.example.test\n") for _ in range(2)]
+    for first, second in (cells, reversed(cells)):
+        waiting = [(cell, cell.curl(f"{UP}/{name}"), cell.wait()) for cell, name in ((first, "one"), (second, "two"))]
+        top = Top(online.operator)
+        top.see(r"^ 2 wait for an answer")
+        top.see(r"^>GET up\.example\.test/one")
+        assert [line.split()[1][-3:] for line in top.lines() if line.endswith(" left")] == ["one", "two"]
+        top.type("q")
+        assert top.end() == 0
+        top.close()
+        for cell, process, shown in waiting:
+            cell.answer("refuse", shown["id"], "--reason", "no").ok()
+            cell.end(process)
 
 
 @only_user

@@ -11,8 +11,6 @@
 #include "proc/serve/api.h"
 #include "proc/serve/api_steer.h"
 
-#define NAME "policy"                   /* what places in a text that came over the API are called */
-
 static int
 fail(struct api_call *c)
 {
@@ -46,15 +44,15 @@ api_cell_policy(struct api_call *c)
 
 /* ---- checking ---- */
 
-/* "policy:5:3: what is wrong" in its parts; line 0: nowhere in particular. */
+/* "live policy:5:3: what is wrong" in its parts; line 0: nowhere in particular. */
 static json_t *
 one_fault(const char *text)
 {
-	size_t n = strlen(NAME);
+	size_t n = strlen(CELL_POLICY_LIVE);
 	long line = 0, column = 0;
 	char *end = NULL;
 
-	if (strncmp(text, NAME ":", n + 1) == 0) {
+	if (strncmp(text, CELL_POLICY_LIVE ":", n + 1) == 0) {
 		line = strtol(text + n + 1, &end, 10);
 		if (*end == ':')
 			column = strtol(end + 1, &end, 10);
@@ -103,7 +101,7 @@ api_cell_policy_check(struct api_call *c)
 	if (runtime < 0)
 		return runtime;
 	text = json_string_value(api_body_get(c, "text"));
-	r = cell_policy_plan_text(runtime, &entry, NAME, text, strlen(text), &faults, &plan, &c->err);
+	r = cell_policy_plan_text(runtime, &entry, NULL, text, strlen(text), &faults, &plan, &c->err);
 	if (r < 0 && faults.n == 0 && !is_of_the_text(r))
 		return fail(c);
 	return answer_check(c, &faults, r, plan.diff);
@@ -132,7 +130,7 @@ plan_text(struct api_call *c, int runtime, const struct cell_entry *entry, struc
 	const char *hash = json_string_value(api_body_get(c, "hash"));
 	struct err list[POLICY_FAULTS_MAX] = {0};
 	struct policy_faults faults = { .list = list };
-	int r = cell_policy_plan_text(runtime, entry, NAME, text, strlen(text), &faults, ret_plan, &c->err);
+	int r = cell_policy_plan_text(runtime, entry, NULL, text, strlen(text), &faults, ret_plan, &c->err);
 
 	if (r < 0 && (faults.n > 0 || is_of_the_text(r))) {
 		if (faults.n > 0)
@@ -187,6 +185,7 @@ add_rule(struct api_call *c, const char *verb)
 	struct cell_entry entry;
 	char hash[HASH_NAME + 1];
 	const char *rule;
+	bool cut;
 	int r;
 
 	if (api_steer_who(c, members, &who) < 0)
@@ -195,15 +194,16 @@ add_rule(struct api_call *c, const char *verb)
 	runtime = api_find_running(c, &entry);
 	if (runtime < 0)
 		return runtime;
-	r = cell_policy_add_rule(runtime, &entry, verb, rule, json_is_true(api_body_get(c, "now")), &who, &plan,
-	                         hash, &c->err);
+	cut = json_is_true(api_body_get(c, "now"));
+	r = cell_policy_add_rule(runtime, &entry, verb, rule, cut, &who, &plan, hash, &c->err);
 	if (r < 0 && is_of_the_text(r)) {
 		api_fail_as(c, 400, "invalid");
 		return api_body_wrong(c, "rule", -EINVAL);
 	}
 	if (r < 0)
 		return r == -ESTALE ? refuse_stale(c) : fail(c);
-	api_steer_note(c, verb[0] == 'a' ? "cell.allow" : "cell.deny", "rule", rule);
+	if (plan.diff[0] != '\0' || cut)
+		api_steer_note(c, verb[0] == 'a' ? "cell.allow" : "cell.deny", "rule", rule);
 	return answer_changed(c, hash, plan.diff);
 }
 

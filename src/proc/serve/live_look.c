@@ -147,6 +147,7 @@ put_fixed(struct live_look *look, const struct cell_info *info)
 	json_str(&w, "chain", spec->chain != NULL && spec->chain[0] != '\0' ? spec->chain : NULL);
 	json_bool(&w, "policy", spec->has_policy);
 	json_u64(&w, "started", info->started_ns / 1000000000);
+	json_bool(&w, "can_freeze", info->can_freeze != 0);
 	return finish(look);
 }
 

@@ -87,6 +87,7 @@ answer_info(struct client *client, struct ipc_message *message)
 	buf_put_u32(&answer, agent_pid(sv));
 	buf_put_u64(&answer, usage.memory);
 	buf_put_u64(&answer, usage.pids);
+	buf_put_u32(&answer, cgroup_can_freeze(sv->cgroup));
 	supervisor_client_send(client, &answer, NULL, 0);
 	return -EPIPE;
 }

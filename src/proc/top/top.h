@@ -44,6 +44,7 @@ struct top_asked {
 	uint64_t number;
 	bool pending;
 	int64_t until_s;                /* 0: not known */
+	char since[40];                 /* as records have it */
 	char what[TOP_TEXT], who[TOP_TEXT], reason[TOP_TEXT], rule[TOP_TEXT], body[TOP_TEXT],
 	     secrets[TOP_TEXT], approvers[TOP_TEXT], shape[TOP_SHAPE], query[TOP_SHAPE];
 };
@@ -80,6 +81,9 @@ void top_forget(struct top *t);
 struct top_cell *top_find_cell(const struct top *t, const char *id);
 
 /* ---- top_asked.c ---- */
+
+/* Looked at cell by cell, they come in any order. */
+void top_sort_asked(struct top *t);
 
 /* What CELL asks for now.  RUNTIME is the runtime folder. */
 void top_look_asked(struct top *t, int runtime, struct top_cell *cell);

@@ -12,6 +12,7 @@
 #include "base/num.h"
 #include "base/own.h"
 #include "cell/cell_approvals.h"
+#include "cell/cell_policy.h"
 #include "proc/top/top.h"
 
 #define CHANGES_MAX 256                 /* of one cell at a look */
@@ -119,11 +120,13 @@ put_who(struct top_asked *asked, const json_t *a)
 static void
 fill(struct top_asked *asked, const json_t *a)
 {
-	char rule[TOP_TEXT];
+	char rule[TOP_TEXT], place[CELL_POLICY_PLACE];
 
 	asked->pending = strcmp(text_of(a, "state"), "pending") == 0;
 	asked->until_s = time_of(text_of(a, "until"));
-	snprintf(rule, sizeof(rule), "%s  %s", text_of(a, "rule"), text_of(a, "place"));
+	snprintf(asked->since, sizeof(asked->since), "%s", text_of(a, "asked"));
+	snprintf(rule, sizeof(rule), "%s  %s", text_of(a, "rule"),
+	         cell_policy_place(place, text_of(a, "place")));
 	top_safe(asked->rule, rule);
 	top_safe(asked->reason, text_of(a, "reason"));
 	top_safe_lines(asked->query, sizeof(asked->query), text_of(a, "query"), true);
@@ -200,6 +203,22 @@ top_look_asked(struct top *t, int runtime, struct top_cell *cell)
 			return;
 		take(t, cell->entry.id, text);
 	}
+}
+
+static int
+by_age(const void *a, const void *b)
+{
+	const struct top_asked *x = a, *y = b;
+	int r = strcmp(x->since, y->since);
+
+	return r != 0 ? r : strcmp(x->id, y->id);
+}
+
+void
+top_sort_asked(struct top *t)
+{
+	if (t->n_asked > 0)
+		qsort(t->asked, t->n_asked, sizeof(*t->asked), by_age);
 }
 
 void

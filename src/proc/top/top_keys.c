@@ -185,9 +185,11 @@ freeze_all(struct top *t)
 			failed++;
 	}
 	if (failed > 0)
-		top_say(t, true, "froze %zu cells; %zu could not be (K kills one): %s", done, failed, err.text);
+		top_say(t, true, "froze %zu of %zu cells (K kills one, `cloister kill --all` all): %s", done,
+		        done + failed, err.text);
 	else
-		top_say(t, false, "froze %zu cells: z thaws one, `cloister thaw --all` all", done);
+		top_say(t, false, "froze %zu cell%s: z thaws one, `cloister thaw --all` all", done,
+		        done == 1 ? "" : "s");
 }
 
 /* The first press tells what the second will do. */

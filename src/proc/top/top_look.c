@@ -197,6 +197,7 @@ top_look(struct top *t, struct err *err)
 			read_timeline(cell, state, room);
 	}
 	drop_gone(t);
+	top_sort_asked(t);
 	return 0;
 }
 

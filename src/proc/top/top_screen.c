@@ -212,7 +212,7 @@ draw_asked(struct top *t, int y)
 	if (t->n_asked == 0)
 		return y;
 	ink(t, INK_PLAIN, true);
-	snprintf(title, sizeof(title), "%zu wait for an answer", t->n_asked);
+	snprintf(title, sizeof(title), "%zu wait%s for an answer", t->n_asked, t->n_asked == 1 ? "s" : "");
 	put(y++, 1, COLS, title);
 	for (size_t i = first; i < t->n_asked && i < first + rows && y < LINES - 2; i++)
 		y = draw_asked_row(t, &t->asked[i], y);
@@ -349,8 +349,8 @@ draw_head(const struct top *t)
 
 	for (size_t i = 0; i < t->n_cells; i++)
 		frozen += t->cells[i].state == CONTROL_STATE_FROZEN;
-	snprintf(text, sizeof(text), " cloister   %zu cells   %zu frozen   %zu waiting", t->n_cells, frozen,
-	         t->n_asked);
+	snprintf(text, sizeof(text), " cloister   %zu cell%s   %zu frozen   %zu waiting", t->n_cells,
+	         t->n_cells == 1 ? "" : "s", frozen, t->n_asked);
 	ink(t, INK_BAR, true);
 	fill_line(0);
 	put(0, 0, COLS, text);
