@@ -74,6 +74,7 @@ struct cgroup_usage {
 	uint64_t memory, memory_peak, cpu_us, pids;
 	uint64_t oom_kills, pids_refused;   /* what struck, since the start */
 };
+bool cgroup_counts_cpu(const struct cgroup *cg);
 /* What cannot be read is 0. */
 void cgroup_read_usage(const struct cgroup *cg, struct cgroup_usage *ret_usage);
 

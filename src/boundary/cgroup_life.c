@@ -101,6 +101,12 @@ read_key(const struct cgroup_part *p, const char *file, const char *key)
 	return p != NULL && cgroup_get(p->dir, file, text) ? cgroup_parse_key(text, key) : 0;
 }
 
+bool
+cgroup_counts_cpu(const struct cgroup *cg)
+{
+	return find_part(cg, 2, 0) != NULL || find_part(cg, 1, CGROUP_CPUACCT) != NULL;
+}
+
 void
 cgroup_read_usage(const struct cgroup *cg, struct cgroup_usage *ret_usage)
 {

@@ -117,7 +117,8 @@ cell_spec_put(struct buf *b, const struct cell_spec *spec)
 	buf_put_u64(b, spec->audit_max);
 	for (size_t i = 0; i < 8; i++)
 		buf_put_u64(b, spec->watch.limits[i >> 2][i >> 1 & 1][i & 1]);
-	buf_put_u32(b, (spec->watch.times ? 1 : 0) | (spec->watch.principal ? 2 : 0));
+	buf_put_u32(b, (spec->watch.times ? 1 : 0) | (spec->watch.principal ? 2 : 0) |
+	               (spec->watch.cpu ? 4 : 0));
 }
 
 static int
@@ -128,10 +129,11 @@ get_watch(struct buf *b, struct cell_spec *spec)
 	for (size_t i = 0; i < 8; i++)
 		if (buf_get_u64(b, &spec->watch.limits[i >> 2][i >> 1 & 1][i & 1]) < 0)
 			return -EBADMSG;
-	if (buf_get_u32(b, &flags) < 0 || flags > 3)
+	if (buf_get_u32(b, &flags) < 0 || flags > 7)
 		return -EBADMSG;
 	spec->watch.times = (flags & 1) != 0;
 	spec->watch.principal = (flags & 2) != 0;
+	spec->watch.cpu = (flags & 4) != 0;
 	return 0;
 }
 

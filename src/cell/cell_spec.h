@@ -120,7 +120,7 @@ struct cell_spec {
 	/* Budgets that somebody watches while nothing is asked for: policy_watch(). */
 	struct {
 		uint64_t limits[2][2][2];
-		bool times, principal;
+		bool times, principal, cpu;
 	} watch;
 	char *known_hosts;              /* for ssh, a file's text; "": there is no agent for it */
 };

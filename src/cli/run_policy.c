@@ -390,6 +390,7 @@ take_watch(struct run *run, const struct policy *policy)
 	memcpy(run->spec.watch.limits, watch.limits, sizeof(watch.limits));
 	run->spec.watch.times = watch.times;
 	run->spec.watch.principal = watch.principal;
+	run->spec.watch.cpu = watch.cpu;
 }
 
 int

@@ -33,7 +33,8 @@ struct ledger {
 	_Atomic uint64_t magic;
 	_Atomic uint64_t watch[2 * 2 * 2];      /* of the cell's own: struct policy_watch */
 	_Atomic uint64_t times;
-	uint64_t spare[502];
+	_Atomic uint64_t uncounted;             /* of the cell's own: kinds that nobody can count, as bits */
+	uint64_t spare[501];
 	struct ledger_slot slots[LEDGER_SLOTS];
 	_Atomic uint64_t hosts[LEDGER_HOSTS];
 };

@@ -211,6 +211,7 @@ policy_watch(const struct policy *p, struct policy_watch *ret_watch)
 		const struct policy_budget *b = policy_budget_at(p, i, NULL);
 
 		ret_watch->principal |= b->per == POLICY_PER_PRINCIPAL;
+		ret_watch->cpu |= b->limits[POLICY_CPU] != 0;
 		for (size_t k = 0; k < ARRAY_LEN(times); k++) {
 			uint64_t limit = b->limits[times[k]], *at;
 

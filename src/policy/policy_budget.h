@@ -84,7 +84,8 @@ uint64_t policy_warns_at(uint64_t limit, unsigned percent);
  * (0) or killed (1); 0: none. */
 struct policy_watch {
 	uint64_t limits[2][2][2];
-	bool times;                     /* there is a budget of time, whatever reaching it does */
+	bool times;                     /* there is a budget of time, whatever reaching it does; */
+	bool cpu;                       /* of processors */
 	bool principal;                 /* there is a budget per principal */
 };
 void policy_watch(const struct policy *p, struct policy_watch *ret_watch);

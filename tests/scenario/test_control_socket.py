@@ -36,7 +36,7 @@ def hostile_messages(rng):
     for kind in range(14):
         yield struct.pack("<I", kind) + rng.randbytes(rng.randrange(200)) if kind not in (
             3, 4, 5) else struct.pack("<I", kind) + rng.randbytes(7)
-    for kind in (14, 15, 31, 32, 33):
+    for kind in (14, 15, 31, 32, 33, 34, *range(39, 50), *range(55, 61)):
         yield struct.pack("<I", kind) + rng.randbytes(rng.randrange(100))
         yield struct.pack("<I", kind) + text("") + text("why") + rng.randbytes(rng.randrange(40))
     for _ in range(200):

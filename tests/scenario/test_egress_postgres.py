@@ -1,13 +1,14 @@
 """A client of Postgres holds a placeholder; the server is shown the real password, and no other
 server is."""
 import secrets
+import subprocess
 
 import pytest
 
 from egress_databases import Postgres, needs_postgres, stranger  # noqa: F401  a fixture
 from egress_lab import helpers_of, needs_python
 from egress_world import NPM
-from operators import IS_STATIC, wait_until
+from operators import IS_STATIC, SECONDS, only_user, wait_until
 from test_egress_secrets import has
 
 pytestmark = needs_postgres
@@ -282,3 +283,50 @@ def test_it_is_in_no_process_but_the_courier(db):
     except OSError:
         pytest.skip("only root may look into processes")
     assert holders == {helpers["courier"]}
+
+
+class Session:
+    """A psql in the cell that stays logged in."""
+
+    def __init__(self, db):
+        words = f"exec env {PSQL} -U scram".replace("${PGSSLMODE-require}", "require")
+        self.process = db.operator.spawn(db.operator.program, "exec", db.cell, "--", "sh", "-c", words,
+                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def ask(self, sql):
+        self.process.stdin.write(sql.encode() + b";\n")
+        self.process.stdin.flush()
+        return self.process.stdout.readline().decode().strip()
+
+    def end(self):
+        """What it says to its end, by itself."""
+        _, err = self.process.communicate(b"select 'nobody hears this';\n", timeout=SECONDS)
+        return self.process.returncode, err.decode()
+
+
+@only_user
+def test_rotated_and_revoked(db, passwords):
+    """Who is logged in stays so when the password is another one, and not when it is taken back."""
+    db.give("scram")
+    db.start(RULES, "sleep", "infinity", options=("-s", "DB"))
+
+    def login():
+        return db.inside("sh", "-c", f"{PSQL} -U scram -c 'select 5'")
+    early = Session(db)
+    assert early.ask("select 1") == "1"
+    db.operator.cloister("rotate", "--new", db.cell, "DB", input="not-the-password").ok()
+    assert early.ask("select 2") == "2"
+    assert "the server refuses the login" in login().err
+    db.operator.cloister("rotate", "--new", db.cell, "DB", input=passwords["scram"]).ok()
+    assert login().ok() == "5\n"
+    late = Session(db)
+    assert late.ask("select 3") == "3" and early.ask("select 4") == "4"
+    db.operator.cloister("revoke", db.cell, "DB").ok()
+    for session in (early, late):
+        status, err = session.end()
+        assert status == 2 and "connection" in err, (status, err)
+    assert "nobody hears" not in db.server.log()
+    assert "'DB' has been revoked" in login().err
+    wait_until(lambda: len(db.events(type="tcp", why="revoked")) == 3, "all three being recorded")
+    assert [e["did"] for e in db.events(type="steer")] == ["rotate", "rotate", "revoke"]
+    db.operator.cloister("kill", db.cell).ok()

@@ -202,3 +202,16 @@ def test_only_what_the_policy_says_stops_a_cell(online):
     await_event(online, type="dns", verdict="deny")
     assert state(online.operator, online.cell) == "running" and online.events(type="cell") == []
     online.operator.cloister("kill", online.cell).ok()
+
+
+@only_root
+def test_a_budget_of_processors(operator):
+    """By the cgroup's own count; not what another cell uses."""
+    policy = operator.file("policy.yaml", "version: 1\negress: []\nbudgets: [{cpu: 200ms, then: kill}]\n")
+    idle = operator.detach("-p", policy, "--", "sleep", "infinity")
+    cell = operator.detach("-p", policy, "--", "sh", "-c", "while :; do :; done")
+    assert operator.cloister("wait", cell).status == 137
+    ended, = [c for c in operator.cells("-a") if c["cell"] == cell]
+    assert "of 200ms of processors" in ended["cause"]
+    assert state(operator, idle) == "running"
+    operator.cloister("kill", idle).ok()

@@ -224,9 +224,12 @@ def test_how_long_it_lives(online):
 
 @only_user
 @needs_npm("claude")
-def test_a_real_agent_is_revoked_in_its_session(online):
+def test_a_real_agent_is_revoked_in_its_session(online, request):
     """It works with its placeholder; after the revocation its next request ends the session."""
     real = "sk-ant-api03-" + canary()
+    keys = online.lab.folder / "model.keys"
+    keys.write_text(real)
+    request.addfinalizer(keys.unlink)
     online.operator.cloister("secret", "add", "ANTHROPIC_API_KEY", "--like", "anthropic", input=real).ok()
     words = [*CLAUDE, "run [[touch /tmp/asked; while [ ! -e /tmp/go ]; do sleep 0.1; done; echo done]]"]
     options = ["-v", f"{online.lab.folder / 'npm'}:/opt/npm:ro", "-s", "ANTHROPIC_API_KEY",

@@ -61,7 +61,10 @@ def test_secrets(service, operator):
     assert [(e["did"], e["by"]) for e in found] == [("rotate", ME), ("revoke", ME)]
     assert found[0]["why"] == "it leaked"
     assert noted(operator, "cell.revoke")[0]["secret"] == "KEY"
-    # From all of them.
+    # All of them: the new value, where it was not taken back, and then that too.
+    answer = service.post("/v1/secrets/KEY/rotate", {"why": "everywhere"}).ok()
+    assert (answer["cells"], len(answer["failed"])) == (1, 1), answer
+    assert [(e["did"], e["why"]) for e in steered(operator, other)] == [("rotate", "everywhere")]
     answer = service.post("/v1/secrets/KEY/revoke").ok()
     assert answer["failed"] == [] and answer["cells"] >= 1
     assert service.get(f"/v1/cells/{other}/secrets").ok()["secrets"][0]["revoked"] is True

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from egress_lab import CURL, await_event, helpers_of
+from egress_lab import CURL, await_event, helpers_of, needs
 from operators import wait_until
 
 # Where root makes no difference.
@@ -306,4 +306,36 @@ def test_no_request_is_decided_by_a_mixture_and_none_is_dropped(online):
         ("allow", "second.yaml:6:5")}
     # Refusals that come in floods are told later, and counted.
     assert sum(e["verdict"] == "allow" for e in events) == seen["head 200"] + seen["body 200"]
+    operator.cloister("kill", cell).ok()
+
+
+@needs("h2load")
+def test_nor_of_streams_of_http2(online):
+    """Many at once on each connection, to a server that speaks it, too."""
+    operator = online.operator
+    files = [operator.file("first.yaml", FIRST), operator.file("second.yaml", SECOND)]
+    cell = online.start(files[0], "sh", "-c", "echo '{\"kind\": \"x\"}' >/tmp/body; exec sleep 1000")
+
+    def load(n, *words):
+        return operator.spawn(operator.program, "exec", cell, "--", "h2load", "-c4", "-m8", f"-n{n}", *words,
+                              stdout=subprocess.PIPE)
+    loads = {"head": load(4000, "-Hx-a: 1", "-Hx-b: 1", f"{WWW}/hello"),
+             "body": load(2000, "-d/tmp/body", "-Hcontent-type: application/json", f"{UP}/echo")}
+    n = 0
+    while any(process.poll() is None for process in loads.values()) or n < 4:
+        operator.cloister("policy", "set", cell, files[(n + 1) % 2]).ok()
+        n += 1
+    told = {}
+    for name, wanted in (("head", 4000), ("body", 2000)):
+        out = loads[name].stdout.read().decode()
+        went, refused = map(int, re.search(r"status codes: (\d+) 2xx, 0 3xx, (\d+) 4xx, 0 5xx", out).groups())
+        assert went + refused == wanted and ", 0 errored, 0 timeout" in out, out
+        told[name] = went, refused
+    assert all(went and refused for went, refused in told.values()), (told, n)
+    events = online.events(type="http")
+    assert {e["version"] for e in events} == {"2"}
+    assert {(e["verdict"], e["rule"]) for e in events} == {
+        ("deny", "first.yaml:3:5"), ("deny", "first.yaml:5:5"), ("allow", "second.yaml:4:5"),
+        ("allow", "second.yaml:6:5")}
+    assert sum(e["verdict"] == "allow" for e in events) == sum(went for went, _ in told.values())
     operator.cloister("kill", cell).ok()

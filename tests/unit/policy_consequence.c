@@ -80,6 +80,15 @@ TEST(policy_then_in_front)
 	CHECK(policy_mentions_host(p, "b.x"));
 }
 
+/* A host that is only denied is not found; one from which something follows is. */
+TEST(policy_then_of_what_is_denied)
+{
+	OWN(policy_freep) struct policy *p = lab_rules("- deny: a.x\n- {deny: b.x, then: {notify: true}}\n");
+
+	CHECK(!policy_mentions_host(p, "a.x"));
+	CHECK(policy_mentions_host(p, "b.x"));
+}
+
 TEST(policy_then_another_policy)
 {
 	OWN(policy_freep) struct policy *p = after(sent(lab_rules(RULES

@@ -154,4 +154,5 @@ void courier_passed(struct courier *c, size_t len);
 /* As mux_consumed() on the gate's stream, now or when bytes may pass again. */
 void exchange_credit(struct exchange *ex, size_t len);
 void courier_rate_init(struct courier *c);
+void courier_rate_changed(struct courier *c);   /* with the policy */
 #endif

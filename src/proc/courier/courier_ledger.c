@@ -53,6 +53,17 @@ tell_watch(struct courier *c, const struct policy *p)
 	ledger_watch(c->budgets.cell, &watch);
 }
 
+static bool
+is_counted(const struct courier *c, const struct policy_budget *b)
+{
+	uint64_t uncounted = atomic_load(&c->budgets.cell->uncounted);
+
+	for (unsigned kind = 0; kind < POLICY_KINDS; kind++)
+		if (b->limits[kind] != 0 && (uncounted >> kind & 1) != 0)
+			return false;
+	return true;
+}
+
 static int
 bind_row(struct courier *c, const struct policy *p, struct budget_row *row, int rule)
 {
@@ -60,7 +71,8 @@ bind_row(struct courier *c, const struct policy *p, struct budget_row *row, int 
 
 	row->rule = -1;
 	row->ledger = b->per == POLICY_PER_PRINCIPAL ? c->budgets.principal : c->budgets.cell;
-	row->slot = row->ledger == NULL ? NULL : ledger_slot(row->ledger, b->key, true);
+	/* What nobody counts is not let go either. */
+	row->slot = row->ledger == NULL || !is_counted(c, b) ? NULL : ledger_slot(row->ledger, b->key, true);
 	for (; rule >= 0 && p != NULL; p = policy_outer(p), row->layer++) {
 		if ((size_t)rule < policy_n_own(p)) {
 			row->rule = rule;
@@ -90,7 +102,8 @@ courier_bind_budgets(struct courier *c, struct courier_policy *p, struct err *er
 
 		row->budget = policy_budget_at(p->policy, i, &rule);
 		if (bind_row(c, p->policy, row, rule) < 0)
-			r = err_set(err, ENOSPC, row->ledger == NULL ? "budget '%.100s' cannot be counted: the "
+			r = err_set(err, ENOSPC, !is_counted(c, row->budget) ? "budget '%.100s' cannot be counted: of "
+			            "processors' time there is no count without a cgroup" : row->ledger == NULL ? "budget '%.100s' cannot be counted: the "
 			            "cell was started without one per principal" : "budget '%.100s' cannot be "
 			            "counted: there were too many others before it", row->budget->name);
 		all->money |= row->budget->limits[POLICY_MONEY] != 0;

@@ -40,6 +40,7 @@ use_from_now_on(struct courier *c, struct courier_policy *p)
 	p->number = c->policy == NULL ? 1 : c->policy->number + 1;
 	courier_policy_release(c->policy);
 	c->policy = p;
+	courier_rate_changed(c);
 	courier_ask_again(c);
 }
 

@@ -95,6 +95,14 @@ courier_rate_init(struct courier *c)
 	c->budgets.again = (struct loop_timer){ .due = again_due, .arg = c };
 }
 
+/* How long the rest was to wait was reckoned by the bandwidth that there was. */
+void
+courier_rate_changed(struct courier *c)
+{
+	if (c->budgets.again.at_ms != 0)
+		loop_set_timer(c->loop, &c->budgets.again, SLOWED_LEAST_MS);
+}
+
 bool
 courier_may_ask(struct courier *c, const struct policy_rate *rate, uint64_t *ret_wait_s)
 {

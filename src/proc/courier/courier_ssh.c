@@ -257,6 +257,10 @@ judge(struct signing *s)
 		judge_text(s);
 	else
 		judge_login(s);
+	/* The connection was counted before anybody knew what it is for. */
+	if (s->why == NULL && s->ex != NULL &&
+	    !exchange_afford_secret(s->ex, s->of->secret->name, reason, sizeof(reason)))
+		refuse(s, "budget", reason);
 }
 
 /* ---- what is recorded ---- */

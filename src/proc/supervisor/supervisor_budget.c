@@ -69,6 +69,11 @@ supervisor_budget_prepare(struct supervisor *sv, struct err *err)
 	if (!sv->spec.has_policy)
 		return 0;
 	r = make_cells(b, err);
+	if (r == 0 && !cgroup_counts_cpu(sv->cgroup)) {
+		atomic_store(&b->cell->uncounted, 1u << POLICY_CPU);
+		r = sv->spec.watch.cpu ? err_set(err, ENOTSUP, "of processors' time there is no count without a "
+		                                 "cgroup (`cloister doctor` tells why there is none)") : 0;
+	}
 	if (r == 0 && sv->spec.watch.principal)
 		r = open_principals(b, sv->spec.principal != NULL ? sv->spec.principal : "", err);
 	if (r < 0)
