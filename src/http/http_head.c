@@ -379,16 +379,32 @@ get_line(struct buf *b, struct http_head *head, uint32_t *ret_n)
 	return get_text(b, &head->upgrade);
 }
 
-int
-http_head_decode(struct buf *b, struct http_head *ret_head, struct err *err)
+bool
+http_head_decode_checked(struct buf *b, struct http_head *ret_head)
 {
 	uint32_t n;
 
 	if (!get_line(b, ret_head, &n) || n > HTTP_FIELDS_MAX ||
 	    !get_fields(b, ret_head->fields, n))
-		return err_set(err, EBADMSG, "the head is garbled");
+		return false;
 	ret_head->n_fields = n;
+	return true;
+}
+
+int
+http_head_decode(struct buf *b, struct http_head *ret_head, struct err *err)
+{
+	if (!http_head_decode_checked(b, ret_head))
+		return err_set(err, EBADMSG, "the head is garbled");
 	return http_head_check(ret_head, err);
+}
+
+void
+http_head_copy(struct http_head *to, const struct http_head *from)
+{
+	memcpy(to, from, offsetof(struct http_head, fields));
+	memcpy(to->fields, from->fields, from->n_fields * sizeof(from->fields[0]));
+	to->n_fields = from->n_fields;
 }
 
 int

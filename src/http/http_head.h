@@ -86,6 +86,11 @@ int http_length_parse(struct http_text text, uint64_t *ret_length, struct err *e
  * *ret_head after a failure means nothing. */
 void http_head_encode(struct buf *b, const struct http_head *head);
 int http_head_decode(struct buf *b, struct http_head *ret_head, struct err *err);
+/* The same of what was checked before: by ourselves, and not by who sent it.  False: it is garbled
+ * all the same. */
+bool http_head_decode_checked(struct buf *b, struct http_head *ret_head);
+/* All of FROM that means something: HTTP_FIELDS_MAX is a lot to copy. */
+void http_head_copy(struct http_head *to, const struct http_head *from);
 /* Trailers alone (http_trailers_check). */
 void http_fields_encode(struct buf *b, const struct http_field *fields, size_t n);
 int http_fields_decode(struct buf *b, struct http_field ret_fields[HTTP_FIELDS_MAX],

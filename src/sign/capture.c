@@ -26,12 +26,33 @@ capture_draft_new(struct capture_drafts *d, struct capture_draft **ret_draft)
 	return 0;
 }
 
+/* *VALUE is USER:PASSWORD in base64; its password stays, and *ret_user is "USER:". */
+static int
+split_basic(struct capture_drafts *d, const struct capture_rule *rule, struct http_text *value,
+            struct http_text *ret_user)
+{
+	char *at = (char *)d->values.data + d->values.len, *colon = NULL;
+	size_t len = 0;
+
+	if (scheme_decode(SIGN_BASE64, *value, (unsigned char *)at, d->values.max - d->values.len,
+	                  &len) == 0)
+		colon = memchr(at, ':', len);
+	if (colon == NULL || colon + 1 == at + len)
+		return err_set(d->err, EBADMSG, "the response's '%s' is no user and password in base64",
+		               rule->name);
+	d->values.len += len;
+	*ret_user = (struct http_text){ at, (size_t)(colon + 1 - at) };
+	*value = (struct http_text){ colon + 1, len - ret_user->len };
+	return 0;
+}
+
 int
 capture_draft_add(struct capture_drafts *d, struct capture_draft *draft,
                   const struct capture_rule *rule, struct http_text value,
                   struct http_text spot)
 {
 	size_t n = draft->set.n;
+	int r;
 
 	if (value.len == 0)
 		return 0;
@@ -43,6 +64,10 @@ capture_draft_add(struct capture_drafts *d, struct capture_draft *draft,
 			return err_set(d->err, EBADMSG, "the response has '%s' twice", rule->name);
 	if (n == CAPTURE_MEMBERS_MAX)
 		return err_set(d->err, E2BIG, "the response has too many tokens");
+	draft->users[n] = (struct http_text){ "", 0 };
+	r = rule->basic ? split_basic(d, rule, &value, &draft->users[n]) : 0;
+	if (r < 0)
+		return r;
 	draft->rules[n] = rule;
 	draft->spots[n] = spot;
 	draft->set.members[n] = (struct capture_member){
@@ -325,6 +350,25 @@ put_coded(struct buf *b, char is, struct http_text text)
 		scheme_put_encoded(b, text);
 }
 
+/* Member I of DRAFT as the body is to have it. */
+static void
+put_other(struct buf *b, char is, const struct capture_draft *draft, size_t i)
+{
+	OWN(scheme_buf_wipe) struct buf plain, basic;
+
+	if (!draft->rules[i]->basic) {
+		put_coded(b, is, draft->set.members[i].with);
+		return;
+	}
+	buf_init(&plain, 2 * CAPTURE_VALUE_MAX);
+	buf_init(&basic, 4 * CAPTURE_VALUE_MAX);
+	scheme_put(&plain, draft->users[i]);
+	scheme_put(&plain, draft->set.members[i].with);
+	scheme_put_coded(&basic, SIGN_BASE64, plain.data, plain.len);
+	put_coded(b, is, scheme_text_of(&basic));
+	b->failed |= buf_failed(&plain) || buf_failed(&basic);
+}
+
 static int
 rewrite_text(struct capture_drafts *d, struct http_text body, char is,
              const struct rewriter *w)
@@ -339,7 +383,7 @@ rewrite_text(struct capture_drafts *d, struct http_text body, char is,
 	for (size_t i = 0; r == 0 && i < d->n; i++) {
 		for (size_t j = 0; j < d->list[i].set.n; j++, n++) {
 			buf_init(&coded[n], 6 * CAPTURE_VALUE_MAX);
-			put_coded(&coded[n], is, d->list[i].set.members[j].with);
+			put_other(&coded[n], is, &d->list[i], j);
 			cuts[n] = (struct scheme_cut){ d->list[i].spots[j], scheme_text_of(&coded[n]) };
 			if (buf_failed(&coded[n]))
 				w->ret_body->failed = true;
@@ -405,8 +449,8 @@ capture_rewrite(const struct capture_kind *kind, struct http_text type,
 	d->kind = kind;
 	d->n = 0;
 	d->err = err;
-	buf_init(&d->values, 2 * len + 1);
-	if (buf_add(&d->values, 2 * len + 1) == NULL)
+	buf_init(&d->values, 3 * len + 1);
+	if (buf_add(&d->values, 3 * len + 1) == NULL)
 		return scheme_failed(err, "read a response");
 	d->values.len = 0;
 	is = kind_of_body(type, text);

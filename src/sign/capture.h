@@ -50,7 +50,7 @@ typedef int capture_replace(void *arg, struct capture_set *set, struct err *err)
 /* Which members are secrets. */
 struct capture_kind;
 
-/* "oauth2", "sts", "s3-session", "github-app", "registry"; NULL if there is none. */
+/* "oauth2", "sts", "s3-session", "github-app", "registry", "ecr"; NULL if there is none. */
 const struct capture_kind *capture_kind_find(const char *name);
 
 /* Rewrites BODY, of the content type TYPE, into *ret_body, which the caller initialised with

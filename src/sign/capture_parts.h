@@ -11,6 +11,7 @@ struct capture_rule {
 	const char *name;
 	enum capture_role role;
 	const char *expiries[2];
+	bool basic;                     /* it is USER:PASSWORD in base64, and the password is the token */
 };
 
 struct capture_kind {
@@ -24,6 +25,7 @@ struct capture_draft {
 	struct capture_set set;
 	const struct capture_rule *rules[CAPTURE_MEMBERS_MAX];
 	struct http_text spots[CAPTURE_MEMBERS_MAX];    /* in the body */
+	struct http_text users[CAPTURE_MEMBERS_MAX];    /* "USER:", of one that is BASIC */
 	struct {
 		const char *name;
 		int64_t in, at;
@@ -35,7 +37,7 @@ struct capture_drafts {
 	const struct capture_kind *kind;
 	struct capture_draft list[CAPTURE_SETS_MAX];
 	size_t n;
-	struct buf values;              /* decoded; twice the body, so it never moves */
+	struct buf values;              /* decoded; three times the body, so it never moves */
 	struct err *err;
 };
 

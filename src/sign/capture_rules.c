@@ -8,35 +8,41 @@
 #define MILLISECONDS_FROM 100000000000.0        /* in seconds, the year 5138 */
 
 static const struct capture_rule oauth2_rules[] = {
-	{ "access_token", CAPTURE_TOKEN, { "expires_in", "expires_at" } },
-	{ "refresh_token", CAPTURE_REFRESH, { "refresh_token_expires_in", "refresh_expires_in" } },
-	{ "id_token", CAPTURE_ID_TOKEN, { "expires_in", "expires_at" } },
-	{ NULL, 0, { NULL, NULL } },
+	{ "access_token", CAPTURE_TOKEN, { "expires_in", "expires_at" }, false },
+	{ "refresh_token", CAPTURE_REFRESH, { "refresh_token_expires_in", "refresh_expires_in" }, false },
+	{ "id_token", CAPTURE_ID_TOKEN, { "expires_in", "expires_at" }, false },
+	{ NULL, 0, { NULL, NULL }, false },
 };
 
 /* As STS and S3 name them, Cognito, the metadata services, and single sign-on. */
 static const struct capture_rule aws_rules[] = {
-	{ "AccessKeyId", CAPTURE_KEY_ID, { "Expiration", NULL } },
-	{ "SecretAccessKey", CAPTURE_SECRET_KEY, { "Expiration", NULL } },
-	{ "SecretKey", CAPTURE_SECRET_KEY, { "Expiration", NULL } },
-	{ "SessionToken", CAPTURE_SESSION_TOKEN, { "Expiration", NULL } },
-	{ "Token", CAPTURE_SESSION_TOKEN, { "Expiration", NULL } },
-	{ "accessKeyId", CAPTURE_KEY_ID, { "expiration", NULL } },
-	{ "secretAccessKey", CAPTURE_SECRET_KEY, { "expiration", NULL } },
-	{ "sessionToken", CAPTURE_SESSION_TOKEN, { "expiration", NULL } },
-	{ NULL, 0, { NULL, NULL } },
+	{ "AccessKeyId", CAPTURE_KEY_ID, { "Expiration", NULL }, false },
+	{ "SecretAccessKey", CAPTURE_SECRET_KEY, { "Expiration", NULL }, false },
+	{ "SecretKey", CAPTURE_SECRET_KEY, { "Expiration", NULL }, false },
+	{ "SessionToken", CAPTURE_SESSION_TOKEN, { "Expiration", NULL }, false },
+	{ "Token", CAPTURE_SESSION_TOKEN, { "Expiration", NULL }, false },
+	{ "accessKeyId", CAPTURE_KEY_ID, { "expiration", NULL }, false },
+	{ "secretAccessKey", CAPTURE_SECRET_KEY, { "expiration", NULL }, false },
+	{ "sessionToken", CAPTURE_SESSION_TOKEN, { "expiration", NULL }, false },
+	{ NULL, 0, { NULL, NULL }, false },
 };
 
 static const struct capture_rule github_rules[] = {
-	{ "token", CAPTURE_TOKEN, { "expires_at", NULL } },
-	{ NULL, 0, { NULL, NULL } },
+	{ "token", CAPTURE_TOKEN, { "expires_at", NULL }, false },
+	{ NULL, 0, { NULL, NULL }, false },
 };
 
 static const struct capture_rule registry_rules[] = {
-	{ "token", CAPTURE_TOKEN, { "expires_in", NULL } },
-	{ "access_token", CAPTURE_TOKEN, { "expires_in", NULL } },
-	{ "refresh_token", CAPTURE_REFRESH, { NULL, NULL } },
-	{ NULL, 0, { NULL, NULL } },
+	{ "token", CAPTURE_TOKEN, { "expires_in", NULL }, false },
+	{ "access_token", CAPTURE_TOKEN, { "expires_in", NULL }, false },
+	{ "refresh_token", CAPTURE_REFRESH, { NULL, NULL }, false },
+	{ NULL, 0, { NULL, NULL }, false },
+};
+
+/* What a private registry of AWS wants as a password, of its own interface. */
+static const struct capture_rule ecr_rules[] = {
+	{ "authorizationToken", CAPTURE_TOKEN, { "expiresAt", NULL }, true },
+	{ NULL, 0, { NULL, NULL }, false },
 };
 
 static const struct capture_kind kinds[] = {
@@ -45,6 +51,7 @@ static const struct capture_kind kinds[] = {
 	{ "s3-session", aws_rules, true },
 	{ "github-app", github_rules, false },
 	{ "registry", registry_rules, false },
+	{ "ecr", ecr_rules, false },
 };
 
 const struct capture_kind *

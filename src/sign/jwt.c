@@ -1,5 +1,6 @@
 /* jwt.c - JSON Web Tokens that a client signs itself (RFC 7515, 7518, 8037): as Bearer, and
  * as an assertion in a form (RFC 7523). */
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -291,10 +292,31 @@ put_token(struct buf *b, const struct resigner *s, const struct jwt *jwt,
 	return buf_failed(b) ? scheme_failed(s->err, "write a JWT") : 0;
 }
 
+/* The signature of JWT, and the one at the end of B in its place. */
+static int
+tell_made(const struct resigner *s, const struct jwt *jwt, const struct buf *b,
+          struct sign_memory *m)
+{
+	struct sign_made made;
+	struct jwt new_jwt;
+	int r;
+
+	if (!jwt_split(scheme_text_of(b), &new_jwt))
+		abort();                /* it was written by ourselves */
+	assert(m->n_made < SIGN_MADE_MAX);
+	r = scheme_keep(m, new_jwt.signature, &made.real, s->err);
+	if (r == 0)
+		r = scheme_keep(m, jwt->signature, &made.agents, s->err);
+	if (r == 0)
+		m->made[m->n_made++] = made;
+	return r;
+}
+
 /* TOKEN signed anew into B; *ret_ours is false, and B untouched, if it is none that the
  * placeholder signed. */
 static int
-jwt_resign(const struct resigner *s, struct http_text token, struct buf *b, bool *ret_ours)
+jwt_resign(const struct resigner *s, struct http_text token, struct buf *b,
+           struct sign_memory *m, bool *ret_ours)
 {
 	OWN(freep) struct jwt_json *json = NULL;
 	const struct scheme_algorithm *algorithm = NULL;
@@ -320,7 +342,9 @@ jwt_resign(const struct resigner *s, struct http_text token, struct buf *b, bool
 		return err_set(s->err, EPERM, "the JWT is signed with %s, and the secret is for %s only",
 		               algorithm->name, s->options->algorithm);
 	r = check_audience(json->claims, s->options->audience, s->err);
-	return r == 0 ? put_token(b, s, &jwt, json, algorithm) : r;
+	if (r == 0)
+		r = put_token(b, s, &jwt, json, algorithm);
+	return r == 0 ? tell_made(s, &jwt, b, m) : r;
 }
 
 static int
@@ -334,7 +358,7 @@ sign_bearer(const struct resigner *s, struct http_head *head, struct http_text t
 
 	buf_init(&b, 2 * JWT_MAX);
 	buf_init(&value, 2 * JWT_MAX + 8);
-	r = jwt_resign(s, token, &b, &ours);
+	r = jwt_resign(s, token, &b, m, &ours);
 	if (r < 0)
 		return r;
 	if (!ours)
@@ -367,7 +391,7 @@ sign_param(const struct resigner *s, struct http_text *form, const char *name,
 	buf_init(&b, 2 * JWT_MAX);
 	buf_init(&new_form, SIGN_MEMORY_MAX);
 	scheme_put_decoded(&token, param.value, true);
-	r = jwt_resign(s, scheme_text_of(&token), &b, &ours);
+	r = jwt_resign(s, scheme_text_of(&token), &b, m, &ours);
 	if (r < 0 || !ours)
 		return r;
 	cut = (struct scheme_cut){ param.value, scheme_text_of(&b) };
@@ -416,6 +440,7 @@ jwt_sign(const void *with, const struct sign_key *from, const struct sign_key *t
 	int r;
 
 	(void)ret_chunks;
+	m->n_made = 0;
 	if (find_bearer(head, &token)) {
 		r = sign_bearer(&s, head, token, m);
 	} else if (!may_be_in_form(head)) {

@@ -17,6 +17,7 @@ struct err;
 
 #define SIGN_MEMORY_MAX (64 * 1024)     /* all that one request's new strings may take */
 #define SIGN_DIGEST_MAX 64              /* SHA-512 */
+#define SIGN_MADE_MAX 2                 /* tokens of one request */
 
 /* One credential.  Texts are borrowed; what a scheme does not use is empty. */
 struct sign_key {
@@ -39,6 +40,12 @@ struct sign_memory {
 	struct sign_body body;          /* where the signature stands in the body: all of the
 	                                 * body to send instead (HEAD's length is set to its);
 	                                 * else NULL */
+	/* Of a scheme that is ALONE: what makes a token good, and what stood in its place.  Whoever
+	 * has the token may use it, until it ends. */
+	struct sign_made {
+		struct http_text real, agents;
+	} made[SIGN_MADE_MAX];
+	size_t n_made;
 };
 
 enum sign_next {

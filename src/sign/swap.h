@@ -20,7 +20,7 @@
 struct err;
 struct sign_memory;
 
-#define SWAP_NEEDLES_MAX 1344
+#define SWAP_NEEDLES_MAX 2048
 #define SWAP_NEEDLE_MIN 8               /* shorter ones are found where they are not meant */
 #define SWAP_NEEDLE_MAX (64 * 1024)
 #define SWAP_GONE_MAX 4                 /* of a needle's beginning, that may be let go */

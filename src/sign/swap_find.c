@@ -140,7 +140,8 @@ narrow(const struct swap_set *set, struct swap_walk *w, unsigned c)
 		w->end = set->first[c + 1];
 	} else if (end - lo == 1) {
 		w->lo += byte_at(set, lo, w->depth) != c;
-	} else {
+	} else if (byte_at(set, lo, w->depth) != c || byte_at(set, end - 1, w->depth) != c) {
+		/* They are in order: where both ends go on with it, all of them do. */
 		while (lo < end) {
 			mid = lo + (end - lo) / 2;
 			if (byte_at(set, mid, w->depth) < c)

@@ -12,6 +12,7 @@ struct head {
 	struct sign_memory *memory;
 	struct err *err;
 	bool may_replace;
+	struct swap_hit hit;            /* the first in the text that was not clear */
 };
 
 static struct http_text
@@ -54,28 +55,33 @@ judge(void *arg, const struct swap_seen *seen)
 }
 
 static bool
-is_clear(const struct head *h, struct http_text text)
+is_clear(struct head *h, struct http_text text)
 {
-	struct swap_hit hit;
-
 	return text.len < SWAP_NEEDLE_MIN ||
 	       swap_find(h->how->set, (const unsigned char *)text.at, text.len, 0, true,
-	                 &hit) == SWAP_NONE;
+	                 &h->hit) == SWAP_NONE;
 }
 
-/* TEXT as it is to be, behind what is in memory; whether anything was replaced in it is
- * *RET_CHANGED. */
+/* TEXT, in which FIRST is the first (NULL: that is not known), as it is to be, behind what is in
+ * memory; whether anything was replaced in it is *RET_CHANGED. */
 static int
-rewrite(struct head *h, enum swap_place place, struct http_text name, struct http_text text,
-        bool *ret_changed)
+rewrite_from(struct head *h, enum swap_place place, struct http_text name, struct http_text text,
+             const struct swap_hit *first, bool *ret_changed)
 {
 	struct swap_stream s = { .set = h->how->set, .place = place, .lengths = h->how->lengths,
 		.judge = judge, .sink = sink, .arg = h, .name = name };
-	int r = swap_whole(&s, text.at, text.len, h->err);
+	int r = swap_whole(&s, text.at, text.len, first, h->err);
 
 	if (s.n_replaced > 0)
 		*ret_changed = true;
 	return r;
+}
+
+static int
+rewrite(struct head *h, enum swap_place place, struct http_text name, struct http_text text,
+        bool *ret_changed)
+{
+	return rewrite_from(h, place, name, text, NULL, ret_changed);
 }
 
 static int
@@ -87,7 +93,7 @@ swap_text(struct head *h, enum swap_place place, struct http_text name, struct h
 
 	if (is_clear(h, *text))
 		return 0;
-	r = rewrite(h, place, name, *text, &changed);
+	r = rewrite_from(h, place, name, *text, &h->hit, &changed);
 	if (r == 0 && changed)
 		*text = text_at(h->memory->at + from, h->memory->used - from);
 	else

@@ -88,8 +88,10 @@ enum swap_found swap_find_on(const struct swap_set *set, const unsigned char *at
 void swap_widen(const struct swap_set *set, const unsigned char *at, size_t len, size_t from,
                 struct swap_hit *hit);
 
-/* As swap_feed() and swap_finish() in one, on a stream that has had nothing: nothing is held. */
-int swap_whole(struct swap_stream *s, const void *data, size_t len, struct err *err);
+/* As swap_feed() and swap_finish() in one, on a stream that has had nothing: nothing is held.
+ * FIRST: what swap_find() found in it, or NULL if it was not asked. */
+int swap_whole(struct swap_stream *s, const void *data, size_t len, const struct swap_hit *first,
+               struct err *err);
 
 struct swap_out {
 	swap_sink *sink;

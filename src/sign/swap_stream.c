@@ -84,25 +84,37 @@ save(struct swap_stream *s, const struct swap_hit *hit, size_t keep)
 	memcpy(s->walk, hit->walk, sizeof(s->walk));
 }
 
-/* What of AT, behind what was held, can be settled.  *RET_USED bytes are done with. */
-static int
-run(struct swap_stream *s, const unsigned char *at, size_t len, bool last, size_t *ret_used,
-    struct err *err)
+/* The first needle, or the rest of the one that was being followed. */
+static enum swap_found
+find_first(struct swap_stream *s, const unsigned char *at, size_t len, bool last,
+           struct swap_hit *ret_hit)
 {
-	struct swap_hit hit = { .start = s->start };
 	enum swap_found found;
+
+	if (!s->is_walking)
+		return swap_find(s->set, at, len, 0, last, ret_hit);
+	s->is_walking = false;
+	*ret_hit = (struct swap_hit){ .start = s->start };
+	memcpy(ret_hit->walk, s->walk, sizeof(s->walk));
+	found = swap_find_on(s->set, at, len, last, ret_hit);
+	return found == SWAP_NONE ? swap_find(s->set, at, len, s->start + 1, last, ret_hit) : found;
+}
+
+/* What of AT, behind what was held, can be settled; FIRST: what is in it, or NULL.  *RET_USED
+ * bytes are done with. */
+static int
+run(struct swap_stream *s, const unsigned char *at, size_t len, bool last,
+    const struct swap_hit *first, size_t *ret_used, struct err *err)
+{
+	struct swap_hit hit;
+	enum swap_found found = SWAP_FOUND;
 	size_t done = 0, keep;
 	int r = 0;
 
-	if (s->is_walking) {
-		memcpy(hit.walk, s->walk, sizeof(s->walk));
-		found = swap_find_on(s->set, at, len, last, &hit);
-		if (found == SWAP_NONE)
-			found = swap_find(s->set, at, len, s->start + 1, last, &hit);
-	} else {
-		found = swap_find(s->set, at, len, 0, last, &hit);
-	}
-	s->is_walking = false;
+	if (first != NULL)
+		hit = *first;
+	else
+		found = find_first(s, at, len, last, &hit);
 	for (; found == SWAP_FOUND; found = swap_find(s->set, at, len, done, last, &hit)) {
 		r = deal_with(s, at, len, &hit, &done, err);
 		if (r < 0)
@@ -168,7 +180,7 @@ join(struct swap_stream *s, const unsigned char *data, size_t len, size_t *ret_l
 		some = len;
 	r = hold(s, data, some, err);
 	if (r == 0)
-		r = run(s, s->held, s->n_held, false, &used, err);
+		r = run(s, s->held, s->n_held, false, NULL, &used, err);
 	if (r < 0)
 		return r;
 	left = s->n_held - used;
@@ -201,7 +213,7 @@ swap_feed(struct swap_stream *s, const void *data, size_t len, struct err *err)
 	}
 	if (r < 0 || len == 0)
 		return r;
-	r = run(s, at, len, false, &used, err);
+	r = run(s, at, len, false, NULL, &used, err);
 	if (r < 0)
 		return r;
 	used_up(s, used);
@@ -209,18 +221,19 @@ swap_feed(struct swap_stream *s, const void *data, size_t len, struct err *err)
 }
 
 int
-swap_whole(struct swap_stream *s, const void *data, size_t len, struct err *err)
+swap_whole(struct swap_stream *s, const void *data, size_t len, const struct swap_hit *first,
+           struct err *err)
 {
 	size_t used = 0;
 
-	return len > 0 ? run(s, data, len, true, &used, err) : 0;
+	return len > 0 ? run(s, data, len, true, first, &used, err) : 0;
 }
 
 int
 swap_finish(struct swap_stream *s, struct err *err)
 {
 	size_t used = 0;
-	int r = run(s, s->held, s->n_held, true, &used, err);
+	int r = run(s, s->held, s->n_held, true, NULL, &used, err);
 
 	used_up(s, s->n_held);
 	s->n_held = s->gone = 0;

@@ -165,7 +165,8 @@ const struct catalogue_entry catalogue[] = {
 	{ "aws", "AWS access key", "AWS_ACCESS_KEY AWS_SECRET_ACCESS_KEY AWS_ACCESS_KEY_ID",
 	  "{" SIGV4 ", " AWS_SHAPES ", "
 	  "hosts: ['**.amazonaws.com', '**.api.aws'], env: AWS_SECRET_ACCESS_KEY, "
-	  "captures: [{kind: sts, for: {" AWS_SHAPES "}}, {kind: s3-session, for: {" AWS_SHAPES "}}]}" },
+	  "captures: [{kind: sts, for: {" AWS_SHAPES "}}, {kind: s3-session, for: {" AWS_SHAPES "}}, "
+	  "{kind: ecr, for: {hosts: ['**.amazonaws.com', public.ecr.aws], in: [basic-password]}}]}" },
 	{ "r2", "Cloudflare R2 key", "R2_SECRET_ACCESS_KEY",
 	  "{" SIGV4 ", shape: {id: '{h32}', secret: '{h64}'}, hosts: ['**.r2.cloudflarestorage.com'], "
 	  "env: AWS_SECRET_ACCESS_KEY, with: {service: s3}}" },

@@ -1,6 +1,7 @@
 /* secret.c - what is asked of a secret once it is there. */
 #include "vault/secret.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -8,11 +9,13 @@
 #include <string.h>
 
 #include "base/own.h"
+#include "policy/policy_explain.h"
 #include "policy/policy_parts.h"
 #include "sign/sign_hmac.h"
 
 const char *const secret_field_names[SECRET_FIELDS + 1] = { "id", "secret", "token", NULL };
 
+#define MISFIT_SHOWN 80                 /* bytes of a path */
 #define BASIC (SECRET_IN_BASIC_USER | SECRET_IN_BASIC_PASSWORD)
 
 static const struct secret_scheme schemes[] = {
@@ -86,6 +89,55 @@ secret_in_scope(const struct secret *s, const struct policy_request *req)
 
 	policy_decide(s->scope, req, &decision, NULL);
 	return decision.verdict == POLICY_ALLOW;
+}
+
+/* The first layer's that does not fit; a layer of a scope is one rule. */
+static struct policy_step
+find_misfit(const struct policy *scope, const struct policy_request *req)
+{
+	struct policy_step steps[POLICY_LAYERS_MAX];
+	size_t n = policy_n_rules(scope);
+
+	assert(n <= POLICY_LAYERS_MAX);
+	policy_explain(scope, req, steps);
+	for (size_t i = 0; i < n; i++)
+		if (steps[i].kind != POLICY_STEP_DECIDES)
+			return steps[i];
+	return (struct policy_step){ POLICY_STEP_DECIDES, NULL };
+}
+
+static int
+cut(struct http_text text)
+{
+	return (int)(text.len < MISFIT_SHOWN ? text.len : MISFIT_SHOWN);
+}
+
+void
+secret_misfit_text(const struct secret *s, const struct policy_request *req, char *text,
+                   size_t size)
+{
+	struct policy_step step = find_misfit(s->scope, req);
+	const char *key = step.key != NULL ? step.key : "";
+	struct http_text method = req->head->method, path = req->head->path;
+	const char *query = memchr(path.at, '?', path.len);
+
+	if (query != NULL)
+		path.len = (size_t)(query - path.at);
+	if (step.kind == POLICY_STEP_HOST)
+		snprintf(text, size, "'%.100s' is not among its hosts", req->host);
+	else if (step.kind == POLICY_STEP_PORT)
+		snprintf(text, size, "port %u is not among its ports", req->port);
+	else if (step.kind == POLICY_STEP_PROTOCOL)
+		snprintf(text, size, "it is not for HTTP");
+	else if (strcmp(key, "scheme") == 0)
+		snprintf(text, size, "it goes over TLS only, unless it is `plain`");
+	else if (strcmp(key, "methods") == 0)
+		snprintf(text, size, "%.*s is not among its methods", cut(method), method.at);
+	else if (strcmp(key, "paths") == 0)
+		snprintf(text, size, "'%.*s'%s is not among its paths", cut(path), path.at,
+		         path.len > MISFIT_SHOWN ? "..." : "");
+	else
+		snprintf(text, size, "its scope does not have this request");
 }
 
 static bool

@@ -91,6 +91,10 @@ bool secret_name_ok(const char *name);
 
 /* Whether a request may carry it, as far as destination, method and path tell. */
 bool secret_in_scope(const struct secret *s, const struct policy_request *req);
+/* The part of its scope that REQ does not fit, for people: "PUT is not among its methods".
+ * It is one over HTTP. */
+void secret_misfit_text(const struct secret *s, const struct policy_request *req, char *text,
+                        size_t size);
 /* Whether the header (lower case) or parameter NAME may carry it. */
 bool secret_in_header(const struct secret *s, const char *name, size_t len);
 bool secret_in_param(const struct secret *s, const char *name, size_t len);

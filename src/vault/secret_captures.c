@@ -29,6 +29,7 @@ static const struct usual {
 	{ "github-app", { "/app/installations/*/access_tokens",
 	                  "/api/v3/app/installations/*/access_tokens" }, "swap" },
 	{ "registry", { "/token", "/**/token", "/v2/auth", "/jwt/auth" }, "swap" },
+	{ "ecr", { "/", "/service/**" }, "swap" },
 };
 
 struct scope {
@@ -180,7 +181,7 @@ read_one(struct secret *s, const struct node *node, const struct node *const sai
 	u = kind != NULL && kind->kind == NODE_SCALAR ? find_usual(kind->text) : NULL;
 	if (u == NULL)
 		return node_err(err, kind != NULL ? kind : node, "say what kind of tokens come back: oauth2, "
-		                "sts, s3-session, github-app or registry");
+		                "sts, s3-session, github-app, registry or ecr");
 	if (s->scheme->raw)
 		return node_err(err, node, "'%s' is not over HTTP: nothing is captured", s->scheme->name);
 	c->kind = u->kind;

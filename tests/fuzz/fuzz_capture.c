@@ -9,7 +9,8 @@
 #include "fuzz.h"
 #include "sign/capture.h"
 
-static const char *const kinds[] = { "oauth2", "sts", "s3-session", "github-app", "registry" };
+static const char *const kinds[] = { "oauth2", "sts", "s3-session", "github-app", "registry",
+                                     "ecr" };
 
 struct seen {
 	char with[CAPTURE_SETS_MAX * CAPTURE_MEMBERS_MAX][32];
@@ -64,7 +65,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (size == 0)
 		return 0;
-	kind = capture_kind_find(kinds[data[0] % 5]);
+	kind = capture_kind_find(kinds[data[0] % ARRAY_LEN(kinds)]);
 	buf_init(&b, 4 * CAPTURE_BODY_MAX);
 	r = capture_rewrite(kind, (struct http_text){ NULL, 0 }, data + 1, size - 1, replace, &seen,
 	                    &b, &found, &err);

@@ -60,7 +60,8 @@ def registry_token(query):
 def give(kind, life=3600):
     token = {"access": lambda: "ya29.a0" + secrets.token_urlsafe(60), "jwt": jwt,
              "refresh": lambda: "1//0" + secrets.token_urlsafe(40),
-             "app": lambda: "ghs_" + secrets.token_hex(18)}[kind]()
+             "app": lambda: "ghs_" + secrets.token_hex(18),
+             "password": lambda: base64.b64encode(secrets.token_bytes(600)).decode()}[kind]()
     GIVEN[token] = time.time() + life
     note("issued.jsonl", kind=kind, token=token)
     return token
@@ -142,7 +143,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
              body=body.decode("latin-1"))
         paths = {"/oauth2/token": self.oauth2, "/device/code": self.device, "/api": self.api,
                  "/": self.sts, "/token": self.registry, "/session": self.echo_session,
-                 "/upgrade": self.upgrade}
+                 "/upgrade": self.upgrade, "/v2": self.ecr}
         if url.path.startswith("/app/installations/"):
             return self.app()
         if url.path.startswith("/signed"):
@@ -209,6 +210,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if wrong:
             return self.say(403, f"<ErrorResponse><Error><Code>{wrong}</Code></Error></ErrorResponse>",
                             "text/xml")
+        if "GetAuthorizationToken" in self.headers.get("x-amz-target", ""):
+            token = "AWS:" + give("password")
+            return self.say(200, json.dumps({"authorizationData": [{
+                "authorizationToken": base64.b64encode(token.encode()).decode(), "expiresAt": 4070908800.5,
+                "proxyEndpoint": f"https://{self.headers['host']}"}]}), "application/x-amz-json-1.1")
         key, ends = new_key(), self.query.get("ends") or self.conf.get("ends", "2099-01-01T00:00:00Z")
         if "session" in self.path:
             return self.say(200, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<CreateSessionResult>"
@@ -227,6 +233,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
   <SessionToken>{key['token']}</SessionToken><Expiration>{ends}</Expiration>
   </Credentials></AssumeRoleResult><ResponseMetadata><RequestId>r</RequestId></ResponseMetadata>
 </AssumeRoleResponse>""", "text/xml")
+
+    def ecr(self):
+        user, _, password = self.basic().partition(":")
+        if user != "AWS" or GIVEN.get(password, 0) < time.time():
+            return self.say(401, "{}")
+        return self.say(200, json.dumps({"password": password}))
 
     def upgrade(self):
         """Answers when a second token is given out, so that the first one has come; tells the last

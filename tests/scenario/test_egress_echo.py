@@ -1,5 +1,6 @@
 """A server that gives everything back, in every coding: nothing real is ever seen in the cell."""
 import base64
+import hmac
 import json
 import re
 import secrets
@@ -120,6 +121,38 @@ def test_nothing_real_comes_back(online, where):
         data = base64.b64decode(data).decode("latin-1")
         assert status == 0 and "x-got-" in data, (seed, status, data[:2000])
         assert not shows(data, real), (seed, shows(data, real))
+
+
+ASSERT = r"""
+import base64, hashlib, hmac, json, os, subprocess, sys, time
+def coded(data):
+    return base64.urlsafe_b64encode(data).decode().rstrip("=")
+for seed in sys.argv[2:]:
+    text = ".".join(coded(json.dumps(part).encode()) for part in ({"alg": "HS256"}, {"iss": "me", "jti": seed}))
+    token = f"{text}.{coded(hmac.digest(os.environ['KEY'].encode(), text.encode(), 'sha256'))}"
+    words = [["-H", f"Authorization: Bearer {token}"], ["-d", f"assertion={token}"]][int(seed) % 2]
+    done = subprocess.run(["curl", "-sS", "-i", "--raw", "--max-time", "20", *words, f"{sys.argv[1]}?seed={seed}"],
+                          capture_output=True)
+    print(json.dumps([seed, done.returncode, text, base64.b64encode(done.stdout).decode()]))
+"""
+
+
+def test_no_token_that_was_made_comes_back(online):
+    """A JWT that is signed anew is as good as a key: nothing of its signature is seen."""
+    key = secrets.token_hex(20)
+    online.operator.cloister("secret", "add", "KEY", "--scheme", "jwt", "--host", "up.example.test", input=key).ok()
+    seeds = [str(secrets.randbits(30)) for _ in range(16)]
+    done = online.python(RULES, ASSERT, "https://up.example.test/reflect", *seeds, options=("-s", "KEY"))
+    n_seen = 0
+    for seed, status, text, data in map(json.loads, done.ok().splitlines()):
+        data = base64.b64decode(data).decode("latin-1")
+        assert status == 0 and "x-got-" in data, (seed, status, data[:2000])
+        real = hmac.digest(key.encode(), text.encode(), "sha256")
+        real = base64.urlsafe_b64encode(real).decode().rstrip("=")
+        assert not shows(data, real), (seed, shows(data, real))
+        n_seen += len(online.lab.seen(f"{text}.{real}"))
+    # The server did get it.
+    assert n_seen > 0
 
 
 # ---- WebSocket ---------------------------------------------------------------------------

@@ -160,18 +160,21 @@ def test_a_message_where_it_may_not_be(online):
 
 # ---- where it may not --------------------------------------------------------------------
 
-@pytest.mark.parametrize("words", [
-    '-H "X-Other: $KEY"', '-H "Authorization: Bearer $KEY" https://www.example.test/hello',
-    f'"{UP}/echo?key=$KEY"', f'"{UP}/echo/$KEY"', '-d "{\\"a\\":\\"$KEY\\"}"',
-    '-H "X-Other: $(printf %s "$KEY" | base64 -w0)"', '-u "me:$KEY"',
+@pytest.mark.parametrize(("words", "why"), [
+    ('-H "X-Other: $KEY"', "in a header x-other, where it may not be: its places are header:authorization"),
+    ('-H "Authorization: Bearer $KEY" https://www.example.test/hello', "'www.example.test' is not among its hosts"),
+    (f'"{UP}/echo?key=$KEY"', "in the query, where"), (f'"{UP}/echo/$KEY"', "in the path, where"),
+    ('-d "{\\"a\\":\\"$KEY\\"}"', "in the body, where"),
+    ('-H "X-Other: $(printf %s "$KEY" | base64 -w0)"', "in a header x-other"), ('-u "me:$KEY"', "in a password, where"),
 ])
-def test_anywhere_else_is_refused(online, words):
+def test_anywhere_else_is_refused(online, words, why):
     real = canary()
     give(online, real)
     url = "" if "https://" in words else f"{UP}/echo"
     done, fake, said = sh(online, fetch(words, url))
     assert json.loads(said)["error"] == "refused by cloister"
     assert "placeholder of the secret 'KEY'" in json.loads(said)["reason"]
+    assert why in json.loads(said)["reason"] and why in online.refusal()["note"]
     assert online.refusal()["why"] == "exfiltration"
     assert not online.lab.seen(fake) and not online.lab.seen(real)
 

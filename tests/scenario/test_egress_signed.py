@@ -70,13 +70,13 @@ BEARER = """
 import jwt
 token = jwt.encode({"iss": "12345", "aud": AUD, "iat": int(time.time()) - 60, "exp": int(time.time()) + 540},
                    os.environ[VAR], algorithm=ALG, headers={"kid": "one"})
-print(json.dumps(fetch(sys.argv[1], authorization="Bearer " + token)))
+print(json.dumps({"sent": token, **fetch(sys.argv[1], authorization="Bearer " + token)}))
 """
 JUDGE_JWT = """
 import jwt
 def judge(method, url, fields, body):
     token = fields["authorization"].partition("Bearer ")[2]
-    return {"claims": jwt.decode(token, KEY, algorithms=[ALG], audience="judge")}
+    return {"claims": jwt.decode(token, KEY, algorithms=[ALG], audience="judge"), "told": token}
 """
 
 
@@ -91,7 +91,8 @@ def test_a_jwt(online, algorithm):
     give(online, private, "--scheme", "jwt").ok()
     where = online.lab.judge(JUDGE_JWT, KEY=public or private, ALG=algorithm)
     said = json.loads(run(online, bearer(algorithm), UP + where).ok())
-    assert said["claims"]["iss"] == "12345"
+    # The one that is good, which the server tells, does not come back.
+    assert said["claims"]["iss"] == "12345" and said["told"] == said["sent"]
     assert online.lab.judgements(where) == [200]
     # Without the courier's help it is worth nothing.
     check_other(online, run(online, bearer(algorithm), OTHER + where))

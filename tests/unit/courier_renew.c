@@ -1,9 +1,12 @@
 /* courier_renew.c - tests of new values for secrets, and of who goes by the old ones. */
 #include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/err.h"
+#include "proc/courier/courier.h"
 #include "proc/courier/courier_secrets.h"
 #include "test.h"
 
@@ -109,6 +112,57 @@ TEST(courier_renew_refuses)
 	/* A placeholder that stands for nothing would be sent as it is. */
 	CHECK_ERR(renew(&s, "b", "", &err), EBADMSG);
 	CHECK(s.view == before);
+}
+
+static struct token *
+new_token(const struct secrets *s, size_t number, uint64_t expires)
+{
+	struct token *t = calloc(1, sizeof(*t));
+	char text[32];
+
+	CHECK(t != NULL);
+	snprintf(text, sizeof(text), "real-token-%05zu", number);
+	CHECK_OK(guard_copy(&t->memory, text, strlen(text), NULL));
+	memcpy(text, "fake", 4);
+	t->fake[SECRET_SECRET] = strdup(text);
+	t->known = (struct bound_secret){ .secret = s->bound.at[0].secret, .expires = expires };
+	t->known.real[SECRET_SECRET] = (struct http_text){ t->memory.at, t->memory.len };
+	t->known.placeholder[SECRET_SECRET] = (struct http_text){ t->fake[SECRET_SECRET], strlen(text) };
+	t->users = 1;
+	return t;
+}
+
+static bool
+comes_token(const struct secrets *s, const char *value)
+{
+	for (size_t i = 0; i < s->view->n_coming; i++)
+		if (has(s->view->coming[i].find, value))
+			return true;
+	return false;
+}
+
+TEST(courier_tokens_that_are_good_stay)
+{
+	static struct courier c;
+	struct token *tokens[TOKENS_MAX], *more;
+	struct secrets *s = &c.secrets;
+	struct err err = {0};
+
+	open_secrets(s);
+	for (size_t i = 0; i < TOKENS_MAX; i++)
+		tokens[i] = new_token(s, i, i == 7 ? 1 : 0);
+	CHECK_OK(secrets_add_tokens(&c, tokens, TOKENS_MAX, &err));
+	CHECK(comes_token(s, "real-token-00000") && comes_token(s, "real-token-00007"));
+	/* What has ended makes room; then there is none. */
+	more = new_token(s, 1000, 0);
+	CHECK_OK(secrets_add_tokens(&c, &more, 1, &err));
+	CHECK(!comes_token(s, "real-token-00007"));
+	more = new_token(s, 1001, 0);
+	CHECK_ERR(secrets_add_tokens(&c, &more, 1, &err), ENOSPC);
+	token_release(more);
+	CHECK(comes_token(s, "real-token-00000") && comes_token(s, "real-token-00255") &&
+	      comes_token(s, "real-token-01000") && !comes_token(s, "real-token-01001"));
+	secrets_close(s);
 }
 
 TEST(courier_secret_ends)

@@ -98,6 +98,18 @@ static const struct {
 	  "accessKeyId/3=A@1573306481;secretAccessKey/4=s@1573306481;sessionToken/5=t@1573306481;|",
 	  "{\"roleCredentials\":{\"accessKeyId\":\"<0>\",\"secretAccessKey\":\"<1>\",\"sessionToken\":"
 	  "\"<2>\",\"expiration\":1573306481000}}" },
+	/* "AWS:one" and "AWS:two:2"; the user stays */
+	{ "ecr", "application/x-amz-json-1.1",
+	  "{\"authorizationData\":[{\"authorizationToken\":\"QVdTOm9uZQ==\",\"expiresAt\":"
+	  "1.573306481E9,\"proxyEndpoint\":\"https://1.dkr.ecr.x\"},"
+	  "{\"authorizationToken\":\"QVdTOnR3bzoy\"}]}",
+	  "authorizationToken/0=one@1573306481;|authorizationToken/0=two:2;|",
+	  "{\"authorizationData\":[{\"authorizationToken\":\"QVdTOjwwPg==\",\"expiresAt\":"
+	  "1.573306481E9,\"proxyEndpoint\":\"https://1.dkr.ecr.x\"},"
+	  "{\"authorizationToken\":\"QVdTOjwxPg==\"}]}" },
+	{ "ecr", "application/json", "{\"authorizationToken\":\"not base64\"}", NULL, NULL },
+	{ "ecr", "application/json", "{\"authorizationToken\":\"QVdT\"}", NULL, NULL },
+	{ "ecr", "application/json", "{\"authorizationToken\":\"QVdTOg==\"}", NULL, NULL },
 	/* a key's name alone is no credential */
 	{ "sts", "text/xml", "<R><AccessKeyId>AKIA</AccessKeyId></R>", "", NULL },
 	{ "sts", "text/xml", "<R><SecretAccessKey/><AccessKeyId>AKIA</AccessKeyId></R>", "", NULL },

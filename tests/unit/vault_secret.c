@@ -159,6 +159,34 @@ TEST(vault_secret_scope)
 	CHECK(!in_scope(raw, "GET https://db.x:5432/"));
 }
 
+TEST(vault_secret_misfit)
+{
+	static const char narrow[] = "{version: 1, secrets: {k: {hosts: [a.x, '*.b.x:8443'], "
+	                             "methods: [GET], paths: [/v1/**]}}}";
+	static const char raw[] = "{version: 1, secrets: {k: {hosts: 'db.x:5432', scheme: postgres}}}";
+	static const struct {
+		const char *secret, *request, *want;
+	} cases[] = {
+		{ narrow, "GET https://xa.x/v1/y", "'xa.x' is not among its hosts" },
+		{ narrow, "GET https://a.x:8443/v1/y", "port 8443 is not among its ports" },
+		{ narrow, "GET http://a.x:443/v1/y", "it goes over TLS only, unless it is `plain`" },
+		{ narrow, "POST https://a.x/v1/y", "POST is not among its methods" },
+		{ narrow, "GET https://a.x/v2/y?/v1/z", "'/v2/y' is not among its paths" },
+		{ raw, "GET https://db.x:5432/", "it is not for HTTP" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		OWN(secret_list_free) struct secret_list list = load(cases[i].secret);
+		struct lab_request lab;
+		char text[160];
+
+		lab_request(&lab, cases[i].request);
+		CHECK(!secret_in_scope(list.at[0], &lab.req));
+		secret_misfit_text(list.at[0], &lab.req, text, sizeof(text));
+		CHECK_STR(text, cases[i].want);
+	}
+}
+
 TEST(vault_secret_places)
 {
 	OWN(secret_list_free) struct secret_list list = load(

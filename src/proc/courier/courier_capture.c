@@ -14,6 +14,7 @@
 #include "sign/scheme_parts.h"
 #include "vault/placeholder.h"
 
+#define CAPTURED_MAX (4 * CAPTURE_BODY_MAX)     /* a body with placeholders in it */
 #define TOKENS_AT_ONCE (CAPTURE_SETS_MAX * CAPTURE_MEMBERS_MAX)
 #define PLAIN_PATH_MAX 2048             /* what is longer is no endpoint */
 #define TOKEN_LIFE_MAX_S (10u * 366 * 86400)    /* what says more is taken for this */
@@ -48,6 +49,19 @@ has(struct http_text text, const char *word)
 	return text.len > 0 && memmem(text.at, text.len, word, strlen(word)) != NULL;
 }
 
+/* Other answers of that service have no tokens in them, and are large. */
+static bool
+is_for_ecr(const struct http_head *head)
+{
+	static const char *const act = "getauthorizationtoken";
+
+	for (size_t i = 0; i < head->n_fields; i++)
+		if (http_text_is(head->fields[i].name, "x-amz-target") &&
+		    http_text_has_nocase(head->fields[i].value, act))
+			return true;
+	return http_text_has_nocase(head->path, act);
+}
+
 /* AWS has everything at "/", and answers of other services may be large: so it takes a sign that
  * this is the one that gives out credentials. */
 static bool
@@ -58,6 +72,8 @@ is_of_kind(const struct exchange *ex, const struct secret_capture *c, const stru
 
 	if (strcmp(c->kind, "s3-session") == 0)
 		return query.len > 0 && scheme_param_find(query, "session", &session);
+	if (strcmp(c->kind, "ecr") == 0)
+		return is_for_ecr(head);
 	if (strcmp(c->kind, "sts") != 0)
 		return true;
 	return has_label(ex->host, "sts") ||
@@ -154,23 +170,27 @@ is_endpoint(struct exchange *ex, const struct secret *s)
 	return is;
 }
 
+static bool
+is_captured(struct exchange *ex, const struct secret_capture *c)
+{
+	return is_of_kind(ex, c, exchange_head(ex)) && is_endpoint(ex, c->renews);
+}
+
 /* One whose secret is in the request, or else the first: who logs in with a device has no secret
  * to send. */
 const struct secret_capture *
 exchange_find_capture(struct exchange *ex, size_t *ret_of)
 {
-	const struct http_head *head = exchange_head(ex);
 	const struct secret_capture *found = NULL;
 	const struct bound *bound = &ex->courier->secrets.bound;
 
-	for (size_t i = 0; i < bound->n; i++) {
+	for (size_t i = 0; ex->courier->secrets.n_captures > 0 && i < bound->n; i++) {
 		const struct secret *s = bound->at[i].secret;
 
 		for (size_t k = 0; k < s->n_captures; k++) {
 			const struct secret_capture *c = &s->captures[k];
 
-			if ((found != NULL && ex->secrets->carried[i] == 0) || !is_of_kind(ex, c, head) ||
-			    !is_endpoint(ex, c->renews))
+			if ((found != NULL && ex->secrets->carried[i] == 0) || !is_captured(ex, c))
 				continue;
 			found = c;
 			*ret_of = i;
@@ -267,6 +287,7 @@ exchange_hold_body(struct exchange *ex, const void *data, size_t len)
 struct capturing {
 	struct exchange *ex;
 	const struct exchange_held *held;
+	const struct secret_capture *capture;
 	struct token *fresh[TOKENS_AT_ONCE];
 	size_t n;
 };
@@ -379,7 +400,7 @@ replace(void *arg, struct capture_set *set, struct err *err)
 
 	for (size_t i = 0; r == 0 && i < set->n; i += n) {
 		const struct secret *as = set->members[i].role == CAPTURE_REFRESH
-		                          ? c->held->capture->renews : c->held->capture->gives;
+		                          ? c->capture->renews : c->capture->gives;
 		enum secret_field field = field_of(set->members[i].role);
 		struct token *known = find_token(c, as, field, set->members[i].value);
 
@@ -400,22 +421,44 @@ replace(void *arg, struct capture_set *set, struct err *err)
 
 /* ---- on ---- */
 
-/* What is to be sent instead of the body that was held, in *ret_body. */
+/* The tokens that CAPTURE tells of are taken out of *BODY. */
 static int
-take_tokens(struct exchange *ex, struct http_text type, struct buf *ret_body, struct err *err)
+take_tokens_of(struct exchange *ex, const struct secret_capture *capture, struct http_text type,
+               struct buf *body, struct err *err)
 {
-	struct exchange_held *held = ex->secrets->answer_held;
-	struct capturing c = { .ex = ex, .held = held };
+	struct capturing c = { .ex = ex, .held = ex->secrets->answer_held, .capture = capture };
+	OWN(scheme_buf_wipe) struct buf other;
+	struct buf swap;
 	size_t found = 0;
-	int r = capture_rewrite(capture_kind_find(held->capture->kind), type, held->body.data,
-	                        held->body.len, replace, &c, ret_body, &found, err);
+	int r;
 
-	if (r == 0 && found == 0)
-		buf_put(ret_body, held->body.data, held->body.len);
+	buf_init(&other, CAPTURED_MAX);
+	r = capture_rewrite(capture_kind_find(capture->kind), type, body->data, body->len, replace, &c,
+	                    &other, &found, err);
 	if (r == 0 && c.n > 0)
 		r = secrets_add_tokens(ex->courier, c.fresh, c.n, err);
 	for (size_t i = 0; r < 0 && i < c.n; i++)
 		token_release(c.fresh[i]);
+	if (r == 0 && found > 0)
+		swap = *body, *body = other, other = swap;
+	return r;
+}
+
+/* What is to be sent instead of the body that was held, in *ret_body.  The agent can make a request
+ * look like one for another kind of token: so it is read as all that it may be. */
+static int
+take_tokens(struct exchange *ex, struct http_text type, struct buf *ret_body, struct err *err)
+{
+	struct exchange_held *held = ex->secrets->answer_held;
+	const struct secret *s = ex->courier->secrets.bound.at[held->of].secret;
+	int r = 0;
+
+	buf_put(ret_body, held->body.data, held->body.len);
+	if (buf_failed(ret_body))
+		return err_set(err, ENOMEM, "there is no memory");
+	for (size_t i = 0; r == 0 && i < s->n_captures; i++)
+		if (held->capture == &s->captures[i] || is_captured(ex, &s->captures[i]))
+			r = take_tokens_of(ex, &s->captures[i], type, ret_body, err);
 	return r;
 }
 
@@ -431,9 +474,9 @@ exchange_let_go(struct exchange *ex)
 	const char *why = "its head is malformed";
 	bool ok;
 
-	buf_init(&body, 4 * CAPTURE_BODY_MAX);
+	buf_init(&body, CAPTURED_MAX);
 	buf_init_borrowed(&encoded, held->head.data, held->head.len);
-	if (http_head_decode(&encoded, &head, NULL) < 0)
+	if (!http_head_decode_checked(&encoded, &head))
 		abort();                /* it was encoded by ourselves */
 	if (take_tokens(ex, http_head_get(&head, "content-type"), &body, &err) < 0) {
 		snprintf(x->reason, sizeof(x->reason), "tokens of the secret '%s' may be in it, and %.150s",

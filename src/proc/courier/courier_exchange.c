@@ -240,7 +240,7 @@ exchange_head(struct exchange *ex)
 		buf_init_borrowed(&encoded, ex->frame.data, ex->frame.len);
 		encoded.pos = ex->head_at;
 		/* It was decoded before. */
-		if (http_head_decode(&encoded, &c->head, NULL) < 0)
+		if (!http_head_decode_checked(&encoded, &c->head))
 			abort();
 		c->head_of = ex;
 	}
@@ -425,17 +425,13 @@ end_with(struct exchange *ex, const struct http_field *trailers, size_t n)
 	exchange_try_end(ex, end);
 }
 
-/* Apart, because the array is cleared with each call. */
-__attribute__((noinline)) static void
-end_scrubbed(struct exchange *ex, const struct http_field *trailers, size_t n)
+/* TRAILERS are changed. */
+static void
+end_scrubbed(struct exchange *ex, struct http_field *trailers, size_t n)
 {
-	struct http_field scrubbed[HTTP_FIELDS_MAX];
-
-	if (n > 0)
-		memcpy(scrubbed, trailers, n * sizeof(scrubbed[0]));
-	switch (exchange_scrub_end(ex, scrubbed, n, &n)) {
+	switch (exchange_scrub_end(ex, trailers, n, &n)) {
 	case SCRUB_ENDED:
-		end_with(ex, scrubbed, n);
+		end_with(ex, trailers, n);
 		break;
 	case SCRUB_WAITS:
 		drain_request(ex);
@@ -445,11 +441,23 @@ end_scrubbed(struct exchange *ex, const struct http_field *trailers, size_t n)
 	}
 }
 
+/* Apart, because the array is cleared with each call. */
+__attribute__((noinline)) static void
+end_with_trailers(struct exchange *ex, const struct http_field *trailers, size_t n)
+{
+	struct http_field scrubbed[HTTP_FIELDS_MAX];
+
+	memcpy(scrubbed, trailers, n * sizeof(scrubbed[0]));
+	end_scrubbed(ex, scrubbed, n);
+}
+
 void
 exchange_end(struct exchange *ex, const struct http_field *trailers, size_t n)
 {
-	if (!ex->ending && exchange_is_scrubbed(ex))
-		end_scrubbed(ex, trailers, n);
+	if (!ex->ending && exchange_is_scrubbed(ex) && n > 0)
+		end_with_trailers(ex, trailers, n);
+	else if (!ex->ending && exchange_is_scrubbed(ex))
+		end_scrubbed(ex, NULL, 0);
 	else
 		end_with(ex, trailers, n);
 }

@@ -50,7 +50,7 @@ add_needle(struct secrets_view *v, size_t i, const struct bound_secret *known, s
 	if (fake.len < SWAP_NEEDLE_MIN || scheme_same(fake, real) || (real.len == 0 && i < v->n_bound))
 		return;
 	v->leaving[v->n] = (struct swap_needle){ fake, real.len > 0 && v->at[i] == known ? real : fake };
-	v->owner[v->n] = (unsigned char)i;
+	v->owner[v->n] = (uint16_t)i;
 	v->field[v->n] = (unsigned char)field;
 	v->n++;
 	/* What is too short to be told from anything else cannot be looked for. */
@@ -83,7 +83,7 @@ add_lines(struct secrets_view *v, size_t i)
 		if (!pem_line(v->at[i]->placeholder[SECRET_SECRET], kinds[k], &line))
 			continue;
 		v->leaving[v->n] = (struct swap_needle){ line, line };
-		v->owner[v->n] = (unsigned char)i;
+		v->owner[v->n] = (uint16_t)i;
 		v->field[v->n++] = SECRET_SECRET;
 	}
 }
@@ -199,6 +199,8 @@ secrets_open(struct secrets *s, int fd, struct err *err)
 {
 	int r = bound_read(fd, &s->bound, err);
 
+	for (size_t i = 0; i < s->bound.n; i++)
+		s->n_captures += s->bound.at[i].secret->n_captures;
 	if (r == 0)
 		r = mtls_open(s, err);
 	return r == 0 && s->bound.n > 0 ? secrets_look_again(s, err) : r;
@@ -263,14 +265,20 @@ bury(const struct token *token)
 	return left;
 }
 
-/* Which of N has to go: the first that has ended, or else the oldest. */
+/* Which of N may go: what nobody looks for any more, or else what has ended.  N: none of them; one
+ * that is still good would come back as it is if it were forgotten. */
 static size_t
 find_useless(struct token *const *tokens, size_t n)
 {
-	for (size_t i = 0; i < n; i++)
-		if (secret_has_ended(&tokens[i]->known))
+	size_t ended = n;
+
+	for (size_t i = 0; i < n; i++) {
+		if (is_buried(tokens[i]))
 			return i;
-	return 0;
+		if (ended == n && secret_has_ended(&tokens[i]->known))
+			ended = i;
+	}
+	return ended;
 }
 
 static void sweep_due(void *arg);
@@ -330,7 +338,11 @@ secrets_add_tokens(struct courier *c, struct token *const *tokens, size_t n, str
 	assert(n <= TOKENS_MAX);
 	memcpy(next, s->tokens, n_next * sizeof(struct token *));
 	while (n_next + n > TOKENS_MAX) {
-		i = find_useless(next, n_next--);
+		i = find_useless(next, n_next);
+		if (i == n_next)
+			return err_set(err, ENOSPC, "the cell has %d tokens that are still good: that is "
+			               "all it can have", TOKENS_MAX);
+		n_next--;
 		dropped[n_dropped++] = next[i];
 		memmove(&next[i], &next[i + 1], (n_next - i) * sizeof(struct token *));
 	}

@@ -98,7 +98,7 @@ bool
 exchange_use_certificate(struct exchange *ex)
 {
 	const struct secrets *s = &ex->courier->secrets;
-	char reason[COURIER_NOTE_MAX];
+	char reason[COURIER_NOTE_MAX], why[EXCHANGE_MISFIT_MAX];
 
 	ex->certificate = 0;
 	for (size_t i = 0; ex->has_key && i < s->bound.n; i++) {
@@ -118,8 +118,9 @@ exchange_use_certificate(struct exchange *ex)
 			ex->certificate = (uint8_t)(i + 1);
 			return true;
 		}
+		exchange_tell_misfit(ex, s->bound.at[i].secret, why, sizeof(why));
 		snprintf(reason, sizeof(reason), "the client shows the placeholder of the certificate '%s', "
-		         "which is not for this request", s->bound.at[i].secret->name);
+		         "which is not for this request: %s", s->bound.at[i].secret->name, why);
 		exchange_refuse(ex, "exfiltration", reason);
 		return false;
 	}

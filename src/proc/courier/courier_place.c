@@ -15,6 +15,15 @@ exchange_fits_scope(struct exchange *ex, const struct secret *s)
 	return secret_in_scope(s, &req);
 }
 
+void
+exchange_tell_misfit(struct exchange *ex, const struct secret *s, char *text, size_t size)
+{
+	struct policy_request req = { .protocol = POLICY_HTTP, .head = exchange_head(ex),
+	                              .host = ex->host, .port = ex->port };
+
+	secret_misfit_text(s, &req, text, size);
+}
+
 /* The name of the parameter that what was seen is in; a name in another spelling is
  * another name. */
 static bool
@@ -153,6 +162,28 @@ name_of(const struct exchange *ex, size_t owner)
 	return ex->courier->secrets.bound.at[of].secret->name;
 }
 
+static void
+tell_misplaced(struct exchange *ex, const struct secret *s, const struct swap_seen *seen,
+               bool in_scope)
+{
+	struct exchange_secrets *x = ex->secrets;
+	char why[EXCHANGE_MISFIT_MAX] = "";
+
+	if (!in_scope) {
+		exchange_tell_misfit(ex, s, why, sizeof(why));
+		snprintf(x->reason, sizeof(x->reason), "the placeholder of the secret '%s' is in %s, on its "
+		         "way to where it may not go: %s", s->name, place_text(seen), why);
+		return;
+	}
+	if (s->places != 0)
+		secret_places_text(s, why, sizeof(why));
+	snprintf(x->reason, sizeof(x->reason), "the placeholder of the secret '%s' is in %s%s%.*s, where it "
+	         "may not be: %s%s", s->name, place_text(seen), seen->place == SWAP_HEADER ? " " : "",
+	         seen->place == SWAP_HEADER ? (int)(seen->name.len < 64 ? seen->name.len : 64) : 0,
+	         seen->name.at != NULL ? seen->name.at : "", s->places != 0 ? "its places are " :
+	         "it is a key that signs, and is never sent", s->places != 0 ? why : "");
+}
+
 enum swap_verdict
 exchange_judge(void *arg, const struct swap_seen *seen)
 {
@@ -185,11 +216,7 @@ exchange_judge(void *arg, const struct swap_seen *seen)
 		         "secret '%s' in %s cannot become the real one", secret->name, place_text(seen));
 		return SWAP_STOP;
 	}
-	snprintf(x->reason, sizeof(x->reason), "the placeholder of the secret '%s' is in %s, %s",
-	         secret->name, place_text(seen), in_scope ? "where it may not be" :
-	         policy_mentions_host(secret->scope, ex->host)
-	         ? "on its way to where it may not go: the host is in its scope, but not this scheme, "
-	           "port, method or path" : "on its way to where it may not go");
+	tell_misplaced(ex, secret, seen, in_scope);
 	return SWAP_STOP;
 }
 

@@ -27,26 +27,31 @@ answer_sink(void *arg, const unsigned char *data, size_t len)
 	return 0;
 }
 
-/* What is known now, from here on. */
-static const struct swap_set *
+/* What is known now, from here on, is in x->coming.  False: there is no memory. */
+static bool
 use_known(struct exchange *ex)
 {
 	struct exchange_secrets *x = ex->secrets;
 
 	/* What was set up by another goes with it. */
 	swap_free(&x->answer);
-	x->answer.set = NULL;
+	x->answer.set = x->coming = NULL;
 	secrets_view_release(x->known);
 	x->known = secrets_view_use(ex->courier->secrets.view);
-	return x->known->in;
+	return exchange_coming(x, x->known, &x->coming, NULL) == 0;
 }
 
 bool
 exchange_scrub_fields(struct exchange *ex, struct http_head *head, const char **ret_why)
 {
-	const struct swap_heads how = { use_known(ex), SWAP_FIT_LENGTH, judge_answer, ex };
+	struct swap_heads how = { NULL, SWAP_FIT_LENGTH, judge_answer, ex };
 	struct exchange_secrets *x = ex->secrets;
 
+	if (!use_known(ex)) {
+		*ret_why = "there is no memory to take a token out of it";
+		return false;
+	}
+	how.set = x->coming;
 	if (how.set == NULL)
 		return true;
 	if (swap_head(&how, head, &ex->courier->secrets.scratch, NULL) < 0) {
@@ -68,9 +73,9 @@ exchange_scrub_head(struct exchange *ex, struct http_head *head, bool has_body,
 	bool plain = swap_is_plain(head);
 	bool holds = x->captures && has_body && ex->upstream != NULL && head->status >= 200 &&
 	             head->status < 300;
-	/* A signature in what is packed gives no key away; and what is packed at rest, as objects
-	 * are, is checked and cut by its bytes. */
-	bool as_it_is = !plain && x->signs != NULL && !x->swapped && !holds;
+	/* A signature in what is packed gives no key away, unless it is a token's; and what is packed
+	 * at rest, as objects are, is checked and cut by its bytes. */
+	bool as_it_is = !plain && x->signs != NULL && x->made == NULL && !x->swapped && !holds;
 
 	(void)exchange_scratch(ex);
 	if (!plain && !as_it_is && !exchange_unpack_begin(ex, head, has_body, ret_why))
@@ -103,17 +108,23 @@ exchange_scrub_raw(struct exchange *ex, const void *data, size_t len)
 
 	if (ex->kind != EXCHANGE_HTTP) {
 		if (x->known == NULL || is_behind(ex, &x->answer)) {
-			how.set = use_known(ex);
+			if (!use_known(ex))
+				return false;
+			how.set = x->coming;
 			how.place = SWAP_BODY;
 			x->answer = how;
 		}
 		return exchange_scrub_plain(ex, data, len);
 	}
 	if (x->received == NULL) {
-		how.set = use_known(ex);
+		if (!use_known(ex))
+			return false;
+		how.set = x->coming;
 		x->received = exchange_new_messages(false, &how);
 	} else if (x->received->stream.set != NULL && is_behind(ex, &x->received->stream)) {
-		x->received->stream.set = use_known(ex);
+		if (!use_known(ex))
+			return false;
+		x->received->stream.set = x->coming;
 	}
 	if (x->received != NULL && x->received->stream.set == NULL) {
 		exchange_give_plain(ex, data, len);
@@ -162,8 +173,7 @@ exchange_scrub(struct exchange *ex, const void *data, size_t len)
 static size_t
 scrub_trailers(struct exchange *ex, struct http_field *trailers, size_t n)
 {
-	const struct secrets_view *known = ex->secrets->known;
-	struct swap_heads how = { known != NULL ? known->in : NULL, SWAP_FIT_LENGTH, judge_answer, ex };
+	struct swap_heads how = { ex->secrets->coming, SWAP_FIT_LENGTH, judge_answer, ex };
 
 	if (n == 0 || how.set == NULL)
 		return n;

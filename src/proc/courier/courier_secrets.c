@@ -31,6 +31,21 @@ free_head(struct exchange_secrets *x)
 	buf_free(&x->head);
 }
 
+bool
+exchange_secrets_new(struct exchange *ex)
+{
+	struct exchange_secrets *x = malloc(sizeof(*x));
+
+	if (x == NULL)
+		return false;
+	memset(x, 0, offsetof(struct exchange_secrets, wrong));
+	x->wrong.code = 0;
+	x->reason[0] = '\0';
+	x->view = secrets_view_use(ex->courier->secrets.view);
+	ex->secrets = x;
+	return true;
+}
+
 void
 exchange_secrets_free(struct exchange *ex)
 {
@@ -46,6 +61,7 @@ exchange_secrets_free(struct exchange *ex)
 	free_head(x);
 	exchange_drop_unpack(ex->courier, x);
 	exchange_free_held(x);
+	exchange_free_made(x);
 	secrets_view_release(x->view);
 	secrets_view_release(x->known);
 	free(x);
@@ -58,6 +74,7 @@ exchange_scratch(struct exchange *ex)
 
 	m->used = 0;
 	m->body = (struct sign_body){0};
+	m->n_made = 0;
 	return m;
 }
 
@@ -148,27 +165,25 @@ bool
 exchange_use_secrets(struct exchange *ex)
 {
 	const struct secrets_view *s = ex->courier->secrets.view;
-	struct http_head head;
+	struct http_head *head = &ex->courier->secrets.head;
 	struct err err = {0};
 	size_t of;
 	int r;
 
 	if (s == NULL)
 		return true;
-	ex->secrets = calloc(1, sizeof(*ex->secrets));
-	if (ex->secrets == NULL) {
+	if (!exchange_secrets_new(ex)) {
 		exchange_refuse(ex, "credential", "there is no memory");
 		return false;
 	}
-	ex->secrets->view = secrets_view_use(ex->courier->secrets.view);
-	head = *exchange_head(ex);
+	http_head_copy(head, exchange_head(ex));
 	(void)exchange_scratch(ex);
-	if (!exchange_sign_head(ex, &head))
+	if (!exchange_sign_head(ex, head))
 		return false;
 	if (s->out != NULL) {
 		const struct swap_heads how = { s->out, SWAP_ANY_LENGTH, exchange_judge, ex };
 
-		r = swap_head(&how, &head, &ex->courier->secrets.scratch, &err);
+		r = swap_head(&how, head, &ex->courier->secrets.scratch, &err);
 		if (r < 0)
 			return exchange_refuse_secret(ex, r, &err);
 	}
@@ -179,7 +194,7 @@ exchange_use_secrets(struct exchange *ex)
 	ex->secrets->captures = exchange_find_capture(ex, &of) != NULL;
 	if (ex->is_upgrade || ex->secrets->captures || may_come_back(ex))
 		ex->secrets->carries = true;
-	return keep_head(ex, &head);
+	return keep_head(ex, head);
 }
 
 struct http_head *
@@ -192,7 +207,7 @@ exchange_head_to_send(struct exchange *ex)
 		return exchange_head(ex);
 	buf_init_borrowed(&encoded, ex->secrets->head.data, ex->secrets->head.len);
 	/* It was encoded by ourselves. */
-	if (http_head_decode(&encoded, &c->head, NULL) < 0)
+	if (!http_head_decode_checked(&encoded, &c->head))
 		abort();
 	c->head_of = NULL;
 	return &c->head;

@@ -16,7 +16,7 @@
 struct courier;
 struct exchange;
 
-#define TOKENS_MAX 64                   /* that were captured: then the oldest one goes */
+#define TOKENS_MAX 256                  /* that were captured, and have not ended */
 #define TOKEN_GRACE_S 60                /* after its end, its value is still looked for */
 #define SECRETS_KNOWN_MAX (BOUND_MAX + TOKENS_MAX)
 #define SECRETS_LINES 2                 /* of a key with its certificate, besides */
@@ -25,7 +25,8 @@ struct exchange;
 /* Of a secret that was renewed, the first value and those before are looked for, too. */
 #define SECRETS_COMING ((SECRETS_KNOWN_MAX + (1 + SECRETS_FORMER) * BOUND_MAX) * SECRET_FIELDS)
 #define SECRETS_WHY_MAX 160             /* bytes of why one was revoked */
-_Static_assert(SECRETS_NEEDLES <= SWAP_NEEDLES_MAX && SECRETS_COMING <= SWAP_NEEDLES_MAX,
+_Static_assert(SECRETS_NEEDLES <= SWAP_NEEDLES_MAX &&
+               SECRETS_COMING + SIGN_MADE_MAX <= SWAP_NEEDLES_MAX,
                "all of them are in one set");
 
 /* What a server gave that is as good as a secret. */
@@ -60,7 +61,8 @@ struct secrets_view {
 	struct token *tokens[TOKENS_MAX];
 	/* Placeholders on their way out, real values on their way in, and whose they are. */
 	struct swap_needle leaving[SECRETS_NEEDLES], coming[SECRETS_COMING];
-	unsigned char owner[SECRETS_NEEDLES], field[SECRETS_NEEDLES];
+	uint16_t owner[SECRETS_NEEDLES];
+	unsigned char field[SECRETS_NEEDLES];
 	size_t n, n_coming;
 	struct swap_set *out, *in;
 	size_t users;
@@ -81,7 +83,15 @@ struct secrets {
 	struct secrets_view *view;      /* NULL: there are no secrets */
 	struct mtls_keys mtls;
 	size_t n_unpacking;             /* answers that are being unpacked */
-	struct sign_memory scratch;     /* a head that is being dealt with */
+	size_t n_captures;              /* endpoints that tokens come from, of all of them */
+	/* A head that is being dealt with: */
+	struct sign_memory scratch;
+	struct http_head head;
+	struct secrets_signers {
+		bool maybe[SECRETS_KNOWN_MAX];  /* may have signed it */
+		bool strays[SECRETS_KNOWN_MAX]; /* the same, but it goes where that one may not */
+		bool named[SECRETS_KNOWN_MAX];  /* and its id is there */
+	} signers;
 };
 
 /* ---- courier_known.c ---- */
@@ -91,8 +101,8 @@ int secrets_open(struct secrets *s, int fd, struct err *err);
 void secrets_close(struct secrets *s);  /* wipes */
 struct secrets_view *secrets_view_use(struct secrets_view *view);
 void secrets_view_release(struct secrets_view *view);   /* NULL is fine */
-/* N more tokens, which become the table's; the oldest make room.  On failure nothing has
- * changed, and they are still the caller's. */
+/* N more tokens, which become the table's; those that have ended make room.  -ENOSPC: there are
+ * none.  On failure nothing has changed, and they are still the caller's. */
 int secrets_add_tokens(struct courier *c, struct token *const *tokens, size_t n,
                        struct err *err);
 void token_release(struct token *token);        /* NULL is fine */

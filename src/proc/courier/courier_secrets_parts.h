@@ -4,11 +4,15 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "inspect/decode.h"
+#include "ipc/egress_channel.h"
 #include "proc/courier/courier_secrets.h"
 #include "sign/capture.h"
 #include "sign/sign.h"
 #include "sign/sign_chunks.h"
 #include "sign/swap_ws.h"
+
+#define EXCHANGE_REASON_MAX EGRESS_REASON_MAX
+#define EXCHANGE_MISFIT_MAX 160
 
 /* An answer that is held because there may be tokens in it. */
 struct exchange_held {
@@ -25,11 +29,9 @@ struct exchange_secrets {
 	bool swapped;                   /* and it is not just a signature */
 	const struct bound_secret *signs;       /* whose signature is in it, or NULL */
 	size_t signs_at;                /* its number in VIEW */
-	bool maybe[SECRETS_KNOWN_MAX];  /* whose it may be, as the body will tell */
-	bool signs_body;                /* which is held until then */
+	bool signs_body;                /* the body will tell, and is held until then: MAYBE */
 	bool covered;                   /* what is signed is the request: it stays as it is */
 	bool refused_covered;           /* something that may be there was in what is signed */
-	struct err wrong;               /* of a signed token that is nobody's, or code 0 */
 	bool wrong_alone;
 	bool measures;                  /* the body is short, and its length has to be told anew */
 	struct sign_chunks *chunks;
@@ -39,9 +41,11 @@ struct exchange_secrets {
 	bool grew;                      /* it became too large */
 	exchange_pass *pass;            /* while BODY is fed */
 	struct buf held;                /* the body to send, while it is made of one that was held */
-	char reason[256];               /* why something was refused */
 	uint16_t ended;                 /* because one has: the status for it */
 	bool revoked, used_up;          /* ended that way; or its budget has */
+
+	struct exchange_made *made;     /* NULL: no token was */
+	const struct swap_set *coming;  /* what the answer is searched for, by KNOWN */
 
 	bool captures;                  /* tokens may come back */
 	unsigned char carried[BOUND_MAX];       /* secrets that are in it, or tokens of theirs */
@@ -50,7 +54,15 @@ struct exchange_secrets {
 	struct buf packed;              /* what is not unpacked yet */
 	bool packed_all;                /* there is no more; TRAILERS: */
 	struct buf trailers;
+
+	/* Large, and not cleared for each exchange: */
+	struct err wrong;               /* of a signed token that is nobody's, or code 0 */
+	char reason[EXCHANGE_REASON_MAX];       /* why something was refused */
+	bool maybe[SECRETS_KNOWN_MAX];  /* whose the signature may be: those that sign at all */
 };
+
+/* EX has secrets from here on, by what is known now.  False: there is no memory. */
+bool exchange_secrets_new(struct exchange *ex);
 
 /* EX cannot have what it wants: -EACCES for the reason in struct exchange_secrets, else ERR's.
  * Always false. */
@@ -60,6 +72,8 @@ bool exchange_refuse_secret(struct exchange *ex, int r, const struct err *err);
 
 /* Whether the secret may go where EX goes. */
 bool exchange_fits_scope(struct exchange *ex, const struct secret *s);
+/* Why not, for people. */
+void exchange_tell_misfit(struct exchange *ex, const struct secret *s, char *text, size_t size);
 /* Whether the token OWNER (its number in the view) has: then that is the reason. */
 bool exchange_has_ended(struct exchange *ex, size_t owner);
 /* OWNER, or what it was given for, is in what is sent. */
@@ -88,6 +102,16 @@ bool pem_line(struct http_text pem, const char *kind, struct http_text *ret_line
 struct sign_memory *exchange_scratch(struct exchange *ex);
 /* For messages of one side; HOW: its set, judge, lengths, sink and arg.  NULL: no memory. */
 struct swap_ws *exchange_new_messages(bool from_client, const struct swap_stream *how);
+
+/* ---- courier_made.c ---- */
+
+/* The signer has told of tokens that it made: their own answer is searched for them. */
+int exchange_keep_made(struct exchange *ex, struct err *err);
+void exchange_free_made(struct exchange_secrets *x);    /* wipes; what is searched by it is over */
+/* What X's answer is searched for, by KNOWN; *ret_set is NULL where that is nothing, and good until
+ * it is asked for again. */
+int exchange_coming(struct exchange_secrets *x, const struct secrets_view *known,
+                    const struct swap_set **ret_set, struct err *err);
 
 /* ---- courier_unpack.c ---- */
 

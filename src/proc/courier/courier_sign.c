@@ -47,6 +47,7 @@ sign_with(struct exchange *ex, size_t i, const struct http_text to[SECRET_FIELDS
 		explicit_bzero(m->at + used, m->used - used);
 		m->used = used;
 		m->body = (struct sign_body){0};
+		m->n_made = 0;
 	}
 	return r;
 }
@@ -64,6 +65,7 @@ is_signed(struct exchange *ex, size_t i, const struct http_head *head)
 		sign_chunks_free(ex->secrets->chunks);
 		ex->secrets->chunks = NULL;
 	}
+	ex->courier->secrets.scratch.n_made = 0;
 	/* Not permitted: but it was right. */
 	return r == 0 ? next != SIGN_WANTS_BODY : r == -EPERM;
 }
@@ -75,7 +77,7 @@ take_signer(struct exchange *ex, size_t i, enum sign_next next, const struct sig
 	struct exchange_secrets *x = ex->secrets;
 	const struct sign_scheme *scheme = x->view->schemes[i];
 
-	memset(x->maybe, 0, sizeof(x->maybe));
+	memset(x->maybe, 0, x->view->n_known);
 	/* A form with no token in it. */
 	if (scheme->alone && body != NULL && ex->courier->secrets.scratch.body.at == NULL)
 		return;
@@ -98,7 +100,7 @@ try_all(struct exchange *ex, const bool maybe[SECRETS_KNOWN_MAX], struct http_he
 	struct exchange_secrets *x = ex->secrets;
 	const struct secrets_view *s = x->view;
 
-	memset(x->maybe, 0, sizeof(x->maybe));
+	memset(x->maybe, 0, s->n_known);
 	x->covered = x->signs_body = false;
 	x->wrong_alone = true;
 	for (size_t i = 0; i < s->n_known; i++) {
@@ -122,7 +124,7 @@ try_all(struct exchange *ex, const bool maybe[SECRETS_KNOWN_MAX], struct http_he
 			return -ESTALE;
 		if (next != SIGN_WANTS_BODY) {
 			take_signer(ex, i, next, body);
-			return 1;
+			return exchange_keep_made(ex, err) < 0 ? -ENOMEM : 1;
 		}
 		x->maybe[i] = x->signs_body = true;
 		x->covered |= !s->schemes[i]->alone;
@@ -141,11 +143,33 @@ settle(struct exchange *ex, int r, const struct err *err)
 	if (r == -ESTALE)
 		return exchange_refuse_secret(ex, -EACCES, NULL);
 	/* A token that is none of the placeholder's may be a placeholder itself. */
-	if (x->wrong_alone) {
+	if (x->wrong_alone && r != -ENOMEM) {
 		x->wrong = *err;
 		return true;
 	}
 	return exchange_refuse_secret(ex, -EBADMSG, err);
+}
+
+/* Who may have signed HEAD, into the courier's own memory; false: nobody. */
+static bool
+find_signers(struct exchange *ex, const struct http_head *head)
+{
+	const struct secrets_view *s = ex->secrets->view;
+	struct secrets_signers *who = &ex->courier->secrets.signers;
+	struct http_text id;
+	bool any = false;
+
+	for (size_t i = 0; i < s->n_known; i++) {
+		bool may = may_be_signed(s, i, head, &id);
+
+		who->maybe[i] = may && exchange_fits_scope(ex, s->at[i]->secret);
+		who->strays[i] = may && !who->maybe[i];
+		/* An id that is the same outside may also be that of another key. */
+		who->named[i] = may && id.len > 0 && !scheme_same(s->at[i]->placeholder[SECRET_ID],
+		                                                  s->at[i]->real[SECRET_ID]);
+		any |= may;
+	}
+	return any;
 }
 
 /* False: EX is refused. */
@@ -154,27 +178,22 @@ find_signer(struct exchange *ex, struct http_head *head)
 {
 	struct exchange_secrets *x = ex->secrets;
 	const struct secrets_view *s = x->view;
-	bool maybe[SECRETS_KNOWN_MAX] = {0}, strays[SECRETS_KNOWN_MAX] = {0};
-	bool named[SECRETS_KNOWN_MAX] = {0};
-	struct http_text id;
+	struct secrets_signers *who = &ex->courier->secrets.signers;
+	char why[EXCHANGE_MISFIT_MAX];
 	struct err err = {0};
 	int r;
 
-	for (size_t i = 0; i < s->n_known; i++) {
-		if (!may_be_signed(s, i, head, &id))
-			continue;
-		maybe[i] = exchange_fits_scope(ex, s->at[i]->secret);
-		strays[i] = !maybe[i];
-		/* An id that is the same outside may also be that of another key. */
-		named[i] = id.len > 0 && !scheme_same(s->at[i]->placeholder[SECRET_ID],
-		                                      s->at[i]->real[SECRET_ID]);
+	if (!find_signers(ex, head)) {
+		memset(x->maybe, 0, s->n_known);
+		return true;
 	}
-	r = try_all(ex, maybe, head, NULL, &err);
+	r = try_all(ex, who->maybe, head, NULL, &err);
 	for (size_t i = 0; r < 1 && r != -ESTALE && !x->signs_body && i < s->n_known; i++) {
-		if (!strays[i] || (!named[i] && !is_signed(ex, i, head)))
+		if (!who->strays[i] || (!who->named[i] && !is_signed(ex, i, head)))
 			continue;
+		exchange_tell_misfit(ex, s->at[i]->secret, why, sizeof(why));
 		snprintf(x->reason, sizeof(x->reason), "the request is signed with the placeholder of the "
-		         "secret '%s', which may not go there", s->at[i]->secret->name);
+		         "secret '%s', which may not go there: %s", s->at[i]->secret->name, why);
 		return exchange_refuse_secret(ex, -EACCES, NULL);
 	}
 	return settle(ex, r, &err);
@@ -189,11 +208,11 @@ exchange_sign_head(struct exchange *ex, struct http_head *head)
 bool
 exchange_sign_body(struct exchange *ex, struct http_head *head, const struct sign_body *body)
 {
-	bool maybe[SECRETS_KNOWN_MAX];
+	bool *maybe = ex->courier->secrets.signers.maybe;
 	struct err err = {0};
 	int r;
 
-	memcpy(maybe, ex->secrets->maybe, sizeof(maybe));
+	memcpy(maybe, ex->secrets->maybe, ex->secrets->view->n_known);
 	r = try_all(ex, maybe, head, body, &err);
 	return settle(ex, r, &err);
 }

@@ -72,12 +72,8 @@ exchange_wire_begin(struct exchange *ex)
 {
 	int r = 0;
 
-	if (ex->courier->secrets.view != NULL) {
-		ex->secrets = calloc(1, sizeof(*ex->secrets));
-		if (ex->secrets != NULL)
-			ex->secrets->view = secrets_view_use(ex->courier->secrets.view);
-		r = ex->secrets == NULL ? -ENOMEM : ex->kind == EXCHANGE_TCP ? find_wire(ex) : 0;
-	}
+	if (ex->courier->secrets.view != NULL)
+		r = !exchange_secrets_new(ex) ? -ENOMEM : ex->kind == EXCHANGE_TCP ? find_wire(ex) : 0;
 	if (r < 0) {
 		exchange_refuse(ex, "credential", "there is no memory");
 		return;
