@@ -203,6 +203,23 @@ def test_who_hangs_up_withdraws(online):
         assert "no longer waits" in a.await_state(shown["id"], "gone")["answer"]["why"]
     a.answer("approve", shown["id"]).sentence("no longer waits")
     assert not online.lab.seen("x=1")
+    # Killed, over plain HTTP too, and with a body that nobody has read yet.
+    a.operator.cloister("exec", a.cell, "--", "sh", "-c", "head -c 3145728 /dev/zero > /tmp/big").ok()
+    plain = "http://up.example.test"
+    for words in ([f"{plain}/echo?gone-1"], ["-d", "gone-2", f"{plain}/echo"], [f"{UP}/echo?gone-3"],
+                  ["-T", "/tmp/big", f"{plain}/echo?gone-4"], ["-T", "/tmp/big", f"{UP}/echo?gone-5"]):
+        process, shown = a.ask(*words)
+        a.operator.cloister("exec", a.cell, "--", "sh", "-c", "for p in /proc/[0-9]*; do read -r name < "
+                            "$p/comm; [ \"$name\" != curl ] || kill -KILL ${p#/proc/}; done").ok()
+        process.communicate(timeout=SECONDS)
+        assert "no longer waits" in a.await_state(shown["id"], "gone")["answer"]["why"], words
+        a.answer("approve", shown["id"]).sentence("no longer waits")
+    assert not online.lab.seen("gone-")
+    # Who closes its side and waits is told what to do.
+    script = ("import socket; s = socket.create_connection(('up.example.test', 80)); s.sendall(b'GET /204 "
+              "HTTP/1.1\\r\\nHost: up.example.test\\r\\n\\r\\n'); s.shutdown(1); print(s.recv(9999))")
+    told = a.operator.cloister("exec", a.cell, "--", "/usr/bin/python3", "-c", script).ok()
+    assert "403" in told and "leave it open until the answer comes" in told
 
 
 def test_the_courier_dies_and_the_cell_ends(online):

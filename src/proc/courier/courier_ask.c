@@ -212,6 +212,21 @@ cannot_ask(const struct exchange *ex)
 	return can_be_shown(ex) ? NULL : "a person has to approve this, and its path is too long to be shown";
 }
 
+static void
+refuse_shut(struct exchange *ex)
+{
+	exchange_refuse(ex, "ask", "a person has to approve this, and its client has closed its side of the "
+	                "connection, as one that has gone: leave it open until the answer comes");
+}
+
+void
+exchange_shut(struct exchange *ex)
+{
+	ex->is_shut = true;
+	if (exchange_is_asked_for(ex))
+		refuse_shut(ex);
+}
+
 bool
 exchange_ask(struct exchange *ex, const struct courier_question *q,
              void (*go_on)(struct exchange *ex))
@@ -222,6 +237,10 @@ exchange_ask(struct exchange *ex, const struct courier_question *q,
 
 	if (exchange_is_answered(ex, &q->rule))
 		return true;
+	if (ex->is_shut) {
+		refuse_shut(ex);
+		return false;
+	}
 	if (cannot_ask(ex) != NULL) {
 		exchange_refuse(ex, "ask", cannot_ask(ex));
 		return false;
