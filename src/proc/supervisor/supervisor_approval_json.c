@@ -9,6 +9,7 @@
 #include "proc/supervisor/supervisor.h"
 
 #define JSON_MAX (48 * 1024)
+#define APPROVAL_KIND 2                 /* members that make records one of a kind: type, did */
 
 static const char *const states[] = {
 	[APPROVAL_PENDING] = "pending", [APPROVAL_APPROVED] = "approved",
@@ -145,7 +146,7 @@ approval_json(const struct approval *a, struct buf *out)
 	members_put_object(&m, out);
 }
 
-void
+bool
 approval_record(const struct approval *a, const char *did, const struct steer_who *who)
 {
 	OWN(members_free) struct members m;
@@ -167,5 +168,9 @@ approval_record(const struct approval *a, const char *did, const struct steer_wh
 	}
 	members_str(&m, "approval", id);
 	put_asked(&m, &a->q);
+	/* All that can wait at once are told one by one. */
+	if (who == NULL)
+		return supervisor_record_folded(a->sv, &m, APPROVAL_KIND, APPROVALS_PENDING_MAX);
 	supervisor_record_members(a->sv, &m);
+	return true;
 }

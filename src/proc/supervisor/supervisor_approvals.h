@@ -111,6 +111,7 @@ void supervisor_tell_approvals(struct supervisor *sv);
 /* ---- supervisor_approval_json.c ---- */
 
 void approval_json(const struct approval *a, struct buf *out);
-/* Records: DID is "asked", "approve", "refuse", "timed_out", "gone"; WHO may be NULL. */
-void approval_record(const struct approval *a, const char *did, const struct steer_who *who);
+/* Records: DID is "asked", "approve", "refuse", "timed_out", "gone"; WHO may be NULL.  False: there
+ * are so many that it is only counted. */
+bool approval_record(const struct approval *a, const char *did, const struct steer_who *who);
 #endif
