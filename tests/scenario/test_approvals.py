@@ -157,7 +157,7 @@ def by_token(a, id, kind=42, by="token ops", rest=b""):
     """As cloister-serve asks, for who has that token."""
     with connect(a.operator, a.cell) as peer:
         peer.send(struct.pack("<I", kind) + text(by) + text("") +
-                  struct.pack("<Q", int(id.split("-")[1])) + (rest or struct.pack("<IQ", 0, 0)))
+                  struct.pack("<IQ", 0, int(id.split("-")[1])) + (rest or struct.pack("<IQ", 0, 0)))
         kind, = struct.unpack("<I", peer.recv(65536)[:4])
         return kind
 

@@ -71,10 +71,19 @@ struct egress {
 /* Why nothing may leave, from the least to the most. */
 enum timeline_halt { HALT_NOT, HALT_ROOM, HALT_MAX, HALT_FAILED };
 
+#define ACTS_MAX 64                     /* of operators, that wait for their timeline */
+struct acts {
+	struct buf at[ACTS_MAX];        /* events */
+	size_t n;
+	struct loop_timer again;
+};
+
 struct timeline {
 	struct audit_log log;           /* .fd -1 while there is none */
 	struct audit_key key;
 	struct operator operator;       /* .dir -1 where there is none */
+	struct acts acts;
+	unsigned char last[AUDIT_HASH]; /* the hash of the last record of the supervisor's own */
 	struct buf event;
 	uint64_t bytes;                 /* of all its files */
 	bool has_key, has_policy;       /* made; kept beside it */
@@ -293,6 +302,12 @@ void supervisor_timeline_prune(struct supervisor *sv);
 void supervisor_record(struct supervisor *sv, const char *did, const char *by, const char *note);
 int supervisor_put_members(struct supervisor *sv, const struct members *members);
 void supervisor_record_members(struct supervisor *sv, const struct members *members);
+
+/* supervisor_operator.c: what was done to the cell is in the operator's timeline too: M, which was
+ * recorded just now, as TYPE.  Nobody waits for who else writes there. */
+void supervisor_tell_operator(struct supervisor *sv, const char *type, const struct members *m);
+/* What still waits, now. */
+void supervisor_tell_operator_all(struct supervisor *sv);
 
 /* supervisor_fold.c: a record of the kind that the first N of its members make.  In floods EACH of
  * a kind are recorded one by one, the rest is counted: false. */

@@ -171,6 +171,6 @@ approval_record(const struct approval *a, const char *did, const struct steer_wh
 	/* All that can wait at once are told one by one. */
 	if (who == NULL)
 		return supervisor_record_folded(a->sv, &m, APPROVAL_KIND, APPROVALS_PENDING_MAX);
-	supervisor_record_members(a->sv, &m);
+	steer_record(a->sv, did, who, &m);
 	return true;
 }

@@ -272,7 +272,7 @@ record_raise(struct supervisor *sv, const struct steer_who *who, const char *nam
 	members_str(&m, "budget", name);
 	members_str(&m, "kind", policy_kind_name(kind));
 	members_u64(&m, "limit", limit);
-	supervisor_record_members(sv, &m);
+	steer_record(sv, "budget", who, &m);
 }
 
 int

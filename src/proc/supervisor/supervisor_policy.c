@@ -81,7 +81,7 @@ record_set(struct supervisor *sv, const struct steer *s, const char *before)
 	members_str(&m, "before", before);
 	if (setting->now)
 		members_bool(&m, "now", true);
-	supervisor_record_members(sv, &m);
+	steer_record(sv, setting->did, &s->who, &m);
 }
 
 static void

@@ -204,14 +204,18 @@ supervisor_timeline_put(struct supervisor *sv, const char *members, size_t len)
 int
 supervisor_put_members(struct supervisor *sv, const struct members *members)
 {
+	struct timeline *t = &sv->timeline;
 	OWN(buf_free) struct buf text;
+	int r;
 
-	if (sv->timeline.log.fd < 0 || sv->timeline.ended)
+	if (t->log.fd < 0 || t->ended)
 		return -EPIPE;
 	buf_init(&text, AUDIT_EVENT_MAX);
 	members_put(members, &text);
-	return buf_failed(&text) ? -EMSGSIZE :
-	       supervisor_timeline_put(sv, (char *)text.data, text.len);
+	r = buf_failed(&text) ? -EMSGSIZE : supervisor_timeline_put(sv, (char *)text.data, text.len);
+	if (r == 0)
+		memcpy(t->last, t->log.chain.head, sizeof(t->last));
+	return r;
 }
 
 void
@@ -362,6 +366,7 @@ supervisor_timeline_end(struct supervisor *sv, int status)
 		audit_time_now(time);
 		(void)audit_log_checkpoint(&t->log, time);
 		(void)supervisor_timeline_write(sv);
+		supervisor_tell_operator_all(sv);
 		if (t->operator.dir >= 0 && operator_cell_ended(&t->operator, sv->spec.id,
 		                                                &t->log.written, (uint32_t)status, &err) < 0)
 			supervisor_say(sv, "%s", err.text);
