@@ -27,7 +27,8 @@ def test_approved_refused_and_what_is_shown(online):
     a = Asking(online, "  - ask: up.example.test\n    reason: somebody must look\n"
                "    secrets: allow\n", "--name", "desk")
     body = {"to": "ann", "amount": 7, "note": f"my key is {token()}", "password": "hunter2"}
-    process, shown = a.ask(*JSON, "-d", json.dumps(body), f"{UP}/echo?page=2&key={token()}")
+    process, shown = a.ask(*JSON, "-H", "Authorization: Bearer hunter2", "-b", "session=hunter2", "-A", "desk/1.0",
+                           "-H", f"X-Note: {token()}", "-d", json.dumps(body), f"{UP}/echo?page=2&key={token()}")
     assert shown["id"] == f"{a.cell}-1" and (shown["cell"], shown["name"]) == (a.cell, "desk")
     assert (shown["method"], shown["host"], shown["port"], shown["path"]) == (
         "POST", "up.example.test", 443, "/echo")
@@ -38,11 +39,15 @@ def test_approved_refused_and_what_is_shown(online):
     shape = shown["body"]["shape"]
     assert 'to: "ann"' in shape and "amount: 7" in shape and "GitHub token" in shape
     assert 'page = "2"' in shown["query"]
+    for line in ('user-agent: "desk/1.0"', 'accept: "*/*"', 'content-type: "application/json"',
+                 "authorization: (masked by its name, 14 bytes)", "cookie: (masked by its name, 15 bytes)",
+                 f"x-note: (GitHub token, {len(token())} bytes)"):
+        assert line in shown["headers"].splitlines(), shown["headers"]
     assert token() not in json.dumps(shown) and "hunter2" not in json.dumps(shown)
     assert (shown["needs"], shown["given"], shown["approvers"], shown["frozen"]) == (1, [], [], False)
     said = a.operator.cloister("approvals").ok()
     for part in (f"{a.cell}-1  POST https://up.example.test/echo", "desk", "somebody must look",
-                 'to: "ann"', "left"):
+                 'to: "ann"', "left", 'headers  ', 'user-agent: "desk/1.0"'):
         assert part in said
     assert process.poll() is None
     assert a.answer("refuse", shown["id"], "--reason", "take the key out").ok() == ""
@@ -151,6 +156,20 @@ def test_who_may_answer(online):
     records = online.events(type="steer", did="approve")
     assert [(r["approver"], r["enough"]) for r in records] == [
         ("token:ops", True), (f"uid:{uid}", False), ("token:ops", True)]
+
+
+def test_secrets_that_go_with_it(online):
+    """In its head, in its body, or not at all."""
+    online.operator.cloister("secret", "add", "KEY", "--host", "up.example.test", input="a-secret-of-some-length").ok()
+    a = Asking(online, "  - ask: up.example.test\n", "-s", "KEY")
+    for n, (words, secrets) in enumerate((('-H "Authorization: Bearer $KEY"', ["KEY"]), ('-d "k=$KEY"', ["KEY"]),
+                                          ("-d k=none", [])), 1):
+        process = a.operator.spawn(a.operator.program, "exec", a.cell, "--", "sh", "-c",
+                                   f"curl -sS {words} {UP}/echo", stdout=subprocess.PIPE)
+        shown = a.wait()
+        assert shown["secrets"] == secrets, words
+        a.answer("approve", shown["id"]).ok()
+        process.communicate(timeout=SECONDS)
 
 
 def by_token(a, id, kind=42, by="token ops", rest=b""):

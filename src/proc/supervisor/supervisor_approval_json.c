@@ -101,7 +101,7 @@ put_asked(struct members *m, const struct approval_question *q)
 static void
 put_answer(struct members *m, const struct approval *a)
 {
-	OWN(members_free) struct members answer;
+	OWN(members_free) struct members answer = {0};
 
 	if (a->state == APPROVAL_PENDING)
 		return;
@@ -136,6 +136,8 @@ approval_json(const struct approval *a, struct buf *out)
 	put_asked(&m, q);
 	if (q->query[0] != '\0')
 		put_text(&m, "query", q->query);
+	if (q->headers[0] != '\0')
+		put_text(&m, "headers", q->headers);
 	put_body(&m, q);
 	members_list(&m, "secrets", q->secrets, q->n_secrets, COURIER_ASK_APPROVER);
 	members_list(&m, "approvers", q->approvers, q->n_approvers, COURIER_ASK_APPROVER);

@@ -38,7 +38,7 @@ struct approval_question {
 	uint32_t needs, freeze, port;
 	const unsigned char *rule;      /* COURIER_ASK_RULE bytes */
 	const char *protocol, *method, *scheme, *host, *path, *query;
-	const char *text, *place, *reason, *type, *shape;
+	const char *text, *place, *reason, *type, *shape, *headers;
 	const char *secrets[COURIER_ASK_SECRETS], *approvers[COURIER_ASK_APPROVERS];
 	uint32_t n_secrets, n_approvers;
 };

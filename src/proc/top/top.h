@@ -45,7 +45,8 @@ struct top_asked {
 	bool pending;
 	int64_t until_s;                /* 0: not known */
 	char what[TOP_TEXT], who[TOP_TEXT], reason[TOP_TEXT], rule[TOP_TEXT], body[TOP_TEXT],
-	     secrets[TOP_TEXT], approvers[TOP_TEXT], shape[TOP_SHAPE], query[TOP_SHAPE];
+	     secrets[TOP_TEXT], approvers[TOP_TEXT], shape[TOP_SHAPE], query[TOP_SHAPE],
+	     headers[TOP_SHAPE];
 };
 
 enum top_pane { TOP_CELLS, TOP_ASKED };
