@@ -244,7 +244,7 @@ supervisor_answer_get_budget(struct client *client, struct ipc_message *message)
 {
 	struct supervisor *sv = client->sv;
 	const struct supervisor_budgets *b = &sv->budgets;
-	OWN(buf_free) struct buf answer;
+	OWN(buf_free) struct buf answer = {0};
 	struct steer_who who;
 	struct err err = {0};
 
@@ -279,7 +279,7 @@ int
 supervisor_answer_raise(struct client *client, struct ipc_message *message)
 {
 	struct supervisor *sv = client->sv;
-	OWN(buf_free) struct buf answer;
+	OWN(buf_free) struct buf answer = {0};
 	struct ledger_slot *slot;
 	struct steer_who who;
 	struct err err = {0};

@@ -71,7 +71,7 @@ static int
 answer_info(struct client *client, struct ipc_message *message)
 {
 	struct supervisor *sv = client->sv;
-	OWN(buf_free) struct buf answer;
+	OWN(buf_free) struct buf answer = {0};
 	struct cgroup_usage usage;
 
 	if (buf_left(&message->body) != 0)
@@ -414,7 +414,7 @@ void
 supervisor_spawned(struct supervisor *sv, uint32_t handle, uint32_t error, int master)
 {
 	struct client *client = find_exec(sv, handle);
-	OWN(buf_free) struct buf message;
+	OWN(buf_free) struct buf message = {0};
 
 	if (client == NULL) {
 		supervisor_signal(sv, handle, SIGHUP);
@@ -432,7 +432,7 @@ void
 supervisor_exited(struct supervisor *sv, uint32_t handle, uint32_t status)
 {
 	struct client *client = find_exec(sv, handle);
-	OWN(buf_free) struct buf message;
+	OWN(buf_free) struct buf message = {0};
 
 	if (client == NULL)
 		return;

@@ -184,8 +184,8 @@ supervisor_notify(struct supervisor *sv, const char *event, const struct buf *da
 void
 supervisor_notify_own(struct supervisor *sv, const char *event, const struct buf *data)
 {
-	OWN(members_free) struct members whose;
-	OWN(buf_free) struct buf all;
+	OWN(members_free) struct members whose = {0};
+	OWN(buf_free) struct buf all = {0};
 
 	if (sv->notifier.channel.fd < 0 || data->len == 0)
 		return;

@@ -213,7 +213,7 @@ supervisor_answer_get_policy(struct client *client, struct ipc_message *message)
 {
 	struct supervisor *sv = client->sv;
 	const struct cell_policy *p = &sv->egress.policy;
-	OWN(buf_free) struct buf answer;
+	OWN(buf_free) struct buf answer = {0};
 	struct steer_who who;
 	struct err err = {0};
 

@@ -32,7 +32,7 @@ static void
 tell_recorded(struct supervisor *sv)
 {
 	struct timeline *t = &sv->timeline;
-	OWN(buf_free) struct buf message;
+	OWN(buf_free) struct buf message = {0};
 
 	if (t->told == t->synced || sv->egress.courier.fd < 0)
 		return;
@@ -205,7 +205,7 @@ int
 supervisor_put_members(struct supervisor *sv, const struct members *members)
 {
 	struct timeline *t = &sv->timeline;
-	OWN(buf_free) struct buf text;
+	OWN(buf_free) struct buf text = {0};
 	int r;
 
 	if (t->log.fd < 0 || t->ended)
