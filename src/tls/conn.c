@@ -16,6 +16,9 @@
 
 /* Encrypting adds to what CONN_OUT_MAX let in. */
 #define CONN_WIRE_SLACK (64 * 1024)
+/* A piece of this size is sent or encrypted from where it is rather than collected. */
+#define CONN_LARGE (8 * 1024)
+#define CONN_RECORD (16 * 1024)         /* what a record of TLS holds */
 
 /* Whose handlers are being called; NULL once it is closed. */
 static struct conn *telling;
@@ -88,24 +91,6 @@ conn_push(struct conn *c, const unsigned char *data, size_t len)
 	return len;
 }
 
-void
-conn_send(struct conn *c, const unsigned char *data, size_t len)
-{
-	/* Under TLS it was corked before it was encrypted. */
-	bool corked = c->corked && c->ssl == NULL;
-	size_t sent = 0;
-
-	if (c->dead || c->sent_fin || c->fault != 0)
-		return;
-	if (conn_pending(c) == 0 && !corked)
-		sent = conn_push(c, data, len);
-	if (sent == len || c->fault != 0)
-		return;
-	conn_keep(c, data + sent, len - sent);
-	if (!corked)
-		conn_watch(c, c->source.events | EPOLLOUT);
-}
-
 static void
 conn_flush(struct conn *c)
 {
@@ -120,16 +105,67 @@ conn_flush(struct conn *c)
 		conn_watch(c, c->source.events & ~(uint32_t)EPOLLOUT);
 }
 
+void
+conn_send(struct conn *c, const unsigned char *data, size_t len)
+{
+	/* Under TLS it was collected before it came here. */
+	bool corked = c->corked && c->ssl == NULL && len < CONN_LARGE;
+	size_t sent = 0;
+
+	if (c->dead || c->sent_fin || c->fault != 0)
+		return;
+	if (conn_pending(c) > 0 && c->corked && !corked)
+		conn_flush(c);
+	if (conn_pending(c) == 0 && !corked)
+		sent = conn_push(c, data, len);
+	if (sent == len || c->fault != 0)
+		return;
+	conn_keep(c, data + sent, len - sent);
+	if (!corked)
+		conn_watch(c, c->source.events | EPOLLOUT);
+}
+
 static void
 conn_release_held(struct conn *c)
 {
-	if (c->held.len == 0 || c->corked || c->handshaking)
+	if (c->held.len == 0 || c->handshaking)
 		return;
 	conn_tls_write(c, c->held.data, c->held.len);
 	if (c->held.cap > CONN_OUT_FULL / 4)
 		buf_free(&c->held);
 	else
 		buf_reset(&c->held);
+}
+
+/* What is held goes in whole records while there may be more. */
+static void
+conn_hold(struct conn *c, const void *data, size_t len)
+{
+	size_t whole;
+
+	buf_put(&c->held, data, len);
+	if (buf_failed(&c->held)) {
+		conn_fail(c, ENOMEM, NULL);
+		return;
+	}
+	whole = c->held.len - c->held.len % CONN_RECORD;
+	if (c->handshaking || whole == 0)
+		return;
+	conn_tls_write(c, c->held.data, whole);
+	memmove(c->held.data, c->held.data + whole, c->held.len - whole);
+	c->held.len -= whole;
+}
+
+static void
+conn_write_tls(struct conn *c, const void *data, size_t len)
+{
+	if (!c->handshaking && c->held.len == 0 && (!c->corked || len >= CONN_LARGE)) {
+		conn_tls_write(c, data, len);
+		return;
+	}
+	conn_hold(c, data, len);
+	if (!c->corked)
+		conn_release_held(c);
 }
 
 int
@@ -143,15 +179,10 @@ conn_write(struct conn *c, const void *data, size_t len)
 		return 0;
 	if (len > CONN_OUT_MAX || c->held.len + conn_pending(c) > CONN_OUT_MAX - len)
 		return -ENOBUFS;
-	if (c->ssl == NULL) {
+	if (c->ssl == NULL)
 		conn_send(c, data, len);
-	} else if (c->corked || c->handshaking) {
-		buf_put(&c->held, data, len);
-		if (buf_failed(&c->held))
-			conn_fail(c, ENOMEM, NULL);
-	} else {
-		conn_tls_write(c, data, len);
-	}
+	else
+		conn_write_tls(c, data, len);
 	if (conn_is_full(c))
 		c->was_full = true;
 	c->fault_due = false;           /* the owner knows by this */
@@ -174,8 +205,8 @@ conn_uncork(struct conn *c)
 		return;
 	if (c->ssl == NULL && conn_pending(c) > 0)
 		conn_flush(c);
-	else
-		conn_release_held(c);
+	conn_release_held(c);
+	conn_tls_send(c);
 	if (c->was_full && !conn_is_full(c))
 		loop_at_round_end(c->loop, &c->round);
 	conn_finish(c);
@@ -316,7 +347,8 @@ conn_tell(struct conn *c, bool may_read, bool all_written)
 	telling = c;
 	if (c->is_ready && c->fault == 0) {
 		c->is_ready = false;
-		conn_release_held(c);
+		if (!c->corked)
+			conn_release_held(c);
 		conn_finish(c);
 		c->handler->ready(c->arg);
 	}

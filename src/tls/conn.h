@@ -20,7 +20,7 @@ struct err;
 
 #define CONN_OUT_MAX (512 * 1024)       /* beyond it a write is refused */
 #define CONN_OUT_FULL (64 * 1024)       /* from here on the owner should pause */
-#define CONN_IN_MAX (32 * 1024)         /* of TLS, read and not yet asked for */
+#define CONN_IN_MAX (64 * 1024)         /* of TLS, read and not yet asked for */
 
 struct conn;
 struct conn_handler {
@@ -93,7 +93,7 @@ int conn_write(struct conn *c, const void *data, size_t len);
 bool conn_is_full(const struct conn *c);
 /* Nothing more will be written: half-close, once what is kept has gone. */
 void conn_shut(struct conn *c);
-/* Collect small writes: between cork and uncork nothing goes to the socket. */
+/* Collect writes: between cork and uncork nothing small goes to the socket. */
 void conn_cork(struct conn *c);
 void conn_uncork(struct conn *c);
 #endif

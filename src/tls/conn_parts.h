@@ -22,8 +22,11 @@ void conn_tls_detach(struct conn *c);
 void conn_tls_handshake(struct conn *c);
 /* As conn_read(). */
 ssize_t conn_tls_read(struct conn *c, void *data, size_t len);
-/* All of it is encrypted and sent or kept; a fault is in C. */
+/* All of it is encrypted and sent or kept, or collected while C is corked; a fault is in
+ * C. */
 void conn_tls_write(struct conn *c, const void *data, size_t len);
+/* What was collected goes to the socket. */
+void conn_tls_send(struct conn *c);
 void conn_tls_say_end(struct conn *c);
 /* Whether a read could give something though the socket has nothing. */
 bool conn_tls_has_more(const struct conn *c);

@@ -2,8 +2,9 @@
  *
  * OpenSSL does not touch the socket.  What it reads was read in one go for several
  * records, and it is told that there is no more without asking the socket again; what it
- * writes is collected and sent in one go.  Both pass through buffers that all connections
- * of the process share, so that an idle one needs none. */
+ * writes is collected and sent in one go, while the conn is corked also over several
+ * writes.  Both pass through buffers that all connections of the process share, so that an
+ * idle one needs none. */
 #include <assert.h>
 #include <errno.h>
 #include <limits.h>
@@ -23,8 +24,9 @@ static struct {
 	unsigned char data[CONN_IN_MAX];
 } shared_in;
 
-/* Written by the SSL that is at work. */
+/* Written by the SSL of OWNER, not yet sent. */
 static struct {
+	struct conn *owner;
 	size_t len;
 	unsigned char data[CONN_WIRE_MAX];
 } shared_out;
@@ -121,13 +123,21 @@ socket_read(BIO *bio, char *to, int len)
 }
 
 static void
-send_collected(struct conn *c)
+send_collected(void)
 {
-	size_t len = shared_out.len;
+	struct conn *c = shared_out.owner;
 
+	shared_out.owner = NULL;
+	if (c != NULL && shared_out.len > 0)
+		conn_send(c, shared_out.data, shared_out.len);
 	shared_out.len = 0;
-	if (len > 0)
-		conn_send(c, shared_out.data, len);
+}
+
+void
+conn_tls_send(struct conn *c)
+{
+	if (shared_out.owner == c)
+		send_collected();
 }
 
 static int
@@ -138,8 +148,9 @@ socket_write(BIO *bio, const char *from, int len)
 
 	BIO_clear_retry_flags(bio);
 	while (n < (size_t)len) {
-		if (shared_out.len == CONN_WIRE_MAX || shared_out.len + (size_t)len - n > CONN_WIRE_MAX)
-			send_collected(c);
+		if (shared_out.owner != c || shared_out.len + (size_t)len - n > CONN_WIRE_MAX)
+			send_collected();
+		shared_out.owner = c;
 		piece = (size_t)len - n < CONN_WIRE_MAX ? (size_t)len - n : CONN_WIRE_MAX;
 		memcpy(shared_out.data + shared_out.len, from + n, piece);
 		shared_out.len += piece;
@@ -225,6 +236,10 @@ conn_tls_detach(struct conn *c)
 {
 	if (shared_in.owner == c)
 		shared_in.owner = NULL;
+	if (shared_out.owner == c) {
+		shared_out.owner = NULL;
+		shared_out.len = 0;
+	}
 	free(c->in);
 	c->in = NULL;
 	SSL_free(c->ssl);
@@ -265,7 +280,7 @@ conn_tls_handshake(struct conn *c)
 	r = SSL_do_handshake(c->ssl);
 	error = r == 1 ? SSL_ERROR_NONE : SSL_get_error(c->ssl, r);
 	/* Also the alert that says what we do not like. */
-	send_collected(c);
+	conn_tls_send(c);
 	if (r == 1) {
 		c->handshaking = false;
 		c->is_ready = c->more = true;
@@ -286,7 +301,7 @@ conn_tls_read(struct conn *c, void *data, size_t len)
 	forget_errors();
 	n = SSL_read(c->ssl, data, len < INT_MAX ? (int)len : INT_MAX);
 	error = n > 0 ? SSL_ERROR_NONE : SSL_get_error(c->ssl, n);
-	send_collected(c);
+	conn_tls_send(c);
 	c->more = n > 0;
 	switch (error) {
 	case SSL_ERROR_NONE:
@@ -318,7 +333,8 @@ conn_tls_write(struct conn *c, const void *data, size_t len)
 		from += n;
 		len -= (size_t)n;
 	}
-	send_collected(c);
+	if (!c->corked)
+		conn_tls_send(c);
 }
 
 void
@@ -326,7 +342,7 @@ conn_tls_say_end(struct conn *c)
 {
 	forget_errors();
 	(void)SSL_shutdown(c->ssl);
-	send_collected(c);
+	conn_tls_send(c);
 }
 
 bool

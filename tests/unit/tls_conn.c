@@ -82,10 +82,8 @@ TEST(conn_kept_up_to_a_maximum)
 		side_fill(sides[0]);
 		CHECK(sides[0]->sent >= CONN_OUT_MAX - 20000 && conn_is_full(&sides[0]->conn));
 		CHECK(sides[0]->sent < CONN_OUT_MAX + 1000000);
-		if (corked) {
-			CHECK(recv(ends[1], &(char){ 0 }, 1, MSG_PEEK | MSG_DONTWAIT) < 0);
+		if (corked)
 			conn_uncork(&sides[0]->conn);
-		}
 		scene_run(&scene);
 		CHECK(sides[0]->writables == 0 && sides[1]->got == 0);
 		sides[1]->stopped = false;
@@ -104,20 +102,23 @@ TEST(conn_full_only_while_corked)
 	struct side *sides[2];
 	struct scene scene;
 	int ends[2];
-	static unsigned char data[CONN_OUT_FULL];
+	unsigned char data[CONN_OUT_FULL / 16];
 
 	scene_up(&scene);
 	lab_pair(ends);
 	scene_talking(&scene, sides, ends, false);
-	for (size_t i = 0; i < sizeof(data); i++)
-		data[i] = lab_byte(i);
 	conn_cork(&sides[0]->conn);
-	CHECK_OK(conn_write(&sides[0]->conn, data, sizeof(data)));
+	for (size_t sent = 0; sent < CONN_OUT_FULL; sent += sizeof(data)) {
+		for (size_t i = 0; i < sizeof(data); i++)
+			data[i] = lab_byte(sent + i);
+		CHECK_OK(conn_write(&sides[0]->conn, data, sizeof(data)));
+	}
 	CHECK(conn_is_full(&sides[0]->conn));
+	CHECK(recv(ends[1], &(char){ 0 }, 1, MSG_PEEK | MSG_DONTWAIT) < 0);
 	conn_uncork(&sides[0]->conn);
 	CHECK(!conn_is_full(&sides[0]->conn) && sides[0]->writables == 0);
 	scene_run(&scene);
-	CHECK(sides[0]->writables == 1 && sides[1]->got == sizeof(data));
+	CHECK(sides[0]->writables == 1 && sides[1]->got == CONN_OUT_FULL);
 	scene_down(&scene);
 }
 
@@ -399,5 +400,78 @@ TEST(conn_cork)
 		CHECK(conn_read(&sides[1]->conn, got, sizeof(got)) == -EAGAIN);
 		scene_down(&scene);
 	}
+	lab_tls_over();
+}
+
+/* Several records, encrypted as they were written, are one message. */
+TEST(conn_cork_large)
+{
+	struct side *sides[2];
+	struct scene scene;
+	unsigned char piece[16 * 1024];
+	int ends[2];
+
+	lab_tls_up();
+	CHECK_OK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends));
+	scene_up(&scene);
+	scene_talking(&scene, sides, ends, true);
+	conn_pause_reading(&sides[1]->conn);
+	conn_cork(&sides[0]->conn);
+	for (size_t k = 0; k < 3; k++) {
+		for (size_t i = 0; i < sizeof(piece); i++)
+			piece[i] = lab_byte(sides[0]->sent + i);
+		CHECK_OK(conn_write(&sides[0]->conn, piece, sizeof(piece)));
+		sides[0]->sent += sizeof(piece);
+	}
+	CHECK(recv(ends[1], piece, 1, MSG_PEEK | MSG_DONTWAIT) < 0);
+	conn_uncork(&sides[0]->conn);
+	CHECK(recv(ends[1], piece, 1, MSG_PEEK | MSG_DONTWAIT | MSG_TRUNC) > 3 * (ssize_t)sizeof(piece));
+	conn_resume_reading(&sides[1]->conn);
+	scene_run(&scene);
+	CHECK_U64(sides[1]->got, sides[0]->sent);
+	scene_down(&scene);
+	lab_tls_over();
+}
+
+static void
+write_next(struct side *s, size_t n)
+{
+	unsigned char piece[20000];
+
+	CHECK(n <= sizeof(piece));
+	for (size_t i = 0; i < n; i++)
+		piece[i] = lab_byte(s->sent + i);
+	CHECK_OK(conn_write(&s->conn, piece, n));
+	s->sent += n;
+}
+
+/* What one has collected is not lost, nor sent to another's peer, when others write or end. */
+TEST(conn_corked_at_the_same_time)
+{
+	struct side *pairs[3][2];
+	struct scene scene;
+	uint32_t state = 5;
+	int ends[2];
+
+	lab_tls_up();
+	scene_up(&scene);
+	for (int i = 0; i < 3; i++) {
+		lab_pair(ends);
+		scene_talking(&scene, pairs[i], ends, true);
+		conn_cork(&pairs[i][0]->conn);
+	}
+	for (int k = 0; k < 60; k++)
+		write_next(pairs[lab_draw(&state, 3)][0], 1 + lab_draw(&state, k % 2 == 0 ? 20000 : 300));
+	write_next(pairs[2][0], 20000);
+	conn_close(&pairs[2][0]->conn, true);
+	for (int i = 0; i < 2; i++) {
+		write_next(pairs[i][0], 20000);
+		conn_uncork(&pairs[i][0]->conn);
+	}
+	scene_run(&scene);
+	for (int i = 0; i < 2; i++)
+		CHECK_U64(pairs[i][1]->got, pairs[i][0]->sent);
+	CHECK(pairs[2][1]->got < pairs[2][0]->sent);
+	scene_down(&scene);
 	lab_tls_over();
 }

@@ -72,16 +72,12 @@ static bool
 h1_write_piece(struct upstream *up, const void *data, size_t len)
 {
 	char begin[H1_CHUNK_MAX];
-	bool ok;
 
+	upstream_touch(up);
 	if (!up->h1_chunked)
 		return upstream_write(up, data, len);
-	conn_cork(&up->conn);
-	ok = upstream_write(up, begin, h1_chunk_begin(begin, len)) &&
-	     upstream_write(up, data, len) && upstream_write(up, "\r\n", 2);
-	if (ok && !up->is_touched)
-		conn_uncork(&up->conn);
-	return ok;
+	return upstream_write(up, begin, h1_chunk_begin(begin, len)) &&
+	       upstream_write(up, data, len) && upstream_write(up, "\r\n", 2);
 }
 
 static size_t

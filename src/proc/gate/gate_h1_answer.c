@@ -6,8 +6,6 @@
 #include "base/err.h"
 #include "proc/gate/gate_h1.h"
 
-#define H1_WRITE_THROUGH 8192           /* pieces from here on are not collected */
-
 void
 gate_h1_return(struct gate_h1 *h)
 {
@@ -148,22 +146,6 @@ h1_frame(void *owner, uint32_t type, struct buf *body)
 	}
 }
 
-/* A large piece, encrypted from where it is rather than collected. */
-static void
-h1_write_through(struct gate_h1 *h, const unsigned char *data, size_t len)
-{
-	struct gate_conn *gc = h->gc;
-
-	conn_uncork(&gc->conn);
-	if (!gate_conn_write(gc, data, len))
-		return;
-	if (gc->is_touched)
-		conn_cork(&gc->conn);
-	else
-		gate_conn_touch(gc);    /* for the sake of those that read nothing */
-	gate_h1_return(h);
-}
-
 static void
 h1_data(void *owner, const unsigned char *data, size_t len)
 {
@@ -174,10 +156,6 @@ h1_data(void *owner, const unsigned char *data, size_t len)
 	if (len == 0 || h->answer != ANSWER_BODY)
 		return;
 	h->unreturned += len;
-	if (len >= H1_WRITE_THROUGH && !h->is_chunked) {
-		h1_write_through(h, data, len);
-		return;
-	}
 	gate_conn_touch(gc);
 	if (h->is_chunked && !gate_conn_write(gc, chunk, h1_chunk_begin(chunk, len)))
 		return;
@@ -185,12 +163,7 @@ h1_data(void *owner, const unsigned char *data, size_t len)
 		return;
 	if (h->is_chunked && !gate_conn_write(gc, "\r\n", 2))
 		return;
-	if (len >= H1_WRITE_THROUGH) {
-		conn_uncork(&gc->conn);
-		conn_cork(&gc->conn);
-	}
-	if (!gc->is_dead)
-		gate_h1_return(h);
+	gate_h1_return(h);
 }
 
 /* The courier takes bytes again. */
