@@ -200,7 +200,7 @@ supervisor_steered(struct supervisor *sv, struct ipc_message *message)
 	if (s == NULL || !s->sent)
 		return -EBADMSG;
 	if (code != 0)
-		(void)err_set(&err, (int)code, "%s", text);
+		(void)err_set(&err, (int)code, "%s", text[0] != '\0' ? text : "the cell's courier does not say why");
 	unlink_one(sv, s);
 	finish_and_drop(sv, s, &err);
 	supervisor_check_end(sv);
