@@ -44,6 +44,7 @@ function factsOf(a) {
 		fact("Rule", h("code", { class: "t" }, a.rule || "–"), a.place ? h("span", { class: "dim" }, ` ${placeOf(a.place)}`) : null),
 		fact("Body", bodyOf(a.body)),
 		a.query ? fact("Query", shapeOf(a.query, "The query, values masked")) : null,
+		a.headers ? fact("Headers", shapeOf(a.headers, "The headers, values masked")) : null,
 		fact("Secrets", a.secrets?.length ? list(a.secrets) : h("span", { class: "dim" }, "none go with it")),
 		fact("Approvers", a.approvers?.length ? list(a.approvers) : "any operator",
 			(a.needs ?? 1) > 1 ? h("b", null, ` ${given.length} of ${a.needs} gave their word`) : null,

@@ -269,17 +269,33 @@ operator_close(struct operator *op)
 
 /* ---- what others call ---- */
 
+static int
+append_and_leave(struct operator *op, enum operator_when when, const char *event, size_t len,
+                 struct err *err)
+{
+	int r = append(op, when, event, len, err);
+
+	leave_lock(op);
+	return r == 0 ? 0 : err_wrap(err, "cannot write to the operator's timeline");
+}
+
 int
 operator_append(struct operator *op, enum operator_when when, const char *event, size_t len,
                 struct err *err)
 {
 	int r = take_lock(op, err);
 
-	if (r < 0)
-		return r;
-	r = append(op, when, event, len, err);
-	leave_lock(op);
-	return r == 0 ? 0 : err_wrap(err, "cannot write to the operator's timeline");
+	return r < 0 ? r : append_and_leave(op, when, event, len, err);
+}
+
+int
+operator_try_append(struct operator *op, enum operator_when when, const char *event, size_t len,
+                    struct err *err)
+{
+	if (flock(op->lock, LOCK_EX | LOCK_NB) < 0)
+		return errno == EWOULDBLOCK || errno == EINTR ? -EAGAIN :
+		       err_errno(err, "cannot lock the operator's timeline");
+	return append_and_leave(op, when, event, len, err);
 }
 
 int

@@ -68,6 +68,9 @@ enum operator_when {
  * timeline; on failure nothing was added. */
 int operator_append(struct operator *op, enum operator_when when, const char *event, size_t len,
                     struct err *err);
+/* The same, but -EAGAIN where another adds something just now. */
+int operator_try_append(struct operator *op, enum operator_when when, const char *event, size_t len,
+                        struct err *err);
 /* An event of TYPE with these members, for operator_append(); RET_EVENT is one that is not begun. */
 int operator_event(const char *type, const struct audit_member *members, size_t n,
                    struct buf *ret_event, struct err *err);

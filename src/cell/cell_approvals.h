@@ -3,7 +3,7 @@
  *
  * An approval is a JSON object:
  *   {"id","cell","name","state":"pending|approved|refused|timed_out|gone","asked","until",
- *    "protocol","method","scheme","host","port","path","query","principal","chain","rule","place",
+ *    "protocol","method","scheme","host","port","path","query","headers","principal","chain","rule","place",
  *    "reason","body":{"type","size","shape"},"secrets":[...],"approvers":[...],"needs",
  *    "given":[{"by","time"}],"frozen","answer":{"by","why","time","how"}}
  * Texts that are empty are left out.  Times are as records have them. */

@@ -10,6 +10,7 @@
 
 #include "base/err.h"
 #include "base/own.h"
+#include "cell/cell_steer.h"
 #include "ipc/control_channel.h"
 
 int
@@ -18,6 +19,17 @@ cell_control_ask(int socket, uint32_t type, struct err *err)
 	OWN(buf_free) struct buf message;
 
 	ipc_begin(&message, type);
+	return ipc_send(socket, &message, NULL, 0, err);
+}
+
+int
+cell_control_ask_for(int socket, uint32_t type, const struct cell_steer_who *who, struct err *err)
+{
+	OWN(buf_free) struct buf message;
+
+	ipc_begin(&message, type);
+	if (who != NULL)
+		cell_steer_put_who(&message, who);
 	return ipc_send(socket, &message, NULL, 0, err);
 }
 
@@ -67,22 +79,25 @@ cell_control_ask_info(int socket, struct ipc_message *ret_message, uint32_t *ret
 }
 
 int
-cell_control_ask_stop(int socket, uint32_t grace_ms, struct err *err)
+cell_control_ask_stop(int socket, uint32_t grace_ms, const struct cell_steer_who *who,
+                      struct err *err)
 {
 	OWN(buf_free) struct buf message;
 
 	ipc_begin(&message, CONTROL_STOP);
 	buf_put_u32(&message, grace_ms);
+	if (who != NULL)
+		cell_steer_put_who(&message, who);
 	return ipc_send(socket, &message, NULL, 0, err);
 }
 
 int
-cell_control_do(int socket, uint32_t type, struct err *err)
+cell_control_do(int socket, uint32_t type, const struct cell_steer_who *who, struct err *err)
 {
 	OWN(ipc_message_free) struct ipc_message message = {0};
 	const char *text;
 	uint32_t code;
-	int r = cell_control_ask(socket, type, err);
+	int r = cell_control_ask_for(socket, type, who, err);
 
 	if (r == 0)
 		r = ipc_receive(socket, &message, err);

@@ -7,18 +7,23 @@
 #include "cell/cell_dirs.h"
 #include "ipc/ipc.h"
 
+struct cell_steer_who;
 struct err;
 struct json;
 
 /* Send a message that has only a type. */
 int cell_control_ask(int socket, uint32_t type, struct err *err);
-int cell_control_ask_stop(int socket, uint32_t grace_ms, struct err *err);
+/* The same of CONTROL_KILL, CONTROL_FREEZE and CONTROL_THAW, on whose behalf; WHO may be NULL, here
+ * and below: who runs this process. */
+int cell_control_ask_for(int socket, uint32_t type, const struct cell_steer_who *who, struct err *err);
+int cell_control_ask_stop(int socket, uint32_t grace_ms, const struct cell_steer_who *who,
+                          struct err *err);
 /* CONTROL_KILL's first answer: nothing of the cell runs any more. */
 int cell_control_await_dead(int socket, struct err *err);
 /* The end of a cell: its status and cause ("" if none). */
 int cell_control_await_end(int socket, uint32_t *ret_status, char cause[256], struct err *err);
 /* CONTROL_FREEZE and CONTROL_THAW: asked for and done, or refused. */
-int cell_control_do(int socket, uint32_t type, struct err *err);
+int cell_control_do(int socket, uint32_t type, const struct cell_steer_who *who, struct err *err);
 
 /* CONTROL_INFO: what follows the state in the answer is in *ret_message. */
 int cell_control_ask_info(int socket, struct ipc_message *ret_message, uint32_t *ret_state,

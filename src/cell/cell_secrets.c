@@ -11,7 +11,7 @@
 #include "cell/cell_control.h"
 #include "cell/cell_spec.h"
 
-static const struct cell_steer_who nobody = { NULL, NULL };
+static const struct cell_steer_who nobody;
 
 /* ---- looked at ---- */
 
@@ -187,9 +187,10 @@ int
 cell_revoke_every(int runtime, const struct cell_steer_who *who, const char *name,
                   struct cell_every *ret_every, struct err *err)
 {
+	const struct cell_steer_who tells = { who->by, who->why, true };
 	OWN(buf_free) struct buf message;
 
-	put_request(&message, CONTROL_REVOKE, who, name);
+	put_request(&message, CONTROL_REVOKE, &tells, name);
 	return ask_every(runtime, CONTROL_REVOKE, &message, -1, ret_every, err);
 }
 
@@ -197,17 +198,20 @@ int
 cell_rotate_every(int runtime, const struct cell_steer_who *who, const char *name, int value,
                   struct cell_every *ret_every, struct err *err)
 {
+	const struct cell_steer_who tells = { who->by, who->why, true };
 	OWN(buf_free) struct buf message;
 
-	put_request(&message, CONTROL_ROTATE, who, name);
+	put_request(&message, CONTROL_ROTATE, &tells, name);
 	return ask_every(runtime, CONTROL_ROTATE, &message, value, ret_every, err);
 }
 
 int
-cell_do_every(int runtime, uint32_t type, struct cell_every *ret_every, struct err *err)
+cell_do_every(int runtime, uint32_t type, const struct cell_steer_who *who,
+              struct cell_every *ret_every, struct err *err)
 {
+	const struct cell_steer_who tells = { who->by, who->why, true };
 	OWN(buf_free) struct buf message;
 
-	ipc_begin(&message, type);
+	cell_steer_begin(&message, type, &tells);
 	return ask_every(runtime, type, &message, -1, ret_every, err);
 }

@@ -30,7 +30,8 @@ int cell_rotate(int socket, const struct cell_steer_who *who, const char *name, 
 /* The cell lives for MS from now on; 0: as long as it likes. */
 int cell_set_ttl(int socket, const struct cell_steer_who *who, uint64_t ms, struct err *err);
 
-/* ---- every cell of this user that runs; they are asked before the first is waited for ---- */
+/* ---- every cell of this user that runs; they are asked before the first is waited for.  The
+ * operator's timeline has one record of it, which is the caller's to add. ---- */
 
 struct cell_every {
 	size_t n;                       /* did it */
@@ -44,5 +45,6 @@ int cell_rotate_every(int runtime, const struct cell_steer_who *who, const char 
                       struct cell_every *ret_every, struct err *err);
 /* CONTROL_FREEZE, CONTROL_THAW, or CONTROL_KILL: that is over when nothing of them runs any more,
  * and the supervisors tidy up after it. */
-int cell_do_every(int runtime, uint32_t type, struct cell_every *ret_every, struct err *err);
+int cell_do_every(int runtime, uint32_t type, const struct cell_steer_who *who,
+                  struct cell_every *ret_every, struct err *err);
 #endif

@@ -10,11 +10,18 @@
 #include "base/own.h"
 
 void
+cell_steer_put_who(struct buf *message, const struct cell_steer_who *who)
+{
+	buf_put_str(message, who->by != NULL ? who->by : "");
+	buf_put_str(message, who->why != NULL ? who->why : "");
+	buf_put_u32(message, who->tells ? CONTROL_WHO_TELLS : 0);
+}
+
+void
 cell_steer_begin(struct buf *message, uint32_t type, const struct cell_steer_who *who)
 {
 	ipc_begin(message, type);
-	buf_put_str(message, who->by != NULL ? who->by : "");
-	buf_put_str(message, who->why != NULL ? who->why : "");
+	cell_steer_put_who(message, who);
 }
 
 int

@@ -168,6 +168,7 @@ approvals_print(const char *json, bool behind_others)
 	print_head(a);
 	print_whom(a);
 	lines("query", text_of(a, "query"));
+	lines("headers", text_of(a, "headers"));
 	print_body(a);
 	words("secrets", json_object_get(a, "secrets"));
 	line("rule", text_of(a, "rule"));

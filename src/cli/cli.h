@@ -126,6 +126,8 @@ int cli_hand_over(const char *helper, const struct cli_option *options, int argc
 extern const char *const cli_registry_verbs[CLI_REGISTRY_VERBS + 1];    /* ends with NULL */
 bool cli_is_registry_verb(const char *word);
 
+/* In the operator's timeline: N cells were asked at once.  SECRET and WHY may be NULL. */
+int cli_note_every(const char *type, size_t n, const char *secret, const char *why, struct err *err);
 /* A connection to a running cell's supervisor; -ENOENT if no such cell runs. */
 int cli_connect(const char *word, struct cell_entry *ret_entry, struct err *err);
 /* The same without the connection: the folder of running cells, and its entry there. */

@@ -9,6 +9,7 @@
 #include "base/num.h"
 #include "base/own.h"
 #include "cell/cell_control.h"
+#include "cell/cell_steer.h"
 #include "cli/cli.h"
 #include "ipc/control_channel.h"
 
@@ -62,7 +63,7 @@ end_each(char **words, int n, const struct ending *how, bool kill)
 		r = fds[i];
 		if (r >= 0)
 			r = kill ? cell_control_ask(fds[i], CONTROL_KILL, &err) :
-			           cell_control_ask_stop(fds[i], (uint32_t)how->grace_ms, &err);
+			           cell_control_ask_stop(fds[i], (uint32_t)how->grace_ms, NULL, &err);
 		if (r < 0)
 			failed = cli_fail(&err);
 	}
@@ -99,11 +100,13 @@ hang_up_later(void)
 static int
 kill_all(void)
 {
+	static const struct cell_steer_who who = { .tells = true };
 	struct err err = {0};
 	OWN(closep) int runtime = cell_runtime_open(&err);
 	OWN(freep) struct cell_entry *entries = NULL;
 	OWN(freep) int *fds = NULL;
 	size_t n, dead = 0;
+	int r;
 
 	if (runtime < 0 || cell_list(runtime, true, &entries, &n, &err) < 0)
 		return cli_fail(&err);
@@ -113,15 +116,16 @@ kill_all(void)
 	for (size_t i = 0; i < n; i++) {
 		fds[i] = cell_connect(runtime, &entries[i], NULL);
 		if (fds[i] >= 0)
-			(void)cell_control_ask(fds[i], CONTROL_KILL, NULL);
+			(void)cell_control_ask_for(fds[i], CONTROL_KILL, &who, NULL);
 	}
 	for (size_t i = 0; i < n; i++)
 		if (fds[i] >= 0 && cell_control_await_dead(fds[i], NULL) == 0)
 			dead++;
 	printf("killed %zu %s\n", dead, dead == 1 ? "cell" : "cells");
 	fflush(stdout);
+	r = cli_note_every("cells.kill", dead, NULL, NULL, &err);
 	hang_up_later();
-	return 0;
+	return r < 0 ? cli_fail(&err) : 0;
 }
 
 int

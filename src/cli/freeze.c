@@ -13,7 +13,7 @@ ask(const char *word, uint32_t type, struct err *err)
 	struct cell_entry entry;
 	OWN(closep) int fd = cli_connect(word, &entry, err);
 
-	return fd < 0 ? fd : cell_control_do(fd, type, err);
+	return fd < 0 ? fd : cell_control_do(fd, type, NULL, err);
 }
 
 const struct cli_option cli_freeze_options[] = {
@@ -34,17 +34,20 @@ every(uint32_t type)
 {
 	struct err err = {0};
 	OWN(closep) int runtime = cell_runtime_open(&err);
+	static const struct cell_steer_who who;
+	bool freezes = type == CONTROL_FREEZE;
 	struct cell_every every;
 
-	if (runtime < 0 || cell_do_every(runtime, type, &every, &err) < 0)
+	if (runtime < 0 || cell_do_every(runtime, type, &who, &every, &err) < 0 ||
+	    cli_note_every(freezes ? "cells.freeze" : "cells.thaw", every.n, NULL, NULL, &err) < 0)
 		return cli_fail(&err);
 	if (every.failed == 0)
 		printf("%s %zu %s\n", type == CONTROL_FREEZE ? "froze" : "thawed", every.n,
 		       every.n == 1 ? "cell" : "cells");
 	return every.failed == 0 ? 0 :
 	       cli_failf("%zu of %zu cells could not be %s: %s%s", every.failed, every.failed + every.n,
-	                 type == CONTROL_FREEZE ? "frozen" : "thawed", every.first.text,
-	                 type == CONTROL_FREEZE ? "; `cloister kill --all` ends them" : "");
+	                 freezes ? "frozen" : "thawed", every.first.text,
+	                 freezes ? "; `cloister kill --all` ends them" : "");
 }
 
 static int

@@ -113,6 +113,7 @@ revoke_it(const struct how *how, struct err *err)
 	}
 	fd = cell_runtime_open(err);
 	r = fd < 0 ? fd : cell_revoke_every(fd, &how->who, how->secret, &every, err);
+	r = r < 0 ? r : cli_note_every("cells.revoke", every.n, how->secret, how->who.why, err);
 	return r < 0 ? r : tell_every(&every, "revoked", how->secret, err);
 }
 
@@ -206,6 +207,7 @@ rotate_it(const struct how *how, struct err *err)
 		return r < 0 ? r : tell_one(&entry, "rotated", how->secret);
 	}
 	r = cell_rotate_every(fd, &how->who, how->secret, value, &every, err);
+	r = r < 0 ? r : cli_note_every("cells.rotate", every.n, how->secret, how->who.why, err);
 	return r < 0 ? r : tell_every(&every, "rotated", how->secret, err);
 }
 

@@ -1,4 +1,4 @@
-/* body_shape.c - see body_shape.h: what is shown of a value, and forms. */
+/* body_shape.c - see body_shape.h: what is shown of a value, forms, and headers. */
 #include "inspect/body_shape.h"
 
 #include <stdio.h>
@@ -59,7 +59,7 @@ name_tells(const char *name)
 {
 	static const char *const words[] = { "password", "passwd", "passphrase", "secret", "token",
 		"api_key", "apikey", "api-key", "private_key", "privatekey", "credential",
-		"authorization" };
+		"authorization", "cookie", "x-auth" };
 
 	for (size_t i = 0; i < ARRAY_LEN(words); i++)
 		if (strcasestr(name, words[i]) != NULL)
@@ -193,5 +193,35 @@ body_shape_form(struct http_text form, char ret_shape[INSPECT_SHAPE_MAX])
 		n += amp != NULL;
 		form = (struct http_text){ form.at + n, form.len - n };
 	}
+	shape_end(&s, "");
+}
+
+/* ---- headers ---- */
+
+static void
+add_header(struct shape *s, const struct http_field *f)
+{
+	char room[SHAPE_LOOKED_AT], name[SHAPE_NAME_TEXT], value[SHAPE_VALUE_TEXT];
+	char line[SHAPE_LINE_TEXT];
+	struct http_text text = { room, f->value.len < sizeof(room) ? f->value.len : sizeof(room) };
+
+	if (!shape_has_room(s, 1))
+		return;
+	/* Nothing of it breaks a line, or is more than a byte. */
+	for (size_t i = 0; i < text.len; i++)
+		room[i] = f->value.at[i] >= 0x20 && f->value.at[i] < 0x7f ? f->value.at[i] : '?';
+	shape_name(name, f->name, f->name);
+	shape_value(value, name, text, text, f->value.len);
+	snprintf(line, sizeof(line), "%s: %s", name, value);
+	shape_line(s, 0, line);
+}
+
+void
+body_shape_headers(const struct http_head *head, char ret_shape[INSPECT_SHAPE_MAX])
+{
+	struct shape s = { .text = ret_shape };
+
+	for (size_t i = 0; i < head->n_fields; i++)
+		add_header(&s, &head->fields[i]);
 	shape_end(&s, "");
 }

@@ -10,4 +10,6 @@ void body_shape(struct http_text content_type, const char *data, size_t len,
                 char ret_shape[INSPECT_SHAPE_MAX]);
 /* The same of a form, or of a query without its "?". */
 void body_shape_form(struct http_text form, char ret_shape[INSPECT_SHAPE_MAX]);
+/* The same of a head's fields, each as NAME: "VALUE". */
+void body_shape_headers(const struct http_head *head, char ret_shape[INSPECT_SHAPE_MAX]);
 #endif

@@ -43,7 +43,9 @@ enum control_message {
 
 	/* Steering.  Each request begins with str by ("": the peer, as the kernel says; what serve
 	 * puts there says whom it acts for: "token NAME", "uid N"), at most CONTROL_BY_MAX bytes,
-	 * and str why, which may be "", at most CONTROL_WHY_MAX; it is answered with CONTROL_DONE,
+	 * str why, which may be "", at most CONTROL_WHY_MAX, and u32 flags (enum control_who).
+	 * CONTROL_STOP, CONTROL_KILL, CONTROL_FREEZE and CONTROL_THAW may end with the same.  It is
+	 * in the cell's timeline, and in the operator's.  It is answered with CONTROL_DONE,
 	 * and what the request has for that, once what was asked for is in force, or with
 	 * CONTROL_REFUSED, and then nothing has changed.
 	 *
@@ -92,6 +94,8 @@ enum control_message {
 	/* u64 ms from now on, or 0: until then it lives. */
 	CONTROL_TTL,
 };
+/* Who asks has told the operator's timeline, or will: of all cells at once, or as serve. */
+enum control_who { CONTROL_WHO_TELLS = 1 };
 enum control_policy { CONTROL_POLICY_NOW = 1 }; /* what is under way and refused by it is cut off */
 /* Only this one; all that its rule asks for, for a time; for the rest of the cell's life. */
 enum control_approve { CONTROL_APPROVE_ONCE, CONTROL_APPROVE_FOR, CONTROL_APPROVE_RULE };

@@ -67,8 +67,8 @@ enum courier_message {
 	 * name the rule; str protocol ("http", "tcp", "tls"), str method, str scheme, str host, u32
 	 * port, str path, str query's shape; str rule, str its place, str its reason; str content
 	 * type, u64 size of the body (UINT64_MAX: not known), str its shape; u32 n, n times str: the
-	 * secrets that go with it; u32 n, n times str: who may answer.  Texts are at most as long as
-	 * the constants below say, and may be an attacker's. */
+	 * secrets that go with it; u32 n, n times str: who may answer; str its headers' shape.  Texts
+	 * are at most as long as the constants below say, and may be an attacker's. */
 	COURIER_ASK,
 	/* courier -> supervisor: u64 number: the answer does not matter any more. */
 	COURIER_WITHDRAW,

@@ -81,6 +81,11 @@ enum egress_frame {
 	EGRESS_SSH_SIGN,
 	/* courier -> gate: string signature; "": refused, and recorded */
 	EGRESS_SSH_SIGNED,
+
+	/* gate -> courier, at most once, of a request that is complete, or whose client is not read
+	 * from: the client has closed its side of the connection.  It may have gone, or only wait
+	 * for its answer; empty. */
+	EGRESS_SHUT,
 };
 enum egress_ssh { EGRESS_SSH_LOGIN, EGRESS_SSH_TEXT };
 #define EGRESS_REASON_MAX 384

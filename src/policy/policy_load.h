@@ -58,6 +58,16 @@ int policy_read_unknown(const struct node *key, const char *const *names,
                         const char *where, struct err *err);
 int policy_read_oom(struct policy_draft *d);
 
+/* ---- policy_read_head.c ---- */
+
+int policy_read_protocol(struct policy_draft *d, const struct node *node);
+int policy_read_scheme(struct policy_draft *d, const struct node *node);
+int policy_read_methods(struct policy_draft *d, const struct node *node);
+int policy_read_paths(struct policy_draft *d, const struct node *node);
+int policy_read_content_type(struct policy_draft *d, const struct node *node);
+int policy_read_headers(struct policy_draft *d, const struct node *node);
+int policy_read_query(struct policy_draft *d, const struct node *node);
+
 /* ---- policy_read_host.c ---- */
 
 int policy_read_hosts(struct policy_draft *d, const struct node *node);

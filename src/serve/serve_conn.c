@@ -461,7 +461,8 @@ ready(void *arg)
 void
 serve_conn_take(struct serve_doorway *way, int fd)
 {
-	static const struct conn_handler handler = { ready, readable, writable, broken };
+	static const struct conn_handler handler = { .ready = ready, .readable = readable,
+	                                             .writable = writable, .broken = broken };
 	struct serve_server *s = way->server;
 	struct serve_conn *c = calloc(1, sizeof(*c));
 	struct ucred peer = { .uid = (uid_t)-1 };

@@ -290,7 +290,7 @@ conn_resume_reading(struct conn *c)
 	c->reading = true;
 	if (!conn_may_read(c))
 		return;
-	conn_watch(c, c->source.events | EPOLLIN);
+	conn_watch(c, (c->source.events & ~(uint32_t)EPOLLRDHUP) | EPOLLIN);
 	if (c->more)
 		loop_at_round_end(c->loop, &c->round);
 }
@@ -352,6 +352,10 @@ conn_tell(struct conn *c, bool may_read, bool all_written)
 		conn_finish(c);
 		c->handler->ready(c->arg);
 	}
+	if (telling == c && c->shut_due) {
+		c->shut_due = false;
+		c->handler->shut(c->arg);
+	}
 	if (telling == c && c->fault == 0 && c->fault_out == 0 && !c->handshaking &&
 	    !conn_is_full(c) && (all_written || c->was_full)) {
 		c->was_full = false;
@@ -386,7 +390,11 @@ conn_ignore(struct conn *c, uint32_t events)
 	if ((events & EPOLLERR) != 0 &&
 	    getsockopt(c->source.fd, SOL_SOCKET, SO_ERROR, &error, &len) == 0 && error != 0)
 		conn_fail(c, error, NULL);
-	conn_watch(c, c->source.events & ~(uint32_t)EPOLLIN);
+	/* But for the end, of which nobody would hear otherwise before it is read. */
+	if (c->handler->shut != NULL && !c->shut_told)
+		conn_watch(c, (c->source.events & ~(uint32_t)EPOLLIN) | EPOLLRDHUP);
+	else
+		conn_watch(c, c->source.events & ~(uint32_t)EPOLLIN);
 }
 
 static void
@@ -406,6 +414,10 @@ conn_ready(void *arg, uint32_t events)
 		conn_tls_handshake(c);
 	else if (may_read && !conn_may_read(c))
 		conn_ignore(c, events);
+	if ((events & EPOLLRDHUP) != 0 && c->source.fd >= 0) {
+		c->shut_due = c->shut_told = true;
+		conn_watch(c, c->source.events & ~(uint32_t)EPOLLRDHUP);
+	}
 	conn_tell(c, may_read, kept && conn_pending(c) == 0);
 }
 

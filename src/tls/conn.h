@@ -31,6 +31,9 @@ struct conn_handler {
 	void (*readable)(void *arg);
 	/* What was kept is below CONN_OUT_FULL again, or all written. */
 	void (*writable)(void *arg);
+	/* The peer has ended its side while nobody reads; what it sent before can still be read.
+	 * Told once, and only where this is not NULL. */
+	void (*shut)(void *arg);
 	/* The connection is broken: ERROR says why in a sentence; its code is EKEYREJECTED
 	 * for a certificate that is not good, EPROTO for what is no TLS, or what the socket
 	 * said.  The owner frees it, in here or later; nothing more is called. */
@@ -62,6 +65,7 @@ struct conn {
 	bool was_full;                  /* and the owner was not told that it no longer is */
 	bool is_ready;                  /* the handshake is done, ready() still to be called */
 	bool said_end, sent_fin;
+	bool shut_due, shut_told;       /* shut() */
 };
 
 /* FD becomes the conn's.  SSL (may be NULL) becomes the conn's too, with its state set

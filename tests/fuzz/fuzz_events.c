@@ -68,6 +68,12 @@ supervisor_notify_own(struct supervisor *sv, const char *event, const struct buf
 	(void)data;
 }
 
+void
+supervisor_notify_end(struct supervisor *sv)
+{
+	(void)sv;
+}
+
 int
 supervisor_reached(struct supervisor *sv, struct ipc_message *message)
 {

@@ -16,6 +16,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	assert(q.number > 0 && q.ms > 0 && q.needs > 0 && q.needs <= COURIER_ASK_APPROVALS);
 	assert(strlen(q.path) <= COURIER_ASK_PATH && strlen(q.shape) <= COURIER_ASK_SHAPE);
+	assert(strlen(q.headers) <= COURIER_ASK_SHAPE);
 	assert(q.n_secrets <= COURIER_ASK_SECRETS && q.n_approvers <= COURIER_ASK_APPROVERS);
 	for (uint32_t i = 0; i < q.n_approvers; i++)
 		assert(strlen(q.approvers[i]) <= COURIER_ASK_APPROVER);

@@ -35,7 +35,8 @@ def test_approved_refused_and_what_is_shown(online):
     a = Asking(online, "  - ask: up.example.test\n    reason: somebody must look\n"
                "    secrets: allow\n", "--name", "desk")
     body = {"to": "ann", "amount": 7, "note": f"my key is {token()}", "password": "hunter2"}
-    process, shown = a.ask(*JSON, "-d", json.dumps(body), f"{UP}/echo?page=2&key={token()}")
+    process, shown = a.ask(*JSON, "-H", "Authorization: Bearer hunter2", "-b", "session=hunter2", "-A", "desk/1.0",
+                           "-H", f"X-Note: {token()}", "-d", json.dumps(body), f"{UP}/echo?page=2&key={token()}")
     assert shown["id"] == f"{a.cell}-1" and (shown["cell"], shown["name"]) == (a.cell, "desk")
     assert (shown["method"], shown["host"], shown["port"], shown["path"]) == (
         "POST", "up.example.test", 443, "/echo")
@@ -46,11 +47,15 @@ def test_approved_refused_and_what_is_shown(online):
     shape = shown["body"]["shape"]
     assert 'to: "ann"' in shape and "amount: 7" in shape and "GitHub token" in shape
     assert 'page = "2"' in shown["query"]
+    for line in ('user-agent: "desk/1.0"', 'accept: "*/*"', 'content-type: "application/json"',
+                 "authorization: (masked by its name, 14 bytes)", "cookie: (masked by its name, 15 bytes)",
+                 f"x-note: (GitHub token, {len(token())} bytes)"):
+        assert line in shown["headers"].splitlines(), shown["headers"]
     assert token() not in json.dumps(shown) and "hunter2" not in json.dumps(shown)
     assert (shown["needs"], shown["given"], shown["approvers"], shown["frozen"]) == (1, [], [], False)
     said = a.operator.cloister("approvals").ok()
     for part in (f"{a.cell}-1  POST https://up.example.test/echo", "desk", "somebody must look",
-                 'to: "ann"', "left"):
+                 'to: "ann"', "left", 'headers  ', 'user-agent: "desk/1.0"'):
         assert part in said
     assert process.poll() is None
     assert a.answer("refuse", shown["id"], "--reason", "take the key out").ok() == f"{shown['id']}: refused\n"
@@ -162,11 +167,25 @@ def test_who_may_answer(online):
         ("token:ops", True), (f"uid:{uid}", False), ("token:ops", True)]
 
 
+def test_secrets_that_go_with_it(online):
+    """In its head, in its body, or not at all."""
+    online.operator.cloister("secret", "add", "KEY", "--host", "up.example.test", input="a-secret-of-some-length").ok()
+    a = Asking(online, "  - ask: up.example.test\n", "-s", "KEY")
+    for n, (words, secrets) in enumerate((('-H "Authorization: Bearer $KEY"', ["KEY"]), ('-d "k=$KEY"', ["KEY"]),
+                                          ("-d k=none", [])), 1):
+        process = a.operator.spawn(a.operator.program, "exec", a.cell, "--", "sh", "-c",
+                                   f"curl -sS {words} {UP}/echo", stdout=subprocess.PIPE)
+        shown = a.wait()
+        assert shown["secrets"] == secrets, words
+        a.answer("approve", shown["id"]).ok()
+        process.communicate(timeout=SECONDS)
+
+
 def by_token(a, id, kind=42, by="token ops", rest=b""):
     """As cloister-serve asks, for who has that token."""
     with connect(a.operator, a.cell) as peer:
         peer.send(struct.pack("<I", kind) + text(by) + text("") +
-                  struct.pack("<Q", int(id.split("-")[1])) + (rest or struct.pack("<IQ", 0, 0)))
+                  struct.pack("<IQ", 0, int(id.split("-")[1])) + (rest or struct.pack("<IQ", 0, 0)))
         kind, = struct.unpack("<I", peer.recv(65536)[:4])
         return kind
 
@@ -212,6 +231,23 @@ def test_who_hangs_up_withdraws(online):
         assert "no longer waits" in a.await_state(shown["id"], "gone")["answer"]["why"]
     a.answer("approve", shown["id"]).sentence("no longer waits")
     assert not online.lab.seen("x=1")
+    # Killed, over plain HTTP too, and with a body that nobody has read yet.
+    a.operator.cloister("exec", a.cell, "--", "sh", "-c", "head -c 3145728 /dev/zero > /tmp/big").ok()
+    plain = "http://up.example.test"
+    for words in ([f"{plain}/echo?gone-1"], ["-d", "gone-2", f"{plain}/echo"], [f"{UP}/echo?gone-3"],
+                  ["-T", "/tmp/big", f"{plain}/echo?gone-4"], ["-T", "/tmp/big", f"{UP}/echo?gone-5"]):
+        process, shown = a.ask(*words)
+        a.operator.cloister("exec", a.cell, "--", "sh", "-c", "for p in /proc/[0-9]*; do read -r name < "
+                            "$p/comm; [ \"$name\" != curl ] || kill -KILL ${p#/proc/}; done").ok()
+        process.communicate(timeout=SECONDS)
+        assert "no longer waits" in a.await_state(shown["id"], "gone")["answer"]["why"], words
+        a.answer("approve", shown["id"]).sentence("no longer waits")
+    assert not online.lab.seen("gone-")
+    # Who closes its side and waits is told what to do.
+    script = ("import socket; s = socket.create_connection(('up.example.test', 80)); s.sendall(b'GET /204 "
+              "HTTP/1.1\\r\\nHost: up.example.test\\r\\n\\r\\n'); s.shutdown(1); print(s.recv(9999))")
+    told = a.operator.cloister("exec", a.cell, "--", "/usr/bin/python3", "-c", script).ok()
+    assert "403" in told and "leave it open until the answer comes" in told
 
 
 def test_the_courier_dies_and_the_cell_ends(online):

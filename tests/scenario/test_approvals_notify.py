@@ -207,3 +207,51 @@ def test_noise_drowns_nothing(operator):
     operator.cloister("exec", cell, "--", "touch", "/tmp/go").ok()
     wait_until(told.exists, "it was told")
     operator.cloister("kill", cell).ok()
+
+
+# What leads to something, what trips something, and what is asked for and withdrawn: 150 of each.
+FLOOD = """
+import http.client, select, socket, sys
+port = int(sys.argv[1])
+c = http.client.HTTPConnection("host.cloister.internal", port)
+for method in ("POST", "DELETE"):
+    for i in range(150):
+        c.request(method, "/x", "")
+        c.getresponse().read()
+for i in range(150):
+    s = socket.create_connection(("host.cloister.internal", port))
+    s.sendall(b"PUT /x HTTP/1.1\\r\\nhost: host.cloister.internal:%d\\r\\ncontent-length: 0\\r\\n\\r\\n" % port)
+    select.select([s], [], [], 0.01)
+    s.close()
+"""
+
+
+def test_a_flood_is_counted(operator):
+    """In the timeline; and who is told is so 61 times of each kind, and how often it was."""
+    hook = Hook()
+    configure(operator, f"- webhook: {hook.url}\n  secret: {SECRET}\n")
+    port = hook.server.server_port
+    policy = operator.file("policy.yaml", f"""
+version: 1
+tripwires: {{refusals: {{count: 1, within: 1s, then: notify}}}}
+egress:
+  - allow: host.cloister.internal:{port}
+    methods: [POST]
+    then: {{notify: true}}
+  - ask: host.cloister.internal:{port}
+    methods: [PUT]
+""")
+    cell = operator.detach("-p", policy, "--", "/usr/bin/python3", "-c", FLOOD, str(port))
+    operator.cloister("wait", cell).ok()
+    all = [json.loads(line) for line in operator.cloister("events", "--json", cell).ok().splitlines()]
+    for wanted, at_least in (({"did": "consequence"}, 150), ({"tripwire": "refusals"}, 150),
+                             ({"type": "approval", "did": "asked"}, 101), ({"type": "approval", "did": "gone"}, 101)):
+        found = [e for e in all if wanted.items() <= e.items()]
+        counted = sum(e.get("count", 1) for e in found)
+        assert counted >= at_least and len(found) <= 100, (wanted, counted, len(found))
+    bodies = lambda: [json.loads(b) for _, headers, b in list(hook.seen) if "webhook-id" in headers]
+    for type in ("consequence", "tripwire", "ask"):
+        of = lambda: [b["data"] for b in bodies() if b["type"] == type]
+        wait_until(lambda: sum(1 + data.get("not_told", 0) for data in of()) > 100, f"all of {type}")
+        assert 61 <= len(of()) <= 100
+    hook.close()

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.parametrize("who", ["user"])
 def ask(operator, cell, kind, rest=b"", fds=(), by="", why=""):
     """The answer: its type, what it carries, and its descriptors."""
     with connect(operator, cell) as peer:
-        socket.send_fds(peer, [struct.pack("<I", kind) + text(by) + text(why) + rest], list(fds))
+        socket.send_fds(peer, [struct.pack("<I", kind) + text(by) + text(why) + bytes(4) + rest], list(fds))
         data, got, _, _ = socket.recv_fds(peer, 65536, 4)
         return struct.unpack("<I", data[:4])[0], data[4:], got
 

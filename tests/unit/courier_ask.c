@@ -132,6 +132,33 @@ TEST(courier_asks_withdraws)
 	lab_end(&lab);
 }
 
+/* A client that has closed its side may have gone, before it is asked for or meanwhile. */
+TEST(courier_asks_not_for_who_has_gone)
+{
+	lab_start(&lab, RULE);
+	lab_ask(&lab, 1, "GET", 0);
+	lab_run(&lab, waits);
+	lab_send(&lab, 1, EGRESS_SHUT, "", 0);
+	lab_run(&lab, waits_no_more);
+	CHECK_OK(answer(1, 1, ""));
+	lab_run(&lab, is_over);
+	CHECK(lab.streams[1].status == 403 && strstr(lab_data(&lab, 1), "closed its side") != NULL);
+	lab_settle(&lab);
+	CHECK_U64(lab.connections, 0);
+	lab_end(&lab);
+
+	lab_start(&lab, RULE);
+	lab_ask(&lab, 1, "PUT", 4);
+	lab_run(&lab, waits);
+	lab_send(&lab, 1, EGRESS_SHUT, "", 0);
+	lab_run(&lab, waits_no_more);
+	lab_send(&lab, 1, EGRESS_SHUT, "", 0);
+	lab_settle(&lab);
+	/* Twice is once too often. */
+	CHECK(lab.gone);
+	lab_end(&lab);
+}
+
 TEST(courier_asks_for_what_is_open)
 {
 	lab_start(&lab, RULE);

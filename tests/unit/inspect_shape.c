@@ -65,6 +65,19 @@ TEST(inspect_shape_masks)
 }
 
 /* Long things are cut, many are counted, and the room is never left. */
+TEST(inspect_shape_headers)
+{
+	struct http_head head = { .n_fields = 4, .fields = {
+		{ { "accept", 6 }, { "text/html, */*", 14 } }, { { "cookie", 6 }, { "a=b", 3 } },
+		{ { "x-auth-user", 11 }, { "ann", 3 } }, { { "x-odd", 5 }, { "a\tb\xff", 4 } },
+	} };
+	char shape[INSPECT_SHAPE_MAX];
+
+	body_shape_headers(&head, shape);
+	CHECK_STR(shape, "accept: \"text/html, */*\"\ncookie: (masked by its name, 3 bytes)\n"
+	          "x-auth-user: (masked by its name, 3 bytes)\nx-odd: \"a?b?\"");
+}
+
 TEST(inspect_shape_bounds)
 {
 	OWN(freep) char *body = malloc(ROOM);

@@ -84,6 +84,30 @@ TEST(conn_reset_while_paused)
 	scene_down(&scene);
 }
 
+/* The end of a peer that nobody reads is told, and what it sent before is there to be read. */
+TEST(conn_shut_while_paused)
+{
+	for (size_t sends = 0; sends <= 1000; sends += 1000) {
+		struct side *sides[2];
+		struct scene scene;
+		int ends[2];
+
+		scene_up(&scene);
+		lab_tcp_pair(ends);
+		scene_talking(&scene, sides, ends, false);
+		conn_pause_reading(&sides[0]->conn);
+		sides[1]->to_send = sends;
+		sides[1]->shuts = true;
+		side_push(sides[1]);
+		scene_run(&scene);
+		CHECK(sides[0]->shut_told == 1 && !sides[0]->heard_end && sides[0]->got == 0);
+		conn_resume_reading(&sides[0]->conn);
+		scene_run(&scene);
+		CHECK(sides[0]->shut_told == 1 && sides[0]->heard_end && sides[0]->got == sends);
+		scene_down(&scene);
+	}
+}
+
 TEST(conn_write_to_nobody)
 {
 	lab_tls_up();

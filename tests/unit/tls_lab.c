@@ -246,7 +246,15 @@ side_broken(void *arg, const struct err *error)
 	side_check_over(s);
 }
 
-const struct conn_handler side_handler = { side_ready, side_readable, side_writable,
+static void
+side_shut(void *arg)
+{
+	struct side *s = arg;
+
+	s->shut_told++;
+}
+
+const struct conn_handler side_handler = { side_ready, side_readable, side_writable, side_shut,
                                            side_broken };
 
 struct side *

@@ -26,7 +26,7 @@ struct side {
 	bool corks, pauses, shuts;
 	bool stopped;                   /* reads nothing until told to */
 	bool heard_end, is_open;
-	int readies, writables, broken, read_error;
+	int readies, writables, shut_told, broken, read_error;
 	char text[ERR_TEXT_MAX];
 	struct loop_timer again;
 	/* What it does instead, in a callback of this kind. */

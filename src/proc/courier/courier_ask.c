@@ -156,7 +156,19 @@ put_body(struct buf *b, struct exchange *ex)
 	put_shape(b, ex);
 }
 
-/* Those that are in its head.  Those in its body are not known before it is filled in. */
+/* Whether its placeholder stands in the part of the body that has come: what is packed or encoded is
+ * not known before it is filled in. */
+static bool
+is_in_body(const struct exchange *ex, const struct bound_secret *secret)
+{
+	for (size_t i = 0; i < SECRET_FIELDS; i++)
+		if (secret->placeholder[i].len > 0 && ex->body.len > 0 &&
+		    memmem(ex->body.data, ex->body.len, secret->placeholder[i].at,
+		           secret->placeholder[i].len) != NULL)
+			return true;
+	return false;
+}
+
 static void
 put_secrets(struct buf *b, const struct exchange *ex)
 {
@@ -165,11 +177,21 @@ put_secrets(struct buf *b, const struct exchange *ex)
 	size_t n = 0;
 
 	for (size_t i = 0; x != NULL && i < x->view->n_bound && n < COURIER_ASK_SECRETS; i++)
-		if (x->carried[i] != 0 || x->signs == x->view->at[i])
+		if (x->carried[i] != 0 || x->signs == x->view->at[i] || is_in_body(ex, x->view->at[i]))
 			names[n++] = x->view->at[i]->secret->name;
 	buf_put_u32(b, (uint32_t)n);
 	for (size_t i = 0; i < n; i++)
 		buf_put_str(b, names[i]);
+}
+
+static void
+put_headers(struct buf *b, struct exchange *ex)
+{
+	char shown[INSPECT_SHAPE_MAX] = "";
+
+	if (ex->kind == EXCHANGE_HTTP)
+		body_shape_headers(exchange_head(ex), shown);
+	put_cut(b, (struct http_text){ shown, strlen(shown) }, INSPECT_SHAPE_MAX - 1);
 }
 
 static void
@@ -191,6 +213,7 @@ put_question(struct buf *b, struct exchange *ex, const struct courier_question *
 	buf_put_u32(b, (uint32_t)q->of.n_approvers);
 	for (size_t i = 0; i < q->of.n_approvers; i++)
 		buf_put_str(b, q->of.approvers[i]);
+	put_headers(b, ex);
 }
 
 /* Nobody approves what they cannot see; a query is told by its shape, a path is told whole. */
@@ -212,6 +235,21 @@ cannot_ask(const struct exchange *ex)
 	return can_be_shown(ex) ? NULL : "a person has to approve this, and its path is too long to be shown";
 }
 
+static void
+refuse_shut(struct exchange *ex)
+{
+	exchange_refuse(ex, "ask", "a person has to approve this, and its client has closed its side of the "
+	                "connection, as one that has gone: leave it open until the answer comes");
+}
+
+void
+exchange_shut(struct exchange *ex)
+{
+	ex->is_shut = true;
+	if (exchange_is_asked_for(ex))
+		refuse_shut(ex);
+}
+
 bool
 exchange_ask(struct exchange *ex, const struct courier_question *q,
              void (*go_on)(struct exchange *ex))
@@ -222,6 +260,10 @@ exchange_ask(struct exchange *ex, const struct courier_question *q,
 
 	if (exchange_is_answered(ex, &q->rule))
 		return true;
+	if (ex->is_shut) {
+		refuse_shut(ex);
+		return false;
+	}
 	if (cannot_ask(ex) != NULL) {
 		exchange_refuse(ex, "ask", cannot_ask(ex));
 		return false;

@@ -65,6 +65,9 @@ bool exchange_is_answered(const struct exchange *ex, const struct ask_rule *rule
 bool exchange_wants_shape(const struct exchange *ex);
 void exchange_keep_shape(struct exchange *ex, const char *shape);
 bool exchange_is_asked_for(const struct exchange *ex);
+/* Its client has closed its side.  Nobody is asked for who may have gone: what is approved then
+ * would be done for nobody. */
+void exchange_shut(struct exchange *ex);
 /* The answer does not matter any more. */
 void exchange_stop_asking(struct exchange *ex);
 void exchange_ask_free(struct exchange *ex);

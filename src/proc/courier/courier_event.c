@@ -141,7 +141,7 @@ event_done(struct events *e, bool refused, const char *what)
 	if (refused && e->repeats_timer.at_ms == 0)
 		loop_set_timer(e->loop, &e->repeats_timer, REPEATS_EVERY_MS);
 	if (!refused || repeats_take(&e->repeats, &e->line, e->n_kind > 0 ? e->n_kind : e->line.n,
-	                             e->times))
+	                             e->times, REPEATS_EACH))
 		put_event(e, refused, what);
 }
 

@@ -8,8 +8,8 @@
 
 #include "base/buf.h"
 #include "canon/members.h"
+#include "canon/repeats.h"
 #include "loop/loop.h"
-#include "proc/courier/courier_repeat.h"
 
 struct err;
 
@@ -54,7 +54,7 @@ void event_resume(struct events *e, const struct members *begun);
 void event_kind_ends(struct events *e);
 /* It stands for TIMES of them. */
 void event_times(struct events *e, uint64_t times);
-/* Of refusals that come in floods, most are only counted (courier_repeat.h). */
+/* Of refusals that come in floods, most are only counted (repeats.h). */
 void event_done(struct events *e, bool refused, const char *what);
 /* Something waits for this one to be recorded, under a NUMBER that grows. */
 void event_done_awaited(struct events *e, uint64_t number);

@@ -242,6 +242,15 @@ take_reset(struct exchange *ex, struct buf *body)
 }
 
 static int
+take_shut(struct exchange *ex, const struct buf *body)
+{
+	if (ex->kind != EXCHANGE_HTTP || ex->is_shut || buf_left(body) != 0)
+		return -EBADMSG;
+	exchange_shut(ex);
+	return 0;
+}
+
+static int
 gate_frame(void *arg, uint32_t id, struct mux_stream *stream, uint32_t type, struct buf *body)
 {
 	struct courier *c = arg;
@@ -265,6 +274,8 @@ gate_frame(void *arg, uint32_t id, struct mux_stream *stream, uint32_t type, str
 		return stream != NULL || id == 0 ? -EBADMSG : courier_ssh_sign(c, id, body);
 	case EGRESS_END:
 		return stream == NULL ? 0 : take_end(stream->arg, body);
+	case EGRESS_SHUT:
+		return stream == NULL ? 0 : take_shut(stream->arg, body);
 	case EGRESS_RESET:
 		return stream == NULL ? 0 : take_reset(stream->arg, body);
 	default:

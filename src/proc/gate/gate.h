@@ -58,6 +58,7 @@ struct gate_stream {
 	struct mux_stream *mux;         /* NULL while there is none */
 	const struct gate_stream_handler *handler;
 	void *owner;
+	bool is_shut;                           /* and the courier was told */
 };
 
 /* ---- a connection: gate_conn.c ---- */
@@ -68,6 +69,8 @@ struct gate_protocol {
 	void (*writable)(struct gate_conn *gc);         /* may be NULL */
 	/* Before what was collected in this round is written; may be NULL. */
 	void (*flush)(struct gate_conn *gc);
+	/* The agent has ended its side, and is not read from; may be NULL. */
+	void (*shut)(struct gate_conn *gc);
 	void (*late)(struct gate_conn *gc);             /* NULL: dropped */
 	void (*ended)(struct gate_conn *gc);            /* free gc->state; may be NULL */
 	/* Whether all that is missing is the agent's; NULL: no. */
@@ -198,6 +201,8 @@ bool gate_stream_open(struct gate *g, struct gate_stream *s,
 void gate_stream_forget(struct gate_stream *s);
 /* Tell the courier that it is over, if it is not; fine if there is no stream. */
 void gate_stream_reset(struct gate_stream *s, enum egress_reset why);
+/* The client has closed its side; fine if there is no stream, and more than once. */
+void gate_stream_shut(struct gate_stream *s);
 void gate_stream_end(struct gate *g, struct gate_stream *s,
                      const struct http_field *trailers, size_t n);
 

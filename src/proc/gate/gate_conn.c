@@ -169,6 +169,15 @@ conn_on_writable(void *arg)
 }
 
 static void
+conn_on_shut(void *arg)
+{
+	struct gate_conn *gc = arg;
+
+	if (!gc->is_dead && gc->protocol->shut != NULL)
+		gc->protocol->shut(gc);
+}
+
+static void
 conn_on_broken(void *arg, const struct err *error)
 {
 	(void)error;
@@ -177,7 +186,7 @@ conn_on_broken(void *arg, const struct err *error)
 
 static const struct conn_handler conn_handler = {
 	.ready = conn_on_ready, .readable = conn_on_readable,
-	.writable = conn_on_writable, .broken = conn_on_broken,
+	.writable = conn_on_writable, .shut = conn_on_shut, .broken = conn_on_broken,
 };
 
 /* ---- beginning and end ---- */

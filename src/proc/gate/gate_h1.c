@@ -358,9 +358,11 @@ h1_eof(struct gate_h1 *h)
 		gate_conn_drop(gc, true);
 	else if (h->request == REQUEST_HEAD)
 		gate_conn_finish(gc);   /* its last answer may not be written yet */
-	else
+	else {
 		/* It may still want its answer, or be gone: it makes room for others. */
 		gate_conn_set_idle(gc, true);
+		gate_stream_shut(&h->stream);
+	}
 }
 
 static void
@@ -398,6 +400,16 @@ h1_readable(struct gate_conn *gc)
 		gate_conn_drop(gc, true);
 }
 
+/* What it sent before it ended waits to be read. */
+static void
+h1_shut(struct gate_conn *gc)
+{
+	struct gate_h1 *h = gc->state;
+
+	if (h != NULL)
+		gate_stream_shut(&h->stream);
+}
+
 static void
 h1_writable(struct gate_conn *gc)
 {
@@ -426,7 +438,7 @@ h1_waits(const struct gate_conn *gc)
 }
 
 static const struct gate_protocol h1 = {
-	.waits = h1_waits,
+	.waits = h1_waits, .shut = h1_shut,
 	.readable = h1_readable, .writable = h1_writable, .late = h1_late, .ended = h1_ended,
 };
 

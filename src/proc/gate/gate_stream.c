@@ -10,6 +10,7 @@ gate_stream_open(struct gate *g, struct gate_stream *s,
 {
 	s->handler = handler;
 	s->owner = owner;
+	s->is_shut = false;
 	s->mux = mux_open(g->mux, s);
 	return s->mux != NULL;
 }
@@ -42,6 +43,15 @@ gate_stream_end(struct gate *g, struct gate_stream *s, const struct http_field *
 	buf_reset(&g->frame);
 	http_fields_encode(&g->frame, trailers, n);
 	mux_send(g->mux, s->mux->id, EGRESS_END, &g->frame);
+}
+
+void
+gate_stream_shut(struct gate_stream *s)
+{
+	if (s->mux == NULL || s->is_shut)
+		return;
+	s->is_shut = true;
+	mux_send(s->mux->mux, s->mux->id, EGRESS_SHUT, NULL);
 }
 
 /* ---- what the mux tells us ---- */

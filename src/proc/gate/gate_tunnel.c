@@ -178,7 +178,7 @@ tunnel_new(struct gate_conn *gc, struct gate_stream *stream)
 		return NULL;
 	}
 	t->gc = gc;
-	t->stream = (struct gate_stream){ stream->mux, &tunnel_handler, t };
+	t->stream = (struct gate_stream){ .mux = stream->mux, .handler = &tunnel_handler, .owner = t };
 	t->stream.mux->arg = &t->stream;
 	stream->mux = NULL;
 	gate_conn_use(gc, &tunnel, t);

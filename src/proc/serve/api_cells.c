@@ -14,6 +14,7 @@
 #include "base/num.h"
 #include "base/own.h"
 #include "cell/cell_control.h"
+#include "cell/cell_steer.h"
 #include "ipc/control_channel.h"
 #include "proc/serve/api.h"
 #include "proc/serve/follow.h"
@@ -241,6 +242,7 @@ int
 api_cell_stop(struct api_call *c)
 {
 	const char *grace = api_query(c, "grace");
+	const struct cell_steer_who who = { .by = c->q->who, .tells = true };
 	uint64_t grace_ms = 10 * 1000;
 	OWN(closep) int fd = -1;
 
@@ -251,7 +253,7 @@ api_cell_stop(struct api_call *c)
 	if (fd < 0)
 		return fd;
 	note(c, "cell.stop");
-	if (cell_control_ask_stop(fd, (uint32_t)grace_ms, &c->err) < 0)
+	if (cell_control_ask_stop(fd, (uint32_t)grace_ms, &who, &c->err) < 0)
 		return api_fail(c);
 	return answer_end(c, fd);
 }
@@ -259,12 +261,13 @@ api_cell_stop(struct api_call *c)
 int
 api_cell_kill(struct api_call *c)
 {
+	const struct cell_steer_who who = { .by = c->q->who, .tells = true };
 	OWN(closep) int fd = api_reach(c, API_PATIENCE_S);
 
 	if (fd < 0)
 		return fd;
 	note(c, "cell.kill");
-	if (cell_control_ask(fd, CONTROL_KILL, &c->err) < 0 ||
+	if (cell_control_ask_for(fd, CONTROL_KILL, &who, &c->err) < 0 ||
 	    cell_control_await_dead(fd, &c->err) < 0)
 		return api_fail(c);
 	(void)cell_control_ask(fd, CONTROL_WAIT, NULL);
@@ -274,12 +277,13 @@ api_cell_kill(struct api_call *c)
 static int
 freeze_or_thaw(struct api_call *c, uint32_t type)
 {
+	const struct cell_steer_who who = { .by = c->q->who, .tells = true };
 	OWN(closep) int fd = api_reach(c, API_PATIENCE_S);
 
 	if (fd < 0)
 		return fd;
 	note(c, type == CONTROL_FREEZE ? "cell.freeze" : "cell.thaw");
-	if (cell_control_do(fd, type, &c->err) < 0)
+	if (cell_control_do(fd, type, &who, &c->err) < 0)
 		return api_fail(c);
 	return api_cell_show(c);
 }

@@ -184,6 +184,7 @@ api_cell_ttl(struct api_call *c)
 static int
 do_every(struct api_call *c, uint32_t type, const char *note)
 {
+	const struct cell_steer_who who = { .by = c->q->who };
 	OWN(closep) int runtime = cell_runtime_open(&c->err);
 	struct cell_every every;
 
@@ -191,7 +192,7 @@ do_every(struct api_call *c, uint32_t type, const char *note)
 		return api_fail(c);
 	/* Recorded before it is done, and done also when it cannot be recorded. */
 	api_steer_note(c, note, NULL, NULL);
-	if (cell_do_every(runtime, type, &every, &c->err) < 0)
+	if (cell_do_every(runtime, type, &who, &every, &c->err) < 0)
 		return api_fail(c);
 	return answer_done(c, &every, NULL);
 }

@@ -16,15 +16,21 @@ api_steer_who(struct api_call *c, const struct api_member *members, struct cell_
 		api_fail_as(c, 400, "invalid");
 		return api_body_wrong(c, "why", -EINVAL);
 	}
-	*ret_who = (struct cell_steer_who){ .by = c->q->who, .why = why };
+	*ret_who = (struct cell_steer_who){ .by = c->q->who, .why = why, .tells = true };
 	return 0;
 }
 
 void
 api_steer_note(struct api_call *c, const char *type, const char *name, const char *value)
 {
-	const char *const members[][2] = { { "cell", c->id[0] != '\0' ? c->id : NULL }, { name, value } };
+	const char *why = json_string_value(api_body_get(c, "why"));
+	const char *reason = json_string_value(api_body_get(c, "reason"));
+	const char *const members[][2] = {
+		{ "cell", c->id[0] != '\0' ? c->id : NULL },
+		{ "why", why != NULL ? why : reason },
+		{ name, value },
+	};
 
-	if (api_note(c, true, type, members, name != NULL ? 2 : 1) < 0)
+	if (api_note(c, true, type, members, name != NULL ? 3 : 2) < 0)
 		c->code = NULL;
 }

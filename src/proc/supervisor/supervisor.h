@@ -14,6 +14,7 @@
 #include "cell/cell_refusals.h"
 #include "cell/cell_spec.h"
 #include "canon/members.h"
+#include "canon/repeats.h"
 #include "ipc/courier_channel.h"
 #include "ipc/ipc.h"
 #include "loop/loop.h"
@@ -70,10 +71,19 @@ struct egress {
 /* Why nothing may leave, from the least to the most. */
 enum timeline_halt { HALT_NOT, HALT_ROOM, HALT_MAX, HALT_FAILED };
 
+#define ACTS_MAX 64                     /* of operators, that wait for their timeline */
+struct acts {
+	struct buf at[ACTS_MAX];        /* events */
+	size_t n;
+	struct loop_timer again;
+};
+
 struct timeline {
 	struct audit_log log;           /* .fd -1 while there is none */
 	struct audit_key key;
 	struct operator operator;       /* .dir -1 where there is none */
+	struct acts acts;
+	unsigned char last[AUDIT_HASH]; /* the hash of the last record of the supervisor's own */
 	struct buf event;
 	uint64_t bytes;                 /* of all its files */
 	bool has_key, has_policy;       /* made; kept beside it */
@@ -103,12 +113,22 @@ struct setup {
 	int steps;                      /* CELL_STEPS, or -1 */
 };
 
+/* What the agent can bring about as often as it likes: supervisor_fold.c. */
+struct fold {
+	struct repeats repeats;
+	struct loop_timer due;          /* when what was counted is told */
+};
+
 #define NOTIFY_MINUTE_MAX 60            /* things of a kind that are told of in a minute */
 #define NOTIFY_KINDS 4
 struct notifier {
 	struct loop_source channel;     /* to cloister-notify; -1: there is none */
-	uint64_t since_ms;
-	unsigned n[NOTIFY_KINDS];       /* that were told since then */
+	struct loop_timer minute;       /* while it lasts */
+	struct {
+		unsigned told;          /* in this minute */
+		uint64_t untold;        /* likewise; LAST is the last of them */
+		struct buf last;
+	} kinds[NOTIFY_KINDS];
 };
 
 struct stream {
@@ -140,6 +160,7 @@ struct supervisor {
 	struct supervisor_budgets budgets;
 	struct approvals approvals;
 	struct notifier notifier;
+	struct fold fold;
 	struct timeline timeline;
 	int counters;                   /* of the cell's network, if it has no policy; or -1 */
 	pid_t publish;                  /* 0 if there is none */
@@ -282,6 +303,18 @@ void supervisor_record(struct supervisor *sv, const char *did, const char *by, c
 int supervisor_put_members(struct supervisor *sv, const struct members *members);
 void supervisor_record_members(struct supervisor *sv, const struct members *members);
 
+/* supervisor_operator.c: what was done to the cell is in the operator's timeline too: M, which was
+ * recorded just now, as TYPE.  Nobody waits for who else writes there. */
+void supervisor_tell_operator(struct supervisor *sv, const char *type, const struct members *m);
+/* What still waits, now. */
+void supervisor_tell_operator_all(struct supervisor *sv);
+
+/* supervisor_fold.c: a record of the kind that the first N of its members make.  In floods EACH of
+ * a kind are recorded one by one, the rest is counted: false. */
+bool supervisor_record_folded(struct supervisor *sv, const struct members *m, size_t n, uint64_t each);
+/* What was counted is told, the last time. */
+void supervisor_fold_end(struct supervisor *sv);
+
 /* supervisor_records.c */
 int supervisor_record_boot(struct supervisor *sv, struct err *err);
 void supervisor_put_end(struct supervisor *sv, int status);     /* and not written yet */
@@ -301,10 +334,14 @@ void supervisor_alarm(struct supervisor *sv);
 /* supervisor_notify.c: tells the operator's own programs, if there is a file that names any. */
 /* Before the supervisor locks itself down. */
 void supervisor_notify_start(struct supervisor *sv);
-/* EVENT is "ask", "budget", "tripwire" or "consequence"; DATA a JSON object. */
+/* EVENT is "ask", "budget", "tripwire" or "consequence"; DATA a JSON object.  Of more than
+ * NOTIFY_MINUTE_MAX in a minute, the last is told when that is over, with the number of others. */
 void supervisor_notify(struct supervisor *sv, const char *event, const struct buf *data);
 /* The same of DATA that does not say which cell it is of. */
 void supervisor_notify_own(struct supervisor *sv, const char *event, const struct buf *data);
+
+/* The cell ends: what waits for the minute to be over. */
+void supervisor_notify_end(struct supervisor *sv);
 
 /* supervisor_publish.c: the host's ports are taken before the cell is made. */
 int supervisor_take_ports(struct supervisor *sv, struct err *err);

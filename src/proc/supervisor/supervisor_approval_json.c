@@ -9,6 +9,7 @@
 #include "proc/supervisor/supervisor.h"
 
 #define JSON_MAX (48 * 1024)
+#define APPROVAL_KIND 2                 /* members that make records one of a kind: type, did */
 
 static const char *const states[] = {
 	[APPROVAL_PENDING] = "pending", [APPROVAL_APPROVED] = "approved",
@@ -100,7 +101,7 @@ put_asked(struct members *m, const struct approval_question *q)
 static void
 put_answer(struct members *m, const struct approval *a)
 {
-	OWN(members_free) struct members answer;
+	OWN(members_free) struct members answer = {0};
 
 	if (a->state == APPROVAL_PENDING)
 		return;
@@ -135,6 +136,8 @@ approval_json(const struct approval *a, struct buf *out)
 	put_asked(&m, q);
 	if (q->query[0] != '\0')
 		put_text(&m, "query", q->query);
+	if (q->headers[0] != '\0')
+		put_text(&m, "headers", q->headers);
 	put_body(&m, q);
 	members_list(&m, "secrets", q->secrets, q->n_secrets, COURIER_ASK_APPROVER);
 	members_list(&m, "approvers", q->approvers, q->n_approvers, COURIER_ASK_APPROVER);
@@ -145,7 +148,7 @@ approval_json(const struct approval *a, struct buf *out)
 	members_put_object(&m, out);
 }
 
-void
+bool
 approval_record(const struct approval *a, const char *did, const struct steer_who *who)
 {
 	OWN(members_free) struct members m;
@@ -167,5 +170,9 @@ approval_record(const struct approval *a, const char *did, const struct steer_wh
 	}
 	members_str(&m, "approval", id);
 	put_asked(&m, &a->q);
-	supervisor_record_members(a->sv, &m);
+	/* All that can wait at once are told one by one. */
+	if (who == NULL)
+		return supervisor_record_folded(a->sv, &m, APPROVAL_KIND, APPROVALS_PENDING_MAX);
+	steer_record(a->sv, did, who, &m);
+	return true;
 }

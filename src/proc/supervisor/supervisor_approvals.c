@@ -101,17 +101,19 @@ stand_still(struct approval *a)
 	return false;
 }
 
+/* SAYS: not only to who is notified. */
 static void
-announce(struct approval *a)
+announce(struct approval *a, bool says)
 {
 	const struct supervisor *sv = a->sv;
 	OWN(buf_free) struct buf json;
 	char id[APPROVAL_ID_MAX];
 
 	approval_id(a, id);
-	supervisor_say(sv, "a person has to approve %s %s: `cloister approvals`, then `cloister approve "
-	               "%s` or `cloister refuse %s`", a->q.method[0] != '\0' ? a->q.method : a->q.protocol,
-	               a->q.host, id, id);
+	if (says)
+		supervisor_say(sv, "a person has to approve %s %s: `cloister approvals`, then `cloister "
+		               "approve %s` or `cloister refuse %s`", a->q.method[0] != '\0' ? a->q.method :
+		               a->q.protocol, a->q.host, id, id);
 	buf_init(&json, IPC_MESSAGE_MAX);
 	approval_json(a, &json);
 	supervisor_notify(a->sv, "ask", &json);
@@ -122,6 +124,7 @@ supervisor_asked(struct supervisor *sv, struct ipc_message *message)
 {
 	struct approvals *all = &sv->approvals;
 	struct approval *a = calloc(1, sizeof(*a)), **at = &all->first;
+	bool recorded;
 
 	if (a == NULL)
 		return -ENOMEM;
@@ -141,12 +144,12 @@ supervisor_asked(struct supervisor *sv, struct ipc_message *message)
 	*at = a;
 	all->n++;
 	all->n_pending++;
-	approval_record(a, "asked", NULL);
+	recorded = approval_record(a, "asked", NULL);
 	if (!stand_still(a))
 		return 0;
 	loop_set_timer(sv->loop, &a->timer, a->q.ms);
 	approval_changed(a);
-	announce(a);
+	announce(a, recorded);
 	return 0;
 }
 

@@ -38,7 +38,7 @@ struct approval_question {
 	uint32_t needs, freeze, port;
 	const unsigned char *rule;      /* COURIER_ASK_RULE bytes */
 	const char *protocol, *method, *scheme, *host, *path, *query;
-	const char *text, *place, *reason, *type, *shape;
+	const char *text, *place, *reason, *type, *shape, *headers;
 	const char *secrets[COURIER_ASK_SECRETS], *approvers[COURIER_ASK_APPROVERS];
 	uint32_t n_secrets, n_approvers;
 };
@@ -111,6 +111,7 @@ void supervisor_tell_approvals(struct supervisor *sv);
 /* ---- supervisor_approval_json.c ---- */
 
 void approval_json(const struct approval *a, struct buf *out);
-/* Records: DID is "asked", "approve", "refuse", "timed_out", "gone"; WHO may be NULL. */
-void approval_record(const struct approval *a, const char *did, const struct steer_who *who);
+/* Records: DID is "asked", "approve", "refuse", "timed_out", "gone"; WHO may be NULL.  False: there
+ * are so many that it is only counted. */
+bool approval_record(const struct approval *a, const char *did, const struct steer_who *who);
 #endif

@@ -219,7 +219,7 @@ int
 supervisor_answer_approve(struct client *client, struct ipc_message *message)
 {
 	struct supervisor *sv = client->sv;
-	OWN(buf_free) struct buf answer;
+	OWN(buf_free) struct buf answer = {0};
 	struct steer_who who;
 	struct person person;
 	struct err err = {0};
@@ -326,7 +326,7 @@ show_next(struct client *client)
 int
 supervisor_answer_approvals(struct client *client, struct ipc_message *message)
 {
-	OWN(buf_free) struct buf answer;
+	OWN(buf_free) struct buf answer = {0};
 	struct steer_who who;
 	uint32_t wait;
 

@@ -249,7 +249,7 @@ supervisor_answer_get_budget(struct client *client, struct ipc_message *message)
 {
 	struct supervisor *sv = client->sv;
 	const struct supervisor_budgets *b = &sv->budgets;
-	OWN(buf_free) struct buf answer;
+	OWN(buf_free) struct buf answer = {0};
 	struct steer_who who;
 	struct err err = {0};
 
@@ -277,14 +277,14 @@ record_raise(struct supervisor *sv, const struct steer_who *who, const char *nam
 	members_str(&m, "budget", name);
 	members_str(&m, "kind", policy_kind_name(kind));
 	members_u64(&m, "limit", limit);
-	supervisor_record_members(sv, &m);
+	steer_record(sv, "budget", who, &m);
 }
 
 int
 supervisor_answer_raise(struct client *client, struct ipc_message *message)
 {
 	struct supervisor *sv = client->sv;
-	OWN(buf_free) struct buf answer;
+	OWN(buf_free) struct buf answer = {0};
 	struct ledger_slot *slot;
 	struct steer_who who;
 	struct err err = {0};

@@ -71,7 +71,7 @@ static int
 answer_info(struct client *client, struct ipc_message *message)
 {
 	struct supervisor *sv = client->sv;
-	OWN(buf_free) struct buf answer;
+	OWN(buf_free) struct buf answer = {0};
 	struct cgroup_usage usage;
 
 	if (buf_left(&message->body) != 0)
@@ -111,17 +111,42 @@ supervisor_client_describe(const struct client *client, char *ret_by, size_t siz
 	return peer.uid;
 }
 
+/* Who asks is behind the request, or only known by the socket. */
+static int
+take_who(struct client *client, struct buf *body, struct steer_who *ret_who)
+{
+	*ret_who = (struct steer_who){0};
+	if (buf_left(body) == 0) {
+		ret_who->uid = supervisor_client_describe(client, ret_who->by, sizeof(ret_who->by));
+		return 0;
+	}
+	return steer_take_who(client, body, ret_who) < 0 || buf_left(body) != 0 ? -EBADMSG : 0;
+}
+
+/* Of what was just recorded. */
+static void
+tell_operator(struct supervisor *sv, const char *type, const struct steer_who *who)
+{
+	OWN(members_free) struct members m;
+
+	members_init(&m, AUDIT_EVENT_MAX);
+	members_str(&m, "by", who->by);
+	members_str(&m, "why", who->why);
+	if (!who->tells)
+		supervisor_tell_operator(sv, type, &m);
+}
+
 static int
 answer_stop(struct client *client, struct ipc_message *message)
 {
+	struct steer_who who;
 	uint32_t grace;
-	char by[48];
 
-	if (buf_get_u32(&message->body, &grace) < 0 || buf_left(&message->body) != 0)
+	if (buf_get_u32(&message->body, &grace) < 0 || take_who(client, &message->body, &who) < 0)
 		return -EBADMSG;
 	client->state = CLIENT_WAITS;
-	(void)supervisor_client_describe(client, by, sizeof(by));
-	supervisor_record(client->sv, "stopped", by, "");
+	supervisor_record(client->sv, "stopped", who.by, who.why);
+	tell_operator(client->sv, "cell.stop", &who);
 	supervisor_stop(client->sv, grace, KILLED_BY_OPERATOR);
 	return 0;
 }
@@ -129,15 +154,15 @@ answer_stop(struct client *client, struct ipc_message *message)
 static int
 answer_kill(struct client *client, struct ipc_message *message)
 {
-	char by[48];
+	struct steer_who who;
 
-	if (buf_left(&message->body) != 0)
+	if (take_who(client, &message->body, &who) < 0)
 		return -EBADMSG;
 	client->state = CLIENT_KILLS;
 	/* First it dies; then that is written down. */
 	supervisor_kill(client->sv, KILLED_BY_OPERATOR);
-	(void)supervisor_client_describe(client, by, sizeof(by));
-	supervisor_record(client->sv, "killed", by, "");
+	supervisor_record(client->sv, "killed", who.by, who.why);
+	tell_operator(client->sv, "cell.kill", &who);
 	return 0;
 }
 
@@ -145,20 +170,22 @@ static int
 freeze_or_thaw(struct client *client, struct ipc_message *message, bool freeze)
 {
 	struct supervisor *sv = client->sv;
+	bool changes = freeze ? !sv->frozen || sv->frozen_for_approval : sv->frozen;
 	OWN(buf_free) struct buf answer;
+	struct steer_who who;
 	struct err err = {0};
-	char by[48];
 
-	if (buf_left(&message->body) != 0)
-		return -EBADMSG;
-	(void)supervisor_client_describe(client, by, sizeof(by));
 	ipc_begin(&answer, CONTROL_DONE);
+	if (take_who(client, &message->body, &who) < 0)
+		return -EBADMSG;
 	if (!sv->begun || sv->dead)
 		(void)err_set(&err, ESRCH, "the cell is ending");
 	else if (freeze)
-		(void)supervisor_freeze(sv, by, &err);
+		(void)supervisor_freeze(sv, who.by, &err);
 	else
-		(void)supervisor_thaw(sv, by, &err);
+		(void)supervisor_thaw(sv, who.by, &err);
+	if (err.code == 0 && changes)
+		tell_operator(sv, freeze ? "cell.freeze" : "cell.thaw", &who);
 	if (err.code != 0)
 		supervisor_client_refuse(client, &err);
 	else
@@ -388,7 +415,7 @@ void
 supervisor_spawned(struct supervisor *sv, uint32_t handle, uint32_t error, int master)
 {
 	struct client *client = find_exec(sv, handle);
-	OWN(buf_free) struct buf message;
+	OWN(buf_free) struct buf message = {0};
 
 	if (client == NULL) {
 		supervisor_signal(sv, handle, SIGHUP);
@@ -406,7 +433,7 @@ void
 supervisor_exited(struct supervisor *sv, uint32_t handle, uint32_t status)
 {
 	struct client *client = find_exec(sv, handle);
-	OWN(buf_free) struct buf message;
+	OWN(buf_free) struct buf message = {0};
 
 	if (client == NULL)
 		return;

@@ -37,7 +37,7 @@ is_event(const char *text)
 static void
 notify_of(struct supervisor *sv, const char *event)
 {
-	OWN(buf_free) struct buf data;
+	OWN(buf_free) struct buf data = {0};
 	const char *type;
 	size_t len;
 

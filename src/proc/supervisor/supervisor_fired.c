@@ -48,11 +48,13 @@ record(struct supervisor *sv, const struct fired_message *f)
 {
 	static const struct steer_who policy = { .by = "policy" };
 	OWN(members_free) struct members m;
+	size_t kind;
 
 	members_init(&m, AUDIT_EVENT_MAX);
 	steer_members(&m, "consequence", &policy);
 	members_str(&m, "rule", f->place);
 	members_str(&m, "rule_text", f->rule);
+	kind = m.n;
 	members_str(&m, "of", f->what);
 	if (f->len > 0)
 		members_bool(&m, "narrows", true);
@@ -60,7 +62,11 @@ record(struct supervisor *sv, const struct fired_message *f)
 		members_list(&m, "revoked", f->revoked, f->n_revoked, MEMBERS_STR_MAX);
 	if ((f->flags & COURIER_FIRED_FREEZE) != 0)
 		members_bool(&m, "freeze", true);
-	supervisor_record_members(sv, &m);
+	/* The first time it changes something. */
+	if ((f->flags & COURIER_FIRED_AGAIN) == 0)
+		supervisor_record_members(sv, &m);
+	else
+		(void)supervisor_record_folded(sv, &m, kind, REPEATS_EACH);
 	if ((f->flags & COURIER_FIRED_NOTIFY) != 0)
 		notify(sv, "consequence", &m);
 }
@@ -70,13 +76,15 @@ supervisor_tell_tripped(struct supervisor *sv, const char *which, const char *th
 {
 	static const struct steer_who policy = { .by = "policy" };
 	OWN(members_free) struct members m;
+	size_t kind;
 
 	members_init(&m, AUDIT_EVENT_MAX);
 	steer_members(&m, "tripwire", &policy);
 	members_str(&m, "tripwire", which);
 	members_str(&m, "then", then);
+	kind = m.n;
 	members_str(&m, "note", what);
-	supervisor_record_members(sv, &m);
+	(void)supervisor_record_folded(sv, &m, kind, REPEATS_EACH);
 	notify(sv, "tripwire", &m);
 }
 

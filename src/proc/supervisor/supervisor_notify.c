@@ -17,6 +17,8 @@
 #include "cell/cell_notify.h"
 #include "proc/supervisor/supervisor.h"
 
+#define NOTIFY_MINUTE_MS (60 * 1000)
+
 static void
 hang_up(struct supervisor *sv)
 {
@@ -25,6 +27,20 @@ hang_up(struct supervisor *sv)
 	loop_unwatch(sv->loop, channel);
 	close(channel->fd);
 	channel->fd = -1;
+}
+
+/* What people should have been told is not to be missed in silence. */
+static void
+record_missed(struct supervisor *sv, const char *why)
+{
+	OWN(members_free) struct members m;
+
+	members_init(&m, AUDIT_EVENT_MAX);
+	members_str(&m, "type", "cell");
+	members_str(&m, "verdict", "allow");
+	members_str(&m, "did", "not_notified");
+	members_str(&m, "note", why);
+	(void)supervisor_record_folded(sv, &m, m.n, REPEATS_EACH);
 }
 
 /* Something could not be told, or it has gone. */
@@ -42,7 +58,7 @@ notifier_ready(void *arg, uint32_t events)
 	if (r < 0 || message.type != CELL_NOTIFY_FAILED || buf_get_str(&message.body, &text) < 0)
 		hang_up(sv);
 	else
-		supervisor_record(sv, "not_notified", "", text);
+		record_missed(sv, text);
 }
 
 void
@@ -72,55 +88,104 @@ supervisor_notify_start(struct supervisor *sv)
 	close(ends[1]);
 }
 
-/* Each kind has its own count: whoever is in the cell makes as much noise as it likes with some,
- * and is not to keep people from hearing of the others. */
-static bool
-is_too_often(struct notifier *n, const char *event)
-{
-	static const char *const kinds[NOTIFY_KINDS] = { "ask", "budget", "tripwire", "consequence" };
-	uint64_t now = loop_now_ms();
-	size_t kind = 0;
+static const char *const kinds[NOTIFY_KINDS] = { "ask", "budget", "tripwire", "consequence" };
 
-	if (now - n->since_ms >= 60 * 1000) {
-		n->since_ms = now;
-		memset(n->n, 0, sizeof(n->n));
-	}
-	while (kind < NOTIFY_KINDS - 1 && strcmp(kinds[kind], event) != 0)
-		kind++;
-	return n->n[kind]++ >= NOTIFY_MINUTE_MAX;
+/* UNTOLD: so many of the kind were not told before it. */
+static void
+tell(struct supervisor *sv, const char *event, const struct buf *data, uint64_t untold)
+{
+	struct notifier *n = &sv->notifier;
+	OWN(buf_free) struct buf message;
+	char text[64] = "{";
+	struct err err = {0};
+	int r;
+
+	if (untold > 0)
+		snprintf(text, sizeof(text), "{\"not_told\":%llu,", (unsigned long long)untold);
+	ipc_begin(&message, CELL_NOTIFY);
+	buf_put_str(&message, event);
+	buf_put_u32(&message, (uint32_t)(strlen(text) + data->len - 1));
+	buf_put(&message, text, strlen(text));
+	buf_put(&message, data->data + 1, data->len - 1);
+	r = ipc_send(n->channel.fd, &message, NULL, 0, &err);
+	if (r == 0)
+		return;
+	record_missed(sv, err.text);
+	if (r == -EPIPE || r == -ECONNRESET)
+		hang_up(sv);
 }
 
+/* One of each kind stands for those that were too many. */
+static void
+tell_untold(struct supervisor *sv)
+{
+	struct notifier *n = &sv->notifier;
+
+	for (size_t i = 0; i < NOTIFY_KINDS; i++) {
+		uint64_t untold = n->kinds[i].untold;
+
+		n->kinds[i].told = untold > 0;
+		n->kinds[i].untold = 0;
+		if (untold > 0 && n->channel.fd >= 0 && !buf_failed(&n->kinds[i].last))
+			tell(sv, kinds[i], &n->kinds[i].last, untold - 1);
+		buf_free(&n->kinds[i].last);
+	}
+}
+
+static void
+minute_over(void *arg)
+{
+	struct supervisor *sv = arg;
+
+	tell_untold(sv);
+	for (size_t i = 0; i < NOTIFY_KINDS; i++)
+		if (sv->notifier.kinds[i].told > 0)
+			loop_set_timer(sv->loop, &sv->notifier.minute, NOTIFY_MINUTE_MS);
+}
+
+void
+supervisor_notify_end(struct supervisor *sv)
+{
+	loop_cancel_timer(sv->loop, &sv->notifier.minute);
+	tell_untold(sv);
+}
+
+/* Each kind has its own count: whoever is in the cell makes as much noise as it likes with some,
+ * and is not to keep people from hearing of the others. */
 void
 supervisor_notify(struct supervisor *sv, const char *event, const struct buf *data)
 {
 	struct notifier *n = &sv->notifier;
-	OWN(buf_free) struct buf message;
-	struct err err = {0};
-	int r = 0;
+	char text[128];
+	size_t kind = 0;
 
-	if (n->channel.fd < 0)
+	if (n->channel.fd < 0 || data->len == 0)
 		return;
-	ipc_begin(&message, CELL_NOTIFY);
-	buf_put_str(&message, event);
-	buf_put_u32(&message, (uint32_t)data->len);
-	buf_put(&message, data->data, data->len);
-	if (is_too_often(n, event))
-		r = err_set(&err, EAGAIN, "more than %d in a minute", NOTIFY_MINUTE_MAX);
-	else
-		r = ipc_send(n->channel.fd, &message, NULL, 0, &err);
-	if (r == 0)
+	while (kind < NOTIFY_KINDS - 1 && strcmp(kinds[kind], event) != 0)
+		kind++;
+	n->minute.due = minute_over;
+	n->minute.arg = sv;
+	if (n->minute.at_ms == 0)
+		loop_set_timer(sv->loop, &n->minute, NOTIFY_MINUTE_MS);
+	if (n->kinds[kind].told < NOTIFY_MINUTE_MAX) {
+		n->kinds[kind].told++;
+		tell(sv, event, data, 0);
 		return;
-	/* What people should have been told is not to be missed in silence. */
-	supervisor_record(sv, "not_notified", "", err.text);
-	if (r == -EPIPE || r == -ECONNRESET)
-		hang_up(sv);
+	}
+	snprintf(text, sizeof(text), "more than %d of '%s' in a minute: only the last of the others is told",
+	         NOTIFY_MINUTE_MAX, event);
+	if (n->kinds[kind].untold++ == 0)
+		record_missed(sv, text);
+	buf_free(&n->kinds[kind].last);
+	buf_init(&n->kinds[kind].last, CELL_NOTIFY_DATA_MAX - 64);
+	buf_put(&n->kinds[kind].last, data->data, data->len);
 }
 
 void
 supervisor_notify_own(struct supervisor *sv, const char *event, const struct buf *data)
 {
-	OWN(members_free) struct members whose;
-	OWN(buf_free) struct buf all;
+	OWN(members_free) struct members whose = {0};
+	OWN(buf_free) struct buf all = {0};
 
 	if (sv->notifier.channel.fd < 0 || data->len == 0)
 		return;

@@ -81,7 +81,7 @@ record_set(struct supervisor *sv, const struct steer *s, const char *before)
 	members_str(&m, "before", before);
 	if (setting->now)
 		members_bool(&m, "now", true);
-	supervisor_record_members(sv, &m);
+	steer_record(sv, setting->did, &s->who, &m);
 }
 
 static void
@@ -213,7 +213,7 @@ supervisor_answer_get_policy(struct client *client, struct ipc_message *message)
 {
 	struct supervisor *sv = client->sv;
 	const struct cell_policy *p = &sv->egress.policy;
-	OWN(buf_free) struct buf answer;
+	OWN(buf_free) struct buf answer = {0};
 	struct steer_who who;
 	struct err err = {0};
 

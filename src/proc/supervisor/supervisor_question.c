@@ -49,7 +49,7 @@ approval_question_get(struct buf *b, struct approval_question *q)
 	    get_text(b, COURIER_ASK_SHAPE, &q->shape) < 0 ||
 	    get_texts(b, COURIER_ASK_APPROVER, q->secrets, COURIER_ASK_SECRETS, &q->n_secrets) < 0 ||
 	    get_texts(b, COURIER_ASK_APPROVER, q->approvers, COURIER_ASK_APPROVERS,
-	              &q->n_approvers) < 0)
+	              &q->n_approvers) < 0 || get_text(b, COURIER_ASK_SHAPE, &q->headers) < 0)
 		return -EBADMSG;
 	return buf_left(b) == 0 ? 0 : -EBADMSG;
 }

@@ -90,7 +90,7 @@ put_limits(struct members *m, const struct cell_limits *l)
 static void
 put_ports(struct members *m, const struct cell_spec *spec)
 {
-	OWN(buf_free) struct buf list;
+	OWN(buf_free) struct buf list = {0};
 	char text[32];
 
 	if (spec->n_ports == 0)

@@ -61,7 +61,7 @@ record(struct supervisor *sv, const char *did, const struct steer_who *who, size
 	members_init(&m, AUDIT_EVENT_MAX);
 	steer_members(&m, did, who);
 	members_text(&m, "secret", text, strcspn(text, " "), MEMBERS_STR_MAX);
-	supervisor_record_members(sv, &m);
+	steer_record(sv, did, who, &m);
 }
 
 static void
@@ -176,7 +176,7 @@ supervisor_answer_secrets(struct client *client, struct ipc_message *message)
 {
 	struct supervisor *sv = client->sv;
 	size_t n = count_secrets(sv);
-	OWN(buf_free) struct buf answer;
+	OWN(buf_free) struct buf answer = {0};
 	struct steer_who who;
 
 	if (steer_take_who(client, &message->body, &who) < 0 || buf_left(&message->body) != 0)
@@ -247,8 +247,8 @@ int
 supervisor_answer_ttl(struct client *client, struct ipc_message *message)
 {
 	struct supervisor *sv = client->sv;
-	OWN(members_free) struct members m;
-	OWN(buf_free) struct buf answer;
+	OWN(members_free) struct members m = {0};
+	OWN(buf_free) struct buf answer = {0};
 	struct steer_who who;
 	struct err err = {0};
 	uint64_t ms;
@@ -269,7 +269,7 @@ supervisor_answer_ttl(struct client *client, struct ipc_message *message)
 	members_init(&m, AUDIT_EVENT_MAX);
 	steer_members(&m, "ttl", &who);
 	members_u64(&m, "ttl_ms", ms);
-	supervisor_record_members(sv, &m);
+	steer_record(sv, "ttl", &who, &m);
 	ipc_begin(&answer, CONTROL_DONE);
 	supervisor_client_send(client, &answer, NULL, 0);
 	return -EPIPE;

@@ -200,7 +200,7 @@ supervisor_steered(struct supervisor *sv, struct ipc_message *message)
 	if (s == NULL || !s->sent)
 		return -EBADMSG;
 	if (code != 0)
-		(void)err_set(&err, (int)code, "%s", text);
+		(void)err_set(&err, (int)code, "%s", text[0] != '\0' ? text : "the cell's courier does not say why");
 	unlink_one(sv, s);
 	finish_and_drop(sv, s, &err);
 	supervisor_check_end(sv);
@@ -254,11 +254,13 @@ int
 steer_take_who(struct client *client, struct buf *body, struct steer_who *ret_who)
 {
 	const char *by, *why;
+	uint32_t flags;
 
 	if (buf_get_str(body, &by) < 0 || buf_get_str(body, &why) < 0 ||
-	    strlen(by) > CONTROL_BY_MAX || strlen(why) > CONTROL_WHY_MAX)
+	    strlen(by) > CONTROL_BY_MAX || strlen(why) > CONTROL_WHY_MAX ||
+	    buf_get_u32(body, &flags) < 0 || flags > CONTROL_WHO_TELLS)
 		return -EBADMSG;
-	*ret_who = (struct steer_who){ .named = *by != '\0' };
+	*ret_who = (struct steer_who){ .named = *by != '\0', .tells = flags == CONTROL_WHO_TELLS };
 	ret_who->uid = supervisor_client_describe(client, ret_who->by, sizeof(ret_who->by));
 	if (ret_who->named)
 		snprintf(ret_who->by, sizeof(ret_who->by), "%s", by);
@@ -273,4 +275,17 @@ steer_members(struct members *m, const char *did, const struct steer_who *who)
 	members_str(m, "did", did);
 	members_str(m, "by", who->by);
 	members_str(m, "why", who->why);
+}
+
+void
+steer_record(struct supervisor *sv, const char *did, const struct steer_who *who,
+             const struct members *m)
+{
+	bool answers = strcmp(did, "approve") == 0 || strcmp(did, "refuse") == 0;
+	char type[32];
+
+	supervisor_record_members(sv, m);
+	snprintf(type, sizeof(type), "%s.%s", answers ? "approval" : "cell", did);
+	if (!who->tells)
+		supervisor_tell_operator(sv, type, m);
 }

@@ -29,6 +29,7 @@ struct steer_who {
 	char by[CONTROL_BY_MAX + 1];
 	char why[CONTROL_WHY_MAX + 1];
 	uid_t uid;                      /* of the peer */
+	bool tells;                     /* the operator's timeline, itself */
 	bool named;                     /* BY was in the request: it is not the peer's own doing */
 };
 
@@ -61,7 +62,7 @@ struct steering {
 	struct loop_timer again;
 };
 
-/* The first two fields of a request.  -EBADMSG: the client is to be dropped. */
+/* The first fields of a request.  -EBADMSG: the client is to be dropped. */
 int steer_take_who(struct client *client, struct buf *body, struct steer_who *ret_who);
 
 /* One for the courier, whose fields then go to ->message; NULL if there are too many.  CLIENT
@@ -78,8 +79,10 @@ int steer_busy(struct err *err);
 int steer_refuse(struct client *client, const struct err *err);
 
 /* The beginning of a record of it: type "steer", did, by, why; the caller adds what it has, and
- * gives it to supervisor_record_members(). */
+ * gives it to steer_record(), for the cell's timeline and the operator's. */
 void steer_members(struct members *m, const char *did, const struct steer_who *who);
+void steer_record(struct supervisor *sv, const char *did, const struct steer_who *who,
+                  const struct members *m);
 
 /* For the functions in courier_is_told: one more that the courier gets at its start. */
 struct steer *steer_tell(struct supervisor *sv, enum courier_steer kind);

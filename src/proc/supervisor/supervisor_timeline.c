@@ -32,7 +32,7 @@ static void
 tell_recorded(struct supervisor *sv)
 {
 	struct timeline *t = &sv->timeline;
-	OWN(buf_free) struct buf message;
+	OWN(buf_free) struct buf message = {0};
 
 	if (t->told == t->synced || sv->egress.courier.fd < 0)
 		return;
@@ -204,14 +204,18 @@ supervisor_timeline_put(struct supervisor *sv, const char *members, size_t len)
 int
 supervisor_put_members(struct supervisor *sv, const struct members *members)
 {
-	OWN(buf_free) struct buf text;
+	struct timeline *t = &sv->timeline;
+	OWN(buf_free) struct buf text = {0};
+	int r;
 
-	if (sv->timeline.log.fd < 0 || sv->timeline.ended)
+	if (t->log.fd < 0 || t->ended)
 		return -EPIPE;
 	buf_init(&text, AUDIT_EVENT_MAX);
 	members_put(members, &text);
-	return buf_failed(&text) ? -EMSGSIZE :
-	       supervisor_timeline_put(sv, (char *)text.data, text.len);
+	r = buf_failed(&text) ? -EMSGSIZE : supervisor_timeline_put(sv, (char *)text.data, text.len);
+	if (r == 0)
+		memcpy(t->last, t->log.chain.head, sizeof(t->last));
+	return r;
 }
 
 void
@@ -356,10 +360,13 @@ supervisor_timeline_end(struct supervisor *sv, int status)
 		supervisor_hear_held(sv);
 		if (t->holds)
 			supervisor_say(sv, "the cell's timeline is incomplete: there was no room on the disk");
+		supervisor_notify_end(sv);
+		supervisor_fold_end(sv);
 		supervisor_put_end(sv, status);
 		audit_time_now(time);
 		(void)audit_log_checkpoint(&t->log, time);
 		(void)supervisor_timeline_write(sv);
+		supervisor_tell_operator_all(sv);
 		if (t->operator.dir >= 0 && operator_cell_ended(&t->operator, sv->spec.id,
 		                                                &t->log.written, (uint32_t)status, &err) < 0)
 			supervisor_say(sv, "%s", err.text);

@@ -46,7 +46,8 @@ struct top_asked {
 	int64_t until_s;                /* 0: not known */
 	char since[40];                 /* as records have it */
 	char what[TOP_TEXT], who[TOP_TEXT], reason[TOP_TEXT], rule[TOP_TEXT], body[TOP_TEXT],
-	     secrets[TOP_TEXT], approvers[TOP_TEXT], shape[TOP_SHAPE], query[TOP_SHAPE];
+	     secrets[TOP_TEXT], approvers[TOP_TEXT], shape[TOP_SHAPE], query[TOP_SHAPE],
+	     headers[TOP_SHAPE];
 };
 
 enum top_pane { TOP_CELLS, TOP_ASKED };

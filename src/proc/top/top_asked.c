@@ -130,6 +130,7 @@ fill(struct top_asked *asked, const json_t *a)
 	top_safe(asked->rule, rule);
 	top_safe(asked->reason, text_of(a, "reason"));
 	top_safe_lines(asked->query, sizeof(asked->query), text_of(a, "query"), true);
+	top_safe_lines(asked->headers, sizeof(asked->headers), text_of(a, "headers"), true);
 	put_what(asked, a);
 	put_who(asked, a);
 	put_body(asked, json_object_get(a, "body"));

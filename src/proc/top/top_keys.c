@@ -130,7 +130,7 @@ do_to(const struct top_cell *cell, uint32_t what, struct err *err)
 	if (fd < 0)
 		return runtime < 0 ? runtime : -ENOENT;
 	if (what != CONTROL_KILL)
-		return cell_control_do(fd, what, err);
+		return cell_control_do(fd, what, NULL, err);
 	r = cell_control_ask(fd, CONTROL_KILL, err);
 	return r < 0 ? r : cell_control_await_dead(fd, err);
 }

@@ -175,7 +175,8 @@ draw_card(const struct top *t, const struct top_asked *asked, int y)
 	draw_fact(t, y++, "approvers", asked->approvers);
 	draw_fact(t, y++, "body", asked->body);
 	y = draw_lines(t, y, last, "", asked->shape);
-	return draw_lines(t, y, last, "query", asked->query);
+	y = draw_lines(t, y, last, "query", asked->query);
+	return draw_lines(t, y, last, "headers", asked->headers);
 }
 
 static int

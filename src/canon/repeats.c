@@ -1,10 +1,10 @@
-/* courier_repeat.c - see courier_repeat.h. */
-#include "proc/courier/courier_repeat.h"
+/* repeats.c - see repeats.h. */
+#include "canon/repeats.h"
 
 #include <string.h>
 
 static struct repeat *
-find(struct repeats *r, const struct members *event, size_t n)
+find(struct repeats *r, const struct members *event, size_t n, uint64_t each)
 {
 	size_t len = n == 0 ? 0 : event->at[n - 1].at + event->at[n - 1].len;
 	struct repeat *kind;
@@ -19,6 +19,7 @@ find(struct repeats *r, const struct members *event, size_t n)
 		return NULL;
 	kind = &r->kinds[r->n];
 	kind->times = 0;
+	kind->each = each;
 	members_init(&kind->members, REPEATS_TEXT_MAX);
 	members_copy(&kind->members, event, n);
 	if (members_failed(&kind->members)) {
@@ -30,11 +31,12 @@ find(struct repeats *r, const struct members *event, size_t n)
 }
 
 bool
-repeats_take(struct repeats *r, const struct members *event, size_t n, uint64_t times)
+repeats_take(struct repeats *r, const struct members *event, size_t n, uint64_t times,
+             uint64_t each)
 {
-	struct repeat *kind = find(r, event, n);
+	struct repeat *kind = find(r, event, n, each);
 
-	if (kind != NULL && kind->times >= REPEATS_EACH) {
+	if (kind != NULL && kind->times >= kind->each) {
 		kind->times += times;
 		return false;
 	}
@@ -51,7 +53,7 @@ repeats_take(struct repeats *r, const struct members *event, size_t n, uint64_t 
 uint64_t
 repeats_untold(const struct repeat *kind)
 {
-	return kind->times > REPEATS_EACH ? kind->times - REPEATS_EACH : 0;
+	return kind->times > kind->each ? kind->times - kind->each : 0;
 }
 
 void

@@ -1,0 +1,18 @@
+/* every.c - what was done to every cell at once is one record of the operator's timeline. */
+#include "audit/operator.h"
+#include "base/err.h"
+#include "base/own.h"
+#include "cli/cli.h"
+
+int
+cli_note_every(const char *type, size_t n, const char *secret, const char *why, struct err *err)
+{
+	struct audit_member members[] = {
+		{ .name = "cells", .kind = AUDIT_NUMBER, .number = n },
+		{ .name = "secret", .text = secret },
+		{ .name = "why", .text = why },
+	};
+	int r = n == 0 ? 0 : operator_note(type, members, ARRAY_LEN(members), err);
+
+	return r < 0 ? err_wrap(err, "it is done, but not recorded") : 0;
+}

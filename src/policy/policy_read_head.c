@@ -1,0 +1,247 @@
+/* policy_read_head.c - reads what a rule says about the heads of requests. */
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "policy/policy_load.h"
+
+/* ---- the request line, and what kind of body ---- */
+
+int
+policy_read_protocol(struct policy_draft *d, const struct node *node)
+{
+	static const char *const names[] = { "http", "tcp", "tls", NULL };
+	const char *text;
+	int r = policy_read_text(d, node, "a protocol", &text);
+
+	if (r < 0)
+		return r;
+	for (unsigned i = 0; names[i] != NULL; i++) {
+		if (strcmp(text, names[i]) == 0) {
+			d->rule.protocols = 1u << i;
+			return 0;
+		}
+	}
+	if (strcmp(text, "https") == 0)
+		return node_err(d->err, node, "write `scheme: https`; a protocol is http, tcp or tls");
+	if (strcmp(text, "udp") == 0)
+		return node_err(d->err, node, "UDP never leaves a cell: a protocol is http, tcp or tls");
+	return node_err(d->err, node, "'%.32s' is not a protocol: http, tcp or tls", text);
+}
+
+int
+policy_read_scheme(struct policy_draft *d, const struct node *node)
+{
+	struct policy_list list;
+	int r = policy_read_list(d, node, "a scheme", NULL, &list);
+
+	if (r < 0)
+		return r;
+	d->rule.schemes = 0;
+	for (size_t i = 0; i < list.n; i++) {
+		const struct node *item = node->kind == NODE_LIST ? node->items[i] : node;
+
+		if (strcmp(list.at[i], "http") == 0)
+			d->rule.schemes |= POLICY_SCHEME_PLAIN;
+		else if (strcmp(list.at[i], "https") == 0)
+			d->rule.schemes |= POLICY_SCHEME_TLS;
+		else
+			return node_err(d->err, item, "'%.32s' is not a scheme: http or https", list.at[i]);
+	}
+	return 0;
+}
+
+static int
+fix_method(struct policy_draft *d, const struct node *node, char *text)
+{
+	static const char others[] = "!#$%&'*+-.^_`|~0123456789";
+	char upper[33];
+	size_t n = 0;
+
+	for (const char *c = text; *c != '\0'; c++) {
+		if (!isalpha((unsigned char)*c) && strchr(others, *c) == NULL)
+			return node_err(d->err, node, "'%.32s' is not a method such as GET", text);
+		if (n < sizeof(upper) - 1)
+			upper[n++] = (char)toupper((unsigned char)*c);
+	}
+	upper[n] = '\0';
+	if (strcmp(text, "*") == 0)
+		return node_err(d->err, node, "leave `methods` out to match all of them");
+	if (strcmp(upper, "CONNECT") == 0)
+		return node_err(d->err, node, "CONNECT is not a request that leaves a cell");
+	if (strlen(text) > 32 || *text == '\0')
+		return node_err(d->err, node, "'%.32s' is not a method such as GET", text);
+	if (strcmp(upper, text) != 0)
+		return node_err(d->err, node, "methods are in capitals: write %s", upper);
+	return 0;
+}
+
+int
+policy_read_methods(struct policy_draft *d, const struct node *node)
+{
+	return policy_read_list(d, node, "a method", fix_method, &d->rule.methods);
+}
+
+/* Undo escapes in place; requests are compared decoded. */
+static int
+decode_path(struct policy_draft *d, const struct node *node, char *text)
+{
+	char *out = text;
+	unsigned code;
+
+	for (const char *c = text; *c != '\0'; c++, out++) {
+		*out = *c;
+		if (*c != '%')
+			continue;
+		if (!isxdigit((unsigned char)c[1]) || !isxdigit((unsigned char)c[2]))
+			return node_err(d->err, node, "'%%' begins an escape of two hex digits: write %%25");
+		sscanf(c + 1, "%2x", &code);
+		if (code == 0 || code == '*' || code == '\\')
+			return node_err(d->err, node, "'%.3s' in a path cannot be matched", c);
+		*out = code == '/' ? POLICY_ESCAPED_SLASH : (char)code;
+		c += 2;
+	}
+	*out = '\0';
+	return 0;
+}
+
+static int
+fix_path(struct policy_draft *d, const struct node *node, char *text)
+{
+	if (*text != '/')
+		return node_err(d->err, node, "a path begins with '/': write /%s%.64s",
+		                strstr(text, "://") != NULL ? "..., without its host: " : "", text);
+	if (strchr(text, '?') != NULL)
+		return node_err(d->err, node, "what follows '?' goes under `query:`");
+	if (strchr(text, '\\') != NULL)
+		return node_err(d->err, node, "no path has a '\\' in it");
+	if (strchr(text, '#') != NULL)
+		return node_err(d->err, node, "'#' and what follows it is never sent");
+	for (const char *c = text; (c = strchr(c, '/')) != NULL; c++) {
+		size_t n = strcspn(c + 1, "/");
+
+		if ((n == 1 && c[1] == '.') || (n == 2 && c[1] == '.' && c[2] == '.'))
+			return node_err(d->err, node, "'.' and '..' are resolved before rules are asked");
+	}
+	return decode_path(d, node, text);
+}
+
+int
+policy_read_paths(struct policy_draft *d, const struct node *node)
+{
+	return policy_read_list(d, node, "a path", fix_path, &d->rule.paths);
+}
+
+static int
+fix_content_type(struct policy_draft *d, const struct node *node, char *text)
+{
+	if (strchr(text, ';') != NULL)
+		return node_err(d->err, node, "parameters (what follows ';') are not looked at");
+	if (strchr(text, '/') == NULL && strcmp(text, "*") != 0)
+		return node_err(d->err, node, "'%.64s' is not a type such as application/json", text);
+	for (char *c = text; *c != '\0'; c++)
+		*c = (char)tolower((unsigned char)*c);
+	return 0;
+}
+
+int
+policy_read_content_type(struct policy_draft *d, const struct node *node)
+{
+	return policy_read_list(d, node, "a content type", fix_content_type,
+	                        &d->rule.content_types);
+}
+
+/* ---- headers, and parameters of the query ---- */
+
+static int
+fix_header_name(struct policy_draft *d, const struct node *node, char *text)
+{
+	static const char *const hidden[] = { "host", "content-length", "connection",
+		"transfer-encoding", "upgrade", "keep-alive", "te", "trailer", "proxy-authorization",
+		"proxy-connection", NULL };
+
+	for (char *c = text; *c != '\0'; c++) {
+		if (!isalnum((unsigned char)*c) && strchr("!#$%&'*+-.^_`|~", *c) == NULL)
+			return node_err(d->err, node, "'%.64s' is not the name of a header", text);
+		*c = (char)tolower((unsigned char)*c);
+	}
+	if (*text == '\0')
+		return node_err(d->err, node, "a header has a name");
+	for (size_t i = 0; hidden[i] != NULL; i++)
+		if (strcmp(text, hidden[i]) == 0)
+			return node_err(d->err, node, "'%s' belongs to the connection and cannot be matched",
+			                text);
+	return 0;
+}
+
+static int
+read_field(struct policy_draft *d, const struct node *key, const struct node *value,
+           policy_fix *fix, struct policy_field *field)
+{
+	struct policy_list name;
+	int r = policy_read_list(d, key, "a name", fix, &name);
+
+	if (r < 0)
+		return r;
+	field->name = name.at[0];
+	field->absent = node_is_absent(value);
+	return field->absent ? 0 : policy_read_list(d, value, "a value", NULL, &field->globs);
+}
+
+static int
+read_fields(struct policy_draft *d, const struct node *node, policy_fix *fix,
+            const struct policy_field **ret_fields, size_t *ret_n)
+{
+	struct policy_field *fields;
+	int r = 0;
+
+	if (node->n == 0)
+		return node_err(d->err, node, "an empty map matches everything: leave the key out");
+	if (node->n > POLICY_LIST_MAX)
+		return node_err(d->err, node, "a rule takes at most %d of these", POLICY_LIST_MAX);
+	fields = policy_alloc(d->p, node->n, sizeof(*fields));
+	if (fields == NULL)
+		return policy_read_oom(d);
+	for (size_t i = 0; r == 0 && i < node->n; i++) {
+		r = read_field(d, node->items[i], node->values[i], fix, &fields[i]);
+		for (size_t j = 0; r == 0 && j < i; j++)
+			if (strcmp(fields[i].name, fields[j].name) == 0)
+				r = node_err(d->err, node->items[i], "'%.64s' is here twice", fields[i].name);
+	}
+	if (r < 0)
+		return r;
+	*ret_fields = fields;
+	*ret_n = node->n;
+	return 0;
+}
+
+int
+policy_read_headers(struct policy_draft *d, const struct node *node)
+{
+	if (node->kind != NODE_MAP)
+		return node_err(d->err, node, "headers are a map: {x-name: value}");
+	return read_fields(d, node, fix_header_name, &d->rule.headers, &d->rule.n_headers);
+}
+
+static int
+fix_param_name(struct policy_draft *d, const struct node *node, char *text)
+{
+	return *text != '\0' ? 0 : node_err(d->err, node, "a parameter has a name");
+}
+
+static int
+fix_query(struct policy_draft *d, const struct node *node, char *text)
+{
+	return *text != '?' ? 0 : node_err(d->err, node, "leave out the '?'");
+}
+
+/* A glob of the whole, or a map of parameters. */
+int
+policy_read_query(struct policy_draft *d, const struct node *node)
+{
+	if (node->kind == NODE_MAP)
+		return read_fields(d, node, fix_param_name, &d->rule.params, &d->rule.n_params);
+	d->rule.has_query = true;
+	return policy_read_list(d, node, "a query", fix_query, &d->rule.query);
+}
