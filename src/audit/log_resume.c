@@ -144,7 +144,7 @@ resume_from(struct audit_log *log, int fd, uint64_t size, bool is_newest, struct
 	for (uint64_t len = size < TAIL_FIRST ? size : TAIL_FIRST;; len = len * 8 < size ? len * 8 : size) {
 		OWN(freep) char *text = NULL;
 		const char *at, *end, *from;
-		size_t got;
+		size_t got = 0;
 		int r = read_tail(fd, size, len, &text, &got, err);
 
 		if (r < 0)

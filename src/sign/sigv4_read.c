@@ -418,7 +418,7 @@ sigv4_claim_read(const struct sigv4_row *row, const struct http_head *head,
 {
 	bool presigned = row->query != NULL && is_presigned(row, query);
 	struct http_text rest;
-	int at, r;
+	int at = -1, r;
 
 	memset(ret_claim, 0, sizeof(*ret_claim));
 	if (sigv4_field_find(head, "authorization", &at, err) < 0)

@@ -230,7 +230,7 @@ decide_one_again(struct courier *c, const struct exchange *spared, bool sends)
 {
 	for (struct exchange *ex = c->exchanges; ex != NULL; ex = ex->next) {
 		/* Of what was answered already, nothing leaves any more. */
-		if (ex->policy == c->policy || ex->step == STEP_DRAIN || ex->recorded || ex == spared ||
+		if (ex == spared || ex->policy == c->policy || ex->step == STEP_DRAIN || ex->recorded ||
 		    (sends && ex->came_all))
 			continue;
 		exchange_decide_again(ex, c->policy);

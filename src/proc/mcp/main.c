@@ -233,7 +233,7 @@ main(int argc, char **argv)
 	struct options o = {0};
 	struct door door = {0};
 	struct err err = {0};
-	pid_t worker;
+	pid_t worker = -1;
 	int r;
 
 	if (argc == 1 && strcmp(argv[0], WORKER) == 0)
