@@ -57,6 +57,8 @@ print_budget(FILE *out, const struct timeline_event *e)
 void
 timeline_print_cost(FILE *out, const struct timeline_event *e)
 {
+	uint64_t in = number_of(e, "input_tokens") + number_of(e, "cache_read_tokens") +
+	              number_of(e, "cache_write_tokens");
 	char price[POLICY_AMOUNT_TEXT];
 
 	if (json_object_get(e->json, "nano_usd") == NULL)
@@ -64,9 +66,7 @@ timeline_print_cost(FILE *out, const struct timeline_event *e)
 	fputs("  (", out);
 	put_text(out, e, "model");
 	fprintf(out, "%s%llu tokens in, %llu out, %s%s)", json_object_get(e->json, "model") != NULL ? ": " : "",
-	        (unsigned long long)(number_of(e, "input_tokens") + number_of(e, "cache_read_tokens") +
-	                             number_of(e, "cache_write_tokens")),
-	        (unsigned long long)number_of(e, "output_tokens"),
+	        (unsigned long long)in, (unsigned long long)number_of(e, "output_tokens"),
 	        policy_amount_format(price, POLICY_MONEY, number_of(e, "nano_usd")),
 	        json_is_true(json_object_get(e->json, "estimated")) ? ", estimated" : "");
 }

@@ -63,7 +63,7 @@ static enum body_fit
 body_fits(const struct deciding *d, const struct policy_rule *rule, int index)
 {
 	const struct policy_request *req = d->req;
-	size_t i = (size_t)(d->base + index);
+	size_t i = (size_t)d->base + (size_t)index;
 
 	if (!policy_rule_wants_body(rule))
 		return BODY_YES;
