@@ -23,6 +23,10 @@ lint_layers() {
 	find src -name '*.[ch]' -exec tools/check_layers.sh {} +
 }
 
+lint_owned() {
+	find src -name '*.c' -exec tools/check_owned.py {} +
+}
+
 banned_calls() {
 	names=$1
 	shift
@@ -110,7 +114,7 @@ lint_style() {
 	done
 }
 
-all='layers banned style compilers scripts python man cppcheck analyzer tidy'
+all='layers owned banned style compilers scripts python man cppcheck analyzer tidy'
 # shellcheck disable=SC2086  # a list of words
 [ $# -gt 0 ] || set -- $all
 for check; do

@@ -107,7 +107,7 @@ cell_policy_get(int runtime, const struct cell_entry *entry, struct cell_policy_
 	OWN(cell_policy_now_free) struct cell_policy_now now = {0};
 	OWN(closep) int socket = cell_connect(runtime, entry, err);
 	static const struct cell_steer_who nobody;
-	OWN(buf_free) struct buf message;
+	OWN(buf_free) struct buf message = {0};
 	int r;
 
 	if (socket < 0)

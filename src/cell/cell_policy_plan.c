@@ -262,7 +262,7 @@ cell_policy_plan_text(int runtime, const struct cell_entry *entry, const char *n
                       struct cell_policy_plan *ret_plan, struct err *err)
 {
 	OWN(cell_policy_plan_free) struct cell_policy_plan plan = {0};
-	OWN(buf_free) struct buf plain;
+	OWN(buf_free) struct buf plain = {0};
 	int r = cell_policy_get(runtime, entry, &plan.now, err);
 
 	if (r < 0)

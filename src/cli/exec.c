@@ -119,7 +119,7 @@ static void
 caught(void *arg, const struct signalfd_siginfo *info)
 {
 	struct exec *exec = arg;
-	OWN(buf_free) struct buf message;
+	OWN(buf_free) struct buf message = {0};
 
 	if (info->ssi_signo == SIGWINCH) {
 		stdio_resize(&exec->stdio);

@@ -200,7 +200,7 @@ policy_cli_set(const struct policy_cli *cli, int argc, char **argv)
 	struct err list[POLICY_FAULTS_MAX], err = {0};
 	struct policy_faults faults = { .list = list };
 	OWN(closep) int runtime = -1;
-	OWN(buf_free) struct buf text;
+	OWN(buf_free) struct buf text = {0};
 	struct cell_entry entry;
 	const char *name;
 	int r;

@@ -354,7 +354,7 @@ put_coded(struct buf *b, char is, struct http_text text)
 static void
 put_other(struct buf *b, char is, const struct capture_draft *draft, size_t i)
 {
-	OWN(scheme_buf_wipe) struct buf plain, basic;
+	OWN(scheme_buf_wipe) struct buf plain = {0}, basic = {0};
 
 	if (!draft->rules[i]->basic) {
 		put_coded(b, is, draft->set.members[i].with);

@@ -163,7 +163,7 @@ static int
 seal_field(const struct vault *v, struct vault_item *item, size_t field, const struct guard *value,
            struct err *err)
 {
-	OWN(buf_free) struct buf b;
+	OWN(buf_free) struct buf b = {0};
 	char known[SECRET_NAME_MAX + 32];
 	size_t n = known_of(item->secret->name, field, known);
 	int r;

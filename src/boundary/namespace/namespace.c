@@ -71,7 +71,7 @@ clone_child(struct ns_plan *plan, struct boundary_cell *cell, struct err *err)
 static int
 let_go(const struct ns_plan *plan, struct boundary_cell *cell, struct err *err)
 {
-	OWN(buf_free) struct buf message;
+	OWN(buf_free) struct buf message = {0};
 	int r;
 
 	r = ns_write_maps(plan, cell->init, err);

@@ -278,7 +278,7 @@ static void
 meter_open(struct meter *m)
 {
 	struct courier *c = m->courier;
-	OWN(buf_free) struct buf body;
+	OWN(buf_free) struct buf body = {0};
 
 	m->stream = c->inspect != NULL ? mux_open(c->inspect, m) : NULL;
 	m->reads = m->stream != NULL;

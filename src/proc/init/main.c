@@ -293,7 +293,7 @@ main(int argc, char **argv)
 {
 	struct signalfd_siginfo info;
 	struct pollfd fds[2];
-	OWN(buf_free) struct buf ready;
+	OWN(buf_free) struct buf ready = {0};
 	sigset_t child;
 
 	if (CONTROL_ON("fds"))

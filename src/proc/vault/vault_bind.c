@@ -49,7 +49,7 @@ fetch(const struct vault *v, const struct secret *s, const struct vault_entry *e
 int
 put_variable(const char *name, const char *value, struct err *err)
 {
-	OWN(buf_free) struct buf b;
+	OWN(buf_free) struct buf b = {0};
 
 	if (name == NULL || value == NULL || *value == '\0')
 		return 0;

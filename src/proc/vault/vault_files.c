@@ -84,7 +84,7 @@ static int
 write_file(const struct placeholder_file *file, const struct placeholder_facts *facts, size_t n,
            struct err *err)
 {
-	OWN(buf_free) struct buf b;
+	OWN(buf_free) struct buf b = {0};
 	OWN(freep) char *text = NULL, *path = NULL;
 	int r = placeholder_file_text(file, facts, n, &text, err);
 

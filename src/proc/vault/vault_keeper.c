@@ -35,7 +35,7 @@ int
 keeper_add(struct keeper *k, const struct secret *source, struct secret_values *values,
            uint64_t fetched, struct err *err)
 {
-	OWN(buf_free) struct buf b;
+	OWN(buf_free) struct buf b = {0};
 	struct kept *kept = &k->at[k->n];
 	int r;
 
