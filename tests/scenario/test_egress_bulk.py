@@ -6,9 +6,10 @@ import pytest
 
 from egress_lab import CURL, helpers_of, memory_of
 from egress_world import SINK_PORT
-from operators import IS_ROOT, wait_until
+from operators import IS_ROOT, SECONDS, wait_until
 
 GIGABYTE = 1 << 30
+BULK_SECONDS = 5 * SECONDS
 RULES = (f"  - allow: up.example.test:{SINK_PORT}\n    body: {{max: 4G}}\n"
          "  - allow: big.example.test\n")
 # Windows, buffers and the heap's slack of a few streams: far below what passes.
@@ -22,7 +23,7 @@ class Watch:
         self.operator, self.cell = operator, cell
         self.most, self.over = {}, threading.Event()
         self.helpers = helpers_of(operator, cell)
-        self.thread = threading.Thread(target=self.look)
+        self.thread = threading.Thread(target=self.look, daemon=True)
         self.thread.start()
 
     def look(self):
@@ -53,11 +54,11 @@ def test_a_gigabyte(cell, way):
     watch = Watch(cell.operator, cell.cell)
     if way == "down":
         done = cell.inside("curl", "-sS", "-o", "/dev/null", "-w", "%{size_download} %{http_code}",
-                           "https://big.example.test/big")
+                           "https://big.example.test/big", seconds=BULK_SECONDS)
     else:
         done = cell.inside("sh", "-c", f"head -c {size} /dev/zero | curl -sS -o /dev/null -w "
                            f"'%{{size_upload}} %{{http_code}}' -H 'Content-Length: {size}' -T - "
-                           f"https://up.example.test:{SINK_PORT}/")
+                           f"https://up.example.test:{SINK_PORT}/", seconds=BULK_SECONDS)
     most = watch.end()
     assert done.ok() == f"{size} 200"
     assert {"gate", "courier"} <= most.keys()
