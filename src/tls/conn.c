@@ -15,7 +15,7 @@
 #include "tls/conn_parts.h"
 
 /* Encrypting adds to what CONN_OUT_MAX let in. */
-#define CONN_WIRE_SLACK (64 * 1024)
+#define CONN_WIRE_SLACK (128 * 1024)
 /* A piece of this size is sent or encrypted from where it is rather than collected. */
 #define CONN_LARGE (8 * 1024)
 #define CONN_RECORD (16 * 1024)         /* what a record of TLS holds */

@@ -437,10 +437,19 @@ def drivers(operator):
     return found
 
 
+def is_dead(pid):
+    """What it had open is closed, too: that comes later than the loss of its memory."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] in "ZX"
+    except OSError:
+        return True
+
+
 def kill_drivers(operator):
-    for pid in drivers(operator):
+    pids = drivers(operator)
+    for pid in pids:
         end(pid)
-    wait_until(lambda: not drivers(operator), "they are dead")
+    wait_until(lambda: all(map(is_dead, pids)) and not drivers(operator), "they are dead")
 
 
 def test_driver_is_killed_while_it_runs(operator, go):
@@ -495,6 +504,7 @@ def test_queued_one_that_lost_its_driver(operator, go):
     agent(operator, "a", "until [ -e go ]; do sleep 0.02; done", workspace={"path": str(go), "mode": "rw"})
     ids = [detach(operator, "a", env=one) for _ in range(2)]
     await_state(operator, ids[0], "running")
+    wait_until(lambda: len(drivers(operator)) == 2, "each has a driver")
     kill_drivers(operator)
     assert show(operator, ids[1])["state"] == "queued"
     operator.cloister("dispatches", "cancel", ids[1]).ok()
