@@ -229,7 +229,7 @@ dispatch_harvest(struct registry *reg, const struct dispatch *d, struct err *err
 	OWN(json_decrefp) json_t *result = NULL;
 	OWN(closep) int folder = dispatch_folder(d->id, true, err);
 	OWN(freep) char *text = NULL;
-	size_t len;
+	size_t len = 0;
 	int r = folder < 0 ? folder : dispatch_harvest_take(reg, d, &result, err);
 
 	if (r == 0)

@@ -259,18 +259,19 @@ dispatcher_freep(struct dispatcher **dispatcher)
 	dispatcher_free(*dispatcher);
 }
 
-/* LOCK is taken over. */
+/* What is in BEGUN is taken over. */
 static int
-add(struct dispatcher *dispatcher, const char *id, int lock, bool is_new, struct err *err)
+add(struct dispatcher *dispatcher, const char *id, struct dispatch_begun *begun, bool is_new,
+    struct err *err)
 {
 	struct drive *drive, **at = &dispatcher->drives;
-	int r = drive_new(dispatcher, id, lock, &drive, err);
+	int r = drive_new(dispatcher, id, begun, &drive, err);
 
 	if (r < 0) {
-		close(lock);
+		dispatch_begun_free(begun);
 		return r;
 	}
-	drive->is_new = is_new;
+	drive->is_new = is_new && drive->child.fd < 0;
 	while (*at != NULL)
 		at = &(*at)->next;
 	*at = drive;
@@ -281,18 +282,23 @@ add(struct dispatcher *dispatcher, const char *id, int lock, bool is_new, struct
 int
 dispatcher_take(struct dispatcher *dispatcher, const char *id, struct err *err)
 {
+	struct dispatch_begun begun = DISPATCH_NOT_BEGUN;
 	int lock;
 
 	if (find(dispatcher, id) != NULL)
 		return 0;
 	lock = dispatch_lock(id, err);
-	return lock < 0 ? lock : add(dispatcher, id, lock, false, err);
+	if (lock < 0)
+		return lock;
+	begun.lock = lock;
+	return add(dispatcher, id, &begun, false, err);
 }
 
 int
-dispatcher_begin(struct dispatcher *dispatcher, const char *id, int lock, struct err *err)
+dispatcher_begin(struct dispatcher *dispatcher, const char *id, struct dispatch_begun *begun,
+                 struct err *err)
 {
-	return add(dispatcher, id, lock, true, err);
+	return add(dispatcher, id, begun, true, err);
 }
 
 size_t

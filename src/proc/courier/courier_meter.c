@@ -181,7 +181,8 @@ meter_new(struct exchange *ex, enum policy_usage usage, bool sure, const char *m
 	m->began_ms = ex->ask != NULL ? loop_now_ms() : ex->began_ms;
 	memcpy(m->model, model, strlen(model) + 1);
 	m->n_slots = ex->budget.n;
-	memcpy(m->slots, ex->budget.slots, ex->budget.n * sizeof(m->slots[0]));
+	for (size_t i = 0; i < m->n_slots; i++)
+		m->slots[i] = ex->budget.slots[i];
 	memcpy(m->host, ex->host, strlen(ex->host) + 1);
 	m->next = c->budgets.meters;
 	m->at = &c->budgets.meters;

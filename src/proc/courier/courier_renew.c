@@ -79,17 +79,16 @@ secrets_renew(struct secrets *s, const char *name, uint64_t expires,
 	former = s->former[at];
 	oldest = before != NULL ? former[SECRETS_FORMER - 1] : NULL;
 	if (before != NULL) {
-		memmove(former + 1, former, (SECRETS_FORMER - 1) * sizeof(*former));
+		for (size_t i = SECRETS_FORMER - 1; i > 0; i--)
+			former[i] = former[i - 1];
 		former[0] = before;
 	}
 	s->renewed[at] = renewed;
 	r = secrets_look_again(s, err);
 	if (r < 0) {
 		s->renewed[at] = before;
-		if (before != NULL)
-			memmove(former, former + 1, (SECRETS_FORMER - 1) * sizeof(*former));
-		if (before != NULL)
-			former[SECRETS_FORMER - 1] = oldest;
+		for (size_t i = 0; before != NULL && i < SECRETS_FORMER; i++)
+			former[i] = i + 1 < SECRETS_FORMER ? former[i + 1] : oldest;
 		*memory = guard_take(&renewed->memory);
 	}
 	renewed_release(r < 0 ? renewed : oldest);

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "dispatch/dispatch.h"
 #include "loop/loop.h"
 #include "serve/pool.h"
 #include "serve/route.h"
@@ -106,7 +107,7 @@ struct api_call {
 	struct follow_source *source;
 	bool is_all_told;               /* of SOURCE nothing is left */
 	char id[API_ID_MAX];            /* of a dispatch */
-	int lock;                       /* of one that is to begin, or -1 */
+	struct dispatch_begun begun;    /* what is to be driven */
 };
 
 void api_freep(struct api **api);
