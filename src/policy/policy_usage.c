@@ -1,11 +1,12 @@
 /* policy_usage.c - whose answers tell of tokens: providers of models, by their hosts and paths. */
 #include <string.h>
 
+#include "base/num.h"
 #include "base/own.h"
 #include "policy/policy_parts.h"
 
 #define PATH_SEEN 1024
-#define PATHS_MAX 6                     /* of one host */
+#define PATHS_MAX 8                     /* of one host */
 
 #define ANTHROPIC POLICY_USAGE_ANTHROPIC
 #define OPENAI POLICY_USAGE_OPENAI
@@ -32,16 +33,18 @@ static const struct {
 	{ "*.cognitiveservices.azure.com", NULL, { { "/openai/**", OPENAI } } },
 	{ "*.services.ai.azure.com", NULL, { { "/openai/**", OPENAI }, { "/models/**", OPENAI },
 	                                     { "/anthropic/v1/messages", ANTHROPIC } } },
-	{ "bedrock-runtime*.amazonaws.com", "/model/", { { "/model/*/invoke", ANTHROPIC },
-	  { "/model/*/invoke-with-response-stream", ANTHROPIC }, { "/model/*/converse", ANTHROPIC },
-	  { "/model/*/converse-stream", ANTHROPIC }, { "/openai/v1/**", OPENAI } } },
+	{ "bedrock-runtime*.amazonaws.com", "/model/", { { "/model/*/invoke*", ANTHROPIC },
+	  { "/model/*/converse*", ANTHROPIC }, { "/openai/v1/**", OPENAI } } },
 	{ "bedrock-mantle.*.api.aws", NULL, { { "/**/messages", ANTHROPIC }, { "/**", OPENAI } } },
 	{ "bedrock.*.amazonaws.com", NULL, { { NULL, ANTHROPIC } } },
+	/* Those of Google's are there over gRPC, too, and as arrays without names. */
 	{ "generativelanguage.googleapis.com", "/models/", { { "/*/models/*:generateContent", GEMINI },
-	  { "/*/models/*:streamGenerateContent", GEMINI }, { "/*/openai/**", OPENAI } } },
+	  { "/*/models/*:streamGenerateContent", GEMINI }, { "/google.*/*GenerateContent", GEMINI },
+	  { "/$rpc/google.*/*GenerateContent", GEMINI }, { "/*/openai/**", OPENAI } } },
 	/* With the region in front of it, or behind it. */
 	{ "*aiplatform.*googleapis.com", "/models/", { { "/**:generateContent", GEMINI },
-	  { "/**:streamGenerateContent", GEMINI }, { "/**:rawPredict", ANTHROPIC },
+	  { "/**:streamGenerateContent", GEMINI }, { "/google.*PredictionService/*", GEMINI },
+	  { "/$rpc/google.*PredictionService/*", GEMINI }, { "/**:rawPredict", ANTHROPIC },
 	  { "/**:streamRawPredict", ANTHROPIC }, { "/**/chat/completions", OPENAI } } },
 	LIKE_OPENAI("openrouter.ai", "/api/v1"),
 	LIKE_OPENAI("api.mistral.ai", "/v1"),
@@ -63,18 +66,39 @@ static const struct {
 static const char *const later[] = {
 	"/batches", "/batch/jobs", "/batchPredictionJobs", ":batchGenerateContent", "/fine_tuning/jobs",
 	"/model-invocation-job", "/async-invoke", ":predictLongRunning",
+	/* Over gRPC: */
+	"/BatchGenerateContent", "/CreateBatchPredictionJob", "/PredictLongRunning",
 };
 
-/* PATH without its query, and without slashes that servers do not mind: none of those above is so
- * long that the rest would matter. */
+/* What an escape at AT is for, if that is one that servers may take for itself: not a slash, which
+ * would make other segments.  -1: it stays as it is. */
+static int
+escaped(const char *at, size_t len)
+{
+	int high = len > 2 && *at == '%' ? num_hex_digit(at[1]) : -1;
+	int low = high >= 0 ? num_hex_digit(at[2]) : -1;
+	int c = low >= 0 ? high << 4 | low : -1;
+
+	return c > ' ' && c <= '~' && c != '/' && c != '%' ? c : -1;
+}
+
+/* PATH without its query, without slashes that servers do not mind, and with ":" for "%3A": none of
+ * those above is so long that the rest would matter. */
 static size_t
 plain_path(const char *path, size_t path_len, char ret_plain[PATH_SEEN])
 {
 	size_t n = 0;
 
-	for (size_t i = 0; i < path_len && path[i] != '?' && n < PATH_SEEN; i++)
-		if (path[i] != '/' || n == 0 || ret_plain[n - 1] != '/')
+	for (size_t i = 0; i < path_len && path[i] != '?' && n < PATH_SEEN; i++) {
+		int c = escaped(path + i, path_len - i);
+
+		if (c >= 0) {
+			ret_plain[n++] = (char)c;
+			i += 2;
+		} else if (path[i] != '/' || n == 0 || ret_plain[n - 1] != '/') {
 			ret_plain[n++] = path[i];
+		}
+	}
 	while (n > 1 && ret_plain[n - 1] == '/')
 		n--;
 	return n;

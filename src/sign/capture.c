@@ -409,10 +409,26 @@ type_has(struct http_text type, const char *word)
 	return false;
 }
 
-/* By what the type says, or else by how it begins. */
+/* Whether it is of another kind than those that are read, which the agent may have asked for: tokens
+ * in it would not be found. */
+static bool
+is_foreign(struct http_text type, struct http_text body)
+{
+	if (type.len > 0 && !type_has(type, "text/"))
+		return true;
+	for (size_t i = 0; i < body.len; i++)
+		if ((unsigned char)body.at[i] < ' ' && memchr("\t\r\n", body.at[i], 3) == NULL)
+			return true;
+	return false;
+}
+
+/* By what the type says, or else by how it begins; 0: there is nothing; '?': it cannot be read. */
 static char
 kind_of_body(struct http_text type, struct http_text body)
 {
+	/* Its JSON has no names. */
+	if (type_has(type, "protobuf"))
+		return '?';
 	if (type_has(type, "json"))
 		return 'j';
 	if (type_has(type, "xml"))
@@ -423,7 +439,8 @@ kind_of_body(struct http_text type, struct http_text body)
 		if (body.at[i] == ' ' || body.at[i] == '\t' || body.at[i] == '\r' ||
 		    body.at[i] == '\n')
 			continue;
-		return body.at[i] == '{' || body.at[i] == '[' ? 'j' : body.at[i] == '<' ? 'x' : 'f';
+		return body.at[i] == '{' || body.at[i] == '[' ? 'j' : body.at[i] == '<' ? 'x' :
+		       is_foreign(type, body) ? '?' : 'f';
 	}
 	return 0;
 }
@@ -454,7 +471,10 @@ capture_rewrite(const struct capture_kind *kind, struct http_text type,
 		return scheme_failed(err, "read a response");
 	d->values.len = 0;
 	is = kind_of_body(type, text);
-	r = is == 0 ? 0 : rewrite_text(d, text, is, &w);
+	if (is == '?')
+		r = err_set(err, EBADMSG, "the response is no JSON, XML or form: tokens cannot be taken out of it");
+	else
+		r = is == 0 ? 0 : rewrite_text(d, text, is, &w);
 	if (r == 0 && buf_failed(ret_body))
 		r = err_set(err, EFBIG, "the response is too long with its new tokens");
 	if (r == 0 && found > 0)

@@ -162,6 +162,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         told = {"token_type": "Bearer", "expires_in": life, "scope": "all"}
         if "big" in self.query:
             return self.say(200, json.dumps({"access_token": give("access"), "more": "x" * 300000}))
+        if "proto" in self.query:
+            return self.say(200, b"\n" + give("access").encode(), "application/x-protobuf")
         if "nonsense" in self.query:
             return self.say(200, '{"access_token": "' + give("access") + '", ')
         if "twice" in self.query:

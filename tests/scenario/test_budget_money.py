@@ -144,6 +144,12 @@ def test_is_counted_of_who_does_not_wait(online, lab):
     told = wait_until(lambda: metered(online), "its record")[0]
     assert told["estimated"] is True and told["input_tokens"] == len(sent) // BYTES
     spent(online, told["nano_usd"])
+    # A server that goes may have thought about it, too, if it had all of the request.
+    gone = f"https://up.example.test{lab.raw(b'')}"
+    left = wait_until(lambda: post(online, gone, **HELLO) == "502" and online.events(type="usage"), "an estimate")[0]
+    assert left["estimated"] is True and left["input_tokens"] == len(sent) // BYTES
+    wait_until(lambda: used(online, "cell", "money") == told["nano_usd"] +
+               sum(e["nano_usd"] for e in online.events(type="usage")), "all of it being spent")
     online.operator.cloister("kill", online.cell).ok()
 
 

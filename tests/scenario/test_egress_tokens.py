@@ -102,7 +102,7 @@ TOKEN=$(sed 's/.*"access_token": *"\\([^"]*\\)".*/\\1/' told); echo $TOKEN
         clean(server, json.dumps(event))
 
 
-@pytest.mark.parametrize("how", ["twice", "nonsense", "big"])
+@pytest.mark.parametrize("how", ["twice", "nonsense", "big", "proto"])
 def test_what_cannot_be_read_is_not_passed_on(online, server, how):
     define(online, server.right["client_secret"], OAUTH2)
     done = online.sh(OPEN, f"{GET_TOKEN} -i '{AUTH}/oauth2/token?{how}=1'", options=("-s", "KEY"))

@@ -196,6 +196,13 @@ static const struct {
 	  "{\"access_token\":\"a\"},{\"access_token\":\"a\"},{\"access_token\":\"a\"}]",
 	  "over 4 sets of credentials" },
 	{ "oauth2", "", "access_token=a&access_token=b", "'access_token' twice" },
+	/* a kind that the agent asked for: CBOR, protobuf, and its JSON without names */
+	{ "ecr", "application/cbor", "\xa1\x71" "authorizationData\x81\xa1\x72" "authorizationToken\x6c"
+	  "QVdTOnNlY3JldA==", "no JSON, XML or form" },
+	{ "oauth2", "", "\n\x0bya29.secret_\x12\x06" "Bearer", "no JSON, XML or form" },
+	{ "oauth2", "application/x-protobuf", "\n ya29.secret_secret_secret_secret", "no JSON, XML or form" },
+	{ "oauth2", "application/json+protobuf", "[\"ya29.secret\",3599,\"Bearer\"]",
+	  "no JSON, XML or form" },
 	{ "sts", "text/xml", "<a><b></a></b>", "a closing tag is another's" },
 	{ "sts", "text/xml", "<a></a><b/>", "two roots" },
 	{ "sts", "text/xml", "<a></a>x", "text outside of the root" },

@@ -32,7 +32,7 @@ struct meter {
 	struct buf pending;             /* of the answer, for STREAM */
 	bool lost;                      /* not all of it could be kept */
 	bool ended, complete, told;     /* the answer is; all of it came; cloister-inspect knows */
-	bool answered;                  /* something came */
+	bool answered;                  /* the server has: that it gives something */
 	uint64_t sent, received;
 	uint64_t began_ms;
 	/* What it was, once that is known. */
@@ -268,6 +268,7 @@ exchange_meter_head(struct exchange *ex, const struct http_head *head, bool has_
 		meter_drop(m);
 		return;
 	}
+	m->answered = true;
 	m->is_plain = coding.len == 0 || http_text_is_nocase(coding, "identity");
 	/* Of what is packed so often that it takes more words, nothing is known either. */
 	m->reads = m->is_plain || (ex->courier->inspect != NULL && coding.len < sizeof(m->coding));
@@ -430,6 +431,17 @@ settle(struct meter *m, struct usage_found *found)
 	courier_at_round_end(c);
 }
 
+/* Who does not wait for an answer has asked for it all the same, and so has one who is told by us
+ * that none came: a model may have thought for all of that time.  What the server itself says no
+ * to was dropped before. */
+static bool
+came_to_nothing(const struct exchange *ex, const struct meter *m)
+{
+	if (m->answered)
+		return false;
+	return ex->sent == 0 || (ex->status >= 300 && !ex->sent_all) || (ex->answered && ex->status < 200);
+}
+
 void
 exchange_meter_end(struct exchange *ex, bool complete)
 {
@@ -439,10 +451,10 @@ exchange_meter_end(struct exchange *ex, bool complete)
 	if (m == NULL || m->ended)
 		return;
 	m->sent = ex->sent;
-	m->answered = ex->answered;
-	/* Who does not wait for an answer has asked for it all the same; but what says that there is
-	 * none costs nothing. */
-	if ((!ex->answered && ex->sent == 0) || ex->status >= 300 || (ex->answered && ex->status < 200)) {
+	/* A server may answer before it was given all of it. */
+	if (m->answered && ex->has_body && ex->length != HTTP_LENGTH_UNKNOWN && ex->length > m->sent)
+		m->sent = ex->length;
+	if (came_to_nothing(ex, m)) {
 		meter_drop(m);
 		return;
 	}
