@@ -70,8 +70,10 @@ static const struct {
 	  "line 3" },
 	{ "- inclde: npm", "3:3: there is no key 'inclde' in `egress`: did you mean 'include'?" },
 	/* hosts */
-	{ "- allow: https://x.y/z", "3:10: this is a URL: write its host here, and the rest under "
-	  "`scheme:` and `paths:`" },
+	{ "- allow: https://x.y/z", "3:10: this is a URL: write 'x.y' here, and the rest under `scheme:` "
+	  "and `paths:`" },
+	{ "- allow: http://me:pass@x.y:8080?q", "3:10: this is a URL: write 'x.y:8080' here, and the rest "
+	  "under `scheme:` and `paths:`" },
 	{ "- allow: x.y/z", "3:10: a path goes under `paths:`" },
 	{ "- allow: preset:npm", "3:10: a preset is included: `- include: npm`" },
 	{ "- allow: .x.y", "3:10: write **.x.y for all names under it" },
@@ -547,7 +549,8 @@ TEST(policy_add_short_refuses)
 		  "file's name ends in .yaml)" },
 		{ "x.y/tcp", "--allow 'x.y/tcp': raw TCP needs a port: write x.y:PORT" },
 		{ "x.y/a?b", "--allow 'x.y/a?b': what follows '?' goes under `query:`" },
-		{ "no.x", "--allow 'no.x': the rule at p:4:3 (deny no.x) comes first" },
+		{ "no.x", "--allow 'no.x': the rule at p:4:3 (deny no.x) comes first, so that this would never "
+		  "count: change that rule" },
 	};
 	OWN(policy_freep) struct policy *p = lab_rules("- allow: a.x\n- deny: no.x\n");
 	struct policy *before = p;
