@@ -31,6 +31,12 @@ def test_each_command(operator, command):
         assert len(line) <= 100 and line == line.rstrip(), line
 
 
+def test_verbs_that_mean_cells(operator):
+    said = operator.cloister("help", "policy").ok()
+    for verb in ("show CELL", "set CELL FILE", "edit CELL", "explain FILE [METHOD] URL"):
+        assert f"\n  {verb} " in said, verb
+
+
 def test_every_option_is_one(operator):
     """What the help of a command lists, the command knows."""
     for command in COMMANDS:
