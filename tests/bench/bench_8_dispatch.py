@@ -6,7 +6,6 @@ import os
 import shutil
 import socket
 import subprocess
-import sys
 import threading
 import time
 
@@ -87,7 +86,7 @@ class Starter:
     """Starts COMMAND as WHO again and again."""
 
     def __init__(self, who, command):
-        self.process = who.popen([sys.executable, "-c", STARTER, *command], text=True,
+        self.process = who.popen(["python3", "-c", STARTER, *command], text=True,
                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def start(self):

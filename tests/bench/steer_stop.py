@@ -66,7 +66,7 @@ def revoke_one(lab, cell, origin, name):
     time.sleep(0.5)
     # A shell that is there already: Python takes its time to start something.
     shell = cell.who.popen(["sh", "-c", 'read go; exec "$@"', "sh", lab.cloister, "revoke", cell.id, name],
-                           stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                           stdin=subprocess.PIPE, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
     time.sleep(0.2)
     began = time.monotonic_ns()
     said = shell.communicate("\n")[1]
