@@ -48,7 +48,7 @@ def test_every_option_is_one(operator):
 
 VERBS = {
     **dict.fromkeys(("capability", "agent", "env"), ["register", "list", "show", "diff", "history", "retire"]),
-    "policy": ["check", "test", "explain", "presets", "schema", "set", "edit", "register", "list", "show", "diff",
+    "policy": ["check", "test", "explain", "presets", "schema", "show", "set", "edit", "register", "list", "show", "diff",
                "history", "retire"],
     "secret": ["add", "list", "show", "rotate", "remove", "services", "init"],
     "dispatches": ["show", "events", "output", "files", "cancel", "prune"],
