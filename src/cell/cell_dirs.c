@@ -133,6 +133,26 @@ cell_list(int folder, bool runtime, struct cell_entry **ret_entries, size_t *ret
 	return 0;
 }
 
+#define IDS_TOLD 4
+
+/* Which ones, so that one of them can be typed. */
+static int
+not_unique(const struct cell_entry *entries, size_t n, const char *name, size_t same, struct err *err)
+{
+	char ids[IDS_TOLD * (CELL_ID_LEN + 2) + 4] = "";
+	size_t len = 0, told = 0;
+
+	for (size_t i = 0; i < n && told <= IDS_TOLD; i++) {
+		if (strcmp(entries[i].name, name) != 0)
+			continue;
+		len += (size_t)snprintf(ids + len, sizeof(ids) - len, "%s%s", told > 0 ? ", " : "",
+		                        told == IDS_TOLD ? "..." : entries[i].id);
+		told++;
+	}
+	return err_set(err, ENOTUNIQ, "%zu cells are called '%s': give an id (%s), see `cloister ps -a`",
+	               same, name, ids);
+}
+
 int
 cell_find(int folder, bool runtime, const char *word, struct cell_entry *ret_entry,
           struct err *err)
@@ -161,8 +181,7 @@ cell_find(int folder, bool runtime, const char *word, struct cell_entry *ret_ent
 		}
 	}
 	if (same > 1)
-		return err_set(err, ENOTUNIQ, "%zu cells are called '%s': give an id, see "
-		               "`cloister ps -a`", same, word);
+		return not_unique(entries, n, word, same, err);
 	if (same == 1) {
 		found = called;
 		hits = 1;

@@ -8,9 +8,11 @@
 #include "base/own.h"
 #include "base/text.h"
 
+#define CUT "..."
+
 /* The members of an event that are told; each cut to its room. */
 struct event {
-	char type[8], verdict[8], note[96], rule[96], reason[96], method[16], scheme[8], host[96],
+	char type[8], verdict[8], note[160], rule[96], reason[160], method[16], scheme[8], host[96],
 		path[64], port[8], count[16], secret[40], user[40];
 };
 
@@ -19,6 +21,7 @@ struct event {
 static const char *
 read_string(const char *at, char *out, size_t size)
 {
+	bool is_cut = false;
 	size_t n = 0;
 
 	for (; *at != '"'; at++) {
@@ -39,9 +42,14 @@ read_string(const char *at, char *out, size_t size)
 		}
 		if (n + 1 < size)
 			out[n++] = c;
+		else
+			is_cut = true;
 	}
 	if (size > 0)
 		out[n] = '\0';
+	/* Half a number would be another number. */
+	if (is_cut && size > sizeof(CUT))
+		memcpy(out + size - sizeof(CUT), CUT, sizeof(CUT));
 	return at + 1;
 }
 

@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 #define CELL_REFUSALS_MAX 6             /* different ones that are told of */
-#define CELL_REFUSAL_TEXT 208
+#define CELL_REFUSAL_TEXT 272
 #define CELL_REFUSAL_TIMES_MAX UINT32_MAX        /* that one event stands for */
 
 struct cell_refusals {

@@ -265,7 +265,7 @@ cmd_discard(int argc, char **argv)
 	if (all)
 		return discard_all(state, &err) < 0 ? cli_fail(&err) : 0;
 	for (int i = rest; i < argc; i++)
-		if (cell_find(state, false, argv[i], &entry, &err) < 0 ||
+		if (cli_find_kept(state, argv[i], &entry, &err) < 0 ||
 		    discard_one(state, &entry, &err) < 0)
 			failed = cli_fail(&err);
 	return failed;

@@ -15,6 +15,8 @@
 #define LINES_MAX 4096
 #define BAR 20                          /* characters */
 #define RAISES_MAX 16
+#define WHICH "which budget is to be raised? cloister budget %s --raise NAME %s, with a NAME from the first " \
+	"column of `cloister budget %s`"
 
 enum { JSON, RAISE, WHY };
 const struct cli_option cli_budget_options[] = {
@@ -202,7 +204,7 @@ raise_all(const struct asked *a, const struct cell_budgets *b, const char *cell,
 	struct err err = {0};
 
 	if (strchr(a->raise, '=') != NULL)
-		return cli_failf("which budget is to be raised? cloister budget %s --raise NAME %s", cell, a->raise);
+		return cli_failf(WHICH, cell, a->raise, cell);
 	if (n < 1 || n > RAISES_MAX)
 		return cli_failf("raise it to what? cloister budget %s --raise %s KIND=VALUE...", cell, a->raise);
 	for (int i = 0; i < n; i++)
@@ -227,8 +229,7 @@ cmd_budget(int argc, char **argv)
 	if (rest == argc)
 		return cli_failf("which cell? cloister budget CELL");
 	if (a.raise == NULL && rest + 1 < argc)
-		return cli_failf("which budget is to be raised? cloister budget %s --raise NAME %s", argv[rest],
-		                 argv[rest + 1]);
+		return cli_failf(WHICH, argv[rest], argv[rest + 1], argv[rest]);
 	b = get(argv[rest], &err);
 	if (b == NULL)
 		return cli_fail(&err);

@@ -136,6 +136,8 @@ int cli_find_running(const char *word, struct cell_entry *ret_entry, struct err 
  * it lives, or its supervisor does not say. */
 bool cli_await_tidy(const char *id);
 
+/* The state entry that WORD means, as cell_find(); of a cell that has none any more, that is said. */
+int cli_find_kept(int state, const char *word, struct cell_entry *ret_entry, struct err *err);
 /* The record of an ended cell, for WORD: *ret_dir is its open state entry. */
 int cli_open_record(const char *word, struct cell_entry *ret_entry, int *ret_dir,
                     struct cell_record *ret_record, struct err *err);

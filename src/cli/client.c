@@ -78,6 +78,23 @@ cli_await_tidy(const char *id)
 }
 
 int
+cli_find_kept(int state, const char *word, struct cell_entry *ret_entry, struct err *err)
+{
+	OWN(closep) int ended = -1;
+	struct cell_entry entry;
+	int r = cell_find(state, false, word, ret_entry, err);
+
+	if (r != -ENOENT)
+		return r;
+	ended = cell_ended_open(state);
+	r = ended < 0 ? -ENOENT : cell_find(ended, false, word, &entry, NULL);
+	if (r == -ENOENT)
+		return -ENOENT;
+	return err_set(err, ENOENT, "cell '%s' has ended, and nothing is kept of it but its events: "
+	               "`cloister events %s`", word, word);
+}
+
+int
 cli_open_record(const char *word, struct cell_entry *ret_entry, int *ret_dir,
                 struct cell_record *ret_record, struct err *err)
 {
@@ -87,7 +104,7 @@ cli_open_record(const char *word, struct cell_entry *ret_entry, int *ret_dir,
 
 	if (state < 0)
 		return err_set(err, ENOENT, "there is no cell '%s': see `cloister ps -a`", word);
-	r = cell_find(state, false, word, ret_entry, err);
+	r = cli_find_kept(state, word, ret_entry, err);
 	if (r < 0)
 		return r;
 	dir = openat(state, ret_entry->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);

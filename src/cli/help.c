@@ -22,9 +22,10 @@ static const struct verb agent[] = { REGISTRY_VERBS("FILE..."), {0} };
 static const struct verb policy[] = {
 	{ "check [FILE...]", "tell all that is wrong with it" },
 	{ "test [FILE]", "try requests whose verdict is known" },
-	{ "explain FILE METHOD URL", "show the way of one request through the rules" },
+	{ "explain FILE [METHOD] URL", "show the way of one request through the rules" },
 	{ "presets [NAME]", "rules that come with cloister, to be included" },
 	{ "schema", "print the JSON Schema of policies" },
+	{ "show CELL", "the policy of a running cell, and how often each rule was met" },
 	{ "set CELL FILE", "give a running cell another policy" },
 	{ "edit CELL", "edit the policy of a running cell" },
 	REGISTRY_VERBS("FILE..."), {0}

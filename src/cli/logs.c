@@ -147,7 +147,7 @@ cmd_logs(int argc, char **argv)
 	state = cell_state_open(false, &err);
 	if (state < 0)
 		return cli_failf("there is no cell '%s' with a log: see `cloister ps -a`", argv[rest]);
-	if (cell_find(state, false, argv[rest], &entry, &err) < 0)
+	if (cli_find_kept(state, argv[rest], &entry, &err) < 0)
 		return cli_fail(&err);
 	dir = openat(state, entry.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	fd = dir < 0 ? -1 : openat(dir, CELL_LOG, O_RDONLY | O_CLOEXEC);

@@ -77,8 +77,13 @@ policy_cli_is_cells(int argc, char **argv)
 		exit(CLI_FAILED);
 	}
 	if (!runs_as(word)) {
-		if (!has_ended(word) || is_registered(word))
+		if (strchr(word, '@') != NULL || is_registered(word))
 			return false;
+		if (!has_ended(word)) {
+			(void)cli_failf("neither a running cell nor a registered policy is called '%s': see "
+			                "`cloister ps` and `cloister policy list`", word);
+			exit(CLI_FAILED);
+		}
 		(void)cli_failf("cell '%s' has ended: only a running cell's policy can be shown", word);
 		exit(CLI_FAILED);
 	}

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/own.h"
 #include "policy/policy_load.h"
 
 /* ---- the request line, and what kind of body ---- */
@@ -52,10 +53,34 @@ policy_read_scheme(struct policy_draft *d, const struct node *node)
 	return 0;
 }
 
+/* Two letters swapped, or one left out: any word is a method, but a rule for this one would match
+ * nothing, and a `deny` would not be one. */
+static const char *
+find_slip(const char *word)
+{
+	static const char *const usual[] = { "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS" };
+	size_t len = strlen(word);
+
+	for (size_t i = 0; i < ARRAY_LEN(usual); i++) {
+		const char *name = usual[i];
+		size_t n = strlen(name), same = 0;
+
+		while (same < len && word[same] == name[same])
+			same++;
+		if (len + 1 == n && strcmp(word + same, name + same + 1) == 0)
+			return name;
+		if (len == n && same + 1 < n && word[same] == name[same + 1] &&
+		    word[same + 1] == name[same] && strcmp(word + same + 2, name + same + 2) == 0)
+			return name;
+	}
+	return NULL;
+}
+
 static int
 fix_method(struct policy_draft *d, const struct node *node, char *text)
 {
 	static const char others[] = "!#$%&'*+-.^_`|~0123456789";
+	const char *meant;
 	char upper[33];
 	size_t n = 0;
 
@@ -74,6 +99,9 @@ fix_method(struct policy_draft *d, const struct node *node, char *text)
 		return node_err(d->err, node, "'%.32s' is not a method such as GET", text);
 	if (strcmp(upper, text) != 0)
 		return node_err(d->err, node, "methods are in capitals: write %s", upper);
+	meant = find_slip(text);
+	if (meant != NULL)
+		return node_err(d->err, node, "'%s' is not a method: did you mean '%s'?", text, meant);
 	return 0;
 }
 

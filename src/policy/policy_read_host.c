@@ -201,11 +201,15 @@ cut_port(char **text, uint16_t *ret_port, struct err *err)
 static int
 refuse_url(const char *text, struct err *err)
 {
-	const char *slash = strchr(text, '/');
+	const char *slash = strchr(text, '/'), *host = strstr(text, "://"), *user;
 
-	if (strstr(text, "://") != NULL)
-		return err_set(err, EINVAL, "this is a URL: write its host here, and the rest under "
-		               "`scheme:` and `paths:`");
+	if (host != NULL) {
+		host += 3;
+		user = memrchr(host, '@', strcspn(host, "/?#"));
+		host = user != NULL ? user + 1 : host;
+		return err_set(err, EINVAL, "this is a URL: write '%.*s' here, and the rest under `scheme:` "
+		               "and `paths:`", (int)strcspn(host, "/?#"), host);
+	}
 	if (strncmp(text, "preset:", 7) == 0)
 		return err_set(err, EINVAL, "a preset is included: `- include: %.64s`", text + 7);
 	if (strchr(text, '@') != NULL)

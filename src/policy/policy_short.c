@@ -192,7 +192,8 @@ check_reach(const struct policy *p, size_t first, struct err *err)
 		const struct policy_rule *by = policy_who_covers(p, i);
 
 		if (by != NULL && by->verb != POLICY_VERB_ALLOW)
-			return err_set(err, EINVAL, "the rule at %s (%s) comes first", by->place, by->text);
+			return err_set(err, EINVAL, "the rule at %s (%s) comes first, so that this would "
+			               "never count: change that rule", by->place, by->text);
 	}
 	return 0;
 }

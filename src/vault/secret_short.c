@@ -63,6 +63,8 @@ secret_short_parse(const char *text, struct secret_short *ret_short, struct err 
 		               s.name);
 	if (at != NULL && at[1] == '\0')
 		return err_set(err, EINVAL, "there is no host behind '%s@'", s.name);
+	if (at != NULL && strstr(at, "://") != NULL)
+		return err_set(err, EINVAL, "behind '%s@' stands HOST or HOST:PORT, not a URL", s.name);
 	s.hosts = at != NULL ? at + 1 : NULL;
 	*ret_short = s;
 	return 0;

@@ -115,7 +115,24 @@ def test_a_path_outside(operator, workspace):
 def test_twice(operator, workspace):
     id = operator.change(workspace, "echo more >>a")
     operator.cloister("apply", id).ok()
-    operator.cloister("apply", id).sentence(id)
+    for command in ("apply", "diff", "discard", "logs"):
+        operator.cloister(command, id).sentence(id, "nothing is kept of it", f"`cloister events {id}`")
+    assert "cell ended with 0" in operator.cloister("events", id).ok()
+
+
+def test_of_cells_of_the_same_name(operator, workspace):
+    """What is said at the end can be typed as it stands, and so can what is said instead."""
+    first, second = (operator.run("--name", "fix", "-w", workspace, "--", "sh", "-c",
+                                  f"echo {n} >>a; echo $CLOISTER_CELL") for n in (1, 2))
+    ids = {first.ok().strip(), second.ok().strip()}
+    operator.kept |= ids
+    assert "`cloister diff fix`" in first.err
+    assert f"`cloister diff {second.out.strip()}`" in second.err and " fix`" not in second.err
+    operator.cloister("diff", "fix").sentence("2 cells are called 'fix'", *ids)
+    for number in range(4):
+        operator.run("-q", "--name", "fix", "-w", workspace, "--", "sh", "-c", f"echo {number} >>a").ok()
+    operator.cloister("diff", "fix").sentence("6 cells are called 'fix'", "...)")
+    operator.cloister("discard", "--all").ok()
 
 
 def test_of_a_running_cell(operator, workspace):
@@ -334,7 +351,7 @@ def test_killed_and_repeated(operator, workspace):
             process.wait(chance.random() * whole)
             said = process.stderr.read()
             # The one before may have been killed when all was done, and nothing kept of the cell.
-            assert process.returncode == 0 or interrupted and b"there is no cell" in said, said
+            assert process.returncode == 0 or interrupted and b"nothing is kept of it" in said, said
             break
         except subprocess.TimeoutExpired:
             end(process.pid)

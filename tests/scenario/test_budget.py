@@ -104,7 +104,7 @@ def test_of_requests_by_32_connections_at_once(online, lab):
     for words, why in ((["cell", "requests=50"], "no more than there is"),
                        (["cell", "money=5"], "says nothing of money"),
                        (["rule", "requests=5"], "has no budget 'rule'"),
-                       (["requests=5"], "which budget is to be raised?"),
+                       (["requests=5"], "--raise NAME requests=5, with a NAME from the first column"),
                        (["cell", "bananas=5"], "is not KIND=VALUE")):
         online.operator.cloister("budget", cell, "--raise", *words).sentence(why)
     online.operator.cloister("kill", cell).ok()

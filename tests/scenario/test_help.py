@@ -31,6 +31,12 @@ def test_each_command(operator, command):
         assert len(line) <= 100 and line == line.rstrip(), line
 
 
+def test_verbs_that_mean_cells(operator):
+    said = operator.cloister("help", "policy").ok()
+    for verb in ("show CELL", "set CELL FILE", "edit CELL", "explain FILE [METHOD] URL"):
+        assert f"\n  {verb} " in said, verb
+
+
 def test_every_option_is_one(operator):
     """What the help of a command lists, the command knows."""
     for command in COMMANDS:
@@ -42,7 +48,7 @@ def test_every_option_is_one(operator):
 
 VERBS = {
     **dict.fromkeys(("capability", "agent", "env"), ["register", "list", "show", "diff", "history", "retire"]),
-    "policy": ["check", "test", "explain", "presets", "schema", "set", "edit", "register", "list", "show", "diff",
+    "policy": ["check", "test", "explain", "presets", "schema", "show", "set", "edit", "register", "list", "show", "diff",
                "history", "retire"],
     "secret": ["add", "list", "show", "rotate", "remove", "services", "init"],
     "dispatches": ["show", "events", "output", "files", "cancel", "prune"],

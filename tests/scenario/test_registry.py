@@ -61,7 +61,8 @@ def registry(operator):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_life(operator, kind):
-    operator.cloister(kind, "show", "x1").sentence("'x1'", "nothing is registered yet")
+    operator.cloister(kind, "show", "x1").sentence("'x1'", "neither a running cell nor a registered policy"
+                                                   if kind == "policy" else "nothing is registered yet")
     assert operator.cloister(kind, "list").ok() == "" and listed(operator, kind) == []
     first = registered(operator, kind, written(operator, kind, "x1"))
     assert first["new"] and first["newest"] and first["number"] == 1 and first["retired"] is None

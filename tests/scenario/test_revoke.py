@@ -132,7 +132,8 @@ def test_it_stays_so(online):
     real = canary()
     give(online, real)
     online.start(OPEN, "sleep", "infinity", options=["-s", "KEY"])
-    online.operator.cloister("revoke", online.cell, "OTHER").sentence("has no secret 'OTHER'")
+    online.operator.cloister("revoke", online.cell, "OTHER").sentence("has no secret 'OTHER'",
+                                                                     f"secret list --cell {online.cell}")
     online.operator.cloister("revoke", online.cell, "KEY").ok()
     assert "has been revoked" in inside(online)["reason"]
     courier = helpers_of(online.operator, online.cell)["courier"]

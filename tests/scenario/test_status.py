@@ -71,7 +71,10 @@ def test_script_whose_interpreter_is_not_there(operator):
     script.chmod(0o755)
     done = operator.run("-v", f"{script}:/script", "--", "/script")
     assert done.status == 127 == operator.do("env", script).status
-    assert done.err.count("\n") == 1
+    assert done.err.count("\n") == 1 and "what its first line names" in done.err
+    script.chmod(0o644)
+    done = operator.run("-v", f"{script}:/script", "--", "/script")
+    assert done.status == 126 and "chmod +x" in done.err and done.err.count("\n") == 1
 
 
 def test_script_without_an_interpreter(operator):
@@ -98,6 +101,9 @@ def test_command_that_the_operator_has_elsewhere(operator):
     done = operator.run("--", "my-tool", env={"PATH": f"{tool.parent}:/usr/bin:/bin"})
     assert done.status == 127
     assert str(tool) in done.err and "-v" in done.err and done.err.count("\n") == 1
+    done = operator.run("--", tool)
+    assert done.status == 127
+    assert f"'{tool}': it is not in the cell" in done.err and "-v" in done.err and done.err.count("\n") == 1
 
 
 def test_detached_command_that_is_not_there(operator):

@@ -108,6 +108,8 @@ def test_a_name_that_means_a_cell_and_what_is_registered(online):
     assert "# hits: 0" in operator.cloister("policy", "show", online.cell).ok()
     operator.cloister("kill", "both").ok()
     assert "hits" not in operator.cloister("policy", "show", "both").ok()
+    operator.cloister("policy", "show", "bothh").sentence("neither a running cell nor a registered policy",
+                                                          "'bothh'")
 
 
 def test_what_is_no_rule_changes_nothing(online):

@@ -94,6 +94,7 @@ TEST(cell_refusals_cut_what_is_long)
 	cell_refusals_note(&refusals, members);
 	CHECK_U64(refusals.n, 1);
 	CHECK(strlen(refusals.kinds[0].what) < CELL_REFUSAL_TEXT);
+	CHECK(strstr(refusals.kinds[0].what, "0000...") != NULL);
 }
 
 TEST(cell_refusals_that_stand_for_many)

@@ -70,8 +70,10 @@ static const struct {
 	  "line 3" },
 	{ "- inclde: npm", "3:3: there is no key 'inclde' in `egress`: did you mean 'include'?" },
 	/* hosts */
-	{ "- allow: https://x.y/z", "3:10: this is a URL: write its host here, and the rest under "
-	  "`scheme:` and `paths:`" },
+	{ "- allow: https://x.y/z", "3:10: this is a URL: write 'x.y' here, and the rest under `scheme:` "
+	  "and `paths:`" },
+	{ "- allow: http://me:pass@x.y:8080?q", "3:10: this is a URL: write 'x.y:8080' here, and the rest "
+	  "under `scheme:` and `paths:`" },
 	{ "- allow: x.y/z", "3:10: a path goes under `paths:`" },
 	{ "- allow: preset:npm", "3:10: a preset is included: `- include: npm`" },
 	{ "- allow: .x.y", "3:10: write **.x.y for all names under it" },
@@ -111,6 +113,10 @@ static const struct {
 	{ "- {allow: x.y, methods: get}", "3:25: methods are in capitals: write GET" },
 	{ "- {allow: x.y, methods: '*'}", "3:25: leave `methods` out to match all of them" },
 	{ "- {allow: x.y, methods: CONNECT}", "3:25: CONNECT is not a request that leaves a cell" },
+	{ "- {allow: x.y, methods: GTE}", "3:25: 'GTE' is not a method: did you mean 'GET'?" },
+	{ "- {deny: x.y, methods: [GET, POTS]}", "3:30: 'POTS' is not a method: did you mean 'POST'?" },
+	{ "- {deny: x.y, methods: DELTE}", "3:24: 'DELTE' is not a method: did you mean 'DELETE'?" },
+	{ "- {deny: x.y, methods: OPTION}", "3:24: 'OPTION' is not a method: did you mean 'OPTIONS'?" },
 	{ "- {allow: x.y, methods: 'G T'}", "3:25: 'G T' is not a method such as GET" },
 	{ "- {allow: x.y, paths: a}", "3:23: a path begins with '/': write /a" },
 	{ "- {allow: x.y, paths: '/a?b'}", "3:23: what follows '?' goes under `query:`" },
@@ -547,7 +553,8 @@ TEST(policy_add_short_refuses)
 		  "file's name ends in .yaml)" },
 		{ "x.y/tcp", "--allow 'x.y/tcp': raw TCP needs a port: write x.y:PORT" },
 		{ "x.y/a?b", "--allow 'x.y/a?b': what follows '?' goes under `query:`" },
-		{ "no.x", "--allow 'no.x': the rule at p:4:3 (deny no.x) comes first" },
+		{ "no.x", "--allow 'no.x': the rule at p:4:3 (deny no.x) comes first, so that this would never "
+		  "count: change that rule" },
 	};
 	OWN(policy_freep) struct policy *p = lab_rules("- allow: a.x\n- deny: no.x\n");
 	struct policy *before = p;

@@ -297,6 +297,8 @@ TEST(vault_secret_short)
 	CHECK_STR(given.env, "V");
 	CHECK_STR(given.files, "netrc,gh-hosts");
 	CHECK_STR(given.hosts, "a.x:8443");
+	CHECK_ERR(secret_short_parse("K@http://a.x:8443/", &given, &err), EINVAL);
+	CHECK_STR(err.text, "behind 'K@' stands HOST or HOST:PORT, not a URL");
 	CHECK_ERR(secret_short_parse("K:hunter2", &given, &err), EINVAL);
 	CHECK(strstr(err.text, "hunter2") == NULL);
 	CHECK_ERR(secret_short_parse("K:netrc,", &given, &err), EINVAL);

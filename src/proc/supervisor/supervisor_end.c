@@ -169,8 +169,14 @@ tell_spawn_error(struct supervisor *sv)
 		find_outside(name, outside, sizeof(outside));
 	/* An error, so also with -q; and with -d, whose `run` is still waiting. */
 	if (outside[0] != '\0')
-		(void)err_set(&err, ENOENT, "cannot run '%s': it is not in the cell; here it is '%s', "
-		              "which -v can grant", name, outside);
+		(void)err_set(&err, ENOENT, "cannot run '%s': it is not on the cell's PATH; here it is '%s': "
+		              "grant that with -v, and name it by its path", name, outside);
+	else if (sv->spawn_error == ENOENT && strchr(name, '/') != NULL)
+		(void)err_set(&err, ENOENT, "cannot run '%s': it is not in the cell, or what its first line "
+		              "names is not: -v grants what is not under /usr", name);
+	else if (sv->spawn_error == EACCES)
+		(void)err_set(&err, EACCES, "cannot run '%s': Permission denied: `chmod +x` makes a file a "
+		              "program", name);
 	else
 		(void)err_set(&err, sv->spawn_error, "cannot run '%s': %s", name,
 		              strerrordesc_np(sv->spawn_error));
@@ -184,6 +190,19 @@ static const char *
 called(const struct supervisor *sv)
 {
 	return sv->spec.name[0] != '\0' ? sv->spec.name : sv->spec.id;
+}
+
+/* By its name only if no other kept cell has that. */
+static void
+tell_changes(struct supervisor *sv)
+{
+	OWN(closep) int folder = cell_state_open(false, NULL);
+	struct cell_entry entry;
+	const char *name = folder >= 0 && cell_find(folder, false, called(sv), &entry, NULL) == 0 ?
+	                   called(sv) : sv->spec.id;
+
+	supervisor_say(sv, "the workspace's changes are kept: `cloister diff %s`, then `cloister apply %s` "
+	               "or `cloister discard %s`", name, name, name);
 }
 
 int
@@ -397,9 +416,7 @@ keep_state(struct supervisor *sv, int status)
 	if (cell_record_write(sv->state, &record, &err) < 0)
 		supervisor_say(sv, "%s", err.text);
 	if (record.n_changes > 0 && sv->spawn_error == 0)
-		supervisor_say(sv, "the workspace's changes are kept: `cloister diff %s`, then "
-		               "`cloister apply %s` or `cloister discard %s`", called(sv), called(sv),
-		               called(sv));
+		tell_changes(sv);
 }
 
 void

@@ -48,7 +48,8 @@ take_name(struct client *client, struct ipc_message *message, struct steer_who *
 	if (client->sv->dead)
 		return err_set(err, ESRCH, "the cell is ending");
 	if (!supervisor_find_secret(client->sv, name, ret_at))
-		return err_set(err, ENOENT, "the cell has no secret '%.64s'", name);
+		return err_set(err, ENOENT, "the cell has no secret '%.64s': see `cloister secret list --cell "
+		               "%s`", name, client->sv->spec.id);
 	return 0;
 }
 
