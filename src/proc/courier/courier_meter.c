@@ -1,9 +1,10 @@
 /* courier_meter.c - what models' answers cost: small ones that are not packed are read here, of
  * others a copy goes to cloister-inspect, which unpacks and reads them.
  *
- * What it was goes into the record of the exchange, which waits for that.  A guess is counted when the request leaves, so that it is not for nothing if the courier dies
- * before it knows better.  Whoever is to know what something cost need not wait for it to be
- * over: a meter outlives its exchange. */
+ * What it was goes into the record of the exchange, which waits for that.  A guess is counted when
+ * the request leaves, so that it is not for nothing if the courier dies before it knows better.
+ * Whoever is to know what something cost need not wait for it to be over: a meter outlives its
+ * exchange. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
