@@ -54,17 +54,6 @@ const char *dispatch_state_name(enum dispatch_state state);
 int dispatch_state_parse(const char *name, enum dispatch_state *ret_state);     /* or -EINVAL */
 bool dispatch_state_is_over(enum dispatch_state state);
 
-/* What has begun with its row.  Each is a descriptor of the owner's, or -1. */
-struct dispatch_begun {
-	int lock;                       /* its driver's, so that nobody adopts it in between */
-	int run, said;                  /* a pidfd: who starts its cell; and what that one says */
-};
-#define DISPATCH_NOT_BEGUN ((struct dispatch_begun){ .lock = -1, .run = -1, .said = -1 })
-void dispatch_begun_free(struct dispatch_begun *begun);
-/* Start the cell of ID, which was submitted with `begin`, if it has a place.  Otherwise, and if it
- * cannot be, that is left to whoever drives it. */
-void dispatch_begun_start(struct registry *reg, const char *id, struct dispatch_begun *begun);
-
 /* What is asked for.  All of it is borrowed. */
 struct dispatch_request {
 	const char *agent;              /* NAME or NAME@sha256:HEX */
@@ -82,10 +71,10 @@ struct dispatch_request {
 	const char *parent;
 	bool by_agent;                  /* half of the queue is for others */
 	/* Whoever asks drives it at once, with dispatcher_begin(): it does not wait if fewer than so
-	 * many run, and *BEGUN has its driver's lock (the caller's; as it was if there was such a
-	 * dispatch already). */
+	 * many run, and *LOCK is its driver's lock, so that nobody adopts it in between (the caller's;
+	 * -1 if there was such a dispatch already). */
 	unsigned begin;
-	struct dispatch_begun *begun;
+	int *lock;
 	/* Told of a new one, ID, before it is there: if that cannot be, it is not.  NULL: nobody. */
 	int (*note)(void *arg, const char *id, struct err *err);
 	void *note_arg;
@@ -261,10 +250,8 @@ void dispatcher_freep(struct dispatcher **dispatcher);
 /* Drive ID, which was just submitted: begins it now or when there is a place.  -EBUSY: somebody
  * else drives it already; -EALREADY: it is over. */
 int dispatcher_take(struct dispatcher *dispatcher, const char *id, struct err *err);
-/* As dispatcher_take(), of one that was submitted here with `begin`; what is in BEGUN is taken
- * over. */
-int dispatcher_begin(struct dispatcher *dispatcher, const char *id, struct dispatch_begun *begun,
-                     struct err *err);
+/* As dispatcher_take(), of one that was submitted here with `begin`; LOCK is taken over. */
+int dispatcher_begin(struct dispatcher *dispatcher, const char *id, int lock, struct err *err);
 /* Adopt all that are not over and have no driver; *ret_n of them (may be NULL).  Also clears what
  * crashes left behind.  A dispatcher repeats it by itself while it is ADOPTING (serve). */
 int dispatcher_recover(struct dispatcher *dispatcher, size_t *ret_n, struct err *err);

@@ -409,26 +409,3 @@ dispatch_start(struct registry *reg, const struct dispatch *d, int *ret_said, st
 	*ret_said = TAKE_FD(said);
 	return pidfd;
 }
-
-/* ---- with its row ---- */
-
-void
-dispatch_begun_free(struct dispatch_begun *begun)
-{
-	closep(&begun->lock);
-	closep(&begun->run);
-	closep(&begun->said);
-	*begun = DISPATCH_NOT_BEGUN;
-}
-
-void
-dispatch_begun_start(struct registry *reg, const char *id, struct dispatch_begun *begun)
-{
-	OWN(dispatch_free) struct dispatch d = {0};
-	int run = -1;
-
-	if (begun->lock >= 0 && dispatch_read(registry_db(reg), id, &d, NULL) == 0 &&
-	    d.state == DISPATCH_STARTING)
-		run = dispatch_start(reg, &d, &begun->said, NULL);
-	begun->run = run < 0 ? -1 : run;
-}

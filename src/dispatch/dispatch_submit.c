@@ -297,6 +297,6 @@ dispatch_submit(struct registry *reg, const struct dispatch_request *request,
 	if (r < 0 || !*ret_created)
 		dispatch_remove_folder(id);
 	else if (request->begin > 0)
-		request->begun->lock = TAKE_FD(lock);
+		*request->lock = TAKE_FD(lock);
 	return r;
 }

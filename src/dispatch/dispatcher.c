@@ -259,19 +259,18 @@ dispatcher_freep(struct dispatcher **dispatcher)
 	dispatcher_free(*dispatcher);
 }
 
-/* What is in BEGUN is taken over. */
+/* LOCK is taken over. */
 static int
-add(struct dispatcher *dispatcher, const char *id, struct dispatch_begun *begun, bool is_new,
-    struct err *err)
+add(struct dispatcher *dispatcher, const char *id, int lock, bool is_new, struct err *err)
 {
 	struct drive *drive, **at = &dispatcher->drives;
-	int r = drive_new(dispatcher, id, begun, &drive, err);
+	int r = drive_new(dispatcher, id, lock, &drive, err);
 
 	if (r < 0) {
-		dispatch_begun_free(begun);
+		close(lock);
 		return r;
 	}
-	drive->is_new = is_new && drive->child.fd < 0;
+	drive->is_new = is_new;
 	while (*at != NULL)
 		at = &(*at)->next;
 	*at = drive;
@@ -282,23 +281,18 @@ add(struct dispatcher *dispatcher, const char *id, struct dispatch_begun *begun,
 int
 dispatcher_take(struct dispatcher *dispatcher, const char *id, struct err *err)
 {
-	struct dispatch_begun begun = DISPATCH_NOT_BEGUN;
 	int lock;
 
 	if (find(dispatcher, id) != NULL)
 		return 0;
 	lock = dispatch_lock(id, err);
-	if (lock < 0)
-		return lock;
-	begun.lock = lock;
-	return add(dispatcher, id, &begun, false, err);
+	return lock < 0 ? lock : add(dispatcher, id, lock, false, err);
 }
 
 int
-dispatcher_begin(struct dispatcher *dispatcher, const char *id, struct dispatch_begun *begun,
-                 struct err *err)
+dispatcher_begin(struct dispatcher *dispatcher, const char *id, int lock, struct err *err)
 {
-	return add(dispatcher, id, begun, true, err);
+	return add(dispatcher, id, lock, true, err);
 }
 
 size_t

@@ -406,21 +406,10 @@ run_done(void *arg, uint32_t events)
 	drive_look(drive);
 }
 
-/* `cloister run` is at work. */
-static void
-follow_run(struct drive *drive)
-{
-	struct err err = {0};
-
-	drive->phase = DRIVE_STARTS;
-	dispatcher_tell(drive);
-	if (loop_watch(drive->dispatcher->loop, &drive->child, EPOLLIN, &err) < 0)
-		again(drive, &err);
-}
-
 void
 drive_launch(struct drive *drive)
 {
+	struct dispatcher *dispatcher = drive->dispatcher;
 	struct err err = {0};
 	int said = -1, fd;
 
@@ -428,7 +417,8 @@ drive_launch(struct drive *drive)
 	drive->phase = DRIVE_STARTS;
 	drive->is_new = drive->began = false;
 	drive->failures = 0;
-	fd = dispatch_start(drive->dispatcher->reg, &drive->d, &said, &err);
+	dispatcher_tell(drive);
+	fd = dispatch_start(dispatcher->reg, &drive->d, &said, &err);
 	if (fd < 0) {
 		/* Nothing was started, so there is nothing to look for. */
 		if (drive_fail(drive, err.text, &err) < 0)
@@ -437,7 +427,8 @@ drive_launch(struct drive *drive)
 	}
 	drive->said = said;
 	drive->child = (struct loop_source){ .fd = fd, .ready = run_done, .arg = drive };
-	follow_run(drive);
+	if (loop_watch(dispatcher->loop, &drive->child, EPOLLIN, &err) < 0)
+		again(drive, &err);
 }
 
 bool
@@ -489,8 +480,6 @@ drive_enter(struct drive *drive)
 		r = drive_end_again(drive, &err);
 	} else if (r == 0 && drive->d.state == DISPATCH_QUEUED) {
 		drive->phase = DRIVE_WAITS;
-	} else if (r == 0 && drive->child.fd >= 0) {
-		follow_run(drive);
 	} else if (r == 0 && drive->is_new) {
 		/* Nobody else has had the lock. */
 		drive_launch(drive);
@@ -506,8 +495,8 @@ drive_enter(struct drive *drive)
 }
 
 int
-drive_new(struct dispatcher *dispatcher, const char *id, struct dispatch_begun *begun,
-          struct drive **ret_drive, struct err *err)
+drive_new(struct dispatcher *dispatcher, const char *id, int lock, struct drive **ret_drive,
+          struct err *err)
 {
 	struct drive *drive = calloc(1, sizeof(*drive));
 	int r;
@@ -527,10 +516,7 @@ drive_new(struct dispatcher *dispatcher, const char *id, struct dispatch_begun *
 		drive_drop(drive);
 		return r;
 	}
-	drive->lock = begun->lock;
-	drive->said = begun->said;
-	drive->child = (struct loop_source){ .fd = begun->run, .ready = run_done, .arg = drive };
-	*begun = DISPATCH_NOT_BEGUN;
+	drive->lock = lock;
 	*ret_drive = drive;
 	return 0;
 }

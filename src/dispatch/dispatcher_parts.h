@@ -59,9 +59,8 @@ void dispatcher_tell(struct drive *drive);
 
 /* ---- dispatcher_drive.c ---- */
 
-/* If it succeeds, what is in BEGUN is the drive's. */
-int drive_new(struct dispatcher *dispatcher, const char *id, struct dispatch_begun *begun,
-              struct drive **ret_drive, struct err *err);
+int drive_new(struct dispatcher *dispatcher, const char *id, int lock, struct drive **ret_drive,
+              struct err *err);
 void drive_drop(struct drive *drive);
 /* DRIVE_ENTERS: go on from wherever it is. */
 void drive_enter(struct drive *drive);

@@ -98,8 +98,8 @@ TEST(dispatch_queue_is_in_order)
 TEST(dispatch_queue_begins_with_the_row)
 {
 	OWN(registry_closep) struct registry *reg = open_registry();
-	struct dispatch_begun begun = DISPATCH_NOT_BEGUN;
-	const struct dispatch_request request = { .agent = "a", .begin = 2, .begun = &begun };
+	int lock = -1;
+	const struct dispatch_request request = { .agent = "a", .begin = 2, .lock = &lock };
 	char ids[3][DISPATCH_ID_LEN + 1], other[DISPATCH_ID_LEN + 1];
 	bool created;
 
@@ -107,7 +107,7 @@ TEST(dispatch_queue_begins_with_the_row)
 		CHECK_OK(submit(reg, &request, ids[i], &created, NULL));
 		/* From before there was a row: nobody else can have it. */
 		CHECK_ERR(dispatch_lock(ids[i], NULL), EBUSY);
-		dispatch_begun_free(&begun);
+		close(lock);
 	}
 	for (int i = 0; i < 3; i++) {
 		OWN(dispatch_free) struct dispatch d = {0};
@@ -123,7 +123,7 @@ TEST(dispatch_queue_begins_with_the_row)
 	                          NULL));
 	CHECK_OK(submit(reg, &request, other, &created, NULL));
 	CHECK(state_of(reg, other) == DISPATCH_QUEUED);
-	dispatch_begun_free(&begun);
+	close(lock);
 }
 
 TEST(dispatch_queue_waits_before_it_tries_again)

@@ -183,7 +183,7 @@ call_free(struct api_call *c)
 	json_decref(c->answer);
 	free(c->text);
 	closep(&c->fd);
-	dispatch_begun_free(&c->begun);
+	closep(&c->lock);
 	follow_source_free(c->source);
 	free(c);
 }
@@ -358,8 +358,7 @@ take_head(void *arg, struct serve_request *q)
 	c->job = (struct serve_job){ .work = work, .done = done };
 	c->api = api;
 	c->q = q;
-	c->fd = -1;
-	c->begun = DISPATCH_NOT_BEGUN;
+	c->fd = c->lock = -1;
 	api_common_fields(q);
 	c->route = find_route(q, &c->params);
 	if (c->route == NULL) {

@@ -9,7 +9,6 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "dispatch/dispatch.h"
 #include "loop/loop.h"
 #include "serve/pool.h"
 #include "serve/route.h"
@@ -107,7 +106,7 @@ struct api_call {
 	struct follow_source *source;
 	bool is_all_told;               /* of SOURCE nothing is left */
 	char id[API_ID_MAX];            /* of a dispatch */
-	struct dispatch_begun begun;    /* what is to be driven */
+	int lock;                       /* of one that is to begin, or -1 */
 };
 
 void api_freep(struct api **api);

@@ -219,13 +219,11 @@ api_dispatch(struct api_call *c)
 	if (c->api->stopping)
 		return api_fail_with(c, 503, "stopping", "the service is about to stop: try again in a moment");
 	a.request.begin = c->api->concurrency;
-	a.request.begun = &c->begun;
+	a.request.lock = &c->lock;
 	if (dispatch_submit(r, &a.request, c->id, &created, &c->err) < 0)
 		return api_fail(c);
 	if (c->q->role == SERVE_AGENT && c->parent[0] == '\0' && mark(c->id, &c->err) < 0)
 		return api_fail(c);
-	/* Here rather than when the loop comes to it. */
-	dispatch_begun_start(r, c->id, &c->begun);
 	c->status = created ? 202 : 200;
 	return 0;
 }
@@ -236,12 +234,12 @@ answer_asked(struct api_call *c)
 	return answer_one(c, c->id);
 }
 
-/* The row is there: it goes on while the answer is made. */
+/* The row is there: it can begin while the answer is made. */
 void
 api_dispatch_begin(struct api_call *c)
 {
-	if (c->begun.lock >= 0)
-		(void)dispatcher_begin(c->api->dispatcher, c->id, &c->begun, NULL);
+	if (c->lock >= 0)
+		(void)dispatcher_begin(c->api->dispatcher, c->id, TAKE_FD(c->lock), NULL);
 	else
 		(void)dispatcher_take(c->api->dispatcher, c->id, NULL);
 	api_go_on(c, answer_asked);
