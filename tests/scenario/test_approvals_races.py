@@ -50,7 +50,8 @@ class Many:
 
 def refuse(a, id):
     with connect(a.operator, a.cell) as peer:
-        peer.send(struct.pack("<I", REFUSE) + text("token ops") + text("no") + struct.pack("<Q", int(id.split("-")[1])))
+        peer.send(struct.pack("<I", REFUSE) + text("token ops") + text("no") +
+                  struct.pack("<IQ", 0, int(id.split("-")[1])))
         return struct.unpack("<I", peer.recv(65536)[:4])[0]
 
 

@@ -70,13 +70,12 @@ def test_many_claim_one_id(operator):
 
 def test_tombstone_keeps_an_id_from_starting(operator):
     """Somebody who gave a cell up has made its entry; a supervisor that comes late does nothing."""
-    operator.folder(f"state/{ID}.").chmod(0o700)
-    operator.file(f"state/{ID}./keep")
+    operator.folder(f"state/{ID}.").chmod(0o1700)
     operator.kept.add(ID)
     operator.sh("true")                                     # clears what was left behind
     mark = operator.folder("mark")
     operator.run("-d", "--id", ID, "-v", f"{mark}:/m", "--", "touch", "/m/ran").sentence(ID)
-    assert os.listdir(mark) == [] and operator.names(entry(operator)) == ["keep"]
+    assert os.listdir(mark) == [] and operator.names(entry(operator)) == []
 
 
 def test_kept_entry_outlives_its_supervisor(operator):
@@ -160,7 +159,7 @@ def test_streams_have_a_limit(operator):
     assert dispatch(operator, "--", "sh", "-c", f"head -c {over} /dev/zero; echo end >&2; exit 3") == 3
     assert (entry(operator) / "stdout").stat().st_size == STREAM_MAX
     assert (entry(operator) / "stderr").read_text() == "end\n"
-    assert operator.names(entry(operator)) == ["events.jsonl", "keep", "record", "stderr", "stdout", "steps.jsonl"]
+    assert operator.names(entry(operator)) == ["events.jsonl", "record", "stderr", "stdout", "steps.jsonl"]
 
 
 def test_streams_followed(operator):
@@ -251,7 +250,7 @@ def test_cell_is_the_operators_during_a_setup(in_setup):
         assert in_setup.cell(ID)["state"] == "frozen"
         in_setup.cloister("thaw", ID).ok()
     assert in_setup.cloister("exec", ID, "echo", "in").ok() == "in\n"
-    in_setup.cloister("stop", "-t", "100ms", ID).ok()
+    in_setup.cloister("stop", "-t", "1s", ID).ok()
     cell = ended(in_setup)
     assert (cell["status"], cell["cause"]) == (137, "an operator ended it")
     assert "told\n" in (entry(in_setup) / "stdout").read_text()
