@@ -52,7 +52,7 @@ class Approver:
 
     def approve(self, number):
         with self.connect() as peer:
-            peer.send(struct.pack("<I", APPROVE) + text("") + text("") + struct.pack("<QIQ", number, 0, 0))
+            peer.send(struct.pack("<I", APPROVE) + text("") + text("") + struct.pack("<IQIQ", 0, number, 0, 0))
             kind, = struct.unpack("<I", peer.recv(65536)[:4])
             if kind != DONE:
                 self.failed = f"approve: {kind}"
@@ -61,7 +61,7 @@ class Approver:
         seen = 0
         with self.connect() as peer:
             while True:
-                peer.send(struct.pack("<I", APPROVALS) + text("") + text("") + struct.pack("<QI", seen, 1))
+                peer.send(struct.pack("<I", APPROVALS) + text("") + text("") + struct.pack("<IQI", 0, seen, 1))
                 data = peer.recv(1 << 18)
                 if len(data) < 16 or struct.unpack("<I", data[:4])[0] != APPROVAL:
                     return
