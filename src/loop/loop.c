@@ -2,6 +2,7 @@
 #include "loop/loop.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <time.h>
@@ -12,6 +13,18 @@
 
 #define LOOP_BATCH 128                  /* events taken at once */
 #define LOOP_WAIT_MAX_MS 86400000       /* a day, so that no sum overflows an int */
+#define LINGER_NS 150000                /* a wait is short up to this */
+#define LINGER_AFTER 4                  /* short waits in a row */
+#define LINGER_COST 8                   /* how many that paid make up for one in vain */
+#define LINGER_CREDIT_MAX 64
+#define LINGER_PAUSE_NS 100000000       /* without credit */
+
+struct linger {
+	bool on;
+	unsigned short_waits;           /* in a row, up to LINGER_AFTER */
+	int credit;
+	uint64_t not_before_ns;
+};
 
 struct loop {
 	int epoll;
@@ -23,6 +36,7 @@ struct loop {
 	struct loop_source signals;
 	void (*caught)(void *arg, const struct signalfd_siginfo *info);
 	void *caught_arg;
+	struct linger linger;           /* see loop_linger() */
 	int batch_at, batch_n;          /* what is still to be dealt with */
 	struct epoll_event batch[LOOP_BATCH];
 };
@@ -329,6 +343,87 @@ loop_catch(struct loop *loop, const sigset_t *signals,
 	return loop_watch(loop, &loop->signals, EPOLLIN, err);
 }
 
+static int
+loop_take(struct loop *loop, int wait_ms)
+{
+	return epoll_wait(loop->epoll, loop->batch, LOOP_BATCH, wait_ms);
+}
+
+/* ---- lingering ----
+ *
+ * A wait in which something else had the CPU counts as one in vain: where CPUs are
+ * short, lingering uses up our share of them, and what we wait for comes later. */
+
+void
+loop_linger(struct loop *loop)
+{
+	loop->linger = (struct linger){ .on = true };
+}
+
+static uint64_t
+now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+}
+
+static void
+linger_paid(struct linger *l)
+{
+	if (l->credit < LINGER_CREDIT_MAX)
+		l->credit++;
+}
+
+static void
+linger_was_in_vain(struct linger *l, uint64_t now)
+{
+	l->credit -= LINGER_COST;
+	if (l->credit < 0) {
+		l->credit = 0;
+		l->not_before_ns = now + LINGER_PAUSE_NS;
+	}
+}
+
+/* Events that come soon; 0 if none did. */
+static int
+loop_take_soon(struct loop *loop, uint64_t begun)
+{
+	uint64_t now;
+	int n;
+
+	do {
+		n = loop_take(loop, 0);
+		if (n != 0) {
+			linger_paid(&loop->linger);
+			return n;
+		}
+		sched_yield();
+		now = now_ns();
+	} while (now - begun < LINGER_NS);
+	linger_was_in_vain(&loop->linger, now);
+	return 0;
+}
+
+static int
+loop_take_lingering(struct loop *loop, int wait_ms)
+{
+	struct linger *l = &loop->linger;
+	uint64_t begun = now_ns();
+	int n = 0;
+
+	if (l->short_waits == LINGER_AFTER && begun >= l->not_before_ns)
+		n = loop_take_soon(loop, begun);
+	if (n == 0)
+		n = loop_take(loop, wait_ms);
+	if (now_ns() - begun >= LINGER_NS)
+		l->short_waits = 0;
+	else if (l->short_waits < LINGER_AFTER)
+		l->short_waits++;
+	return n;
+}
+
 /* ---- the loop ---- */
 
 static void
@@ -364,7 +459,8 @@ loop_run(struct loop *loop, struct err *err)
 		if (loop->quit)
 			return 0;
 		wait = again ? 0 : loop_wait_ms(loop);
-		loop->batch_n = epoll_wait(loop->epoll, loop->batch, LOOP_BATCH, wait);
+		loop->batch_n = loop->linger.on && wait != 0 ? loop_take_lingering(loop, wait) :
+		                                               loop_take(loop, wait);
 		if (loop->batch_n < 0) {
 			loop->batch_n = 0;
 			if (errno != EINTR)

@@ -66,6 +66,11 @@ int loop_catch(struct loop *loop, const sigset_t *signals,
                void (*caught)(void *arg, const struct signalfd_siginfo *info),
                void *arg, struct err *err);
 
+/* From now on, look for events for a moment before sleeping, while the waits before were
+ * short: between processes of one machine, waking up takes longer than answering does.
+ * Whatever else wants the CPU goes first; where it is mostly in vain, it is left off. */
+void loop_linger(struct loop *loop);
+
 /* Until loop_quit(), after which nothing more is called. */
 int loop_run(struct loop *loop, struct err *err);
 void loop_quit(struct loop *loop);

@@ -5,6 +5,8 @@
 #include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/io.h"
 #include "loop/relay.h"
@@ -404,6 +406,72 @@ relay_over(void *arg, struct relay *relay)
 }
 
 /* File to file: nothing that epoll could watch. */
+struct echo {
+	struct loop *loop;
+	struct loop_source source;
+	int left;
+	bool timed;
+};
+
+static void
+echo_came(void *arg, uint32_t events)
+{
+	struct echo *echo = arg;
+	char byte;
+
+	(void)events;
+	CHECK(read(echo->source.fd, &byte, 1) == 1);
+	if (--echo->left == 0)
+		loop_quit(echo->loop);
+	else
+		CHECK(write(echo->source.fd, &byte, 1) == 1);
+}
+
+static void
+echo_again(void *arg)
+{
+	struct echo *echo = arg;
+
+	echo->timed = true;
+	echo->left = 100;
+	CHECK(write(echo->source.fd, "b", 1) == 1);
+}
+
+TEST(loop_that_lingers_misses_nothing)
+{
+	OWN(loop_freep) struct loop *loop = NULL;
+	struct echo echo = { .left = 2000 };
+	struct loop_timer timer = { .due = echo_again, .arg = &echo };
+	char byte;
+	int ends[2];
+	pid_t child;
+
+	CHECK_OK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends));
+	child = fork();
+	CHECK(child >= 0);
+	if (child == 0) {
+		close(ends[0]);
+		while (read(ends[1], &byte, 1) == 1 && write(ends[1], &byte, 1) == 1)
+			;
+		_exit(0);
+	}
+	close(ends[1]);
+	CHECK_OK(loop_new(&loop, NULL));
+	loop_linger(loop);
+	echo.loop = loop;
+	echo.source = (struct loop_source){ .fd = ends[0], .ready = echo_came, .arg = &echo };
+	CHECK_OK(loop_watch(loop, &echo.source, EPOLLIN, NULL));
+	CHECK(write(ends[0], "a", 1) == 1);
+	CHECK_OK(loop_run(loop, NULL));
+	CHECK(echo.left == 0);
+	/* Quiet for longer than it lingers, then as before. */
+	loop_set_timer(loop, &timer, 5);
+	CHECK_OK(loop_run(loop, NULL));
+	CHECK(echo.timed && echo.left == 0);
+	close(ends[0]);
+	CHECK(waitpid(child, NULL, 0) == child);
+}
+
 TEST(relay_regular_files)
 {
 	OWN(loop_freep) struct loop *loop = NULL;

@@ -231,8 +231,10 @@ run(struct courier *c, struct loop *loop, int inspect, int webhooks, uint32_t n_
 		r = courier_start_keeper(c, err);
 	if (r == 0 && webhooks >= 0)
 		r = webhooks_start(c, webhooks, err);
-	if (r == 0)
+	if (r == 0) {
+		loop_linger(loop);
 		r = loop_run(loop, err);
+	}
 	if (r == 0 && c->gate_error != 0)
 		r = err_set(err, -c->gate_error, "the gate broke off: %s", strerror(-c->gate_error));
 	return r;

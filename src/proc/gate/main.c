@@ -145,8 +145,10 @@ main(void)
 		r = lockdown_enter(&lockdown, KEPT_FDS, &err);
 	if (r == 0)
 		r = gate_watch(&gate, ipv6, ssh, &err);
-	if (r == 0)
+	if (r == 0) {
+		loop_linger(gate.loop);
 		r = loop_run(gate.loop, &err);
+	}
 	if (r < 0)
 		fprintf(stderr, "cloister-gate: %s\n", err.text);
 	return r < 0;
