@@ -25,10 +25,10 @@ struct err;
 #define CELL_ENTRY_MAX 96               /* a folder entry's name */
 #define CELL_CONTROL "control"          /* the socket in a runtime entry */
 #define CELL_LOG "log"                  /* in a state entry; the older half is log.1 */
-#define CELL_STDOUT "stdout"            /* in place of a log, with --streams */
+#define CELL_STDOUT "stdout"            /* in place of a log, with --streams; none if empty */
 #define CELL_STDERR "stderr"
 #define CELL_STREAM_MAX (64u << 20)     /* of each; the rest is not kept */
-#define CELL_STEPS "steps.jsonl"        /* with --id: that setups ran, and the agent */
+#define CELL_STEPS "steps.jsonl"        /* with --id or --streams: that setups ran, and the agent */
 #define CELL_LOST "lost"                /* an empty file: the supervisor was killed, and that is told */
 #define CELL_POLICY "policy"            /* in a state entry, beside events: see policy_put() */
 #define CELL_CHANGES "changes"          /* in a state entry: one folder per workspace */

@@ -79,26 +79,33 @@ watch(int dir, struct err *err)
 	return TAKE_FD(notify);
 }
 
+/* What is new of one of the streams, if it is there by now. */
+static int
+print_stream(int dir, const char *name, FILE *to, int *fd, struct err *err)
+{
+	if (*fd < 0)
+		*fd = openat(dir, name, O_RDONLY | O_CLOEXEC);
+	return *fd < 0 ? 0 : print_rest_to(to, *fd, err);
+}
+
 /* With --streams: each to its own. */
 static int
 print_streams(int dir, bool goes_on, struct err *err)
 {
-	OWN(closep) int out = openat(dir, CELL_STDOUT, O_RDONLY | O_CLOEXEC);
-	OWN(closep) int errors = openat(dir, CELL_STDERR, O_RDONLY | O_CLOEXEC);
-	OWN(closep) int notify = -1;
+	OWN(closep) int out = -1, errors = -1, notify = -1;
 	bool live = true;
 	int r = 0;
 
-	if (out < 0 || errors < 0)
+	if (faccessat(dir, CELL_STEPS, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
 		return err_set(err, ENOENT, "it has no log: only detached cells (run -d) keep one");
 	if (goes_on && (notify = watch(dir, err)) < 0)
 		return notify;
 	while (r == 0 && live) {
 		/* Asked before reading: what was written before the end is read. */
 		live = goes_on && cell_state_is_live(dir);
-		r = print_rest_to(stdout, out, err);
+		r = print_stream(dir, CELL_STDOUT, stdout, &out, err);
 		if (r == 0)
-			r = print_rest_to(stderr, errors, err);
+			r = print_stream(dir, CELL_STDERR, stderr, &errors, err);
 		if (r == 0 && live)
 			await_change(notify);
 	}

@@ -134,7 +134,7 @@ bool dispatch_is_driven(const char *id);
 /* ID, or DISPATCH_PREFIX_MIN letters or more of it that are no other's beginning.  -ENOENT,
  * -ENOTUNIQ.  The caller frees *ret_d. */
 int dispatch_get(struct registry *reg, const char *id, struct dispatch *ret_d, struct err *err);
-/* What it was resolved to, as dispatch_resolve() gives it; the caller owns it. */
+/* What ID, the whole of it, was resolved to, as dispatch_resolve() gives it; the caller owns it. */
 int dispatch_get_resolved(struct registry *reg, const char *id, json_t **ret_resolved,
                           struct err *err);
 

@@ -2,6 +2,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,6 +100,36 @@ hash_all(json_t *paths, char ret_hash[HASH_NAME + 1], struct err *err)
 	return 0;
 }
 
+/* What was found last: in a service that is asked often, the same each time. */
+static struct {
+	pthread_mutex_t lock;
+	json_t *stamps;
+	char hash[HASH_NAME + 1];
+} known = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static bool
+is_known(const json_t *stamps, char ret_hash[HASH_NAME + 1])
+{
+	bool found;
+
+	pthread_mutex_lock(&known.lock);
+	found = known.stamps != NULL && json_equal(known.stamps, stamps);
+	if (found)
+		memcpy(ret_hash, known.hash, sizeof(known.hash));
+	pthread_mutex_unlock(&known.lock);
+	return found;
+}
+
+static void
+make_known(const json_t *stamps, const char hash[HASH_NAME + 1])
+{
+	pthread_mutex_lock(&known.lock);
+	json_decref(known.stamps);
+	known.stamps = json_deep_copy(stamps);
+	memcpy(known.hash, hash, sizeof(known.hash));
+	pthread_mutex_unlock(&known.lock);
+}
+
 static bool
 is_cached(int top, const json_t *stamps, char ret_hash[HASH_NAME + 1])
 {
@@ -120,13 +151,20 @@ int
 dispatch_build_hash(char ret_hash[HASH_NAME + 1], struct err *err)
 {
 	OWN(json_decrefp) json_t *stamps = json_object(), *paths = json_object(), *cache = NULL;
-	OWN(closep) int top = dispatch_top(err);
+	OWN(closep) int top = -1;
 	OWN(freep) char *text = NULL;
 	size_t len;
-	int r = top < 0 ? top : describe_all(stamps, paths, err);
+	int r = describe_all(stamps, paths, err);
 
-	if (r < 0 || is_cached(top, stamps, ret_hash))
+	if (r < 0 || is_known(stamps, ret_hash))
 		return r;
+	top = dispatch_top(err);
+	if (top < 0)
+		return top;
+	if (is_cached(top, stamps, ret_hash)) {
+		make_known(stamps, ret_hash);
+		return 0;
+	}
 	r = hash_all(paths, ret_hash, err);
 	if (r < 0)
 		return err_wrap(err, "cannot tell which cloister this is");
@@ -134,5 +172,6 @@ dispatch_build_hash(char ret_hash[HASH_NAME + 1], struct err *err)
 	/* Without it, the next one takes a little longer. */
 	if (cache != NULL && canon_dump(cache, CACHE_MAX, &text, &len, NULL) == 0)
 		(void)dispatch_write_file(top, CACHE, text, len, false, NULL);
+	make_known(stamps, ret_hash);
 	return 0;
 }

@@ -22,6 +22,7 @@
 #define TURN "turn"                     /* touched when there is news: waiting ones watch it */
 /* A new inode costs more than anything else here, so that what can be shared is. */
 #define EMPTY "out"
+#define NEXT "next"                     /* a folder made ahead, when nobody waited for it */
 
 static const char id_letters[] = "abcdefghijklmnopqrstuvwxyz234567";
 
@@ -107,6 +108,31 @@ dispatch_folder(const char *id, bool make, struct err *err)
 		return err_errno(err, "cannot make the folder of dispatch %s", id);
 	fd = openat(top, id, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	return fd < 0 ? err_errno(err, "cannot open the folder of dispatch %s", id) : fd;
+}
+
+int
+dispatch_new_folder(const char *id, struct err *err)
+{
+	OWN(closep) int top = dispatch_top(err);
+
+	if (top < 0)
+		return top;
+	(void)renameat(top, NEXT, top, id);
+	return dispatch_folder(id, true, err);
+}
+
+void
+dispatch_prepare_folder(void)
+{
+	OWN(closep) int top = dispatch_top(NULL);
+	OWN(closep) int folder = -1, events = -1;
+
+	if (top < 0 || mkdirat(top, NEXT, 0700) < 0)
+		return;
+	folder = openat(top, NEXT, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	if (folder >= 0)
+		events = openat(folder, DISPATCH_EVENTS_FILE, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW,
+		                0600);
 }
 
 char *

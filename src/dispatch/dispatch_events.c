@@ -23,23 +23,17 @@
 #define LOG_MAX (256u << 20)            /* what is read back when a dispatch is adopted */
 
 static int
-log_open(int folder, const char *id, int flags, struct dispatch_log *ret_log, struct err *err)
+log_open(int folder, const char *id, struct dispatch_log *ret_log, struct err *err)
 {
 	struct dispatch_log log = {0};
 
 	snprintf(log.id, sizeof(log.id), "%s", id);
 	log.fd = openat(folder, DISPATCH_EVENTS_FILE, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC |
-	                O_NOFOLLOW | flags, 0600);
+	                O_NOFOLLOW, 0600);
 	if (log.fd < 0)
 		return err_errno(err, "cannot open the events of dispatch %s", id);
 	*ret_log = log;
 	return 0;
-}
-
-int
-dispatch_log_make(int folder, const char *id, struct dispatch_log *ret_log, struct err *err)
-{
-	return log_open(folder, id, O_EXCL, ret_log, err);
 }
 
 void
@@ -49,6 +43,20 @@ dispatch_log_close(struct dispatch_log *log)
 	log->fd = -1;
 	json_decref(log->end);
 	log->end = NULL;
+}
+
+int
+dispatch_log_make(int folder, const char *id, struct dispatch_log *ret_log, struct err *err)
+{
+	OWN(dispatch_log_close) struct dispatch_log log = { .fd = -1 };
+	int r = log_open(folder, id, &log, err);
+	off_t size = r < 0 ? 0 : lseek(log.fd, 0, SEEK_END);
+
+	if (r < 0 || size != 0)
+		return r < 0 ? r : err_set(err, EEXIST, "dispatch %s has events already", id);
+	*ret_log = log;
+	log = (struct dispatch_log){ .fd = -1 };
+	return 0;
 }
 
 /* ---- reading back ---- */
@@ -99,7 +107,7 @@ dispatch_log_open(const char *id, struct dispatch_log *ret_log, struct err *err)
 	OWN(closep) int folder = dispatch_folder(id, true, err);
 	OWN(freep) char *text = NULL;
 	size_t len = 0, at = 0;
-	int r = folder < 0 ? folder : log_open(folder, id, 0, &log, err);
+	int r = folder < 0 ? folder : log_open(folder, id, &log, err);
 
 	if (r == 0)
 		r = read_file_at(folder, DISPATCH_EVENTS_FILE, LOG_MAX, &text, &len, err);

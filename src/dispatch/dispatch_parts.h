@@ -38,6 +38,9 @@ int dispatch_make_id(char ret_id[DISPATCH_ID_LEN + 1], struct err *err);
 int dispatch_top(struct err *err);      /* DATA/dispatches, made if it is missing; a descriptor */
 /* DATA/dispatches/ID; a descriptor. */
 int dispatch_folder(const char *id, bool make, struct err *err);
+/* Of a dispatch that is new; quicker where one was prepared. */
+int dispatch_new_folder(const char *id, struct err *err);
+void dispatch_prepare_folder(void);
 char *dispatch_path(const char *id, const char *name, struct err *err); /* the caller owns it */
 /* Be its driver: a descriptor that holds the lock, or -EBUSY. */
 int dispatch_lock(const char *id, struct err *err);

@@ -198,22 +198,21 @@ dispatch_get(struct registry *reg, const char *id, struct dispatch *ret_d, struc
 	return 0;
 }
 
-/* COLUMN of ID, which is JSON; null where there is nothing. */
+/* A column of ID, the whole of it, which is JSON; null where there is nothing. */
 static int
 get_json(struct registry *reg, const char *sql, const char *id, json_t **ret_value, struct err *err)
 {
-	OWN(dispatch_free) struct dispatch d = {0};
 	OWN(db_finish) struct db_query q = {0};
 	const char *text;
-	int r = dispatch_get(reg, id, &d, err);
+	int r = db_ask(registry_db(reg), &q, err, sql, "s", id);
 
 	if (r == 0)
-		r = db_ask(registry_db(reg), &q, err, sql, "s", d.id);
-	if (r == 0)
 		r = db_next(&q, err);
+	if (r == 0)
+		return err_set(err, ENOENT, "there is no dispatch '%.64s': see `cloister dispatches`", id);
 	if (r < 0)
 		return r;
-	text = r == 0 ? "" : db_text(&q, 0);
+	text = db_text(&q, 0);
 	if (text[0] == '\0') {
 		*ret_value = json_null();
 		return 0;

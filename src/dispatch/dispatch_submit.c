@@ -147,7 +147,7 @@ struct entry {
 static int
 write_folder(const struct entry *e, struct err *err)
 {
-	OWN(closep) int folder = dispatch_folder(e->id, true, err);
+	OWN(closep) int folder = dispatch_new_folder(e->id, err);
 	OWN(dispatch_log_close) struct dispatch_log log = { .fd = -1 };
 	char hash[HASH_NAME + 1];
 	int r = folder < 0 ? folder : 0;

@@ -270,10 +270,11 @@ add(struct dispatcher *dispatcher, const char *id, int lock, bool is_new, struct
 		close(lock);
 		return r;
 	}
-	drive->is_new = is_new;
 	while (*at != NULL)
 		at = &(*at)->next;
 	*at = drive;
+	if (is_new)
+		drive_begin(drive);
 	dispatcher_soon(dispatcher);
 	return 0;
 }

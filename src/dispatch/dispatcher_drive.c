@@ -462,10 +462,35 @@ drive_try(struct drive *drive)
 
 /* ---- from the beginning ---- */
 
+/* By its row, which was just read. */
+static int
+go_on(struct drive *drive, struct err *err)
+{
+	OWN(json_decrefp) json_t *result = NULL;
+	int r = 0;
+
+	if (drive->log.fd < 0)
+		r = dispatch_log_open(drive->d.id, &drive->log, err);
+	if (r == 0 && drive->log.end != NULL) {
+		r = drive_end_again(drive, err);
+	} else if (r == 0 && drive->d.state == DISPATCH_QUEUED) {
+		drive->phase = DRIVE_WAITS;
+	} else if (r == 0 && drive->is_new) {
+		/* Nobody else has had the lock. */
+		drive_launch(drive);
+	} else if (r == 0 && (result = dispatch_harvest_read(drive->d.id, drive->d.cell)) != NULL) {
+		drive_attach(drive);
+		r = drive_conclude(drive, result, err);
+	} else if (r == 0) {
+		drive_attach(drive);
+		drive_look(drive);
+	}
+	return r;
+}
+
 void
 drive_enter(struct drive *drive)
 {
-	OWN(json_decrefp) json_t *result = NULL;
 	struct err err = {0};
 	int r = read_row(drive, &err);
 
@@ -474,23 +499,19 @@ drive_enter(struct drive *drive)
 		dispatcher_tell(drive);
 		return;
 	}
-	if (r == 0 && drive->log.fd < 0)
-		r = dispatch_log_open(drive->d.id, &drive->log, &err);
-	if (r == 0 && drive->log.end != NULL) {
-		r = drive_end_again(drive, &err);
-	} else if (r == 0 && drive->d.state == DISPATCH_QUEUED) {
-		drive->phase = DRIVE_WAITS;
-	} else if (r == 0 && drive->is_new) {
-		/* Nobody else has had the lock. */
-		drive_launch(drive);
-	} else if (r == 0 && (result = dispatch_harvest_read(drive->d.id, drive->d.cell)) != NULL) {
-		drive_attach(drive);
-		r = drive_conclude(drive, result, &err);
-	} else if (r == 0) {
-		drive_attach(drive);
-		drive_look(drive);
-	}
+	if (r == 0)
+		r = go_on(drive, &err);
 	if (r < 0)
+		again(drive, &err);
+}
+
+void
+drive_begin(struct drive *drive)
+{
+	struct err err = {0};
+
+	drive->is_new = true;
+	if (go_on(drive, &err) < 0)
 		again(drive, &err);
 }
 

@@ -96,6 +96,8 @@ write_end(struct drive *drive, const struct dispatch_ending *end, struct err *er
 	drive->phase = DRIVE_OVER;
 	if (!keeps)
 		dispatch_tidy(drive->d.id);
+	if (dispatcher_driven(drive->dispatcher) == 0)
+		dispatch_prepare_folder();
 	dispatch_tell();
 	dispatcher_tell(drive);
 	dispatcher_soon(drive->dispatcher);

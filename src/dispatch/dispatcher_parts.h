@@ -64,6 +64,8 @@ int drive_new(struct dispatcher *dispatcher, const char *id, int lock, struct dr
 void drive_drop(struct drive *drive);
 /* DRIVE_ENTERS: go on from wherever it is. */
 void drive_enter(struct drive *drive);
+/* DRIVE_ENTERS, of one that was just submitted here: at once, before anything else. */
+void drive_begin(struct drive *drive);
 /* DRIVE_WAITS: begin if there is a place; false if there is none, so that nobody behind it needs
  * to ask. */
 bool drive_try(struct drive *drive);

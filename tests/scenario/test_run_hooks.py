@@ -28,6 +28,14 @@ def dispatch(operator, *words, id=ID):
     return operator.cloister("wait", id).status
 
 
+def printed(operator, stream="stdout"):
+    """What is kept of a stream: nothing, not even a file, until something comes."""
+    try:
+        return (entry(operator) / stream).read_bytes()
+    except FileNotFoundError:
+        return b""
+
+
 def steps(operator, id=ID):
     return [json.loads(line) for line in (entry(operator, id) / "steps.jsonl").read_text().splitlines()]
 
@@ -82,7 +90,7 @@ def test_kept_entry_outlives_its_supervisor(operator):
     operator.kept |= {ID, "abcd2346"}
     operator.run("-d", "--id", ID, "--keep", "--streams", "--", "sh", "-c", "echo so far; sleep 1000").ok()
     operator.run("-d", "--id", "abcd2346", "--", "sleep", "1000").ok()
-    wait_until(lambda: (entry(operator) / "stdout").read_bytes(), "it printed")
+    wait_until(lambda: printed(operator), "it printed")
     for id in (ID, "abcd2346"):
         end(operator.cell(id)["supervisor"])
     wait_until(lambda: not operator.cells(), "they died")
@@ -130,7 +138,7 @@ def test_input_is_a_file(operator):
     file = operator.file("input", data)
     assert dispatch(operator, "--input", file, "--", "sh", "-c", "cat; cat >&2") == 0
     assert (entry(operator) / "stdout").read_bytes() == data
-    assert (entry(operator) / "stderr").read_bytes() == b""
+    assert printed(operator, "stderr") == b""
     assert operator.do(operator.program, "run", "--input", file, "--", "cat", binary=True).out == data
 
 
@@ -143,6 +151,12 @@ def test_input_that_is_none(operator):
 
 
 # ---- output ----------------------------------------------------------------------
+
+def test_what_prints_nothing_keeps_no_stream(operator):
+    assert dispatch(operator, "--", "true") == 0
+    assert operator.names(entry(operator)) == ["events.jsonl", "record", "steps.jsonl"]
+    assert operator.cloister("logs", ID).ok() == ""
+
 
 def test_streams_are_kept_apart(operator):
     assert dispatch(operator, "--", "sh", "-c", "echo out; echo err >&2; printf more") == 0
@@ -170,6 +184,16 @@ def test_streams_followed(operator):
     read_until(follower.stdout.fileno(), b"one\n")
     assert operator.cloister("exec", ID, "touch", "/tmp/go").status in (0, 125)
     assert follower.communicate(timeout=SECONDS)[0] == b"two\n" and follower.returncode == 0
+
+
+def test_streams_followed_before_there_is_one(operator):
+    operator.kept.add(ID)
+    operator.run("-d", "--id", ID, "--streams", "--", "sh", "-c",
+                 "until [ -e /tmp/go ]; do sleep 0.02; done; echo first").ok()
+    assert printed(operator) == b""
+    follower = operator.spawn(operator.program, "logs", "-f", ID, stdout=subprocess.PIPE)
+    assert operator.cloister("exec", ID, "touch", "/tmp/go").status in (0, 125)
+    assert follower.communicate(timeout=SECONDS)[0] == b"first\n" and follower.returncode == 0
 
 
 # ---- setups ----------------------------------------------------------------------
@@ -239,7 +263,7 @@ def in_setup(operator):
     (caps / "wait").chmod(0o755)
     operator.kept.add(ID)
     operator.run("-d", "--id", ID, "--keep", "--streams", "-v", f"{caps}:/caps:ro", *WAITING).ok()
-    wait_until(lambda: (entry(operator) / "stdout").read_bytes(), "it runs")
+    wait_until(lambda: printed(operator), "it runs")
     return operator
 
 

@@ -41,6 +41,26 @@ def events(service, id, headers=None, query="", socket=None):
         return list(stream)
 
 
+def test_folder_made_ahead(service, operator):
+    """Once nothing runs there is a folder for whoever comes next, who begins with no events but
+    its own; where somebody has written into it, nobody else is harmed."""
+    top = operator.base / "data" / "dispatches"
+    agent(service, "echo $CLOISTER_DISPATCH")
+    taken = None
+    for _ in range(3):
+        id = dispatch(service)["id"]
+        wait_for(service, id)
+        wait_until(lambda: (top / "next" / "events.jsonl").exists(), "the next folder is there")
+        assert taken in (None, (top / id).stat().st_ino)
+        taken = (top / "next").stat().st_ino
+        told = events(service, id)
+        assert [int(e["id"]) for e in told] == list(range(1, len(told) + 1))
+        assert service.get(f"/v1/dispatches/{id}/output").data.decode() == f"{id}\n"
+    (top / "next" / "events.jsonl").write_text("{}\n")
+    assert service.post("/v1/dispatches", {"agent": "worker"}).status >= 400
+    assert wait_for(service, dispatch(service)["id"])["state"] == "finished"
+
+
 def test_to_the_end(service):
     version = agent(service, "cat; echo oops >&2; mkdir /out/a; printf x >'/out/a/b c'; exit 3")
     said = dispatch(service, input="hello\n", on_behalf_of="joe@example.test")

@@ -164,31 +164,6 @@ make_cgroup(struct supervisor *sv, struct err *err)
 	return r < 0 ? r : judge_missing(sv, missing, why, err);
 }
 
-/* Folders for the changes, each the inner root's, who will fill it. */
-static int
-make_change_folders(struct supervisor *sv, struct err *err)
-{
-	uid_t owner = boundary_namespace.inner_root(sv->place.entry.slot);
-	gid_t group = owner == geteuid() ? (gid_t)-1 : owner;
-	char name[32];
-
-	if (!cell_spec_has_overlay(&sv->spec))
-		return 0;
-	if (mkdirat(sv->state, CELL_CHANGES, 0700) < 0)
-		return err_errno(err, "cannot make room for the workspace's changes");
-	sv->changes = openat(sv->state, CELL_CHANGES, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	for (size_t i = 0; i < sv->spec.n_grants; i++) {
-		snprintf(name, sizeof(name), "%zu", i);
-		if (sv->spec.grants[i].access == CELL_OVERLAY &&
-		    (mkdirat(sv->changes, name, 0700) < 0 ||
-		     fchownat(sv->changes, name, owner, group, 0) < 0))
-			return err_errno(err, "cannot make room for the workspace's changes");
-	}
-	if (fchown(sv->changes, owner, group) < 0)
-		return err_errno(err, "cannot make room for the workspace's changes");
-	return 0;
-}
-
 /* Changes that are kept on disk from the start are beyond the disk limit. */
 static void
 judge_changes(struct supervisor *sv)
@@ -227,19 +202,40 @@ find_data(void)
 	return path == NULL ? NULL : realpath(path, NULL);
 }
 
-/* While the walls go up. */
+/* Where the timeline will be; the entry is made with the first event. */
+static int
+check_state_folder(struct err *err)
+{
+	OWN(closep) int state = cell_state_open(true, err);
+
+	return state < 0 ? state : 0;
+}
+
+/* The one with this id: where there was such a cell before, no agent runs. */
+static int
+make_state(struct supervisor *sv, struct err *err)
+{
+	if (sv->state >= 0)
+		return 0;
+	return cell_spec_has_state(&sv->spec) ? cell_state_make(&sv->spec, &sv->state, err) :
+	       sv->spec.has_policy ? check_state_folder(err) : 0;
+}
+
+/* While the walls go up: all of it takes the disk's time. */
 static int
 make_files(void *arg, struct err *err)
 {
 	struct supervisor *sv = arg;
+	int r = make_state(sv, err);
 
-	int r;
-
-	supervisor_timeline_begin(sv);
-	r = supervisor_budget_prepare(sv, err);
+	if (r == 0) {
+		supervisor_timeline_begin(sv);
+		r = supervisor_budget_prepare(sv, err);
+	}
 	if (r == 0)
-		r = supervisor_make_streams(sv, err);
-	return r < 0 || sv->changes >= 0 ? r : make_change_folders(sv, err);
+		r = supervisor_make_logs(sv, err);
+	/* Who has no right to give them away later. */
+	return r == 0 && sv->changes < 0 && sv->has_inner_root ? supervisor_make_changes(sv, err) : r;
 }
 
 /* The walls, and the agent behind them. */
@@ -416,29 +412,18 @@ lock_down(const struct supervisor *sv, struct err *err)
 	return r < 0 ? r : filter_load(FILTER_SUPERVISOR, err);
 }
 
-/* Where the timeline will be; the entry is made with the first event. */
-static int
-check_state_folder(struct err *err)
-{
-	OWN(closep) int state = cell_state_open(true, err);
-
-	return state < 0 ? state : 0;
-}
-
 static int
 start(struct supervisor *sv, struct err *err)
 {
 	int r;
 
 	sv->started_ns = supervisor_now_ns();
-	/* First: nothing of another cell with this id is touched. */
-	r = cell_spec_has_state(&sv->spec) ? cell_state_make(&sv->spec, &sv->state, err) :
-	    sv->spec.has_policy ? check_state_folder(err) : 0;
-	if (r == 0)
-		r = make_cgroup(sv, err);
+	r = make_cgroup(sv, err);
 	sv->has_inner_root = boundary_namespace.inner_root(sv->place.entry.slot) != geteuid();
-	if (r == 0 && cell_spec_has_overlay(&sv->spec) && !boundary_namespace.keeps_changes())
-		r = make_change_folders(sv, err);
+	if (r == 0 && cell_spec_has_overlay(&sv->spec) && !boundary_namespace.keeps_changes()) {
+		r = make_state(sv, err);
+		r = r < 0 ? r : supervisor_make_changes(sv, err);
+	}
 	if (r == 0 && sv->spec.n_ports > 0)
 		r = supervisor_take_ports(sv, err);
 	if (r == 0)

@@ -133,7 +133,8 @@ struct notifier {
 
 struct stream {
 	const struct supervisor *sv;
-	int fd;
+	const char *name;
+	int fd;                         /* -1 until there is something to keep */
 	size_t size;
 	bool cut;
 };
@@ -203,8 +204,8 @@ void supervisor_agent_started(const struct supervisor *sv);
 
 /* supervisor_log.c: a detached cell's output goes to its log, or its two streams. */
 int supervisor_open_log(struct supervisor *sv, int ret_inside[3], struct err *err);
-/* The files of the streams, and the list of steps: before the agent runs. */
-int supervisor_make_streams(struct supervisor *sv, struct err *err);
+/* The log, and the list of steps: before the agent runs.  A stream's file comes with its first byte. */
+int supervisor_make_logs(struct supervisor *sv, struct err *err);
 
 /* supervisor_control.c */
 int supervisor_listen(struct supervisor *sv, struct err *err);
@@ -353,6 +354,8 @@ void supervisor_kill(struct supervisor *sv, enum supervisor_reason reason);
 void supervisor_stop(struct supervisor *sv, uint64_t grace_ms, enum supervisor_reason reason);
 /* Exit status for `run`; also fills in the cause. */
 int supervisor_status(struct supervisor *sv);
+/* Folders for the changes, each the inner root's, who will fill it. */
+int supervisor_make_changes(struct supervisor *sv, struct err *err);
 /* Keep what is to be kept, remove everything else. */
 void supervisor_clean_up(struct supervisor *sv, int status);
 /* If the last output is carried and init is reaped, leave the loop. */

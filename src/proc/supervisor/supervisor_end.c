@@ -284,6 +284,30 @@ become_collector(const struct supervisor *sv, int upper, int target, int result)
 	_exit(125);
 }
 
+int
+supervisor_make_changes(struct supervisor *sv, struct err *err)
+{
+	uid_t owner = boundary_namespace.inner_root(sv->place.entry.slot);
+	gid_t group = owner == geteuid() ? (gid_t)-1 : owner;
+	char name[32];
+
+	if (!cell_spec_has_overlay(&sv->spec))
+		return 0;
+	if (mkdirat(sv->state, CELL_CHANGES, 0700) < 0)
+		return err_errno(err, "cannot make room for the workspace's changes");
+	sv->changes = openat(sv->state, CELL_CHANGES, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	for (size_t i = 0; i < sv->spec.n_grants; i++) {
+		snprintf(name, sizeof(name), "%zu", i);
+		if (sv->spec.grants[i].access == CELL_OVERLAY &&
+		    (mkdirat(sv->changes, name, 0700) < 0 ||
+		     fchownat(sv->changes, name, owner, group, 0) < 0))
+			return err_errno(err, "cannot make room for the workspace's changes");
+	}
+	if (fchown(sv->changes, owner, group) < 0)
+		return err_errno(err, "cannot make room for the workspace's changes");
+	return 0;
+}
+
 /* Copy one overlay's changes out, in a process of the cell's own user namespace. */
 static int
 collect(struct supervisor *sv, size_t grant, struct err *err)
@@ -295,6 +319,8 @@ collect(struct supervisor *sv, size_t grant, struct err *err)
 	ssize_t n;
 	pid_t pid;
 
+	if (sv->changes < 0 && supervisor_make_changes(sv, err) < 0)
+		return -err->code;
 	snprintf(name, sizeof(name), "%zu", grant);
 	target = openat(sv->changes, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (target < 0 || fstat(target, &kept) < 0 || fstat(sv->cell.uppers[grant], &upper) < 0)

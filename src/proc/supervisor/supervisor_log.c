@@ -29,6 +29,14 @@ log_sink(void *arg, const unsigned char *data, size_t len)
 	return (ssize_t)len;
 }
 
+static int
+make_file(const struct supervisor *sv, const char *name, struct err *err)
+{
+	int fd = openat(sv->state, name, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0600);
+
+	return fd < 0 ? err_errno(err, "cannot make the cell's '%s'", name) : fd;
+}
+
 /* What the agent prints is kept only once it is noted that it was started: it may be quicker than
  * its init is to tell. */
 static bool
@@ -52,17 +60,11 @@ stream_sink(void *arg, const unsigned char *data, size_t len)
 	}
 	if (stream->cut)
 		return (ssize_t)len;
-	stream->cut = write_all(stream->fd, data, part, NULL) < 0 || part < len;
+	if (stream->fd < 0)
+		stream->fd = make_file(stream->sv, stream->name, NULL);
+	stream->cut = stream->fd < 0 || write_all(stream->fd, data, part, NULL) < 0 || part < len;
 	stream->size += part;
 	return (ssize_t)len;
-}
-
-static int
-make_file(const struct supervisor *sv, const char *name, struct err *err)
-{
-	int fd = openat(sv->state, name, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0600);
-
-	return fd < 0 ? err_errno(err, "cannot make the cell's '%s'", name) : fd;
 }
 
 int
@@ -72,22 +74,20 @@ supervisor_open_log(struct supervisor *sv, int ret_inside[3], struct err *err)
 	const struct stdio_sink streams[] = { { stream_sink, &sv->streams[0] },
 	                                      { stream_sink, &sv->streams[1] } };
 
-	sv->streams[0].sv = sv->streams[1].sv = sv;
+	sv->streams[0] = (struct stream){ .sv = sv, .name = CELL_STDOUT, .fd = -1 };
+	sv->streams[1] = (struct stream){ .sv = sv, .name = CELL_STDERR, .fd = -1 };
 	if (sv->spec.streams)
 		return stdio_open_sinks(&sv->stdio, &streams[0], &streams[1], sv->spec.input, ret_inside,
 		                        err);
-	sv->log = make_file(sv, CELL_LOG, err);
-	return sv->log < 0 ? sv->log :
-	       stdio_open_sinks(&sv->stdio, &log, NULL, sv->spec.input, ret_inside, err);
+	return stdio_open_sinks(&sv->stdio, &log, NULL, sv->spec.input, ret_inside, err);
 }
 
 int
-supervisor_make_streams(struct supervisor *sv, struct err *err)
+supervisor_make_logs(struct supervisor *sv, struct err *err)
 {
 	const struct { bool wanted; const char *name; int *fd; } files[] = {
-		{ sv->spec.streams, CELL_STDOUT, &sv->streams[0].fd },
-		{ sv->spec.streams, CELL_STDERR, &sv->streams[1].fd },
-		{ sv->spec.claim, CELL_STEPS, &sv->setup.steps },
+		{ sv->spec.detached && !sv->spec.streams, CELL_LOG, &sv->log },
+		{ sv->spec.claim || sv->spec.streams, CELL_STEPS, &sv->setup.steps },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(files); i++)
