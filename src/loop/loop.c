@@ -18,6 +18,8 @@
 #define LINGER_COST 8                   /* how many that paid make up for one in vain */
 #define LINGER_CREDIT_MAX 64
 #define LINGER_PAUSE_NS 100000000       /* without credit */
+#define LINGER_STALL_NS 2000000         /* so long the CPU was somebody else's */
+#define LINGER_STALL_PAUSE 50           /* times as long as that took */
 
 struct linger {
 	bool on;
@@ -351,8 +353,8 @@ loop_take(struct loop *loop, int wait_ms)
 
 /* ---- lingering ----
  *
- * A wait in which something else had the CPU counts as one in vain: where CPUs are
- * short, lingering uses up our share of them, and what we wait for comes later. */
+ * Where CPUs are short, or a quota of them is (--cpus), lingering uses up our share, and
+ * what we wait for comes later.  That shows in waits that are far too long. */
 
 void
 loop_linger(struct loop *loop)
@@ -377,12 +379,18 @@ linger_paid(struct linger *l)
 }
 
 static void
-linger_was_in_vain(struct linger *l, uint64_t now)
+linger_was_in_vain(struct linger *l, uint64_t now, uint64_t took)
 {
+	uint64_t pause = 0;
+
 	l->credit -= LINGER_COST;
-	if (l->credit < 0) {
+	if (l->credit < 0)
+		pause = LINGER_PAUSE_NS;
+	if (took >= LINGER_STALL_NS)
+		pause = LINGER_PAUSE_NS + LINGER_STALL_PAUSE * took;
+	if (pause > 0) {
 		l->credit = 0;
-		l->not_before_ns = now + LINGER_PAUSE_NS;
+		l->not_before_ns = now + pause;
 	}
 }
 
@@ -402,7 +410,7 @@ loop_take_soon(struct loop *loop, uint64_t begun)
 		sched_yield();
 		now = now_ns();
 	} while (now - begun < LINGER_NS);
-	linger_was_in_vain(&loop->linger, now);
+	linger_was_in_vain(&loop->linger, now, now - begun);
 	return 0;
 }
 
