@@ -75,8 +75,9 @@ struct dispatch_request {
 	 * -1 if there was such a dispatch already). */
 	unsigned begin;
 	int *lock;
-	/* Told of a new one, ID, before it is there: if that cannot be, it is not.  NULL: nobody. */
-	int (*note)(void *arg, const char *id, struct err *err);
+	/* Told of a new one, ID, and of the hash of what it was resolved to (canonical JSON), before
+	 * it is there: if that cannot be, it is not.  NULL: nobody. */
+	int (*note)(void *arg, const char *id, const char *resolved, struct err *err);
 	void *note_arg;
 };
 

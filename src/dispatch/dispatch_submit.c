@@ -140,8 +140,29 @@ struct entry {
 	const struct dispatch_plan *plan;
 	const struct dispatch_descent *descent;
 	const char *id, *request_hash;
+	char *resolved, resolved_hash[HASH_NAME + 1];   /* canonical JSON */
 	uint64_t now;
 };
+
+static void
+entry_free(struct entry *e)
+{
+	free(e->resolved);
+}
+
+static int
+dump_resolved(struct entry *e, struct err *err)
+{
+	unsigned char hash[HASH_LEN];
+	size_t len;
+	int r = canon_dump(e->plan->resolved, DISPATCH_JSON_MAX, &e->resolved, &len, err);
+
+	if (r < 0)
+		return r;
+	hash_of(e->resolved, len, hash);
+	hash_name(hash, e->resolved_hash);
+	return 0;
+}
 
 /* What the driver needs besides the row: the row is what counts, so it comes last. */
 static int
@@ -175,13 +196,7 @@ static int
 write_row(const struct entry *e, struct err *err)
 {
 	json_t *resolved = e->plan->resolved, *agent = json_object_get(resolved, "agent");
-	OWN(freep) char *text = NULL;
-	size_t len;
-	int r = canon_dump(resolved, DISPATCH_JSON_MAX, &text, &len, err);
-
-	if (r < 0)
-		return r;
-	r = db_do(registry_db(e->reg), err,
+	int r = db_do(registry_db(e->reg), err,
 	          "INSERT INTO dispatches (id, state, agent, agent_hash, principal, parent, chain, depth, "
 	          "target, policy_hash, build_hash, key, request_hash, resolved, retries, timeout_ms, "
 	          "created_ms) VALUES (?, 0, ?, ?, ?, ?, ?, ?, 'local', ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -189,7 +204,7 @@ write_row(const struct entry *e, struct err *err)
 	          dispatch_text(resolved, "principal"),
 	          e->request->parent != NULL ? e->request->parent : "", e->descent->chain,
 	          (int64_t)e->descent->depth, dispatch_text(json_object_get(resolved, "policy"), "hash"),
-	          dispatch_text(resolved, "build"), e->request->key, e->request_hash, text,
+	          dispatch_text(resolved, "build"), e->request->key, e->request_hash, e->resolved,
 	          (int64_t)e->request->retries, (int64_t)e->request->timeout_ms, (int64_t)e->now);
 	return r < 0 ? r : 0;
 }
@@ -250,7 +265,7 @@ insert(const struct entry *e, char ret_id[DISPATCH_ID_LEN + 1], bool *ret_create
 	r = r == 0 && found == 0 ? write_row(e, err) : r;
 	r = r == 0 && found == 0 ? begin(e, err) : r;
 	if (r == 0 && found == 0 && e->request->note != NULL)
-		r = e->request->note(e->request->note_arg, e->id, err);
+		r = e->request->note(e->request->note_arg, e->id, e->resolved_hash, err);
 	r = db_end(db, r, err);
 	if (r == 0 && found == 0)
 		snprintf(ret_id, DISPATCH_ID_LEN + 1, "%s", e->id);
@@ -266,7 +281,7 @@ dispatch_submit(struct registry *reg, const struct dispatch_request *request,
 	OWN(dispatch_descent_free) struct dispatch_descent descent = {0};
 	char hash[HASH_NAME + 1], id[DISPATCH_ID_LEN + 1];
 	OWN(closep) int lock = -1;
-	struct entry entry = { .reg = reg, .request = request, .plan = &plan, .descent = &descent,
+	OWN(entry_free) struct entry entry = { .reg = reg, .request = request, .plan = &plan, .descent = &descent,
 	                       .id = id, .request_hash = hash, .now = dispatch_now_ms() };
 	int r = dispatch_check_request(request, err);
 
@@ -285,6 +300,8 @@ dispatch_submit(struct registry *reg, const struct dispatch_request *request,
 		r = dispatch_plan_make(reg, request, &plan, err);
 	if (r == 0)
 		r = dispatch_descend(reg, request, &plan, &descent, err);
+	if (r == 0)
+		r = dump_resolved(&entry, err);
 	if (r == 0)
 		r = dispatch_make_id(id, err);
 	if (r < 0)

@@ -20,7 +20,6 @@
 #define BACKOFF_MS 1000                 /* before the second attempt; then twice as long each */
 #define BACKOFF_MAX_MS 60000
 #define CHILDREN_GRACE_MS 5000
-#define RESULT_MAX (1 << 20)            /* as text */
 
 static uint64_t
 backoff(unsigned attempts)
@@ -32,42 +31,49 @@ backoff(unsigned attempts)
 	return ms < BACKOFF_MAX_MS ? ms : BACKOFF_MAX_MS;
 }
 
-static bool
-keeps_state(struct drive *drive)
+/* HASH is empty where there is nothing. */
+static int
+hash_json(json_t *value, char ret_hash[HASH_NAME + 1], struct err *err)
 {
-	OWN(json_decrefp) json_t *resolved = NULL;
+	OWN(freep) char *text = NULL;
+	unsigned char bytes[HASH_LEN];
+	size_t len;
+	int r;
 
-	return dispatch_get_resolved(drive->dispatcher->reg, drive->d.id, &resolved, NULL) == 0 &&
-	       strcmp(dispatch_text(resolved, "state"), "keep") == 0;
+	ret_hash[0] = '\0';
+	if (value == NULL)
+		return 0;
+	r = canon_dump(value, DISPATCH_JSON_MAX, &text, &len, err);
+	if (r < 0)
+		return r;
+	hash_of(text, len, bytes);
+	hash_name(bytes, ret_hash);
+	return 0;
 }
 
-/* Whoever reads the operator's timeline can tell what a dispatch came to, and hold its results
- * against it.  Before the row: after a crash it may be there twice, but never not at all. */
+/* Whoever reads the operator's timeline can tell what a dispatch ran and came to, and hold what it
+ * was resolved to, its cell's timeline and its results against it.  Before the row: after a crash it
+ * may be there twice, but never not at all. */
 static int
-note_end(const struct drive *drive, const struct dispatch_ending *end, struct err *err)
+note_end(const struct drive *drive, json_t *resolved, const struct dispatch_ending *end,
+         struct err *err)
 {
 	OWN(operator_close) struct operator op = { .dir = -1 };
-	OWN(freep) char *text = NULL;
-	char hash[HASH_NAME + 1], code[16];
-	unsigned char bytes[HASH_LEN];
+	char hash[HASH_NAME + 1], what[HASH_NAME + 1], code[16];
 	struct audit_member members[] = {
 		{ .name = "dispatch", .text = drive->d.id },
 		{ .name = "agent", .text = drive->d.agent_hash },
+		{ .name = "resolved", .text = what },
+		{ .name = "cell", .text = drive->d.cell[0] != '\0' ? drive->d.cell : NULL },
 		{ .name = "state", .text = dispatch_state_name(end->state) },
 		{ .name = "exit_code", .kind = AUDIT_JSON,
 		  .text = end->state == DISPATCH_FINISHED ? code : NULL },
 		{ .name = "result", .text = end->result != NULL ? hash : NULL },
 	};
-	size_t len;
-	int r = 0;
+	int r = hash_json(end->result, hash, err);
 
 	snprintf(code, sizeof(code), "%d", end->exit_code);
-	if (end->result != NULL)
-		r = canon_dump(end->result, RESULT_MAX, &text, &len, err);
-	if (r == 0 && text != NULL) {
-		hash_of(text, len, bytes);
-		hash_name(bytes, hash);
-	}
+	r = r == 0 ? hash_json(resolved, what, err) : r;
 	r = r == 0 ? operator_open(&op, err) : r;
 	return r < 0 ? r : operator_append_members(&op, OPERATOR_LATER, "dispatch.ended", members,
 	                                           ARRAY_LEN(members), err);
@@ -79,15 +85,19 @@ static int
 write_end(struct drive *drive, const struct dispatch_ending *end, struct err *err)
 {
 	struct registry *reg = drive->dispatcher->reg;
-	bool keeps = keeps_state(drive);
-	int r;
+	OWN(json_decrefp) json_t *resolved = NULL;
+	bool keeps;
+	int r = dispatch_get_resolved(reg, drive->d.id, &resolved, err);
 
+	if (r < 0)
+		return r;
+	keeps = strcmp(dispatch_text(resolved, "state"), "keep") == 0;
 	/* What it wanted of others, nobody waits for any more. */
 	if (end->state != DISPATCH_FINISHED)
 		(void)dispatch_cancel_children(reg, drive->d.id, CHILDREN_GRACE_MS, NULL);
 	r = drive->d.cell[0] != '\0' && !keeps ?
 	    dispatch_cell_discard(drive->d.cell, err) : 0;
-	r = r == 0 ? note_end(drive, end, err) : r;
+	r = r == 0 ? note_end(drive, resolved, end, err) : r;
 	r = r == 0 ? dispatch_set_end(registry_db(reg), drive->d.id, end, err) : r;
 	if (r < 0)
 		return r;

@@ -4,6 +4,7 @@ import os
 import re
 import signal
 import sqlite3
+import subprocess
 import threading
 from contextlib import closing
 
@@ -306,14 +307,30 @@ def test_many_at_once(service):
     assert b'cloister_dispatches{state="finished"} 40\n' in service.get("/metrics").data
 
 
+def sha256_by_hand(value):
+    """Of the canonical JSON of a VALUE without fractions, by jq and sha256sum."""
+    text = subprocess.run(["jq", "-cSj", "."], input=json.dumps(value).encode(), stdout=subprocess.PIPE,
+                          check=True).stdout
+    return "sha256:" + subprocess.run(["sha256sum"], input=text, stdout=subprocess.PIPE,
+                                      check=True).stdout.decode().split()[0]
+
+
 def test_recorded(service):
-    agent(service, "true")
-    id = dispatch(service, on_behalf_of="joe")["id"]
-    wait_for(service, id)
-    lines = service.get("/v1/audit/operator").data.splitlines()
-    asked = [e for e in (json.loads(line)["event"] for line in lines) if e["type"] == "dispatch.asked"]
-    assert asked == [{"type": "dispatch.asked", "dispatch": id, "agent": "worker", "principal": "joe",
-                      "peer": f"uid {os.geteuid()}"}]
+    """What was asked, what that was resolved to, where it ran and what came of it is signed."""
+    version = agent(service, "echo $$")
+    service.post("/v1/envs", {"name": "e", "values": {"A": "1"}}).ok(201)
+    id = dispatch(service, on_behalf_of="joe", env=["e"])["id"]
+    end = wait_for(service, id)
+    told = [json.loads(line)["event"] for line in service.get("/v1/audit/operator").data.splitlines()]
+    resolved = sha256_by_hand(end["resolved"])
+    assert [e for e in told if e["type"] == "dispatch.asked"] == [
+        {"type": "dispatch.asked", "dispatch": id, "agent": "worker", "principal": "joe",
+         "resolved": resolved, "peer": f"uid {os.geteuid()}"}]
+    assert [e for e in told if e["type"] == "dispatch.ended"] == [
+        {"type": "dispatch.ended", "dispatch": id, "agent": version["hash"], "resolved": resolved,
+         "cell": end["cell"], "state": "finished", "exit_code": 0,
+         "result": sha256_by_hand(end["result"])}]
+    assert end["cell"] in {e.get("cell") for e in told if e["type"] == "cell.started"}
 
 
 def test_the_queue_ends_somewhere(operator, service):

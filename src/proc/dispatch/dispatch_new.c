@@ -231,13 +231,14 @@ drive_here(struct registry *reg, const char *id, const struct said *said, struct
 
 /* Before it is taken in: nothing runs of which nobody is told. */
 static int
-note_asked(void *arg, const char *id, struct err *err)
+note_asked(void *arg, const char *id, const char *resolved, struct err *err)
 {
 	const struct dispatch_request *request = arg;
 	struct audit_member members[] = {
 		{ .name = "dispatch", .text = id },
 		{ .name = "agent", .text = request->agent },
 		{ .name = "principal", .text = request->principal },
+		{ .name = "resolved", .text = resolved },
 	};
 
 	return operator_note("dispatch.asked", members, ARRAY_LEN(members), err);

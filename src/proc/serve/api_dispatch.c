@@ -195,14 +195,15 @@ answer_one(struct api_call *c, const char *id)
 
 /* That it was asked is recorded before it is taken in: nothing runs of which nobody is told. */
 static int
-note_asked(void *arg, const char *id, struct err *err)
+note_asked(void *arg, const char *id, const char *resolved, struct err *err)
 {
 	struct api_call *c = arg;
 
 	(void)err;                      /* it is the call's own */
 	return api_note_first(c, "dispatch.asked", (const char *const[][2]){ { "dispatch", id },
 	                      { "agent", text_of(c, "agent") },
-	                      { "principal", text_of(c, "on_behalf_of") } }, 3);
+	                      { "principal", text_of(c, "on_behalf_of") },
+	                      { "resolved", resolved } }, 4);
 }
 
 int
