@@ -221,7 +221,10 @@ def main():
     # A suite that said nothing has not passed.
     if len(results) < len(set(names)):
         total = (total[0], total[1] + 1, total[2])
-    print(describe(*total) + (f", {unsteady} unsteady" if unsteady else ""))
+    for count, what in ((total[2], "skipped"), (unsteady, "unsteady")):
+        if count:
+            print(f"{count} {what}")
+    print(f"{total[0]} passed, {total[1]} failed")
     sys.exit(1 if total[1] or not total[0] else 0)
 
 

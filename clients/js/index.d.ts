@@ -35,7 +35,7 @@ export interface Capability {
   name: string;
   description?: string;
   /** `setup.sh` among them is run in the cell before the agent. */
-  files: File[] | { [path: string]: string | Bytes | Omit<File, 'path'> };
+  files?: File[] | { [path: string]: string | Bytes | Omit<File, 'path'> };
   rules?: Json[];
   secrets?: string[];
   tools?: string[];
@@ -45,16 +45,16 @@ export interface Capability {
 export interface Agent {
   name: string;
   description?: string;
-  command?: string[];
+  command: string[];
   capabilities?: Reference[];
   policy?: Reference | null;
   env?: Reference[];
   secrets?: string[];
   limits?: { [name: string]: Json };
   boundary?: 'namespace' | string;
-  workspace?: { path: string; mode: 'overlay' | 'ro' | 'rw' } | null;
+  workspace?: { path: string; mode?: 'overlay' | 'ro' | 'rw' } | null;
   state?: 'none' | 'keep';
-  delegate?: { agents: Reference[]; depth: number; fan_out: number };
+  delegate?: { agents: Reference[]; depth?: number; fan_out?: number };
 }
 
 export interface Env {

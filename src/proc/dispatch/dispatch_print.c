@@ -111,8 +111,10 @@ proc_print_resolved(FILE *out, const json_t *resolved)
 		print_named(out, "capability", named);
 	json_array_foreach(json_object_get(resolved, "envs"), i, named)
 		print_named(out, "env", named);
+	if (json_is_object(json_object_get(policy, "from")))
+		print_named(out, "policy", json_object_get(policy, "from"));
 	if (json_is_object(policy))
-		print_named(out, "policy", policy);
+		print_named(out, "in force", policy);
 	else
 		fprintf(out, "  %-11s%s\n", "policy", "none: no network");
 	print_words(out, "secrets", json_object_get(resolved, "secrets"));

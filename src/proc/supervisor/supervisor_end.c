@@ -146,13 +146,14 @@ tell_cause(struct supervisor *sv)
 static void
 find_outside(const char *name, char *ret_path, size_t size)
 {
-	const char *path = getenv("PATH"), *end;
+	const char *path = name[0] != '\0' ? getenv("PATH") : NULL, *end;
+	struct stat st;
 
 	ret_path[0] = '\0';
 	for (; path != NULL && *path != '\0'; path = *end == ':' ? end + 1 : end) {
 		end = path + strcspn(path, ":");
 		snprintf(ret_path, size, "%.*s/%s", (int)(end - path), path, name);
-		if (access(ret_path, X_OK) == 0)
+		if (stat(ret_path, &st) == 0 && S_ISREG(st.st_mode) && access(ret_path, X_OK) == 0)
 			return;
 	}
 	ret_path[0] = '\0';
@@ -175,8 +176,8 @@ tell_spawn_error(struct supervisor *sv)
 		(void)err_set(&err, ENOENT, "cannot run '%s': it is not in the cell, or what its first line "
 		              "names is not: -v grants what is not under /usr", name);
 	else if (sv->spawn_error == EACCES)
-		(void)err_set(&err, EACCES, "cannot run '%s': Permission denied: `chmod +x` makes a file a "
-		              "program", name);
+		(void)err_set(&err, EACCES, "cannot run '%s': it is a folder, or a file that is no program "
+		              "(`chmod +x` makes it one)", name);
 	else
 		(void)err_set(&err, sv->spawn_error, "cannot run '%s': %s", name,
 		              strerrordesc_np(sv->spawn_error));
