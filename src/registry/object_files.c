@@ -47,9 +47,12 @@ object_check_path(const char *path, struct err *err)
 		if (n == 0 || (n == 1 && part[0] == '.') || (n == 2 && part[0] == '.' && part[1] == '.'))
 			return err_set(err, EINVAL, "the path '%.64s' leads out of the capability: write it as "
 			               "folder/file, without '.', '..' and '//'", path);
-		if (n > PART_MAX || ++depth > DEPTH_MAX)
-			return err_set(err, ENAMETOOLONG, "the path '%.64s...' is too long for a file system",
-			               path);
+		if (n > PART_MAX)
+			return err_set(err, ENAMETOOLONG, "the path '%.64s...' has a name that is too long for a "
+			               "file system", path);
+		if (++depth > DEPTH_MAX)
+			return err_set(err, ENAMETOOLONG, "the path '%.64s...' is over %d folders deep", path,
+			               DEPTH_MAX);
 		if (part[n] == '\0')
 			return 0;
 	}
