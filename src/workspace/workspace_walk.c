@@ -10,6 +10,7 @@
 #include "base/own.h"
 #include "base/tree.h"
 #include "workspace/workspace_held.h"
+#include "workspace/workspace_worktree.h"
 
 /* A folder and its counterpart. */
 struct place {
@@ -274,6 +275,8 @@ walk_node(struct walk *walk, const struct place *at, struct walk_node *node,
 
 	if (node->differs || named)
 		match = held_path(node->path, at->git, &in_git);
+	if (match != HELD_NO && workspace_adds_worktree(walk->ws, node, in_git))
+		match = HELD_NO;
 	released = at->released || (named && match == HELD_YES);
 	node->chosen = choice >= CHOICE_IN;
 	node->change.held = node->differs && is_held(node, at, match, in_git) &&

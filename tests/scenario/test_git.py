@@ -133,6 +133,51 @@ def test_only_the_git_folder_of_a_worktree_is_granted(operator, repo, worktree):
     assert said.out == ".git\n"
 
 
+def test_worktree_of_the_agents_own(operator, repo):
+    """In the workspace: it comes whole, and is git's, not a folder of strangers in the main one."""
+    id = operator.change(repo, f"{AGENT} git worktree add -q trees/mine; cd trees/mine; echo z >z; git add .;"
+                         "git commit -q -m mine; test -z \"$(git status --porcelain)\"")
+    done = operator.cloister("apply", id)
+    assert done.status == 0 and done.err == "", done
+    assert git(operator, repo, "status --porcelain") == "?? trees/\n"       # as git says of any
+    assert "mine/z" not in git(operator, repo, "add -n .")
+    assert git(operator, repo / "trees/mine", "log --format=%s") == "mine\nfirst\n"
+    assert git(operator, repo / "trees/mine", "status --porcelain") == ""
+    assert "prunable" not in git(operator, repo, "worktree list --porcelain")
+    git(operator, repo, "fsck --strict")
+    assert operator.names(operator.state) == []
+
+
+@pytest.mark.parametrize("spoil", [
+    "echo /tmp/evil >.git/worktrees/mine/commondir",
+    "printf '../..\\n../../..\\n' >.git/worktrees/mine/commondir",
+    "echo 'gitdir: /tmp/evil/.git/worktrees/mine' >mine/.git",
+    "echo \"gitdir: $PWD/.git/worktrees/../../evil\" >mine/.git",
+    "echo \"gitdir: $PWD/.git/worktrees/mine/../../../evil\" >mine/.git",
+    "echo \"gitdir: $PWD/evil\" >mine/.git",
+    "rm mine/.git; ln -s ../.git/worktrees/mine mine/.git",
+    "rm .git/worktrees/mine/commondir",
+    "mkdir .vscode; mv mine/.git .vscode/.git",
+])
+def test_worktree_that_leads_elsewhere_is_held(operator, repo, spoil):
+    id = operator.change(repo, f"{AGENT} git worktree add -q mine; {spoil}")
+    done = operator.cloister("apply", id)
+    assert done.status == 0 and "held back" in done.err, done
+    assert not os.path.lexists(repo / "mine/.git") and not os.path.lexists(repo / ".vscode/.git")
+    if "commondir" in spoil:
+        assert not os.path.lexists(repo / ".git/worktrees/mine/commondir")
+
+
+def test_what_runs_is_held_in_the_agents_own_worktree_too(operator, repo):
+    id = operator.change(repo, f"{AGENT} git worktree add -q mine; cd .git/worktrees/mine; mkdir hooks;"
+                         "echo x >hooks/post-checkout; printf '[core]\\npager = x\\n' >config.worktree;"
+                         "cp config.worktree config")
+    assert "held back" in operator.cloister("apply", id).err
+    folder = repo / ".git/worktrees/mine"
+    assert (folder / "commondir").read_text() == "../..\n"
+    assert not any((folder / name).exists() for name in ("hooks/post-checkout", "config.worktree", "config"))
+
+
 # ---- a hostile repository --------------------------------------------------------
 
 @pytest.mark.parametrize("pretence", ["bare", "worktree", "relative", "link"])
