@@ -133,6 +133,15 @@ enum cell_end {
 	CELL_END_BUDGET,                /* one was reached, of which the policy says so */
 };
 enum cell_cut { CELL_CUT_STDOUT = 1, CELL_CUT_STDERR = 2 };
+/* Of what a cell was granted, what was taken back while it ran. */
+enum cell_taken {
+	CELL_TAKEN_POLICY = 1,          /* an operator changed it, other than by `allow` */
+	CELL_TAKEN_CONSEQUENCE = 2,     /* what the cell did narrowed its policy, or has people asked */
+	CELL_TAKEN_SECRET = 4,          /* one was revoked, by whomever */
+	CELL_TAKEN_TTL = 8,             /* an operator gave it one */
+	/* Not for good, and in no record: */
+	CELL_TAKEN_FROZEN = 16, CELL_TAKEN_ENDING = 32,
+};
 
 /* How a cell ended. */
 struct cell_record {
@@ -144,6 +153,7 @@ struct cell_record {
 	char incomplete[256];           /* "" or why not all changes could be kept */
 	enum cell_end end;
 	uint32_t cut;                   /* enum cell_cut bits: what of the streams is not complete */
+	uint32_t taken;                 /* enum cell_taken bits */
 };
 int cell_record_write(int state_dir, const struct cell_record *record, struct err *err);
 int cell_record_read(int state_dir, struct cell_record *ret_record, struct err *err);

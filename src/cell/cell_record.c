@@ -14,7 +14,8 @@
 #include "base/tree.h"
 #include "cell/cell_dirs.h"
 
-#define RECORD_VERSION 4
+#define RECORD_VERSION 5
+#define RECORD_BEFORE 4                 /* the same without `taken` */
 
 /* The entry, new; STATE is locked from here on, because until the entry is locked or marked it
  * looks like one that was left behind, and whoever clears those has to wait. */
@@ -125,6 +126,7 @@ cell_record_write(int state_dir, const struct cell_record *record, struct err *e
 	buf_put_str(&b, record->incomplete);
 	buf_put_u32(&b, record->end);
 	buf_put_u32(&b, record->cut);
+	buf_put_u32(&b, record->taken);
 	if (buf_failed(&b))
 		return err_set(err, EFBIG, "the cell's record is too large");
 	fd = openat(state_dir, "record.new", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
@@ -145,7 +147,7 @@ get_record(struct buf *b, struct cell_record *record, struct err *err)
 	const char *cause, *incomplete;
 	int r;
 
-	if (buf_get_u32(b, &version) < 0 || version != RECORD_VERSION)
+	if (buf_get_u32(b, &version) < 0 || (version != RECORD_VERSION && version != RECORD_BEFORE))
 		return err_set(err, EBADMSG, "it is of another version of cloister");
 	r = cell_spec_get(b, &record->spec, err);
 	if (r < 0)
@@ -155,7 +157,7 @@ get_record(struct buf *b, struct cell_record *record, struct err *err)
 	    buf_get_u32(b, &record->n_changes) < 0 ||
 	    record->n_changes > CELL_GRANTS_MAX || buf_get_str(b, &incomplete) < 0 ||
 	    buf_get_u32(b, &end) < 0 || end > CELL_END_BUDGET || buf_get_u32(b, &record->cut) < 0 ||
-	    buf_left(b) != 0)
+	    (version != RECORD_BEFORE && buf_get_u32(b, &record->taken) < 0) || buf_left(b) != 0)
 		return err_set(err, EBADMSG, "it is malformed");
 	record->end = end;
 	snprintf(record->cause, sizeof(record->cause), "%s", cause);

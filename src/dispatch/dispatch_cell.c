@@ -5,15 +5,22 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/err.h"
 #include "base/own.h"
 #include "base/tree.h"
 #include "cell/cell_dirs.h"
+#include "cell/cell_steer.h"
 #include "dispatch/dispatch_parts.h"
 #include "ipc/control_channel.h"
 #include "ipc/ipc.h"
+
+#define TAKEN_S 5                       /* how long a supervisor is waited for that is asked */
+#define LISTEN_MS 5
 
 /* Cells of dispatches have no names. */
 static int
@@ -107,6 +114,64 @@ dispatch_cell_stop(const char *cell, uint64_t grace_ms, struct err *err)
 	ipc_begin(&message, CONTROL_STOP);
 	buf_put_u32(&message, grace_ms < UINT32_MAX ? (uint32_t)grace_ms : UINT32_MAX);
 	return ipc_send(fd, &message, NULL, 0, err);
+}
+
+/* One that has only just begun does not listen yet. */
+static int
+connect_to_live(const char *cell, struct err *err)
+{
+	const struct timespec pause = { .tv_nsec = LISTEN_MS * 1000000L };
+	int fd = connect_to(cell, err);
+
+	for (int i = 0; fd < 0 && i < TAKEN_S * 1000 / LISTEN_MS &&
+	     dispatch_cell_look(cell) == DISPATCH_CELL_LIVE; i++) {
+		(void)nanosleep(&pause, NULL);
+		fd = connect_to(cell, err);
+	}
+	return fd;
+}
+
+int
+dispatch_cell_taken(const char *cell, uint32_t *ret_taken, struct err *err)
+{
+	static const struct cell_steer_who nobody;
+	const struct timeval patience = { .tv_sec = TAKEN_S };
+	OWN(closep) int fd = connect_to_live(cell, err);
+	OWN(ipc_message_free) struct ipc_message answer = {0};
+	OWN(buf_free) struct buf message = {0};
+	int r;
+
+	if (fd < 0)
+		return fd;
+	(void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+	cell_steer_begin(&message, CONTROL_TAKEN, &nobody);
+	r = ipc_send(fd, &message, NULL, 0, err);
+	r = r == 0 ? ipc_receive(fd, &answer, err) : r;
+	if (r == 0 && (answer.type != CONTROL_DONE || buf_get_u32(&answer.body, ret_taken) < 0 ||
+	               buf_left(&answer.body) != 0))
+		r = err_set(err, EBADMSG, "the cell's supervisor does not say");
+	return r;
+}
+
+const char *
+dispatch_taken_text(uint32_t taken)
+{
+	static const struct {
+		uint32_t bit;
+		const char *text;
+	} all[] = {
+		{ CELL_TAKEN_POLICY, "an operator changed its policy while it ran" },
+		{ CELL_TAKEN_CONSEQUENCE, "its policy was narrowed while it ran, by what a request led to" },
+		{ CELL_TAKEN_SECRET, "a secret of its was revoked while it ran" },
+		{ CELL_TAKEN_TTL, "an operator limited how long it runs" },
+		{ CELL_TAKEN_FROZEN, "its cell is frozen" },
+		{ CELL_TAKEN_ENDING, "its cell is being ended" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(all); i++)
+		if ((taken & all[i].bit) != 0)
+			return all[i].text;
+	return "something was taken back from it while it ran";
 }
 
 int

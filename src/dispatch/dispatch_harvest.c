@@ -218,6 +218,7 @@ dispatch_harvest_take(struct registry *reg, const struct dispatch *d, json_t **r
 	json_object_set_new(result, "incomplete", safe_text(record.incomplete));
 	json_object_set_new(result, "end", json_integer(record.end));
 	json_object_set_new(result, "status", json_integer(record.status));
+	json_object_set_new(result, "taken", json_integer(record.taken));
 	if (r == 0)
 		*ret_result = TAKE(result);
 	return r;

@@ -284,6 +284,10 @@ int dispatch_cell_open(const char *cell);       /* its state entry; a descriptor
 /* A connection to its supervisor that does not block, asked to tell of the end; -ENOENT. */
 int dispatch_cell_wait(const char *cell, struct err *err);
 int dispatch_cell_stop(const char *cell, uint64_t grace_ms, struct err *err);
+/* What was taken back of what the cell was granted: enum cell_taken bits.  It must be live. */
+int dispatch_cell_taken(const char *cell, uint32_t *ret_taken, struct err *err);
+/* One of it, in words that can stand behind "because". */
+const char *dispatch_taken_text(uint32_t taken);
 /* What is kept of it goes. */
 int dispatch_cell_discard(const char *cell, struct err *err);
 #endif

@@ -93,6 +93,33 @@ read_policy(void *arg, const char *hash, char **ret_text, size_t *ret_len, struc
 	return registry_read_blob(arg, hash, POLICY_FILE_MAX, ret_text, ret_len, err);
 }
 
+/* What a child is held to is what its parent was resolved to: the parent's cell must have all of
+ * that still. */
+static int
+check_in_force(struct registry *reg, const struct dispatch_request *request, struct err *err)
+{
+	OWN(dispatch_free) struct dispatch parent = {0};
+	enum dispatch_cell_state state;
+	struct err reason = {0};
+	uint32_t taken = 0;
+	int r = request->parent == NULL ? 0 : dispatch_read(registry_db(reg), request->parent, &parent, err);
+
+	if (r < 0 || request->parent == NULL || parent.state == DISPATCH_QUEUED)
+		return r;
+	state = dispatch_cell_look(parent.cell);
+	if (parent.state == DISPATCH_STARTING &&
+	    (state == DISPATCH_CELL_NONE || state == DISPATCH_CELL_GRAVE))
+		return 0;
+	/* What was in force there, nobody can be asked any more. */
+	if (state != DISPATCH_CELL_LIVE)
+		return err_set(err, EPERM, "the dispatch that asks for this is over");
+	if (dispatch_cell_taken(parent.cell, &taken, &reason) < 0)
+		return err_set(err, EPERM, "the agent '%s' may not dispatch others now: its cell %s cannot be "
+		               "asked what it still has: %s", parent.agent, parent.cell, reason.text);
+	return taken == 0 ? 0 : err_set(err, EPERM, "the agent '%s' may not dispatch others any more: %s",
+	                                parent.agent, dispatch_taken_text(taken));
+}
+
 int
 dispatch_descend(struct registry *reg, const struct dispatch_request *request,
                  struct dispatch_plan *plan, struct dispatch_descent *ret, struct err *err)
@@ -129,7 +156,8 @@ dispatch_descend(struct registry *reg, const struct dispatch_request *request,
 	parent.resolved = resolved;
 	/* Before it is confined: this rule, too, holds only where its parent has it. */
 	r = dispatch_mcp_offer(resolved, plan, err);
-	return r < 0 ? r : dispatch_confine(&parent, request, plan, err);
+	r = r == 0 ? dispatch_confine(&parent, request, plan, err) : r;
+	return r < 0 ? r : check_in_force(reg, request, err);
 }
 
 /* ---- writing it down ---- */
@@ -309,6 +337,9 @@ dispatch_submit(struct registry *reg, const struct dispatch_request *request,
 	r = write_folder(&entry, err);
 	if (r == 0 && request->begin > 0)
 		r = lock = dispatch_lock(id, err);
+	/* Again, because it took a while to come here; and before anybody waits for the database. */
+	if (r >= 0)
+		r = check_in_force(reg, request, err);
 	if (r >= 0)
 		r = insert(&entry, ret_id, ret_created, err);
 	if (r < 0 || !*ret_created)

@@ -175,9 +175,20 @@ try_again(struct drive *drive, const struct dispatch_ending *end, struct err *er
 	return 0;
 }
 
-static int
-end_attempt(struct drive *drive, struct dispatch_ending *end, struct err *err)
+/* Another cell would have again what was taken back from this one. */
+static void
+explain_taken(const struct dispatch_ending *end, uint32_t taken, char ret_reason[DISPATCH_REASON_MAX])
 {
+	snprintf(ret_reason, DISPATCH_REASON_MAX, "%.300s%sit was not tried again: %s", end->reason,
+	         end->reason[0] != '\0' ? "; " : "", dispatch_taken_text(taken));
+	clean(ret_reason);
+}
+
+/* TAKEN, of its cell: enum cell_taken bits. */
+static int
+end_attempt(struct drive *drive, struct dispatch_ending *end, uint32_t taken, struct err *err)
+{
+	char reason[DISPATCH_REASON_MAX];
 	OWN(dispatch_free) struct dispatch now = {0};
 	bool well = end->state == DISPATCH_FINISHED && end->exit_code == 0;
 	int r = dispatch_read(registry_db(drive->dispatcher->reg), drive->d.id, &now, err);
@@ -189,8 +200,12 @@ end_attempt(struct drive *drive, struct dispatch_ending *end, struct err *err)
 		end->reason = "";
 	}
 	end->ended_ms = dispatch_now_ms();
-	if (!well && !now.cancel && drive->d.attempts <= drive->d.retries)
-		return try_again(drive, end, err);
+	if (!well && !now.cancel && drive->d.attempts <= drive->d.retries) {
+		if (taken == 0)
+			return try_again(drive, end, err);
+		explain_taken(end, taken, reason);
+		end->reason = reason;
+	}
 	return finish(drive, end, err);
 }
 
@@ -203,7 +218,7 @@ drive_fail(struct drive *drive, const char *reason, struct err *err)
 	/* REASON may be in *ERR. */
 	snprintf(text, sizeof(text), "%s", reason);
 	clean(text);
-	return end_attempt(drive, &end, err);
+	return end_attempt(drive, &end, 0, err);
 }
 
 int
@@ -263,7 +278,7 @@ drive_conclude(struct drive *drive, const json_t *result, struct err *err)
 		snprintf(reason, sizeof(reason), "%s", drive->trouble[0] != '\0' ? drive->trouble :
 		         "its cell was killed");
 	clean(reason);
-	return end_attempt(drive, &end, err);
+	return end_attempt(drive, &end, (uint32_t)json_integer_value(json_object_get(result, "taken")), err);
 }
 
 /* We, or somebody before us, were killed between the event and the row. */

@@ -93,6 +93,8 @@ enum control_message {
 	CONTROL_SECRETS,
 	/* u64 ms from now on, or 0: until then it lives. */
 	CONTROL_TTL,
+	/* The answer: u32 enum cell_taken bits: what the cell was granted and has not any more. */
+	CONTROL_TAKEN,
 };
 /* Who asks has told the operator's timeline, or will: of all cells at once, or as serve. */
 enum control_who { CONTROL_WHO_TELLS = 1 };

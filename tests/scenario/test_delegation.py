@@ -1,11 +1,14 @@
 """An agent that another one dispatched: it gets no more than that one has, whatever it was registered with."""
 import concurrent.futures
 import json
+import os
+import signal
 
 import pytest
 
 from dispatches import agent, all_of, await_over, await_state, detach, dispatch, policy, register, show
 from egress_lab import CURL
+from operators import only_root, wait_until
 from test_egress_policy import CODE, UP, WWW
 from test_egress_secrets import canary, give
 
@@ -125,6 +128,122 @@ def test_secrets_that_the_parent_has_not(online):
     assert done.ok() == "none none\n" and len(online.lab.seen(real)) == before + 1
     told = plan(operator, parent)
     assert told["secrets"] == ["KEY"] and sorted(told["confined"]["left_out"]["secrets"]) == ["MORE", "THIRD"]
+
+
+# ---- what was taken back while the parent ran -----------------------------------------
+
+def refused(operator, parent, *parts):
+    """It may not be dispatched, nor is it shown what would come of it."""
+    before = [d["id"] for d in all_of(operator)]
+    for words in ([], ["--dry-run"]):
+        dispatch(operator, *words, "--parent", parent, "child").sentence("'lead' may not dispatch others", *parts)
+    assert [d["id"] for d in all_of(operator)] == before
+
+
+def test_what_a_request_of_the_parents_led_to(online):
+    operator = online.operator
+    told = canary()
+    policy(operator, "p", {"allow": "www.example.test", "then": {"narrow": [{"deny": "up.example.test"}]}}, ANY)
+    agent(operator, "child", " ".join([*CURL, *CODE, f"{UP}/echo?{told}"]), policy="p")
+    folder = operator.folder("go")
+    parent = lead(operator, policy="p", workspace={"path": str(folder), "mode": "ro"}, script=(
+        f'while [ ! -e go ]; do sleep 0.1; done; {" ".join([*CURL, *CODE, WWW + "/hello"])}; echo; '
+        f'{" ".join([*CURL, *CODE, UP + "/echo"])}; echo; sleep 1000'))
+    # Before that nothing is in the way.
+    assert dispatch(operator, "--parent", parent, "child").ok() == "200"
+    before = len(online.lab.seen(told))
+    (folder / "go").touch()
+    out = wait_until(lambda: (out := operator.cloister("dispatches", "output", parent).out).count("\n") == 2 and out,
+                     "it has asked twice")
+    assert out.split() == ["200", "403"]
+    refused(operator, parent, "by what a request led to")
+    assert len(online.lab.seen(told)) == before
+
+
+def test_a_rule_that_the_operator_took_back(online):
+    operator = online.operator
+    policy(operator, "p", ANY)
+    agent(operator, "child", " ".join([*CURL, *CODE, f"{UP}/echo"]), policy="p")
+    parent = lead(operator, policy="p")
+    cell = show(operator, parent)["cell"]
+    # More than it had is nothing that was taken.
+    operator.cloister("allow", cell, "GET other.example.test").ok()
+    assert dispatch(operator, "--parent", parent, "child").ok() == "200"
+    operator.cloister("deny", cell, "up.example.test").ok()
+    refused(operator, parent, "an operator changed its policy")
+    # What is allowed again later does not tell that all is as it was.
+    operator.cloister("allow", cell, "up.example.test").ok()
+    refused(operator, parent, "an operator changed its policy")
+
+
+def test_a_rule_that_allows_less(online):
+    operator = online.operator
+    policy(operator, "p", ANY)
+    agent(operator, "child", "true", policy="p")
+    parent = lead(operator, policy="p")
+    operator.cloister("allow", show(operator, parent)["cell"], ' {allow: up.example.test, budget: {requests: 1}}').ok()
+    refused(operator, parent, "an operator changed its policy")
+
+
+def test_a_secret_that_was_revoked(online):
+    operator = online.operator
+    real = canary()
+    give(online, real)
+    policy(operator, "p", ANY)
+    send = f'{" ".join(CURL)} -H "Authorization: Bearer $KEY" {UP}/echo >/dev/null'
+    agent(operator, "child", send, policy="p", secrets=["KEY"])
+    parent = lead(operator, policy="p", secrets=["KEY"])
+    dispatch(operator, "--parent", parent, "child").ok()
+    before = len(online.lab.seen(real))
+    assert before > 0
+    operator.cloister("revoke", show(operator, parent)["cell"], "KEY").ok()
+    refused(operator, parent, "a secret of its was revoked")
+    assert len(online.lab.seen(real)) == before
+
+
+def test_time_that_was_cut_short(operator):
+    agent(operator, "child", "echo done")
+    parent = lead(operator)
+    cell = show(operator, parent)["cell"]
+    operator.cloister("ttl", cell, "1h").ok()
+    refused(operator, parent, "how long it runs")
+    operator.cloister("ttl", cell, "none").ok()
+    assert dispatch(operator, "--parent", parent, "child").ok() == "done\n"
+
+
+@only_root
+def test_one_that_is_frozen(operator):
+    agent(operator, "child", "echo done")
+    parent = lead(operator)
+    cell = show(operator, parent)["cell"]
+    operator.cloister("freeze", cell).ok()
+    refused(operator, parent, "is frozen")
+    operator.cloister("thaw", cell).ok()
+    assert dispatch(operator, "--parent", parent, "child").ok() == "done\n"
+
+
+def test_one_that_is_being_ended(operator):
+    agent(operator, "child", "true")
+    parent = lead(operator, script="trap 'echo asked' TERM; while :; do sleep 0.1; done")
+    cell = show(operator, parent)["cell"]
+    stopping = operator.spawn(operator.program, "stop", "--time", "1h", cell)
+    wait_until(lambda: operator.cloister("dispatches", "output", parent).out, "it is asked to end")
+    refused(operator, parent, "is being ended")
+    operator.cloister("kill", cell).ok()
+    stopping.wait()
+
+
+def test_one_that_nobody_can_be_asked_about(operator):
+    """Its supervisor does not answer: then it may have nothing any more."""
+    agent(operator, "child", "true")
+    parent = lead(operator)
+    cell = show(operator, parent)["cell"]
+    supervisor = operator.cell(cell)["supervisor"]
+    os.kill(supervisor, signal.SIGSTOP)
+    try:
+        dispatch(operator, "--parent", parent, "child").sentence("'lead' may not dispatch others", "cannot be asked")
+    finally:
+        os.kill(supervisor, signal.SIGCONT)
 
 
 # ---- limits and files ------------------------------------------------------------------

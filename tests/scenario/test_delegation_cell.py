@@ -158,6 +158,30 @@ def test_the_child_is_confined(online, operator):
     service.stop()
 
 
+def test_a_consequence_is_not_got_round(online, operator):
+    """What the agent may not do any more, no other does for it."""
+    service = Service(operator, "--mcp", "127.0.0.1:0")
+    out = canary()
+    policy(operator, "p", {"allow": "www.example.test", "then": {"narrow": [{"deny": "up.example.test"}]}},
+           {"allow": "*.example.test"})
+    child(operator, " ".join([*CURL, *CODE, f"{UP}/echo?{out}"]), policy="p")
+    lead(operator, f'''
+import subprocess
+def get(url):
+    return subprocess.run([*{CURL}, *{CODE}, url], stdout=subprocess.PIPE, text=True).stdout
+mcp = Mcp().begin()
+say(before=mcp.tool("dispatch", agent="child")["stdout"])
+say(read=get("{WWW}/hello"))
+say(after=mcp.tool("dispatch", agent="child"), own=get("{UP}/echo?{out}"))
+''', policy="p")
+    before, read, after = lines(dispatch(operator, "lead").ok())
+    assert (before, read, after["own"]) == ({"before": "200"}, {"read": "200"}, "403")
+    assert "'lead' may not dispatch others any more" in after["after"], after
+    assert len(online.lab.seen(out)) == 1
+    assert len([d for d in all_of(operator) if d["chain"] == "lead/child"]) == 1
+    service.stop()
+
+
 # ---- what is resolved --------------------------------------------------------------------
 
 def rule(port):

@@ -338,6 +338,25 @@ def test_retries_have_an_end(operator, go):
     assert (go / "f").read_text() == "\n\n" and last(operator)["attempts"] == 2
 
 
+@pytest.mark.parametrize("words, reason", [
+    (("deny", "www.example.com"), "an operator changed its policy"),
+    (("ttl", "1h"), "an operator limited how long it runs"),
+])
+def test_another_attempt_would_have_again_what_was_taken_back(operator, go, words, reason):
+    policy(operator, "p", {"allow": "*.example.com"})
+    agent(operator, "a", "while [ ! -e go ]; do sleep 0.1; done; exit 5", policy="p",
+          workspace={"path": str(go), "mode": "ro"})
+    id = detach(operator, "a", "--retries", "3")
+    cell = await_state(operator, id, "running")["cell"]
+    verb, *rest = words
+    operator.cloister(verb, cell, *rest).ok()
+    (go / "go").touch()
+    d = await_over(operator, id)
+    assert (d["state"], d["exit_code"], d["attempts"]) == ("finished", 5, 1)
+    assert d["reason"].startswith(f"it was not tried again: {reason}")
+    assert [e["event"] for e in events(operator, id)].count("attempt.failed") == 0
+
+
 # ---- ends --------------------------------------------------------------------------
 
 def test_timeout(operator):

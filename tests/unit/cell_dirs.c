@@ -179,7 +179,8 @@ TEST(cell_record_outlives_its_supervisor)
 	OWN(spec_done) struct cell_spec other = spec_called("");
 	OWN(cell_record_free) struct cell_record out = {0};
 	struct cell_record in = { .started_ns = 1, .ended_ns = 2, .status = 137,
-	                          .cause = "it was so", .n_changes = 1 };
+	                          .cause = "it was so", .n_changes = 1,
+	                          .taken = CELL_TAKEN_SECRET };
 	OWN(freep) char *entry = str_format("%s.kept", spec.id);
 	OWN(closep) int state = -1;
 	struct cell_place place;
@@ -199,9 +200,32 @@ TEST(cell_record_outlives_its_supervisor)
 	CHECK(!cell_state_is_live(dir));
 	CHECK_OK(cell_record_read(dir, &out, NULL));
 	CHECK(out.status == 137 && out.n_changes == 1 && out.started_ns == 1);
+	CHECK(out.taken == CELL_TAKEN_SECRET);
 	CHECK_STR(out.cause, "it was so");
 	close(dir);
 	cell_place_leave(&place, true);
+}
+
+/* Cells are kept over an upgrade: so may be what they changed. */
+TEST(cell_record_of_the_version_before)
+{
+	OWN(closep) int dir = open(test_dir(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	OWN(spec_done) struct cell_spec spec = spec_called("old");
+	OWN(cell_record_free) struct cell_record out = {0};
+	struct cell_record in = { .spec = spec, .status = 3, .taken = 1 };
+	OWN(freep) char *text = NULL;
+	OWN(closep) int fd = -1;
+	size_t len;
+
+	CHECK_OK(cell_record_write(dir, &in, NULL));
+	CHECK_OK(read_file_at(dir, "record", 1 << 20, &text, &len, NULL));
+	fd = openat(dir, "record", O_WRONLY | O_TRUNC | O_CLOEXEC);
+	text[0] = 4;
+	CHECK_OK(write_all(fd, text, len, NULL));
+	CHECK_ERR(cell_record_read(dir, &out, NULL), EBADMSG);
+	CHECK_OK(ftruncate(fd, (off_t)len - 4));
+	CHECK_OK(cell_record_read(dir, &out, NULL));
+	CHECK(out.status == 3 && out.taken == 0);
 }
 
 TEST(cell_record_malformed_is_refused)

@@ -25,6 +25,7 @@
 #include "proc/supervisor/supervisor_fired.h"
 #include "proc/supervisor/supervisor_revoke.h"
 #include "proc/supervisor/supervisor_steer.h"
+#include "proc/supervisor/supervisor_taken.h"
 
 #define SUPERVISOR_SPEC_FD 3            /* the cell's description, a memory file */
 #define SUPERVISOR_STARTED_FD 4         /* detached: '+' is written once the agent runs */
@@ -150,6 +151,7 @@ struct supervisor {
 	struct loop *loop;
 	struct loop_source channel, exited, listener;
 	struct loop_timer time, ttl, grace, patience;
+	bool ttl_set;                   /* the ttl, by an operator */
 	struct client *clients;
 	size_t n_clients;
 	uint32_t next_handle;

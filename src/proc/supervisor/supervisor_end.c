@@ -417,7 +417,8 @@ keep_state(struct supervisor *sv, int status)
 	struct cell_record record = { .spec = sv->spec, .started_ns = sv->started_ns,
 	                              .status = (uint32_t)status, .end = how_ended(sv),
 	                              .cut = (sv->streams[0].cut ? CELL_CUT_STDOUT : 0) |
-	                                     (sv->streams[1].cut ? CELL_CUT_STDERR : 0) };
+	                                     (sv->streams[1].cut ? CELL_CUT_STDERR : 0),
+	                              .taken = supervisor_taken(sv) };
 	/* Values given with -e may be secret, and are of no use any more. */
 	char *no_env[] = { NULL };
 	OWN(closep) int folder = -1;

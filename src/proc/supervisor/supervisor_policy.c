@@ -84,6 +84,14 @@ record_set(struct supervisor *sv, const struct steer *s, const char *before)
 	steer_record(sv, setting->did, &s->who, &m);
 }
 
+/* One more that is allowed, in front: what else it was is for who reads policies to tell. */
+static bool
+only_widens(const struct setting *setting)
+{
+	return strcmp(setting->did, "allow") == 0 &&
+	       setting->rule[strspn(setting->rule, " ")] != '{';
+}
+
 static void
 is_set(struct supervisor *sv, struct steer *s, const struct err *err)
 {
@@ -97,6 +105,7 @@ is_set(struct supervisor *sv, struct steer *s, const struct err *err)
 		before = *kept;
 		*kept = *setting->policy;
 		kept->times = before.times + 1;
+		kept->narrowed = before.narrowed || !only_widens(setting);
 		*setting->policy = before;
 		record_set(sv, s, before.hash);
 		buf_put_str(&s->answer, kept->hash);

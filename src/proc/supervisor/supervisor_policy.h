@@ -16,6 +16,7 @@ struct cell_policy {
 	int text;                       /* the same for people: YAML that includes nothing */
 	int counts;                     /* a u64 for each rule; the courier counts in it */
 	uint64_t times;                 /* that it was set */
+	bool narrowed;                  /* once at least, as far as can be told */
 	bool changing;                  /* another one is on its way to the courier */
 	char hash[HASH_NAME + 1];       /* of POLICY; "" until it is asked for */
 };

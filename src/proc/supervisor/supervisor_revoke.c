@@ -263,6 +263,7 @@ supervisor_answer_ttl(struct client *client, struct ipc_message *message)
 	}
 	/* So the end of it is told by the last that was said. */
 	sv->spec.limits.ttl_ms = ms;
+	sv->ttl_set = ms > 0;
 	if (ms > 0)
 		loop_set_timer(sv->loop, &sv->ttl, ms);
 	else

@@ -1,0 +1,60 @@
+/* supervisor_taken.c - see supervisor_taken.h. */
+#include "proc/supervisor/supervisor_taken.h"
+
+#include <errno.h>
+
+#include "base/err.h"
+#include "base/own.h"
+#include "proc/supervisor/supervisor.h"
+
+/* Many times what a channel holds: a courier that goes on and on is not waited for. */
+#define HEARD_MAX 4096
+
+uint32_t
+supervisor_taken(const struct supervisor *sv)
+{
+	uint32_t taken = (sv->egress.policy.narrowed ? CELL_TAKEN_POLICY : 0) |
+	                 (sv->ttl_set ? CELL_TAKEN_TTL : 0);
+
+	for (size_t i = 0; i < sv->fired.n; i++)
+		if (sv->fired.at[i].bytes.len > 0)
+			taken |= CELL_TAKEN_CONSEQUENCE;
+	for (size_t i = 0; i < CELL_SECRETS_MAX; i++)
+		if (sv->secrets.at[i].revoked)
+			taken |= CELL_TAKEN_SECRET;
+	return taken;
+}
+
+/* A courier has told of a consequence before it lets go what led to it, and so before anything
+ * can leave that came after: it is on its way here at the latest. */
+static int
+hear_all(struct supervisor *sv, struct err *err)
+{
+	int r = 0;
+
+	for (int i = 0; i < HEARD_MAX && r == 0; i++)
+		r = sv->egress.courier.fd < 0 ? -EAGAIN : supervisor_hear_courier(sv);
+	if ((r == -EAGAIN || r == -EPIPE) && !sv->timeline.holds)
+		return 0;
+	return err_set(err, EBUSY, "not all that the cell's courier tells could be heard");
+}
+
+int
+supervisor_answer_taken(struct client *client, struct ipc_message *message)
+{
+	struct supervisor *sv = client->sv;
+	OWN(buf_free) struct buf answer = {0};
+	struct steer_who who;
+	struct err err = {0};
+
+	if (steer_take_who(client, &message->body, &who) < 0 || buf_left(&message->body) != 0)
+		return -EBADMSG;
+	if (hear_all(sv, &err) < 0)
+		return steer_refuse(client, &err);
+	ipc_begin(&answer, CONTROL_DONE);
+	buf_put_u32(&answer, supervisor_taken(sv) |
+	                     (sv->frozen && !sv->frozen_for_approval ? CELL_TAKEN_FROZEN : 0) |
+	                     (sv->killed_by != KILLED_NOT ? CELL_TAKEN_ENDING : 0));
+	supervisor_client_send(client, &answer, NULL, 0);
+	return -EPIPE;
+}
