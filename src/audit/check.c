@@ -24,7 +24,8 @@ set_fault(struct audit_check *check, enum audit_fault fault, uint64_t n, const c
 {
 	check->verify.fault = fault;
 	check->verify.fault_n = n;
-	snprintf(check->verify.finding, sizeof(check->verify.finding), "%s", text);
+	snprintf(check->verify.finding, sizeof(check->verify.finding), "%.*s",
+	         AUDIT_FINDING_MAX - 1, text);
 }
 
 static void
@@ -57,34 +58,61 @@ check_torn(struct audit_check *check, const struct audit_reader *r)
 	          AUDIT_TRUNCATED, v->chain.tree.size + 1, text);
 }
 
-int
-audit_check_run(struct audit_check *check, int dir, const char *name, struct err *err)
+void
+audit_check_fault(struct audit_check *check, enum audit_fault fault, const char *file, const char *text)
 {
-	OWN(audit_reader_close) struct audit_reader r = { .dir = -1 };
+	if (check->verify.fault != AUDIT_SOUND)
+		return;
+	set_fault(check, fault, 0, text);
+	snprintf(check->file, sizeof(check->file), "%s", file);
+	check->line = 0;
+}
+
+/* What is wrong with one file is found of it, and keeps nobody from the others. */
+static int
+find_unreadable(struct audit_check *check, const char *file, int code, struct err *err)
+{
+	if (code == -ENOENT || code == -ENOMEM || code == -EMFILE || code == -ENFILE)
+		return code;
+	audit_check_fault(check, AUDIT_UNREADABLE, file, err->text);
+	*err = (struct err){0};
+	return 0;
+}
+
+static int
+check_lines(struct audit_check *check, struct audit_reader *r, struct err *err)
+{
 	struct audit_verify *v = &check->verify;
 	const char *line;
 	uint64_t lines = 0;
 	size_t len;
-	int code = audit_reader_open(&r, dir, name, err);
+	int code;
 
-	if (code < 0)
-		return code;
-	while ((code = audit_reader_next(&r, &line, &len, err)) == 1) {
+	while ((code = audit_reader_next(r, &line, &len, err)) == 1) {
 		if (audit_verify_line(v, line, len) < 0) {
-			find_out_more(check, &r);
+			find_out_more(check, r);
 			return 0;
 		}
 		code = check->note == NULL ? 0 : check->note(check->arg, &v->failed, line, len);
 		if (code < 0)
-			return err_set(err, -code, "cannot go through '%s': %s", r.file,
+			return err_set(err, -code, "cannot go through '%s': %s", r->file,
 			               strerrordesc_np(-code));
 		if (check->progress != NULL && ++lines % PROGRESS_LINES == 0)
-			check->progress(check->arg, r.bytes, r.total);
+			check->progress(check->arg, r->bytes, r->total);
 	}
 	if (code < 0)
-		return code;
+		return find_unreadable(check, r->file, code, err);
 	if (audit_verify_end(v) < 0)
-		stand_at(check, &r);
-	check_torn(check, &r);
+		stand_at(check, r);
+	check_torn(check, r);
 	return 0;
+}
+
+int
+audit_check_run(struct audit_check *check, int dir, const char *name, struct err *err)
+{
+	OWN(audit_reader_close) struct audit_reader r = { .dir = -1 };
+	int code = audit_reader_open(&r, dir, name, err);
+
+	return code < 0 ? find_unreadable(check, name, code, err) : check_lines(check, &r, err);
 }

@@ -23,6 +23,9 @@ struct audit_check {
 	uint64_t line;                  /* in it; 0: in none */
 	uint64_t torn;                  /* bytes of a last line that was never ended */
 };
-/* 0 whatever was found; negative if it could not be read. */
+/* 0 whatever was found; -ENOENT: there is no such timeline; negative if it could not be gone through. */
 int audit_check_run(struct audit_check *check, int dir, const char *name, struct err *err);
+/* What else was found, of FILE as a whole; what was found before counts more. */
+void audit_check_fault(struct audit_check *check, enum audit_fault fault, const char *file,
+                       const char *text);
 #endif

@@ -20,6 +20,8 @@ open_file(int dir, const char *name, struct err *err)
 	int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
 	struct stat st;
 
+	if (fd < 0 && errno == ELOOP)
+		return err_set(err, ELOOP, "'%s' is a link, and no file", name);
 	if (fd < 0)
 		return err_errno(err, "cannot open '%s'", name);
 	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {

@@ -14,7 +14,7 @@ const char *
 audit_fault_name(enum audit_fault fault)
 {
 	static const char *const names[] = { "sound", "changed", "removed", "added", "reordered",
-	                                     "truncated", "swapped", "missing" };
+	                                     "truncated", "swapped", "missing", "unreadable", "untied" };
 
 	return names[fault];
 }
@@ -172,13 +172,13 @@ audit_verify_line(struct audit_verify *v, const char *line, size_t len)
 		r = check_checkpoint(v, record);
 	if (r < 0)
 		return r;
+	if (v->anchor.is_there && v->anchor.n == record->n &&
+	    memcmp(v->anchor.head, v->failed_hash, AUDIT_HASH) != 0)
+		return found(v, AUDIT_CHANGED, record->n, "this is not the record that was noted "
+		             "elsewhere when it was written");
 	note_dropped(v, record);
 	memcpy(v->chain.head, v->failed_hash, AUDIT_HASH);
 	audit_tree_add(&v->chain.tree, v->failed_hash);
-	if (v->anchor.is_there && v->anchor.n == record->n &&
-	    memcmp(v->anchor.head, v->chain.head, AUDIT_HASH) != 0)
-		return found(v, AUDIT_CHANGED, record->n, "this is not the record that was noted "
-		             "elsewhere when it was written");
 	return 0;
 }
 

@@ -16,6 +16,8 @@
 enum audit_fault {
 	AUDIT_SOUND, AUDIT_CHANGED, AUDIT_REMOVED, AUDIT_ADDED, AUDIT_REORDERED, AUDIT_TRUNCATED,
 	AUDIT_SWAPPED, AUDIT_MISSING,
+	AUDIT_UNREADABLE,               /* what is in its file's place is none, or cannot be read */
+	AUDIT_UNTIED,                   /* whose it is cannot be told: the operator's timeline would */
 };
 const char *audit_fault_name(enum audit_fault fault);
 
@@ -40,7 +42,7 @@ struct audit_verify {
 	uint64_t dropped, dropped_unsigned;     /* through there, as it is said */
 	enum audit_fault fault;
 	uint64_t fault_n;               /* the record it is about */
-	bool about_before;              /* it is in the line before */
+	bool about_before;              /* it is in the line before, which is in .chain */
 	char finding[AUDIT_FINDING_MAX];
 	/* kept for audit_verify_refine(): */
 	unsigned char failed_hash[AUDIT_HASH];

@@ -353,8 +353,11 @@ def test_a_timeline_that_is_gone_is_missed(world):
     world.finish()
     seen = world.verify()
     assert set(seen) == {"operator", "cell/abcdefgh"}
-    assert seen["cell/abcdefgh"]["finding"]["what"] == "missing"
-    assert world.verify("abcdefgh")["cell/abcdefgh"]["finding"]["what"] == "missing"
+    finding = seen["cell/abcdefgh"]["finding"]
+    assert finding["what"] == "missing"
+    assert world.verify("abcdefgh")["cell/abcdefgh"]["finding"] == finding
+    # Where it was, but for the cell's name.
+    assert finding["file"] == str(world.state / "abcdefgh.*" / "events.jsonl")
     world.cloister("audit", "verify", "bcdefghi")
 
 
@@ -383,6 +386,99 @@ def test_what_stands_in_a_timelines_place_is_none(world):
     seen = world.verify()
     assert seen[f"cell/{number_id(0)}"]["finding"] is None
     assert seen[f"cell/{number_id(3)}"]["finding"] is None
+
+
+def spoil(path, how):
+    """Something that is no timeline in the place of one."""
+    path.unlink()
+    if how == "link":
+        path.symlink_to("/dev/null")
+    elif how == "fifo":
+        os.mkfifo(path)
+    elif how == "folder":
+        path.mkdir()
+    else:
+        path.touch(mode=0)
+
+
+ODD = ["link", "fifo", "folder", pytest.param("mode", marks=pytest.mark.skipif(
+    os.geteuid() == 0, reason="root may read everything"))]
+
+
+@pytest.mark.parametrize("how", ODD)
+@pytest.mark.parametrize("name", ["events.jsonl", "events.jsonl.1"])
+def test_an_odd_file_is_found_and_hides_no_other(world, how, name):
+    cells = [number_id(i) for i in range(4)]
+    for cell in cells:
+        world.cell(cell)
+    changed = small(cells[3])
+    world.keep(changed, b"x")
+    world.finish()
+    path = world.state / f"{cells[1]}." / name
+    path.touch()
+    spoil(path, how)
+    seen = world.verify("--all")
+    assert set(seen) == {"operator", *(f"cell/{cell}" for cell in cells)}
+    finding = seen[f"cell/{cells[1]}"]["finding"]
+    assert (finding["what"], finding["file"], finding["record"]) == ("unreadable", str(path), 0)
+    assert [seen[f"cell/{cells[i]}"]["finding"] for i in (0, 2)] == [None, None]
+    assert seen[f"cell/{cells[3]}"]["finding"]["what"] == "truncated"
+    assert world.verify(cells[1])[f"cell/{cells[1]}"]["finding"] == finding
+    said = world.cloister("audit", "verify")
+    assert said.status == 1 and f"cell/{cells[1]}: unreadable\n  {path}: " in said.out, said
+
+
+@pytest.mark.parametrize("how", ODD)
+def test_an_odd_file_in_the_operators_place_is_found(world, how):
+    """And of cells it is said that nobody can tell, not that somebody swapped them."""
+    world.cell()
+    world.finish()
+    path = world.audit / "operator.jsonl"
+    spoil(path, how)
+    seen = world.verify("--all")
+    finding = seen["operator"]["finding"]
+    assert (finding["what"], finding["file"]) == ("unreadable", str(path))
+    assert seen["cell/abcdefgh"]["finding"]["what"] == "untied"
+
+
+def test_cells_are_not_to_blame_for_the_operators_timeline(world):
+    """One record of it is gone: cells behind that cannot be tied to it, those before it can."""
+    world.cell("abcdefgh")
+    pruned = small("cdefghij")
+    world.start(pruned)
+    world.cell("bcdefghi")
+    world.end(pruned, status=0)
+    world.operator.add({"type": "cell.pruned", "cell": "cdefghij", "why": "retention"})
+    world.finish()
+    lines = list(world.operator.lines)
+    del lines[4]
+    (world.audit / "operator.jsonl").write_bytes(joined(lines))
+    seen = world.verify()
+    assert seen["operator"]["finding"]["what"] == "removed" and seen["operator"]["records"] == 4
+    assert seen["cell/abcdefgh"]["finding"] is None
+    finding = seen["cell/bcdefghi"]["finding"]
+    assert finding["what"] == "untied" and "the operator's timeline, which is not sound" in finding["message"]
+    finding = seen["cell/cdefghij"]["finding"]
+    assert finding["what"] == "missing" and "cannot be told" in finding["message"]
+    # What was done to a cell's own is told of it as ever.
+    world.keep(small("bcdefghi"), small("bcdefghi").bytes().replace(b'"status":201', b'"status":202'))
+    assert world.verify()["cell/bcdefghi"]["finding"]["what"] == "changed"
+    # All of it gone, with the key: nothing is known of anybody.
+    for path in world.audit.iterdir():
+        path.unlink()
+    finding = world.verify()["cell/abcdefgh"]["finding"]
+    assert finding["what"] == "untied" and "no operator's timeline" in finding["message"]
+
+
+def test_what_is_sound_ends_before_what_was_changed(world):
+    timeline = world.cell()
+    world.finish()
+    for n in (2, 3):
+        changed = timeline.lines[n - 1].replace(b'"type":"http"', b'"type":"httq"')
+        world.keep(timeline, joined([*timeline.lines[:n - 1], changed, *timeline.lines[n:]]))
+        seen = world.verify("abcdefgh")["cell/abcdefgh"]
+        assert (seen["finding"]["record"], seen["records"]) == (n, n - 1)
+        assert f"sound before that: {n - 1} records" in world.cloister("audit", "verify").out
 
 
 @pytest.mark.parametrize("key", [None, b"", bytes(31)], ids=["gone", "empty", "short"])

@@ -65,6 +65,7 @@ struct audit_seen {
 	struct audit_check check;
 	struct audit_progress progress;
 	struct audit_cells *cells;      /* NULL: what is said of cells is not gathered */
+	const char *untied;             /* why the operator's timeline may not know of a cell; or NULL */
 	int (*note)(void *arg, const struct audit_record *record, const char *line, size_t len);
 	void *arg;                      /* for NOTE, which may be NULL */
 };

@@ -68,17 +68,6 @@ read_head(const char *text, struct audit_anchor *ret_anchor)
 	return true;
 }
 
-static void
-fault(struct audit_check *check, enum audit_fault fault, const char *file, const char *text)
-{
-	if (check->verify.fault != AUDIT_SOUND)
-		return;
-	check->verify.fault = fault;
-	snprintf(check->verify.finding, sizeof(check->verify.finding), "%s", text);
-	snprintf(check->file, sizeof(check->file), "%s", file);
-	check->line = 0;
-}
-
 int
 audit_see_operator(int dir, struct audit_seen *seen, struct err *err)
 {
@@ -97,14 +86,15 @@ audit_see_operator(int dir, struct audit_seen *seen, struct err *err)
 	if (r < 0)
 		return r;
 	if (!has_key)
-		fault(&seen->check, AUDIT_MISSING, OPERATOR_KEY, "the operator's key is gone, or not one "
-		      "that can be used, so that anybody may have signed this");
+		audit_check_fault(&seen->check, AUDIT_MISSING, OPERATOR_KEY, "the operator's key is gone, or "
+		                  "not one that can be used, so that anybody may have signed this");
 	if (bad_head)
-		fault(&seen->check, AUDIT_CHANGED, OPERATOR_HEAD, "this is no number and hash of a record");
+		audit_check_fault(&seen->check, AUDIT_CHANGED, OPERATOR_HEAD, "this is no number and hash of "
+		                  "a record");
 	/* A crash can come between the first checkpoint and the first note of it, and no later. */
 	if (head == NULL && v->checkpoints > 1)
-		fault(&seen->check, AUDIT_MISSING, OPERATOR_HEAD, "the note of where the timeline ends is "
-		      "gone, so that nothing tells whether records behind it are");
+		audit_check_fault(&seen->check, AUDIT_MISSING, OPERATOR_HEAD, "the note of where the timeline "
+		                  "ends is gone, so that nothing tells whether records behind it are");
 	return 0;
 }
 
@@ -176,8 +166,10 @@ audit_see_cell(int dir, const struct cell_entry *entry, const struct audit_cell 
 		return r;
 	/* It may have been started since the operator's timeline was read.  Whose supervisor was killed
 	 * before that has a file, and nothing in it. */
-	if (!is_known && !is_live && v->chain.tree.size > 0)
-		fault(&seen->check, AUDIT_SWAPPED, CELL_EVENTS, "the operator's timeline knows of no cell "
-		      "of this id that was started");
+	if (!is_known && !is_live && v->chain.tree.size > 0 && seen->untied != NULL)
+		audit_check_fault(&seen->check, AUDIT_UNTIED, CELL_EVENTS, seen->untied);
+	else if (!is_known && !is_live && v->chain.tree.size > 0)
+		audit_check_fault(&seen->check, AUDIT_SWAPPED, CELL_EVENTS, "the operator's timeline knows of "
+		                  "no cell of this id that was started");
 	return 0;
 }

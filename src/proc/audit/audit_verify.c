@@ -23,6 +23,7 @@ struct verify {
 	const struct audit_args *args;
 	struct audit_cells cells;
 	int operator;                   /* folder, or -1 */
+	const char *untied;             /* why cells may not be known from there; NULL: they are */
 	bool *there;                    /* by a cell's number in CELLS, which it keeps when these are
 	                                 * read again: its own timeline was found */
 	size_t n_there;
@@ -31,6 +32,13 @@ struct verify {
 };
 
 /* ---- telling ---- */
+
+/* How many records there are before what was found, or at all. */
+static uint64_t
+sound_records(const struct audit_verify *seen)
+{
+	return seen->chain.tree.size - seen->about_before;
+}
 
 static void
 tell_json(struct verify *v, const struct audit_check *check, const char *path, const char *state)
@@ -41,7 +49,7 @@ tell_json(struct verify *v, const struct audit_check *check, const char *path, c
 	json_open(w, NULL, '{');
 	json_str(w, "timeline", seen->timeline);
 	json_str(w, "state", state);
-	json_u64(w, "records", seen->chain.tree.size);
+	json_u64(w, "records", sound_records(seen));
 	json_u64(w, "first", seen->first);
 	json_u64(w, "signed", seen->signed_n);
 	json_u64(w, "checkpoints", seen->checkpoints);
@@ -74,9 +82,9 @@ tell_fault(const struct audit_check *check, const char *path)
 	if (seen->fault_n > 0)
 		printf("record %" PRIu64 ": ", seen->fault_n);
 	text_print_safe(stdout, seen->finding, strlen(seen->finding), false);
-	if (seen->chain.tree.size > 0)
+	if (sound_records(seen) > 0)
 		printf("\n  sound before that: %" PRIu64 " records, of which %" PRIu64 " are signed",
-		       seen->chain.tree.size, seen->signed_n);
+		       sound_records(seen), seen->signed_n);
 	printf("\n");
 }
 
@@ -96,7 +104,7 @@ tell_sound(const struct audit_check *check, const char *state)
 	printf("\n");
 }
 
-/* DIR: where its files are. */
+/* DIR: where its files are, or -1 if that is gone too. */
 static void
 tell(struct verify *v, const struct audit_check *check, int dir, const char *state)
 {
@@ -105,7 +113,7 @@ tell(struct verify *v, const struct audit_check *check, int dir, const char *sta
 
 	audit_path_of(dir, path);
 	len = strlen(path);
-	snprintf(path + len, sizeof(path) - len, "/%s", check->file);
+	snprintf(path + len, sizeof(path) - len, "%s%s", len > 0 ? "/" : "", check->file);
 	v->timelines++;
 	v->found += check->verify.fault != AUDIT_SOUND;
 	if (v->args->json)
@@ -128,6 +136,7 @@ verify_operator(struct verify *v, enum telling telling, struct err *err)
 	int r;
 
 	audit_cells_free(&v->cells);
+	v->untied = "there is no operator's timeline that could tell whose this is";
 	if (v->operator < 0)
 		return 0;
 	r = audit_see_operator(v->operator, &seen, err);
@@ -140,6 +149,9 @@ verify_operator(struct verify *v, enum telling telling, struct err *err)
 		snprintf(seen.check.file, sizeof(seen.check.file), OPERATOR_LOG);
 		r = 0;
 	}
+	v->untied = seen.check.verify.fault == AUDIT_SOUND ? NULL : "this cannot be tied to the "
+	            "operator's timeline, which is not sound and would tell whose it is: see what was found "
+	            "of that";
 	if (r == 0 && (telling == TELL_ALL ||
 	               (telling == TELL_FAULTS && seen.check.verify.fault != AUDIT_SOUND)))
 		tell(v, &seen.check, v->operator, "open");
@@ -156,17 +168,23 @@ state_of(const struct audit_cell *cell, int dir)
 	return dir >= 0 && cell_state_is_live(dir) ? "running" : "open";
 }
 
-/* A timeline is known, and there is no file of it. */
+/* A timeline is known, and there is no file of it in the cell's entry, which is DIR or (-1) gone too. */
 static void
 tell_missing(struct verify *v, const struct audit_cell *cell, int dir)
 {
+	OWN(closep) int state = dir < 0 ? cell_state_open(false, NULL) : -1;
 	struct audit_check check = { .file = CELL_EVENTS };
 
 	snprintf(check.verify.timeline, sizeof(check.verify.timeline), "cell/%s", cell->id);
 	check.verify.fault = AUDIT_MISSING;
-	snprintf(check.verify.finding, sizeof(check.verify.finding), "the timeline is gone, and it is "
-	         "not noted that it was removed%s", cell->has_chain ? "" : "; how long it was is unknown");
-	tell(v, &check, dir, state_of(cell, -1));
+	snprintf(check.verify.finding, sizeof(check.verify.finding), "the timeline is gone, and %s%s",
+	         v->untied == NULL ? "it is not noted that it was removed" : "whether it is noted that it "
+	         "was removed cannot be told: the operator's timeline is not sound",
+	         cell->has_chain ? "" : "; how long it was is unknown");
+	/* An entry has the cell's name behind the id, which nobody knows any more. */
+	if (dir < 0)
+		snprintf(check.file, sizeof(check.file), "%s.*/" CELL_EVENTS, cell->id);
+	tell(v, &check, dir < 0 ? state : dir, state_of(cell, -1));
 }
 
 /* Of one that has not ended there is an entry as well: it was made first. */
@@ -213,7 +231,7 @@ static int
 verify_entry(struct verify *v, int dir, const struct cell_entry *entry,
              const struct audit_cell *cell, struct err *err)
 {
-	struct audit_seen seen = {0};
+	struct audit_seen seen = { .untied = v->untied };
 	int r;
 
 	if (is_old(cell, dir)) {
@@ -248,7 +266,7 @@ verify_cell(struct verify *v, const char *word, struct err *err)
 	if (dir >= 0)
 		return verify_entry(v, dir, &entry, audit_pick_cell(&v->cells, dir, entry.id), err);
 	if (is_owed(cell)) {
-		tell_missing(v, cell, v->operator);
+		tell_missing(v, cell, -1);
 		return 0;
 	}
 	if (cell != NULL && cell->pruned)
@@ -300,7 +318,7 @@ verify_absent(struct verify *v, struct err *err)
 	r = r == 0 ? verify_operator(v, TELL_NOT, err) : r;
 	for (size_t i = 0; r == 0 && i < known && i < v->cells.n; i++)
 		if (is_owed(&v->cells.at[i]) && !is_there(v, &v->cells.at[i]))
-			tell_missing(v, &v->cells.at[i], v->operator);
+			tell_missing(v, &v->cells.at[i], -1);
 	return r;
 }
 
