@@ -192,6 +192,15 @@ audit_reader_next(struct audit_reader *r, const char **ret_line, size_t *ret_len
 	*ret_line = r->data + r->at;
 	/* A line that does not end is none; it is over AUDIT_LINE_MAX. */
 	*ret_len = end != NULL ? (size_t)(end - *ret_line) : r->len - r->at;
-	r->at += *ret_len + (end != NULL);
+	r->taken = *ret_len + (end != NULL);
+	r->at += r->taken;
 	return 1;
+}
+
+void
+audit_reader_back(struct audit_reader *r)
+{
+	r->at -= r->taken;
+	r->line -= r->taken > 0;
+	r->taken = 0;
 }

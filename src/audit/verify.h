@@ -34,9 +34,14 @@ struct audit_verify {
 	unsigned char key[AUDIT_KEY];
 	bool has_key;                   /* else that of the first checkpoint, which proves less */
 	struct audit_anchor anchor;
+	/* Asked where there is no key, once what signs it is known, or (NULL) at the end if nothing
+	 * does: may set .key, .has_key and .anchor, by .timeline.  May be NULL. */
+	void (*pick)(struct audit_verify *v, const unsigned char *key);
+	const void *arg;                /* for PICK */
 	/* found: */
 	struct audit_chain chain;
 	uint64_t first;                 /* the first record's number; 0 before it */
+	unsigned char first_hash[AUDIT_HASH];
 	uint64_t checkpoints;
 	uint64_t signed_n;              /* the last record that a checkpoint vouches for */
 	uint64_t dropped, dropped_unsigned;     /* through there, as it is said */

@@ -26,9 +26,10 @@ def number_id(n):
     return "".join(LETTERS[n >> 5 * i & 31] for i in range(7, -1, -1))
 
 
-def small(cell, key=None, n=6):
+def small(cell, key=None, n=6, clock=0):
     """A timeline of a few records: some signed, the last one a checkpoint."""
     timeline = Timeline(f"cell/{cell}", key or Key())
+    timeline.clock = clock
     for i in range(n):
         timeline.add({"type": "http", "verdict": "allow" if i else "deny", "host": "ä\n\"x.example",
                       "status": 200 + i, "nested": {"a": [1, True, None]}})
@@ -531,6 +532,144 @@ def test_cells_of_one_id_are_told_apart(world):
     world.operator.add({"type": "cell.pruned", "cell": "abcdefgh", "why": "retention"})
     world.finish()
     assert findings() == [None] * 2
+
+
+# ---- files that somebody was given ----
+
+@pytest.fixture
+def given(world, tmp_path):
+    """Three ended cells and one that runs, exported: op.jsonl, all.jsonl and one file of each."""
+    cells = [world.cell(number_id(0))]
+    world.operator.checkpoint()
+    cells += [world.cell(number_id(1)), world.cell(number_id(2)), small(number_id(3))]
+    world.start(cells[3])
+    world.keep(cells[3])
+    world.finish()
+    for words in (("--operator",), ("--all",), *((number_id(i),) for i in range(4))):
+        name = "op" if words[0] == "--operator" else words[0].strip("-")
+        (tmp_path / f"{name}.jsonl").write_text(world.cloister("audit", "export", *words).ok())
+    world.cells, world.files = cells, tmp_path
+    # Whoever was given them has nothing else.
+    world.env = dict(world.env, CLOISTER_STATE_DIR=str(tmp_path / "none"),
+                     CLOISTER_DATA_DIR=str(tmp_path / "none"))
+    return world
+
+
+def findings(seen):
+    return {name: t["finding"] and t["finding"]["what"] for name, t in seen.items()}
+
+
+def test_a_cells_export_is_verified_with_the_operators_key(given):
+    op, key = given.files / "op.jsonl", ("--key", given.key.hex)
+    cell = given.files / f"{number_id(1)}.jsonl"
+    name = given.cells[1].timeline
+    # Whichever comes first.
+    for words in ((op, cell), (cell, op)):
+        seen = given.verify(*words, *key)
+        assert list(seen) == ["operator", name] and findings(seen) == {"operator": None, name: None}
+        assert seen[name]["state"] == "by the key that the operator's timeline tells"
+        assert (seen["operator"]["state"], seen[name]["records"]) == ("by that key", 8)
+    assert findings(given.verify(op, cell)) == {"operator": None, name: None}
+    # Alone, it is not called what it is not.
+    said = given.cloister("audit", "verify", cell, *key)
+    assert said.status == 1 and "swapped" not in said.out, said
+    assert f"{name}: untied\n" in said.out and "cloister audit export --operator" in said.out
+    assert given.verify(cell, "--key", given.cells[1].key.hex)[name]["finding"] is None
+
+
+def test_what_was_done_to_an_export_is_found(given):
+    op, key = given.files / "op.jsonl", ("--key", given.key.hex)
+    cell, name = given.files / f"{number_id(1)}.jsonl", given.cells[1].timeline
+    true = cell.read_bytes()
+    forger = small(number_id(1))
+    short = joined(given.cells[1].lines[:5])
+    for data, what in ((forger.bytes(), "swapped"), (short, "truncated"), (true[:-9], "truncated"),
+                       (joined(given.cells[1].lines[:2]), "truncated"),
+                       (true + given.cells[1].lines[0] + b"\n", "added"),
+                       (true.replace(b'"status":201', b'"status":202'), "changed"),
+                       (small("zzzzzzzz").bytes(), "untied")):
+        cell.write_bytes(data)
+        seen = given.verify(op, cell, *key)
+        assert seen.pop("operator")["finding"] is None
+        assert list(findings(seen).values()) == [what], data
+    # Somebody who forges the cell's forges the operator's too: but not with the operator's key.
+    cell.write_bytes(forger.bytes())
+    operator = Timeline("operator", Key())
+    operator.add({"type": "log.begun", "key": operator.key.hex})
+    operator.add({"type": "cell.started", "cell": number_id(1), "key": forger.key.hex})
+    operator.checkpoint()
+    true_op = op.read_bytes()
+    op.write_bytes(operator.bytes())
+    assert findings(given.verify(op, cell, *key)) == {"operator": "swapped", name: "untied"}
+    assert findings(given.verify(op, cell)) == {"operator": None, name: None}
+    # Or puts it behind what is signed: that tells nothing of cells.
+    given.operator.add({"type": "cell.started", "cell": "zzzzzzzz", "key": forger.key.hex})
+    forger = small("zzzzzzzz", forger.key)
+    cell.write_bytes(forger.bytes())
+    op.write_bytes(true_op + given.operator.lines[-1] + b"\n")
+    assert findings(given.verify(op, cell, *key)) == {"operator": None, "cell/zzzzzzzz": "untied"}
+    # The operator's is damaged: what is signed before that counts.
+    cell.write_bytes(true)
+    lines = true_op.splitlines()
+    lines[4] = lines[4].replace(b"sha256:5", b"sha256:6")
+    op.write_bytes(joined(lines))
+    seen = given.verify(op, cell, given.files / f"{number_id(0)}.jsonl", *key)
+    assert findings(seen) == {"operator": "changed", name: "untied", given.cells[0].timeline: None}
+    assert "is not sound" in seen[name]["finding"]["message"]
+
+
+def test_many_timelines_in_one_file(given):
+    op, all_, key = given.files / "op.jsonl", given.files / "all.jsonl", ("--key", given.key.hex)
+    names = {cell.timeline for cell in given.cells}
+    sound = {name: None for name in names}
+    assert findings(given.verify(all_)) == sound
+    assert findings(given.verify(op, all_, *key)) == dict(sound, operator=None)
+    assert set(findings(given.verify(all_, *key)).values()) == {"untied"}
+    both = given.files / "both.jsonl"
+    both.write_bytes(op.read_bytes() + all_.read_bytes())
+    assert findings(given.verify(both, *key)) == dict(sound, operator=None)
+    # One was changed, one cut: that is told of them, and of no other.
+    one, two = given.cells[0], given.cells[2]
+    data = [cell.bytes() for cell in given.cells]
+    data[0] = data[0].replace(b'"status":201', b'"status":202')
+    data[2] = joined(two.lines[:-1])
+    all_.write_bytes(b"".join(data))
+    want = dict(sound, operator=None)
+    want[one.timeline], want[two.timeline] = "changed", "truncated"
+    seen = given.verify(op, all_, *key)
+    assert findings(seen) == want and seen[one.timeline]["finding"]["line"] in (2, 3)
+    # A record of one among those of another.
+    all_.write_bytes(joined([*given.cells[0].lines[:3], two.lines[3], *given.cells[0].lines[3:]]) + data[1])
+    assert findings(given.verify(all_)) == {one.timeline: "changed", given.cells[1].timeline: None}
+
+
+def test_cells_of_one_id_are_told_apart_in_a_file(world, tmp_path):
+    cells = [small("abcdefgh", n=4 + i, clock=100 * i) for i in range(3)]
+    for timeline in cells:
+        world.start(timeline)
+        world.end(timeline, status=0)
+    world.finish()
+    (tmp_path / "op.jsonl").write_bytes(world.operator.bytes())
+
+    def verify(order):
+        (tmp_path / "all.jsonl").write_bytes(b"".join(timeline.bytes() for timeline in order))
+        said = world.cloister("audit", "verify", "--json", tmp_path / "op.jsonl", tmp_path / "all.jsonl",
+                              "--key", world.key.hex)
+        return [(t["records"], t["finding"] and t["finding"]["what"])
+                for t in json.loads(said.out)["timelines"][1:]]
+
+    assert verify(cells) == [(6, None), (7, None), (8, None)]
+    assert verify([cells[2], cells[0]]) == [(8, None), (6, None)]
+    # The same twice is one too many.
+    assert verify([cells[0], cells[0]]) == [(6, "added")]
+
+
+def test_statements_are_not_taken_for_timelines(world, tmp_path):
+    world.cell()
+    world.finish()
+    path = tmp_path / "dsse.jsonl"
+    path.write_text(world.cloister("audit", "export", "--all", "--format", "dsse").ok())
+    world.cloister("audit", "verify", path, "--key", world.key.hex).sentence("DSSE", "timelines and proofs")
 
 
 # ---- proofs and statements ----

@@ -139,10 +139,7 @@ audit_pick_cell(const struct audit_cells *cells, int dir, const char *id)
 
 	if (newest == NULL || newest->before == 0 || !first_key(dir, key))
 		return newest;
-	for (const struct audit_cell *c = newest; c != NULL; c = audit_cells_before(cells, c))
-		if (memcmp(c->key, key, AUDIT_KEY) == 0)
-			return c;
-	return newest;
+	return audit_cells_pick(cells, id, key);
 }
 
 int
