@@ -3,6 +3,7 @@
 The timelines here are written by audit_world.py, which shares nothing with cloister but
 docs/audit.md; the proofs and statements are checked likewise."""
 import base64
+import hashlib
 import json
 import os
 import signal
@@ -532,6 +533,69 @@ def test_cells_of_one_id_are_told_apart(world):
     world.operator.add({"type": "cell.pruned", "cell": "abcdefgh", "why": "retention"})
     world.finish()
     assert findings() == [None] * 2
+
+
+# ---- the policy beside it ----
+
+def with_policy(world, text, later=(), used=True, stopped=False, end="cell.ended"):
+    """A cell that was given a policy, perhaps others later: the file is the newest."""
+    timeline = Timeline("cell/abcdefgh", Key())
+    world.start(timeline)
+    grant = {"argv": ["x"]} if text is None else {"argv": ["x"], "policy": name_of(text)}
+    timeline.add({"type": "cell.boot", "grant": grant})
+    if used:
+        timeline.add({"type": "http", "verdict": "allow", "host": '","policy":"sha256:0'})
+    if stopped:
+        timeline.add({"type": "cell", "did": "egress stopped", "note": "no room"})
+    for before, text_ in zip((text, *later), later):
+        timeline.add({"type": "steer", "did": "allow", "policy": name_of(text_), "before": name_of(before)})
+    timeline.add({"type": "steer", "did": "ttl", "ttl_ms": 1000})
+    timeline.checkpoint()
+    if end:
+        world.end(timeline, end, status=0)
+    path = world.keep(timeline).parent / "policy"
+    world.finish()
+    return path
+
+
+def name_of(data):
+    return "sha256:" + hashlib.sha256(data).hexdigest()
+
+
+def policy_finding(world):
+    finding = world.verify()["cell/abcdefgh"]["finding"]
+    return finding and (finding["what"], Path(finding["file"]).name)
+
+
+@pytest.mark.parametrize("later", [(), (b"two",), (b"two", b"three")])
+def test_the_policy_is_the_newest_that_the_records_tell_of(world, later):
+    texts = (b"one", *later)
+    path = with_policy(world, b"one", later)
+    for text in (*texts, texts[-1] + b"x", b"", b"x" * (9 << 20)):
+        path.write_bytes(text)
+        assert policy_finding(world) == (None if text == texts[-1] else ("changed", "policy")), text[:9]
+    for how in ("link", "fifo", "folder"):
+        if path.exists():
+            path.rename(path.with_name("policy.away"))
+        path.touch()
+        spoil(path, how)
+        assert policy_finding(world) == ("unreadable", "policy")
+        path.rename(path.with_name(f"was a {how}"))
+    # Where it was changed there may have been no room for the newer one.
+    assert policy_finding(world) == (None if later else ("missing", "policy"))
+    assert later or name_of(b"one") in world.verify()["cell/abcdefgh"]["finding"]["message"]
+
+
+@pytest.mark.parametrize("how, there, what", [
+    (dict(used=False), False, None), (dict(used=False), True, "changed"),
+    (dict(stopped=True), False, None), (dict(stopped=True), True, "changed"),
+    (dict(end="cell.lost"), True, None), (dict(end=None), True, None),
+    (dict(text=None), False, None), (dict(text=None), True, "added")])
+def test_a_policy_that_may_be_gone_or_be_another(world, how, there, what):
+    path = with_policy(world, **{"text": b"one", **how})
+    if there:
+        path.write_bytes(b"another")
+    assert policy_finding(world) == (what and (what, "policy"))
 
 
 # ---- files that somebody was given ----

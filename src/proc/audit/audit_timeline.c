@@ -20,6 +20,8 @@ note(void *arg, const struct audit_record *record, const char *line, size_t len)
 	struct audit_seen *seen = arg;
 	int r = seen->cells == NULL ? 0 : audit_cells_note(seen->cells, record);
 
+	if (seen->wants_policy)
+		audit_policy_note(&seen->policy, record);
 	return r == 0 && seen->note != NULL ? seen->note(seen->arg, record, line, len) : r;
 }
 
@@ -157,7 +159,8 @@ audit_see_cell(int dir, const struct cell_entry *entry, const struct audit_cell 
 	}
 	if (cell != NULL)
 		audit_cell_anchor(cell, &v->anchor);
-	seen->check.may_be_torn = cell == NULL || cell->end != AUDIT_CELL_ENDED;
+	seen->wants_policy = cell != NULL && cell->end == AUDIT_CELL_ENDED;
+	seen->check.may_be_torn = !seen->wants_policy;
 	r = run(seen, dir, CELL_EVENTS, err);
 	if (r < 0)
 		return r;
@@ -168,5 +171,7 @@ audit_see_cell(int dir, const struct cell_entry *entry, const struct audit_cell 
 	else if (!is_known && !is_live && v->chain.tree.size > 0)
 		audit_check_fault(&seen->check, AUDIT_SWAPPED, CELL_EVENTS, "the operator's timeline knows of "
 		                  "no cell of this id that was started");
+	if (seen->wants_policy)
+		audit_policy_check(&seen->policy, dir, &seen->check);
 	return 0;
 }
