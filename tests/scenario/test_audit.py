@@ -750,6 +750,10 @@ def check_apart(key, path):
                           capture_output=True, text=True, timeout=60)
 
 
+def test_what_checks_apart_is_read_in_a_minute():
+    assert len((TREE / "docs" / "verify_proof.py").read_text().splitlines()) <= 50
+
+
 def test_who_checks_apart_is_told_how(tmp_path):
     for key, path in (("nokey", tmp_path / "none"), ("0" * 64, tmp_path / "none"), ("0" * 64, TREE / "LICENSE")):
         run = check_apart(key, path)
