@@ -1019,6 +1019,20 @@ def test_real_cells_however_they_end(operator):
     assert statement["predicate"]["status"] == 3
 
 
+def test_real_cells_are_verified_elsewhere(operator):
+    for i in range(3):
+        operator.run("--name", f"tried{i}", "--", "true").ok()
+    running = operator.detach("--", "sleep", "1000")
+    key = operator.cloister("audit", "key").ok().strip()
+    folder = operator.folder("given", {name: operator.cloister("audit", "export", word).ok()
+                                       for name, word in (("op", "--operator"), ("all", "--all"), ("one", "tried1"))})
+    operator.cloister("kill", running).ok()
+    seen = sound(operator, folder / "op", folder / "all", "--key", key)
+    assert len(seen) == 5 and f"cell/{running}" in seen
+    assert len(sound(operator, folder / "one", folder / "op", "--key", key)) == 2
+    assert operator.cloister("audit", "verify", folder / "one", "--key", key).status == 1
+
+
 def test_a_cell_whose_supervisor_was_killed(operator):
     id = operator.detach("--", "sleep", "1000")
     pids = operator.pids(id)
