@@ -68,6 +68,17 @@ audit_cells_before(const struct audit_cells *cells, const struct audit_cell *cel
 	return cell->before == 0 ? NULL : &cells->at[cell->before - 1];
 }
 
+const struct audit_cell *
+audit_cells_pick(const struct audit_cells *cells, const char *id, const unsigned char *key)
+{
+	const struct audit_cell *newest = audit_cells_find(cells, id);
+
+	for (const struct audit_cell *c = newest; c != NULL && key != NULL; c = audit_cells_before(cells, c))
+		if (memcmp(c->key, key, AUDIT_KEY) == 0)
+			return c;
+	return newest;
+}
+
 /* A new one of that id, which others may have had before. */
 static int
 make(struct audit_cells *cells, const char *id, struct audit_cell **ret_cell)

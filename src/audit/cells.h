@@ -45,6 +45,9 @@ struct audit_cell *audit_cells_find(const struct audit_cells *cells, const char 
 /* The one before it, or NULL: an id that was chosen can be chosen again. */
 struct audit_cell *audit_cells_before(const struct audit_cells *cells,
                                       const struct audit_cell *cell);
+/* The one of this id whose key it is; of no such, or with NULL, the last one that was started. */
+const struct audit_cell *audit_cells_pick(const struct audit_cells *cells, const char *id,
+                                          const unsigned char *key);
 /* What its timeline must come to. */
 void audit_cell_anchor(const struct audit_cell *cell, struct audit_anchor *ret_anchor);
 #endif

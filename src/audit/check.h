@@ -7,6 +7,7 @@
 #include "audit/log.h"
 #include "audit/verify.h"
 
+struct audit_reader;
 struct err;
 
 struct audit_check {
@@ -23,6 +24,12 @@ struct audit_check {
 	uint64_t line;                  /* in it; 0: in none */
 	uint64_t torn;                  /* bytes of a last line that was never ended */
 };
-/* 0 whatever was found; negative if it could not be read. */
+/* 0 whatever was found; -ENOENT: there is no such timeline; negative if it could not be gone through. */
 int audit_check_run(struct audit_check *check, int dir, const char *name, struct err *err);
+/* The same with the next of the timelines that R reads, one behind the other, as they are exported.
+ * 1: another comes behind it. */
+int audit_check_next(struct audit_check *check, struct audit_reader *r, struct err *err);
+/* What else was found, of FILE as a whole; what was found before counts more. */
+void audit_check_fault(struct audit_check *check, enum audit_fault fault, const char *file,
+                       const char *text);
 #endif

@@ -20,6 +20,8 @@ open_file(int dir, const char *name, struct err *err)
 	int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
 	struct stat st;
 
+	if (fd < 0 && errno == ELOOP)
+		return err_set(err, ELOOP, "'%s' is a link, and no file", name);
 	if (fd < 0)
 		return err_errno(err, "cannot open '%s'", name);
 	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
@@ -190,6 +192,15 @@ audit_reader_next(struct audit_reader *r, const char **ret_line, size_t *ret_len
 	*ret_line = r->data + r->at;
 	/* A line that does not end is none; it is over AUDIT_LINE_MAX. */
 	*ret_len = end != NULL ? (size_t)(end - *ret_line) : r->len - r->at;
-	r->at += *ret_len + (end != NULL);
+	r->taken = *ret_len + (end != NULL);
+	r->at += r->taken;
 	return 1;
+}
+
+void
+audit_reader_back(struct audit_reader *r)
+{
+	r->at -= r->taken;
+	r->line -= r->taken > 0;
+	r->taken = 0;
 }

@@ -21,7 +21,7 @@ struct audit_reader {
 	uint64_t torn;                  /* at the end: bytes without a newline, in .file */
 	uint64_t bytes, total;          /* read, and of all files when it was opened */
 	char *data;
-	size_t at, len;
+	size_t at, len, taken;          /* TAKEN: by the last line, with its newline */
 	bool file_ended;
 };
 
@@ -32,4 +32,6 @@ void audit_reader_close(struct audit_reader *r);        /* for OWN() too; {.dir 
 /* 1: a line, without its newline, until the next call; 0: there are no more, but see .torn. */
 int audit_reader_next(struct audit_reader *r, const char **ret_line, size_t *ret_len,
                       struct err *err);
+/* The line that came last comes once more; only right behind audit_reader_next(). */
+void audit_reader_back(struct audit_reader *r);
 #endif

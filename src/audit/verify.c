@@ -14,7 +14,7 @@ const char *
 audit_fault_name(enum audit_fault fault)
 {
 	static const char *const names[] = { "sound", "changed", "removed", "added", "reordered",
-	                                     "truncated", "swapped", "missing" };
+	                                     "truncated", "swapped", "missing", "unreadable", "untied" };
 
 	return names[fault];
 }
@@ -43,6 +43,7 @@ begin(struct audit_verify *v, const struct audit_record *record)
 	if (v->timeline[0] == '\0')
 		memcpy(v->timeline, record->timeline, sizeof(v->timeline));
 	v->first = record->n;
+	memcpy(v->first_hash, v->failed_hash, AUDIT_HASH);
 	if (record->n == 1)
 		return 0;
 	if (!record->is_checkpoint || audit_checkpoint_read(record, &checkpoint, NULL) < 0 ||
@@ -65,6 +66,8 @@ check_checkpoint(struct audit_verify *v, const struct audit_record *record)
 		return found(v, AUDIT_CHANGED, record->n, "%s", err.text);
 	if (checkpoint.tree.size != record->n - 1)
 		return found(v, AUDIT_CHANGED, record->n, "the checkpoint is not for the records before it");
+	if (!v->has_key && v->pick != NULL)
+		v->pick(v, checkpoint.key);
 	if (!v->has_key) {
 		memcpy(v->key, checkpoint.key, AUDIT_KEY);
 		v->has_key = true;
@@ -172,13 +175,13 @@ audit_verify_line(struct audit_verify *v, const char *line, size_t len)
 		r = check_checkpoint(v, record);
 	if (r < 0)
 		return r;
+	if (v->anchor.is_there && v->anchor.n == record->n &&
+	    memcmp(v->anchor.head, v->failed_hash, AUDIT_HASH) != 0)
+		return found(v, AUDIT_CHANGED, record->n, "this is not the record that was noted "
+		             "elsewhere when it was written");
 	note_dropped(v, record);
 	memcpy(v->chain.head, v->failed_hash, AUDIT_HASH);
 	audit_tree_add(&v->chain.tree, v->failed_hash);
-	if (v->anchor.is_there && v->anchor.n == record->n &&
-	    memcmp(v->anchor.head, v->chain.head, AUDIT_HASH) != 0)
-		return found(v, AUDIT_CHANGED, record->n, "this is not the record that was noted "
-		             "elsewhere when it was written");
 	return 0;
 }
 
@@ -218,8 +221,13 @@ audit_verify_end(struct audit_verify *v)
 	if (v->first > 1 && v->dropped < v->first - 1)
 		return found(v, AUDIT_REMOVED, 1, "the records from 1 to %" PRIu64 " were removed, and it "
 		             "is not said that they were dropped", v->first - 1);
+	if (!v->has_key && v->pick != NULL)
+		v->pick(v, NULL);
 	if (!v->anchor.is_there)
 		return 0;
+	if (n > 0 && n == v->anchor.n && memcmp(v->anchor.head, v->chain.head, AUDIT_HASH) != 0)
+		return found(v, AUDIT_CHANGED, n, "this is not the record that was noted elsewhere when it "
+		             "was written");
 	if (n < v->anchor.n)
 		return found(v, AUDIT_TRUNCATED, n + 1, "the last records are missing: there were %" PRIu64
 		             ", and %" PRIu64 " are left", v->anchor.n, n);

@@ -16,6 +16,8 @@
 enum audit_fault {
 	AUDIT_SOUND, AUDIT_CHANGED, AUDIT_REMOVED, AUDIT_ADDED, AUDIT_REORDERED, AUDIT_TRUNCATED,
 	AUDIT_SWAPPED, AUDIT_MISSING,
+	AUDIT_UNREADABLE,               /* what is in its file's place is none, or cannot be read */
+	AUDIT_UNTIED,                   /* whose it is cannot be told: the operator's timeline would */
 };
 const char *audit_fault_name(enum audit_fault fault);
 
@@ -32,15 +34,20 @@ struct audit_verify {
 	unsigned char key[AUDIT_KEY];
 	bool has_key;                   /* else that of the first checkpoint, which proves less */
 	struct audit_anchor anchor;
+	/* Asked where there is no key, once what signs it is known, or (NULL) at the end if nothing
+	 * does: may set .key, .has_key and .anchor, by .timeline.  May be NULL. */
+	void (*pick)(struct audit_verify *v, const unsigned char *key);
+	const void *arg;                /* for PICK */
 	/* found: */
 	struct audit_chain chain;
 	uint64_t first;                 /* the first record's number; 0 before it */
+	unsigned char first_hash[AUDIT_HASH];
 	uint64_t checkpoints;
 	uint64_t signed_n;              /* the last record that a checkpoint vouches for */
 	uint64_t dropped, dropped_unsigned;     /* through there, as it is said */
 	enum audit_fault fault;
 	uint64_t fault_n;               /* the record it is about */
-	bool about_before;              /* it is in the line before */
+	bool about_before;              /* it is in the line before, which is in .chain */
 	char finding[AUDIT_FINDING_MAX];
 	/* kept for audit_verify_refine(): */
 	unsigned char failed_hash[AUDIT_HASH];

@@ -14,7 +14,7 @@ enum { OPT_ALL, OPT_OPERATOR, OPT_KEY, OPT_FORMAT, OPT_JSON };
 const struct cli_option cli_audit_options[] = {
 	{ "all", 0, NULL, "verify, export: every cell; verify: and the operator's timeline", OPT_ALL },
 	{ "operator", 0, NULL, "the operator's timeline", OPT_OPERATOR },
-	{ "key", 0, "HEX", "verify: files, which were signed with this key", OPT_KEY },
+	{ "key", 0, "HEX", "verify: files, with this public key of the operator's", OPT_KEY },
 	{ "format", 0, "FORMAT", "export: jsonl (default), or dsse: statements of in-toto", OPT_FORMAT },
 	{ "json", 0, NULL, "for programs", OPT_JSON },
 	{0}

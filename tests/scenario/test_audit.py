@@ -3,6 +3,7 @@
 The timelines here are written by audit_world.py, which shares nothing with cloister but
 docs/audit.md; the proofs and statements are checked likewise."""
 import base64
+import hashlib
 import json
 import os
 import signal
@@ -26,9 +27,10 @@ def number_id(n):
     return "".join(LETTERS[n >> 5 * i & 31] for i in range(7, -1, -1))
 
 
-def small(cell, key=None, n=6):
+def small(cell, key=None, n=6, clock=0):
     """A timeline of a few records: some signed, the last one a checkpoint."""
     timeline = Timeline(f"cell/{cell}", key or Key())
+    timeline.clock = clock
     for i in range(n):
         timeline.add({"type": "http", "verdict": "allow" if i else "deny", "host": "ä\n\"x.example",
                       "status": 200 + i, "nested": {"a": [1, True, None]}})
@@ -353,8 +355,11 @@ def test_a_timeline_that_is_gone_is_missed(world):
     world.finish()
     seen = world.verify()
     assert set(seen) == {"operator", "cell/abcdefgh"}
-    assert seen["cell/abcdefgh"]["finding"]["what"] == "missing"
-    assert world.verify("abcdefgh")["cell/abcdefgh"]["finding"]["what"] == "missing"
+    finding = seen["cell/abcdefgh"]["finding"]
+    assert finding["what"] == "missing"
+    assert world.verify("abcdefgh")["cell/abcdefgh"]["finding"] == finding
+    # Where it was, but for the cell's name.
+    assert finding["file"] == str(world.state / "abcdefgh.*" / "events.jsonl")
     world.cloister("audit", "verify", "bcdefghi")
 
 
@@ -383,6 +388,99 @@ def test_what_stands_in_a_timelines_place_is_none(world):
     seen = world.verify()
     assert seen[f"cell/{number_id(0)}"]["finding"] is None
     assert seen[f"cell/{number_id(3)}"]["finding"] is None
+
+
+def spoil(path, how):
+    """Something that is no timeline in the place of one."""
+    path.unlink()
+    if how == "link":
+        path.symlink_to("/dev/null")
+    elif how == "fifo":
+        os.mkfifo(path)
+    elif how == "folder":
+        path.mkdir()
+    else:
+        path.touch(mode=0)
+
+
+ODD = ["link", "fifo", "folder", pytest.param("mode", marks=pytest.mark.skipif(
+    os.geteuid() == 0, reason="root may read everything"))]
+
+
+@pytest.mark.parametrize("how", ODD)
+@pytest.mark.parametrize("name", ["events.jsonl", "events.jsonl.1"])
+def test_an_odd_file_is_found_and_hides_no_other(world, how, name):
+    cells = [number_id(i) for i in range(4)]
+    for cell in cells:
+        world.cell(cell)
+    changed = small(cells[3])
+    world.keep(changed, b"x")
+    world.finish()
+    path = world.state / f"{cells[1]}." / name
+    path.touch()
+    spoil(path, how)
+    seen = world.verify("--all")
+    assert set(seen) == {"operator", *(f"cell/{cell}" for cell in cells)}
+    finding = seen[f"cell/{cells[1]}"]["finding"]
+    assert (finding["what"], finding["file"], finding["record"]) == ("unreadable", str(path), 0)
+    assert [seen[f"cell/{cells[i]}"]["finding"] for i in (0, 2)] == [None, None]
+    assert seen[f"cell/{cells[3]}"]["finding"]["what"] == "truncated"
+    assert world.verify(cells[1])[f"cell/{cells[1]}"]["finding"] == finding
+    said = world.cloister("audit", "verify")
+    assert said.status == 1 and f"cell/{cells[1]}: unreadable\n  {path}: " in said.out, said
+
+
+@pytest.mark.parametrize("how", ODD)
+def test_an_odd_file_in_the_operators_place_is_found(world, how):
+    """And of cells it is said that nobody can tell, not that somebody swapped them."""
+    world.cell()
+    world.finish()
+    path = world.audit / "operator.jsonl"
+    spoil(path, how)
+    seen = world.verify("--all")
+    finding = seen["operator"]["finding"]
+    assert (finding["what"], finding["file"]) == ("unreadable", str(path))
+    assert seen["cell/abcdefgh"]["finding"]["what"] == "untied"
+
+
+def test_cells_are_not_to_blame_for_the_operators_timeline(world):
+    """One record of it is gone: cells behind that cannot be tied to it, those before it can."""
+    world.cell("abcdefgh")
+    pruned = small("cdefghij")
+    world.start(pruned)
+    world.cell("bcdefghi")
+    world.end(pruned, status=0)
+    world.operator.add({"type": "cell.pruned", "cell": "cdefghij", "why": "retention"})
+    world.finish()
+    lines = list(world.operator.lines)
+    del lines[4]
+    (world.audit / "operator.jsonl").write_bytes(joined(lines))
+    seen = world.verify()
+    assert seen["operator"]["finding"]["what"] == "removed" and seen["operator"]["records"] == 4
+    assert seen["cell/abcdefgh"]["finding"] is None
+    finding = seen["cell/bcdefghi"]["finding"]
+    assert finding["what"] == "untied" and "the operator's timeline, which is not sound" in finding["message"]
+    finding = seen["cell/cdefghij"]["finding"]
+    assert finding["what"] == "missing" and "cannot be told" in finding["message"]
+    # What was done to a cell's own is told of it as ever.
+    world.keep(small("bcdefghi"), small("bcdefghi").bytes().replace(b'"status":201', b'"status":202'))
+    assert world.verify()["cell/bcdefghi"]["finding"]["what"] == "changed"
+    # All of it gone, with the key: nothing is known of anybody.
+    for path in world.audit.iterdir():
+        path.unlink()
+    finding = world.verify()["cell/abcdefgh"]["finding"]
+    assert finding["what"] == "untied" and "no operator's timeline" in finding["message"]
+
+
+def test_what_is_sound_ends_before_what_was_changed(world):
+    timeline = world.cell()
+    world.finish()
+    for n in (2, 3):
+        changed = timeline.lines[n - 1].replace(b'"type":"http"', b'"type":"httq"')
+        world.keep(timeline, joined([*timeline.lines[:n - 1], changed, *timeline.lines[n:]]))
+        seen = world.verify("abcdefgh")["cell/abcdefgh"]
+        assert (seen["finding"]["record"], seen["records"]) == (n, n - 1)
+        assert f"sound before that: {n - 1} records" in world.cloister("audit", "verify").out
 
 
 @pytest.mark.parametrize("key", [None, b"", bytes(31)], ids=["gone", "empty", "short"])
@@ -437,6 +535,207 @@ def test_cells_of_one_id_are_told_apart(world):
     assert findings() == [None] * 2
 
 
+# ---- the policy beside it ----
+
+def with_policy(world, text, later=(), used=True, stopped=False, end="cell.ended"):
+    """A cell that was given a policy, perhaps others later: the file is the newest."""
+    timeline = Timeline("cell/abcdefgh", Key())
+    world.start(timeline)
+    grant = {"argv": ["x"]} if text is None else {"argv": ["x"], "policy": name_of(text)}
+    timeline.add({"type": "cell.boot", "grant": grant})
+    if used:
+        timeline.add({"type": "http", "verdict": "allow", "host": '","policy":"sha256:0'})
+    if stopped:
+        timeline.add({"type": "cell", "did": "egress stopped", "note": "no room"})
+    for before, text_ in zip((text, *later), later):
+        timeline.add({"type": "steer", "did": "allow", "policy": name_of(text_), "before": name_of(before)})
+    timeline.add({"type": "steer", "did": "ttl", "ttl_ms": 1000})
+    timeline.checkpoint()
+    if end:
+        world.end(timeline, end, status=0)
+    path = world.keep(timeline).parent / "policy"
+    world.finish()
+    return path
+
+
+def name_of(data):
+    return "sha256:" + hashlib.sha256(data).hexdigest()
+
+
+def policy_finding(world):
+    finding = world.verify()["cell/abcdefgh"]["finding"]
+    return finding and (finding["what"], Path(finding["file"]).name)
+
+
+@pytest.mark.parametrize("later", [(), (b"two",), (b"two", b"three")])
+def test_the_policy_is_the_newest_that_the_records_tell_of(world, later):
+    texts = (b"one", *later)
+    path = with_policy(world, b"one", later)
+    for text in (*texts, texts[-1] + b"x", b"", b"x" * (9 << 20)):
+        path.write_bytes(text)
+        assert policy_finding(world) == (None if text == texts[-1] else ("changed", "policy")), text[:9]
+    for how in ("link", "fifo", "folder"):
+        if path.exists():
+            path.rename(path.with_name("policy.away"))
+        path.touch()
+        spoil(path, how)
+        assert policy_finding(world) == ("unreadable", "policy")
+        path.rename(path.with_name(f"was a {how}"))
+    # Where it was changed there may have been no room for the newer one.
+    assert policy_finding(world) == (None if later else ("missing", "policy"))
+    assert later or name_of(b"one") in world.verify()["cell/abcdefgh"]["finding"]["message"]
+
+
+@pytest.mark.parametrize("how, there, what", [
+    (dict(used=False), False, None), (dict(used=False), True, "changed"),
+    (dict(stopped=True), False, None), (dict(stopped=True), True, "changed"),
+    (dict(end="cell.lost"), True, None), (dict(end=None), True, None),
+    (dict(text=None), False, None), (dict(text=None), True, "added")])
+def test_a_policy_that_may_be_gone_or_be_another(world, how, there, what):
+    path = with_policy(world, **{"text": b"one", **how})
+    if there:
+        path.write_bytes(b"another")
+    assert policy_finding(world) == (what and (what, "policy"))
+
+
+# ---- files that somebody was given ----
+
+@pytest.fixture
+def given(world, tmp_path):
+    """Three ended cells and one that runs, exported: op.jsonl, all.jsonl and one file of each."""
+    cells = [world.cell(number_id(0))]
+    world.operator.checkpoint()
+    cells += [world.cell(number_id(1)), world.cell(number_id(2)), small(number_id(3))]
+    world.start(cells[3])
+    world.keep(cells[3])
+    world.finish()
+    for words in (("--operator",), ("--all",), *((number_id(i),) for i in range(4))):
+        name = "op" if words[0] == "--operator" else words[0].strip("-")
+        (tmp_path / f"{name}.jsonl").write_text(world.cloister("audit", "export", *words).ok())
+    world.cells, world.files = cells, tmp_path
+    # Whoever was given them has nothing else.
+    world.env = dict(world.env, CLOISTER_STATE_DIR=str(tmp_path / "none"),
+                     CLOISTER_DATA_DIR=str(tmp_path / "none"))
+    return world
+
+
+def findings(seen):
+    return {name: t["finding"] and t["finding"]["what"] for name, t in seen.items()}
+
+
+def test_a_cells_export_is_verified_with_the_operators_key(given):
+    op, key = given.files / "op.jsonl", ("--key", given.key.hex)
+    cell = given.files / f"{number_id(1)}.jsonl"
+    name = given.cells[1].timeline
+    # Whichever comes first.
+    for words in ((op, cell), (cell, op)):
+        seen = given.verify(*words, *key)
+        assert list(seen) == ["operator", name] and findings(seen) == {"operator": None, name: None}
+        assert seen[name]["state"] == "by the key that the operator's timeline tells"
+        assert (seen["operator"]["state"], seen[name]["records"]) == ("by that key", 8)
+    assert findings(given.verify(op, cell)) == {"operator": None, name: None}
+    # Alone, it is not called what it is not.
+    said = given.cloister("audit", "verify", cell, *key)
+    assert said.status == 1 and "swapped" not in said.out, said
+    assert f"{name}: untied\n" in said.out and "cloister audit export --operator" in said.out
+    assert given.verify(cell, "--key", given.cells[1].key.hex)[name]["finding"] is None
+
+
+def test_what_was_done_to_an_export_is_found(given):
+    op, key = given.files / "op.jsonl", ("--key", given.key.hex)
+    cell, name = given.files / f"{number_id(1)}.jsonl", given.cells[1].timeline
+    true = cell.read_bytes()
+    forger = small(number_id(1))
+    short = joined(given.cells[1].lines[:5])
+    for data, what in ((forger.bytes(), "swapped"), (short, "truncated"), (true[:-9], "truncated"),
+                       (joined(given.cells[1].lines[:2]), "truncated"),
+                       (true + given.cells[1].lines[0] + b"\n", "added"),
+                       (true.replace(b'"status":201', b'"status":202'), "changed"),
+                       (small("zzzzzzzz").bytes(), "untied")):
+        cell.write_bytes(data)
+        seen = given.verify(op, cell, *key)
+        assert seen.pop("operator")["finding"] is None
+        assert list(findings(seen).values()) == [what], data
+    # Somebody who forges the cell's forges the operator's too: but not with the operator's key.
+    cell.write_bytes(forger.bytes())
+    operator = Timeline("operator", Key())
+    operator.add({"type": "log.begun", "key": operator.key.hex})
+    operator.add({"type": "cell.started", "cell": number_id(1), "key": forger.key.hex})
+    operator.checkpoint()
+    true_op = op.read_bytes()
+    op.write_bytes(operator.bytes())
+    assert findings(given.verify(op, cell, *key)) == {"operator": "swapped", name: "untied"}
+    assert findings(given.verify(op, cell)) == {"operator": None, name: None}
+    # Or puts it behind what is signed: that tells nothing of cells.
+    given.operator.add({"type": "cell.started", "cell": "zzzzzzzz", "key": forger.key.hex})
+    forger = small("zzzzzzzz", forger.key)
+    cell.write_bytes(forger.bytes())
+    op.write_bytes(true_op + given.operator.lines[-1] + b"\n")
+    assert findings(given.verify(op, cell, *key)) == {"operator": None, "cell/zzzzzzzz": "untied"}
+    # The operator's is damaged: what is signed before that counts.
+    cell.write_bytes(true)
+    lines = true_op.splitlines()
+    lines[4] = lines[4].replace(b"sha256:5", b"sha256:6")
+    op.write_bytes(joined(lines))
+    seen = given.verify(op, cell, given.files / f"{number_id(0)}.jsonl", *key)
+    assert findings(seen) == {"operator": "changed", name: "untied", given.cells[0].timeline: None}
+    assert "is not sound" in seen[name]["finding"]["message"]
+
+
+def test_many_timelines_in_one_file(given):
+    op, all_, key = given.files / "op.jsonl", given.files / "all.jsonl", ("--key", given.key.hex)
+    names = {cell.timeline for cell in given.cells}
+    sound = {name: None for name in names}
+    assert findings(given.verify(all_)) == sound
+    assert findings(given.verify(op, all_, *key)) == dict(sound, operator=None)
+    assert set(findings(given.verify(all_, *key)).values()) == {"untied"}
+    both = given.files / "both.jsonl"
+    both.write_bytes(op.read_bytes() + all_.read_bytes())
+    assert findings(given.verify(both, *key)) == dict(sound, operator=None)
+    # One was changed, one cut: that is told of them, and of no other.
+    one, two = given.cells[0], given.cells[2]
+    data = [cell.bytes() for cell in given.cells]
+    data[0] = data[0].replace(b'"status":201', b'"status":202')
+    data[2] = joined(two.lines[:-1])
+    all_.write_bytes(b"".join(data))
+    want = dict(sound, operator=None)
+    want[one.timeline], want[two.timeline] = "changed", "truncated"
+    seen = given.verify(op, all_, *key)
+    assert findings(seen) == want and seen[one.timeline]["finding"]["line"] in (2, 3)
+    # A record of one among those of another.
+    all_.write_bytes(joined([*given.cells[0].lines[:3], two.lines[3], *given.cells[0].lines[3:]]) + data[1])
+    assert findings(given.verify(all_)) == {one.timeline: "changed", given.cells[1].timeline: None}
+
+
+def test_cells_of_one_id_are_told_apart_in_a_file(world, tmp_path):
+    cells = [small("abcdefgh", n=4 + i, clock=100 * i) for i in range(3)]
+    for timeline in cells:
+        world.start(timeline)
+        world.end(timeline, status=0)
+    world.finish()
+    (tmp_path / "op.jsonl").write_bytes(world.operator.bytes())
+
+    def verify(order):
+        (tmp_path / "all.jsonl").write_bytes(b"".join(timeline.bytes() for timeline in order))
+        said = world.cloister("audit", "verify", "--json", tmp_path / "op.jsonl", tmp_path / "all.jsonl",
+                              "--key", world.key.hex)
+        return [(t["records"], t["finding"] and t["finding"]["what"])
+                for t in json.loads(said.out)["timelines"][1:]]
+
+    assert verify(cells) == [(6, None), (7, None), (8, None)]
+    assert verify([cells[2], cells[0]]) == [(8, None), (6, None)]
+    # The same twice is one too many.
+    assert verify([cells[0], cells[0]]) == [(6, "added")]
+
+
+def test_statements_are_not_taken_for_timelines(world, tmp_path):
+    world.cell()
+    world.finish()
+    path = tmp_path / "dsse.jsonl"
+    path.write_text(world.cloister("audit", "export", "--all", "--format", "dsse").ok())
+    world.cloister("audit", "verify", path, "--key", world.key.hex).sentence("DSSE", "timelines and proofs")
+
+
 # ---- proofs and statements ----
 
 def proof_of(world, *words):
@@ -449,6 +748,10 @@ def check_apart(key, path):
     """docs/verify_proof.py knows nothing of cloister."""
     return subprocess.run([sys.executable, TREE / "docs" / "verify_proof.py", key, path],
                           capture_output=True, text=True, timeout=60)
+
+
+def test_what_checks_apart_is_read_in_a_minute():
+    assert len((TREE / "docs" / "verify_proof.py").read_text().splitlines()) <= 50
 
 
 def test_who_checks_apart_is_told_how(tmp_path):
@@ -714,6 +1017,20 @@ def test_real_cells_however_they_end(operator):
     statement = json.loads(operator.cloister("audit", "export", "--format", "dsse", changed).ok())
     statement = json.loads(base64.b64decode(statement["payload"]))
     assert statement["predicate"]["status"] == 3
+
+
+def test_real_cells_are_verified_elsewhere(operator):
+    for i in range(3):
+        operator.run("--name", f"tried{i}", "--", "true").ok()
+    running = operator.detach("--", "sleep", "1000")
+    key = operator.cloister("audit", "key").ok().strip()
+    folder = operator.folder("given", {name: operator.cloister("audit", "export", word).ok()
+                                       for name, word in (("op", "--operator"), ("all", "--all"), ("one", "tried1"))})
+    operator.cloister("kill", running).ok()
+    seen = sound(operator, folder / "op", folder / "all", "--key", key)
+    assert len(seen) == 5 and f"cell/{running}" in seen
+    assert len(sound(operator, folder / "one", folder / "op", "--key", key)) == 2
+    assert operator.cloister("audit", "verify", folder / "one", "--key", key).status == 1
 
 
 def test_a_cell_whose_supervisor_was_killed(operator):

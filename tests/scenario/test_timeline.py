@@ -350,6 +350,27 @@ def test_a_cell_that_ends_on_a_full_disk(online, small):
     small.empty()
 
 
+# ---- the policy beside it ------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_the_policy_is_the_one_that_is_recorded(online, changed):
+    operator = online.operator
+    online.start(OPEN, "sleep", "1000")
+    assert ask(online)[0] == "204"
+    if changed:
+        operator.cloister("deny", online.cell, "up.example.test").ok()
+        assert ask(online)[0] == "403"
+    operator.cloister("stop", online.cell).ok()
+    verify(operator)
+    found = [r["event"] for r in records(operator, online.cell)]
+    newest = [e for e in found if e["type"] == "steer"][-1] if changed else found[0]["grant"]
+    [path] = operator.state.glob(f"**/{online.cell}.*/policy")
+    assert newest["policy"] == "sha256:" + hashlib.sha256(path.read_bytes()).hexdigest()
+    path.write_bytes(path.read_bytes()[:-1] + b"\xff")
+    said = operator.cloister("audit", "verify", online.cell)
+    assert said.status == 1 and f"{path}: this is not the policy that record" in said.out, said
+
+
 # ---- how much ------------------------------------------------------------------------------------------
 
 def test_a_timeline_has_an_end(online):

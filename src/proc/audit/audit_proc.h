@@ -60,11 +60,26 @@ void audit_progress_begin(struct audit_progress *p, const char *what);
 void audit_progress_show(struct audit_progress *p, uint64_t done, uint64_t total);
 void audit_progress_end(struct audit_progress *p);
 
+/* audit_policy.c: the policy beside a cell's timeline. */
+struct audit_policy {
+	bool is_told;                   /* what the cell was given is known */
+	uint64_t n;                     /* the newest record that has its hash; 0: there is none */
+	unsigned char hash[AUDIT_HASH];
+	bool is_used;                   /* the cell has used the network: then the file was written */
+	bool may_be_gone;               /* there may have been no room for it, or for a newer one */
+};
+void audit_policy_note(struct audit_policy *p, const struct audit_record *record);
+/* Of a cell that has ended: until then it may be written just now. */
+void audit_policy_check(const struct audit_policy *p, int dir, struct audit_check *check);
+
 /* audit_timeline.c: one timeline verified. */
 struct audit_seen {
 	struct audit_check check;
 	struct audit_progress progress;
 	struct audit_cells *cells;      /* NULL: what is said of cells is not gathered */
+	struct audit_policy policy;     /* of an ended cell */
+	bool wants_policy;
+	const char *untied;             /* why the operator's timeline may not know of a cell; or NULL */
 	int (*note)(void *arg, const struct audit_record *record, const char *line, size_t len);
 	void *arg;                      /* for NOTE, which may be NULL */
 };

@@ -20,6 +20,8 @@ note(void *arg, const struct audit_record *record, const char *line, size_t len)
 	struct audit_seen *seen = arg;
 	int r = seen->cells == NULL ? 0 : audit_cells_note(seen->cells, record);
 
+	if (seen->wants_policy)
+		audit_policy_note(&seen->policy, record);
 	return r == 0 && seen->note != NULL ? seen->note(seen->arg, record, line, len) : r;
 }
 
@@ -68,17 +70,6 @@ read_head(const char *text, struct audit_anchor *ret_anchor)
 	return true;
 }
 
-static void
-fault(struct audit_check *check, enum audit_fault fault, const char *file, const char *text)
-{
-	if (check->verify.fault != AUDIT_SOUND)
-		return;
-	check->verify.fault = fault;
-	snprintf(check->verify.finding, sizeof(check->verify.finding), "%s", text);
-	snprintf(check->file, sizeof(check->file), "%s", file);
-	check->line = 0;
-}
-
 int
 audit_see_operator(int dir, struct audit_seen *seen, struct err *err)
 {
@@ -97,14 +88,15 @@ audit_see_operator(int dir, struct audit_seen *seen, struct err *err)
 	if (r < 0)
 		return r;
 	if (!has_key)
-		fault(&seen->check, AUDIT_MISSING, OPERATOR_KEY, "the operator's key is gone, or not one "
-		      "that can be used, so that anybody may have signed this");
+		audit_check_fault(&seen->check, AUDIT_MISSING, OPERATOR_KEY, "the operator's key is gone, or "
+		                  "not one that can be used, so that anybody may have signed this");
 	if (bad_head)
-		fault(&seen->check, AUDIT_CHANGED, OPERATOR_HEAD, "this is no number and hash of a record");
+		audit_check_fault(&seen->check, AUDIT_CHANGED, OPERATOR_HEAD, "this is no number and hash of "
+		                  "a record");
 	/* A crash can come between the first checkpoint and the first note of it, and no later. */
 	if (head == NULL && v->checkpoints > 1)
-		fault(&seen->check, AUDIT_MISSING, OPERATOR_HEAD, "the note of where the timeline ends is "
-		      "gone, so that nothing tells whether records behind it are");
+		audit_check_fault(&seen->check, AUDIT_MISSING, OPERATOR_HEAD, "the note of where the timeline "
+		                  "ends is gone, so that nothing tells whether records behind it are");
 	return 0;
 }
 
@@ -149,10 +141,7 @@ audit_pick_cell(const struct audit_cells *cells, int dir, const char *id)
 
 	if (newest == NULL || newest->before == 0 || !first_key(dir, key))
 		return newest;
-	for (const struct audit_cell *c = newest; c != NULL; c = audit_cells_before(cells, c))
-		if (memcmp(c->key, key, AUDIT_KEY) == 0)
-			return c;
-	return newest;
+	return audit_cells_pick(cells, id, key);
 }
 
 int
@@ -170,14 +159,19 @@ audit_see_cell(int dir, const struct cell_entry *entry, const struct audit_cell 
 	}
 	if (cell != NULL)
 		audit_cell_anchor(cell, &v->anchor);
-	seen->check.may_be_torn = cell == NULL || cell->end != AUDIT_CELL_ENDED;
+	seen->wants_policy = cell != NULL && cell->end == AUDIT_CELL_ENDED;
+	seen->check.may_be_torn = !seen->wants_policy;
 	r = run(seen, dir, CELL_EVENTS, err);
 	if (r < 0)
 		return r;
 	/* It may have been started since the operator's timeline was read.  Whose supervisor was killed
 	 * before that has a file, and nothing in it. */
-	if (!is_known && !is_live && v->chain.tree.size > 0)
-		fault(&seen->check, AUDIT_SWAPPED, CELL_EVENTS, "the operator's timeline knows of no cell "
-		      "of this id that was started");
+	if (!is_known && !is_live && v->chain.tree.size > 0 && seen->untied != NULL)
+		audit_check_fault(&seen->check, AUDIT_UNTIED, CELL_EVENTS, seen->untied);
+	else if (!is_known && !is_live && v->chain.tree.size > 0)
+		audit_check_fault(&seen->check, AUDIT_SWAPPED, CELL_EVENTS, "the operator's timeline knows of "
+		                  "no cell of this id that was started");
+	if (seen->wants_policy)
+		audit_policy_check(&seen->policy, dir, &seen->check);
 	return 0;
 }

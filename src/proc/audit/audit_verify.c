@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,30 +9,25 @@
 
 #include "audit/audit_request.h"
 #include "audit/operator.h"
-#include "audit/proof.h"
 #include "base/err.h"
 #include "base/io.h"
 #include "base/json.h"
 #include "base/own.h"
 #include "base/text.h"
 #include "canon/hash.h"
-#include "proc/audit/audit_proc.h"
-
-struct verify {
-	const struct audit_args *args;
-	struct audit_cells cells;
-	int operator;                   /* folder, or -1 */
-	bool *there;                    /* by a cell's number in CELLS, which it keeps when these are
-	                                 * read again: its own timeline was found */
-	size_t n_there;
-	struct json out;
-	unsigned found, timelines, old;         /* OLD: recorded before records were chained */
-};
+#include "proc/audit/audit_verifier.h"
 
 /* ---- telling ---- */
 
+/* How many records there are before what was found, or at all. */
+static uint64_t
+sound_records(const struct audit_verify *seen)
+{
+	return seen->chain.tree.size - seen->about_before;
+}
+
 static void
-tell_json(struct verify *v, const struct audit_check *check, const char *path, const char *state)
+tell_json(struct audit_verifier *v, const struct audit_check *check, const char *path, const char *state)
 {
 	const struct audit_verify *seen = &check->verify;
 	struct json *w = &v->out;
@@ -41,7 +35,7 @@ tell_json(struct verify *v, const struct audit_check *check, const char *path, c
 	json_open(w, NULL, '{');
 	json_str(w, "timeline", seen->timeline);
 	json_str(w, "state", state);
-	json_u64(w, "records", seen->chain.tree.size);
+	json_u64(w, "records", sound_records(seen));
 	json_u64(w, "first", seen->first);
 	json_u64(w, "signed", seen->signed_n);
 	json_u64(w, "checkpoints", seen->checkpoints);
@@ -74,9 +68,9 @@ tell_fault(const struct audit_check *check, const char *path)
 	if (seen->fault_n > 0)
 		printf("record %" PRIu64 ": ", seen->fault_n);
 	text_print_safe(stdout, seen->finding, strlen(seen->finding), false);
-	if (seen->chain.tree.size > 0)
+	if (sound_records(seen) > 0)
 		printf("\n  sound before that: %" PRIu64 " records, of which %" PRIu64 " are signed",
-		       seen->chain.tree.size, seen->signed_n);
+		       sound_records(seen), seen->signed_n);
 	printf("\n");
 }
 
@@ -96,16 +90,15 @@ tell_sound(const struct audit_check *check, const char *state)
 	printf("\n");
 }
 
-/* DIR: where its files are. */
-static void
-tell(struct verify *v, const struct audit_check *check, int dir, const char *state)
+void
+audit_tell(struct audit_verifier *v, const struct audit_check *check, int dir, const char *state)
 {
 	char path[AUDIT_PATH_TEXT];
 	size_t len;
 
 	audit_path_of(dir, path);
 	len = strlen(path);
-	snprintf(path + len, sizeof(path) - len, "/%s", check->file);
+	snprintf(path + len, sizeof(path) - len, "%s%s", len > 0 ? "/" : "", check->file);
 	v->timelines++;
 	v->found += check->verify.fault != AUDIT_SOUND;
 	if (v->args->json)
@@ -121,13 +114,14 @@ tell(struct verify *v, const struct audit_check *check, int dir, const char *sta
 enum telling { TELL_NOT, TELL_FAULTS, TELL_ALL };
 
 static int
-verify_operator(struct verify *v, enum telling telling, struct err *err)
+verify_operator(struct audit_verifier *v, enum telling telling, struct err *err)
 {
 	struct audit_seen seen = { .cells = &v->cells };
 	unsigned char key[AUDIT_KEY];
 	int r;
 
 	audit_cells_free(&v->cells);
+	v->untied = "there is no operator's timeline that could tell whose this is";
 	if (v->operator < 0)
 		return 0;
 	r = audit_see_operator(v->operator, &seen, err);
@@ -140,9 +134,12 @@ verify_operator(struct verify *v, enum telling telling, struct err *err)
 		snprintf(seen.check.file, sizeof(seen.check.file), OPERATOR_LOG);
 		r = 0;
 	}
+	v->untied = seen.check.verify.fault == AUDIT_SOUND ? NULL : "this cannot be tied to the "
+	            "operator's timeline, which is not sound and would tell whose it is: see what was found "
+	            "of that";
 	if (r == 0 && (telling == TELL_ALL ||
 	               (telling == TELL_FAULTS && seen.check.verify.fault != AUDIT_SOUND)))
-		tell(v, &seen.check, v->operator, "open");
+		audit_tell(v, &seen.check, v->operator, "open");
 	return r;
 }
 
@@ -156,17 +153,23 @@ state_of(const struct audit_cell *cell, int dir)
 	return dir >= 0 && cell_state_is_live(dir) ? "running" : "open";
 }
 
-/* A timeline is known, and there is no file of it. */
+/* A timeline is known, and there is no file of it in the cell's entry, which is DIR or (-1) gone too. */
 static void
-tell_missing(struct verify *v, const struct audit_cell *cell, int dir)
+tell_missing(struct audit_verifier *v, const struct audit_cell *cell, int dir)
 {
+	OWN(closep) int state = dir < 0 ? cell_state_open(false, NULL) : -1;
 	struct audit_check check = { .file = CELL_EVENTS };
 
 	snprintf(check.verify.timeline, sizeof(check.verify.timeline), "cell/%s", cell->id);
 	check.verify.fault = AUDIT_MISSING;
-	snprintf(check.verify.finding, sizeof(check.verify.finding), "the timeline is gone, and it is "
-	         "not noted that it was removed%s", cell->has_chain ? "" : "; how long it was is unknown");
-	tell(v, &check, dir, state_of(cell, -1));
+	snprintf(check.verify.finding, sizeof(check.verify.finding), "the timeline is gone, and %s%s",
+	         v->untied == NULL ? "it is not noted that it was removed" : "whether it is noted that it "
+	         "was removed cannot be told: the operator's timeline is not sound",
+	         cell->has_chain ? "" : "; how long it was is unknown");
+	/* An entry has the cell's name behind the id, which nobody knows any more. */
+	if (dir < 0)
+		snprintf(check.file, sizeof(check.file), "%s.*/" CELL_EVENTS, cell->id);
+	audit_tell(v, &check, dir < 0 ? state : dir, state_of(cell, -1));
 }
 
 /* Of one that has not ended there is an entry as well: it was made first. */
@@ -178,7 +181,7 @@ is_owed(const struct audit_cell *cell)
 }
 
 static bool
-is_there(const struct verify *v, const struct audit_cell *cell)
+is_there(const struct audit_verifier *v, const struct audit_cell *cell)
 {
 	size_t i = (size_t)(cell - v->cells.at);
 
@@ -186,7 +189,7 @@ is_there(const struct verify *v, const struct audit_cell *cell)
 }
 
 static int
-note_there(struct verify *v, const struct audit_cell *cell, struct err *err)
+note_there(struct audit_verifier *v, const struct audit_cell *cell, struct err *err)
 {
 	bool *more = v->there;
 
@@ -210,10 +213,10 @@ is_old(const struct audit_cell *cell, int dir)
 }
 
 static int
-verify_entry(struct verify *v, int dir, const struct cell_entry *entry,
+verify_entry(struct audit_verifier *v, int dir, const struct cell_entry *entry,
              const struct audit_cell *cell, struct err *err)
 {
-	struct audit_seen seen = {0};
+	struct audit_seen seen = { .untied = v->untied };
 	int r;
 
 	if (is_old(cell, dir)) {
@@ -224,7 +227,7 @@ verify_entry(struct verify *v, int dir, const struct cell_entry *entry,
 	}
 	r = audit_see_cell(dir, entry, cell, &seen, err);
 	if (r == 0) {
-		tell(v, &seen.check, dir, state_of(cell, dir));
+		audit_tell(v, &seen.check, dir, state_of(cell, dir));
 		return cell == NULL ? 0 : note_there(v, cell, err);
 	}
 	/* Of all, who is missing is told at the end. */
@@ -239,7 +242,7 @@ verify_entry(struct verify *v, int dir, const struct cell_entry *entry,
 }
 
 static int
-verify_cell(struct verify *v, const char *word, struct err *err)
+verify_cell(struct audit_verifier *v, const char *word, struct err *err)
 {
 	struct cell_entry entry;
 	OWN(closep) int dir = audit_open_cell(word, &entry, err);
@@ -248,7 +251,7 @@ verify_cell(struct verify *v, const char *word, struct err *err)
 	if (dir >= 0)
 		return verify_entry(v, dir, &entry, audit_pick_cell(&v->cells, dir, entry.id), err);
 	if (is_owed(cell)) {
-		tell_missing(v, cell, v->operator);
+		tell_missing(v, cell, -1);
 		return 0;
 	}
 	if (cell != NULL && cell->pruned)
@@ -258,7 +261,7 @@ verify_cell(struct verify *v, const char *word, struct err *err)
 
 /* AGAIN: only those that were not there before. */
 static int
-verify_entries(struct verify *v, const struct audit_list *list, bool again, struct err *err)
+verify_entries(struct audit_verifier *v, const struct audit_list *list, bool again, struct err *err)
 {
 	int r = 0;
 
@@ -277,7 +280,7 @@ verify_entries(struct verify *v, const struct audit_list *list, bool again, stru
 }
 
 static bool
-any_absent(const struct verify *v)
+any_absent(const struct audit_verifier *v)
 {
 	for (size_t i = 0; i < v->cells.n; i++)
 		if (is_owed(&v->cells.at[i]) && !is_there(v, &v->cells.at[i]))
@@ -288,7 +291,7 @@ any_absent(const struct verify *v)
 /* Cells come and go meanwhile.  Who is known has an entry, unless it is noted later that it was
  * removed: so those are looked for between two readings of the operator's timeline. */
 static int
-verify_absent(struct verify *v, struct err *err)
+verify_absent(struct audit_verifier *v, struct err *err)
 {
 	OWN(audit_list_free) struct audit_list list = { .folder = { -1, -1 } };
 	size_t known;
@@ -300,12 +303,12 @@ verify_absent(struct verify *v, struct err *err)
 	r = r == 0 ? verify_operator(v, TELL_NOT, err) : r;
 	for (size_t i = 0; r == 0 && i < known && i < v->cells.n; i++)
 		if (is_owed(&v->cells.at[i]) && !is_there(v, &v->cells.at[i]))
-			tell_missing(v, &v->cells.at[i], v->operator);
+			tell_missing(v, &v->cells.at[i], -1);
 	return r;
 }
 
 static int
-verify_all(struct verify *v, struct err *err)
+verify_all(struct audit_verifier *v, struct err *err)
 {
 	OWN(audit_list_free) struct audit_list list = { .folder = { -1, -1 } };
 	/* Listed first: then whatever is listed has been noted by the operator. */
@@ -316,117 +319,48 @@ verify_all(struct verify *v, struct err *err)
 	return r == 0 && any_absent(v) ? verify_absent(v, err) : r;
 }
 
-/* ---- files ---- */
-
-static int
-verify_proof(struct verify *v, const char *path, const char *text, size_t len,
-             const unsigned char *key, struct err *err)
-{
-	OWN(audit_proof_free) struct audit_proof proof = {0};
-	OWN(audit_proof_free) struct audit_proof anchor = {0};
-	struct err why = {0};
-	int r = audit_proof_read(text, len, &proof, &anchor, &why);
-
-	if (key == NULL)
-		return err_set(err, EINVAL, "a proof is worth as much as the key: give the operator's with "
-		               "--key");
-	if (r == 0)
-		r = audit_proof_check(&proof, &anchor, key, &why);
-	v->timelines++;
-	v->found += r < 0;
-	if (v->args->json) {
-		json_open(&v->out, NULL, '{');
-		json_str(&v->out, "timeline", proof.timeline);
-		json_u64(&v->out, "record", proof.index + 1);
-		json_bool(&v->out, "proved", r == 0);
-		json_str(&v->out, "message", r == 0 ? NULL : why.text);
-		json_close(&v->out, '}');
-		return 0;
-	}
-	text_print_safe(stdout, path, strlen(path), false);
-	if (r == 0)
-		printf(": proves record %" PRIu64 " of %s\n", proof.index + 1, proof.timeline);
-	else
-		printf(": proves nothing: %s\n", why.text);
-	return 0;
-}
-
-static bool
-is_proof(int fd)
-{
-	static const char front[] = "{\"anchor\":";
-	char first[sizeof(front)];
-
-	return pread(fd, first, strlen(front), 0) == (ssize_t)strlen(front) &&
-	       memcmp(first, front, strlen(front)) == 0;
-}
-
-static int
-verify_file(struct verify *v, const char *path, struct err *err)
-{
-	OWN(freep) char *copy = strdup(path), *base = strdup(path), *text = NULL;
-	OWN(closep) int dir = -1, fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	struct audit_seen seen = {0};
-	unsigned char key[AUDIT_KEY];
-	bool has_key = v->args->key[0] != '\0' && hex_get(v->args->key, key, AUDIT_KEY);
-	size_t len;
-	int r;
-
-	if (copy == NULL || base == NULL)
-		return err_set(err, ENOMEM, "out of memory");
-	if (fd < 0)
-		return err_errno(err, "cannot open '%s'", path);
-	if (is_proof(fd)) {
-		r = read_file_at(AT_FDCWD, path, AUDIT_PROOF_MAX, &text, &len, err);
-		return r < 0 ? r : verify_proof(v, path, text, len, has_key ? key : NULL, err);
-	}
-	dir = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (dir < 0)
-		return err_errno(err, "cannot open the folder of '%s'", path);
-	if (has_key)
-		memcpy(seen.check.verify.key, key, AUDIT_KEY);
-	seen.check.verify.has_key = has_key;
-	r = audit_check_run(&seen.check, dir, basename(base), err);
-	if (r == 0)
-		tell(v, &seen.check, dir, has_key ? "by that key" : "by the key it names itself");
-	return r;
-}
-
 /* ---- all together ---- */
 
 /* No cell's name has these in it. */
 static bool
-is_file(const char *word)
+is_file(const struct audit_args *args, int i)
 {
-	return strpbrk(word, "/.") != NULL;
+	return args->key[0] != '\0' || strpbrk(args->words[i], "/.") != NULL;
 }
 
 static int
-verify_words(struct verify *v, struct err *err)
+verify_words(struct audit_verifier *v, struct err *err)
 {
 	const struct audit_args *args = v->args;
 	bool wants_cells = false;
 	int r = 0;
 
 	for (int i = 0; i < args->n_words; i++)
-		wants_cells |= args->key[0] == '\0' && !is_file(args->words[i]);
+		wants_cells |= !is_file(args, i);
 	if (args->operator || wants_cells)
 		r = verify_operator(v, args->operator ? TELL_ALL : TELL_FAULTS, err);
+	/* The operator's come first, for what they tell of the others. */
 	for (int i = 0; r == 0 && i < args->n_words; i++)
-		r = args->key[0] != '\0' || is_file(args->words[i]) ? verify_file(v, args->words[i], err) :
-		    verify_cell(v, args->words[i], err);
+		if (is_file(args, i) && audit_is_operators(args->words[i]))
+			r = audit_verify_file(v, args->words[i], true, err);
+	for (int i = 0; r == 0 && i < args->n_words; i++) {
+		if (!is_file(args, i))
+			r = verify_cell(v, args->words[i], err);
+		else if (!audit_is_operators(args->words[i]))
+			r = audit_verify_file(v, args->words[i], false, err);
+	}
 	return r;
 }
 
 static void
-begin_json(struct verify *v)
+begin_json(struct audit_verifier *v)
 {
 	json_open(&v->out, NULL, '{');
 	json_open(&v->out, "timelines", '[');
 }
 
 static void
-end_json(struct verify *v)
+end_json(struct audit_verifier *v)
 {
 	json_close(&v->out, ']');
 	json_u64(&v->out, "not_verifiable", v->old);
@@ -436,7 +370,7 @@ end_json(struct verify *v)
 }
 
 static void
-end_text(const struct verify *v)
+end_text(const struct audit_verifier *v)
 {
 	if (v->old > 0)
 		printf("%u timelines cannot be verified: an older cloister did not chain records\n", v->old);
@@ -449,7 +383,7 @@ audit_do_verify(const struct audit_args *args, struct err *err)
 {
 	OWN(freep) char *text = NULL;
 	size_t len;
-	struct verify v = { .args = args, .operator = audit_open_operator(err) };
+	struct audit_verifier v = { .args = args, .operator = audit_open_operator(err) };
 	int r;
 
 	if (v.operator < 0 && v.operator != -ENOENT)
@@ -473,6 +407,7 @@ audit_do_verify(const struct audit_args *args, struct err *err)
 		end_text(&v);
 	}
 	audit_cells_free(&v.cells);
+	audit_cells_free(&v.given);
 	free(v.there);
 	if (v.operator >= 0)
 		close(v.operator);
