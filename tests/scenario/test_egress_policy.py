@@ -1,6 +1,7 @@
 """Policies end to end: each matcher, what a refusal says, and what people are told."""
 import gzip
 import json
+import os
 import re
 
 import pytest
@@ -133,6 +134,38 @@ def test_packed_bodies_are_looked_into(online, coding):
             "--data-binary", "@/tmp/body", f"{UP}/echo"]
     assert codes(online, rules, post, [f"{UP}/echo"],
                  options=("-v", f"{file}:/tmp/body:ro")) == ["403", "200"]
+
+
+def test_packed_bodies_are_held_as_far_as_the_rule_permits(online):
+    """And where they are not, the rule that `why` prints makes them pass."""
+    folder = online.operator.folder("packed", {
+        f"{mib}M.gz": gzip.compress(os.urandom(mib << 20), 1) for mib in (5, 12, 65)})
+
+    def post(mib, *words):
+        return ["-H", "Content-Encoding: gzip", *words, "-H", "Expect:", "-T", f"/b/{mib}M.gz", f"{UP}/echo"]
+
+    def tried(rules, *requests):
+        return codes(online, rules, *requests, options=("-v", f"{folder}:/b:ro"))
+    rules = "  - allow: up.example.test\n"
+    chunked = ("-H", "Transfer-Encoding: chunked")
+    assert tried(rules, post(5), post(5, *chunked), post(12), post(12, *chunked)) == ["200", "200", "403", "403"]
+    events = online.events(type="http", why="too-large")
+    assert len(events) == 2 and events[0]["size"] > 12 << 20 and events[1]["size"] > 10 << 20
+    for event in events:
+        said = online.operator.cloister("why", online.cell, str(event["n"])).ok()
+        assert "body: {max: 16M}" in said and "secrets" not in said
+    rule = said[said.index("  - allow: "):].split("\n\n")[0] + "\n"
+    assert tried(rule + rules, post(12), post(12, *chunked), post(65)) == ["200", "200", "403"]
+    # No rule has more of it held.
+    rules = "  - allow: up.example.test\n    body: {max: 1G}\n"
+    for words in ((), chunked):
+        assert tried(rules, post(65, *words)) == ["403"]
+        assert online.refusal(type="http")["note"] == \
+            "the body is packed, and too large to be looked into: over 64M"
+        said = online.operator.cloister("why").ok()
+        assert "secrets: allow\n    body: {max: 128M}" in said and "looked into: over 64M" in said
+    rule = said[said.index("  - allow: "):].split("\n\n")[0] + "\n"
+    assert tried(rule + rules, post(65)) == ["200"]
 
 
 def test_log_observes_and_goes_on(online):
