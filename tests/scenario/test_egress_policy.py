@@ -207,9 +207,13 @@ def test_no_rule_at_all(online):
 def test_ask_that_nobody_answers(online):
     rules = "  - ask: up.example.test\n    timeout: 1s\n    reason: somebody must look\n"
     told = json.loads(online.curl(rules, f"{UP}/echo").ok())
-    assert told["reason"] == "a person has to approve this, and nobody did within 1s"
+    assert told["reason"] == "somebody must look (nobody approved it within 1s)"
     event = online.refusal(type="http")
-    assert (event["verdict"], event["why"], event["reason"]) == ("ask", "ask", "somebody must look")
+    assert (event["verdict"], event["why"], event["reason"], event["note"]) == (
+        "ask", "ask", "somebody must look", "nobody approved it within 1s")
+    # Without a reason it says that it is about people.
+    told = json.loads(online.curl("  - ask: up.example.test\n    timeout: 1s\n", f"{UP}/echo").ok())
+    assert told["reason"] == "a person has to approve this, and nobody did within 1s"
 
 
 def test_a_name_that_no_rule_mentions_never_leaves(online):
