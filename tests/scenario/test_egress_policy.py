@@ -7,6 +7,7 @@ import re
 import pytest
 
 from egress_lab import CURL, needs_python
+from test_inspect import token
 
 CODE = ["-o", "/dev/null", "-w", "%{http_code}"]
 WWW, UP = "https://www.example.test", "https://up.example.test"
@@ -429,6 +430,29 @@ def test_learn_prints(online):
     assert list((online.operator.base / "learning").iterdir()) == []
     policy = online.operator.file("printed.yaml", done.out[len("200\n"):])
     assert codes(online, policy, [f"{UP}/echo"]) == ["200"]
+
+
+def test_learn_lets_no_credential_out(online):
+    """Packed or not; the policy that is written says so where it would have gone."""
+    text = json.dumps({"key": token(), "pad": "x" * 2_000_000})
+    folder = online.operator.folder("bodies", {"plain": text, "packed": gzip.compress(text.encode()),
+                                               "none": gzip.compress(os.urandom(2 << 20))})
+    post = f"{' '.join(CURL)} -o /dev/null -w '%{{http_code}}\n' -H 'Content-Type: application/json'"
+    gz, where = "-H 'Content-Encoding: gzip'", f"{UP}/echo?{online.operator.who}-learned"
+    done = learn(online, "-v", f"{folder}:/b:ro", "--", "sh", "-c",
+                 f"{post} --data-binary @/b/plain {where}-plain; "
+                 f"{post} -X PUT {gz} --data-binary @/b/packed {where}-packed; "
+                 f"{post} -X PATCH {gz} --data-binary @/b/none {where}-none")
+    assert done.out.split() == ["403", "403", "200"], done
+    assert "refused 2 times" in done.err
+    assert not online.lab.seen(token()) and not online.lab.seen(f"{online.operator.who}-learned-packed")
+    assert online.lab.seen(f"{online.operator.who}-learned-none")
+    policy = online.operator.base / "learning/cloister.yaml"
+    written = policy.read_text()
+    assert "    # a body looked like a credential, and was refused: `secrets: allow` would let it out\n" in written
+    assert "\n    secrets: allow" not in written
+    assert codes(online, policy, ["-d", "x", f"{UP}/echo"], ["-X", "PUT", "-d", "x", f"{UP}/echo"],
+                 ["-d", token(), f"{UP}/echo"]) == ["200", "200", "403"]
 
 
 def test_learn_from_this_machine(online):

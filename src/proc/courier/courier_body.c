@@ -114,12 +114,6 @@ exchange_scan(struct exchange *ex, const unsigned char *data, size_t len)
 	if (found == NULL)
 		return true;
 	snprintf(reason, sizeof(reason), "the body carries what looks like a credential (%s)", found);
-	if (ex->courier->learn) {
-		snprintf(ex->note, sizeof(ex->note), "%s", reason);
-		ex->why = "secret";
-		ex->scans = false;
-		return true;
-	}
 	exchange_refuse(ex, "secret", reason);
 	return false;
 }
@@ -364,8 +358,7 @@ exchange_prepare_body(struct exchange *ex, const struct http_head *head)
 	 * is searched when it is filled in. */
 	bool ours = !is_packed(head) && exchange_may_fill_body(ex);
 	bool secrets = looks_for_secrets(ex), shape = exchange_wants_shape(ex);
-	bool learn = ex->courier->learn;
-	bool inspect = d->needs_body || (secrets && is_packed(head) && !learn) || shape;
+	bool inspect = d->needs_body || (secrets && is_packed(head)) || shape;
 
 	ex->tail_timer = (struct loop_timer){ .due = tail_is_due, .arg = ex };
 	ex->scans = !inspect && secrets && !is_packed(head);
@@ -373,7 +366,7 @@ exchange_prepare_body(struct exchange *ex, const struct http_head *head)
 		ex->scan = (struct secrets_scan){0};
 	if (!inspect && !exchange_signs_body(ex)) {
 		/* Messages of both sides take turns in gRPC: none of it can wait. */
-		ex->holds_back = ex->scans && !learn && !ex->is_grpc;
+		ex->holds_back = ex->scans && !ex->is_grpc;
 		return true;
 	}
 	if (ex->length != HTTP_LENGTH_UNKNOWN && ex->length > held_max(ex)) {
