@@ -244,8 +244,9 @@ read_events(struct learn *learn, const char *cell, struct err *err)
 		return 0;
 	while (r == 0 && (r = timeline_next(&t, &e, err)) > 0) {
 		r = 0;
-		/* A name that does not exist is a slip, not a need. */
-		if (!timeline_is_refusal(&e) && strcmp(e.type, "dns") != 0 &&
+		/* A name that does not exist is a slip, not a need; what was refused for its body alone
+		 * is one. */
+		if ((!timeline_is_refusal(&e) || strcmp(e.why, "secret") == 0) && strcmp(e.type, "dns") != 0 &&
 		    strcmp(e.type, "ssh") != 0 && strcmp(e.type, "intent") != 0 && e.host[0] != '\0' &&
 		    strcmp(e.why, "unresolved") != 0)
 			r = add_seen(learn, &e, err);

@@ -321,6 +321,7 @@ parse(const char *line, size_t len, struct timeline_event *ret_event)
 		.has_push_options = json_is_true(json_object_get(o, "push_options")),
 		.refs = join_texts(json_object_get(o, "refs")),
 		.has_sizes = json_object_get(o, "received") != NULL,
+		.size = number_of(o, "size", INT64_MAX),
 		.sent = number_of(o, "sent", INT64_MAX),
 		.received = number_of(o, "received", INT64_MAX),
 		.ms = number_of(o, "ms", INT64_MAX),

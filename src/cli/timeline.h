@@ -28,6 +28,7 @@ struct timeline_event {
 	char *refs;                     /* of a push, as in struct policy_seen; NULL: none */
 	uint16_t port, status;          /* 0: none */
 	bool has_query, is_upgrade, has_push_options;
+	uint64_t size;                  /* of a body that was too large, as far as it is known */
 	bool has_sizes;                 /* an exchange that took place: */
 	uint64_t sent, received, ms, count;
 };

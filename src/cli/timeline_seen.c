@@ -2,16 +2,27 @@
 #include <string.h>
 
 #include "cli/timeline.h"
+#include "ipc/courier_channel.h"
 
 /* What was agreed on when a request became a WebSocket. */
 #define SWITCHING_PROTOCOLS 101
+
+/* More than SIZE, in round numbers: of what was cut off where the rule ended, there may be more. */
+static uint64_t
+room_for(uint64_t size)
+{
+	uint64_t room = 16 * 1024 * 1024;
+
+	while (room <= size)
+		room *= 2;
+	return room - 1;
+}
 
 void
 timeline_get_seen(const struct timeline_event *e, struct policy_seen *ret_seen)
 {
 	bool http = strcmp(e->type, "http") == 0;
-	/* It was cut off where the rule ended: how much there was, nobody knows. */
-	bool cut = strcmp(e->why, "too-large") == 0 && e->sent <= POLICY_UPLOAD_MAX;
+	bool too_large = strcmp(e->why, "too-large") == 0;
 
 	*ret_seen = (struct policy_seen){
 		.protocol = strcmp(e->type, "tcp") == 0 ? POLICY_TCP :
@@ -25,7 +36,8 @@ timeline_get_seen(const struct timeline_event *e, struct policy_seen *ret_seen)
 		.refs = e->refs,
 		.push_options = e->has_push_options,
 		.private_address = strcmp(e->why, "private-address") == 0,
-		.secret = strcmp(e->why, "secret") == 0,
-		.sent = cut ? 2 * POLICY_UPLOAD_MAX : e->sent,
+		.secret = strcmp(e->why, "secret") == 0 ||
+		          (e->size > POLICY_INSPECTED_MAX && strstr(e->note, COURIER_IS_PACKED) != NULL),
+		.sent = too_large ? room_for(e->size) : e->sent,
 	};
 }

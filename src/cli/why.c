@@ -49,7 +49,8 @@ static const struct cause {
 	  "in force, so it does not leave." },
 	{ "not-renewed", false, true, "A secret ends, and where its value comes from gave no new one. It "
 	  "is tried again." },
-	{ "too-large", true, false, "Its body is larger than the rule permits." },
+	{ "too-large", true, true, "Its body is larger than the rule permits with its `body: {max: ...}`, or "
+	  "than can be held: what is packed, or what a rule looks into, is, and never more than 64M." },
 	{ "mismatch", false, true, "The name that was looked up, the one in the TLS handshake and the one "
 	  "in the request do not agree. No rule changes that: the client must ask for the server "
 	  "that it means." },

@@ -21,6 +21,8 @@
 
 /* In an event's note: of an address that no rule can open. */
 #define COURIER_NO_RULE_HELPS "no rule changes that"
+/* Likewise: of a body that is too large to be unpacked. */
+#define COURIER_IS_PACKED "the body is packed, and"
 
 /* When the supervisor shuts the channel down (the courier reads its end), the cell has
  * ended: the courier sends what events it still has and exits, at once.  The others

@@ -27,6 +27,7 @@ struct policy;                          /* opaque; what is in it: policy_rule.h 
 #define POLICY_FILE_MAX (1024 * 1024)
 #define POLICY_ENCODED_MAX (8 * 1024 * 1024)
 #define POLICY_HELD_MAX (1024 * 1024)   /* of a body, unless the rule says more */
+#define POLICY_INSPECTED_MAX (64 * 1024 * 1024) /* of a body that is held, whatever rules say */
 #define POLICY_UPLOAD_MAX (10 * 1024 * 1024) /* of a body, unless the rule says more */
 
 enum policy_verdict { POLICY_DENY, POLICY_ALLOW, POLICY_ASK };
@@ -61,7 +62,7 @@ struct policy_decision {
 	                                 * this machine */
 	bool must_look;                 /* bodies are looked into for secrets */
 	uint64_t upload_max;            /* of the request body, in bytes */
-	uint64_t held_max;              /* how much of it is kept to be looked into */
+	uint64_t held_max;              /* how much of it is kept, where it has to be */
 	/* With POLICY_DENY: RULE would allow it, or ask, were the body's known length not over its
 	 * upload_max. */
 	bool too_large;

@@ -169,8 +169,10 @@ decide(const struct policy *p, struct deciding *d, struct policy_decoded *decode
 		out->too_large = true;
 		out->upload_max = p->rules[d->too_large].upload_max;
 	}
-	if (out->held_max == 0)
-		out->held_max = POLICY_HELD_MAX;
+	/* What no rule looks into may be held for other reasons: it is packed, or signed. */
+	if (!out->needs_body)
+		out->held_max = out->upload_max < POLICY_INSPECTED_MAX ? out->upload_max :
+		                                                         POLICY_INSPECTED_MAX;
 }
 
 __attribute__((noinline)) static void
@@ -216,8 +218,9 @@ strictness(enum policy_verdict verdict)
 static void
 narrow(struct policy_decision *out, const struct policy_decision *outer)
 {
-	/* A layer that wants no body does not say how much of one is kept. */
-	if (outer->needs_body && (!out->needs_body || outer->held_max < out->held_max))
+	/* A layer that wants no body does not say how much of one is kept for another that does. */
+	if (outer->needs_body == out->needs_body ? outer->held_max < out->held_max
+	                                         : outer->needs_body)
 		out->held_max = outer->held_max;
 	if (strictness(outer->verdict) > strictness(out->verdict)) {
 		out->verdict = outer->verdict;

@@ -334,7 +334,7 @@ put_methods(struct buf *b, struct method *methods, size_t i, size_t n, struct po
 	if (*m->name != '\0')
 		suggest_put_extras(b, seen);
 	if (secret)
-		suggest_put(b, "    # a body looked like a credential: `secrets: allow` would let it out\n");
+		suggest_put(b, "    # a body looked like a credential, and was refused: `secrets: allow` would let it out\n");
 }
 
 static int

@@ -22,7 +22,6 @@
 
 #define POLICY_LIST_MAX 256             /* of anything in one rule */
 #define POLICY_TEXT_MAX 1024            /* bytes of any string in a rule */
-#define POLICY_INSPECTED_MAX (64 * 1024 * 1024) /* of a body that is held to be looked into */
 #define POLICY_PLACE_MAX 4160           /* a path and a place in it */
 #define POLICY_RULE_TEXT_MAX 512        /* cut there */
 

@@ -61,7 +61,8 @@ def test_approved_refused_and_what_is_shown(online):
     assert a.answer("refuse", shown["id"], "--reason", "take the key out").ok() == f"{shown['id']}: refused\n"
     code, told = a.end(process)
     told = json.loads(told)
-    assert code == "403" and told["reason"] == f"{me(a.operator)} refused this: take the key out"
+    assert code == "403" and told["reason"] == \
+        f"somebody must look ({me(a.operator)} refused this: take the key out)"
     assert told["rule"] == "policy.yaml:3:5" and told["error"] == "refused by cloister"
     event = online.refusal(type="http")
     assert (event["verdict"], event["why"], event["refused_by"]) == ("ask", "ask", me(a.operator))
@@ -206,7 +207,7 @@ def test_time_is_up(online):
     a = Asking(online, "  - ask: up.example.test\n    timeout: 1s\n    reason: people only\n")
     code, told = a.end(a.curl(f"{UP}/204"))
     told = json.loads(told)
-    assert code == "403" and told["reason"] == "a person has to approve this, and nobody did within 1s"
+    assert code == "403" and told["reason"] == "people only (nobody approved it within 1s)"
     assert "ask the operator" in told["hint"]
     shown = a.state(f"{a.cell}-1")
     assert shown["state"] == "timed_out"

@@ -1,11 +1,13 @@
 """Policies end to end: each matcher, what a refusal says, and what people are told."""
 import gzip
 import json
+import os
 import re
 
 import pytest
 
 from egress_lab import CURL, needs_python
+from test_inspect import token
 
 CODE = ["-o", "/dev/null", "-w", "%{http_code}"]
 WWW, UP = "https://www.example.test", "https://up.example.test"
@@ -135,6 +137,38 @@ def test_packed_bodies_are_looked_into(online, coding):
                  options=("-v", f"{file}:/tmp/body:ro")) == ["403", "200"]
 
 
+def test_packed_bodies_are_held_as_far_as_the_rule_permits(online):
+    """And where they are not, the rule that `why` prints makes them pass."""
+    folder = online.operator.folder("packed", {
+        f"{mib}M.gz": gzip.compress(os.urandom(mib << 20), 1) for mib in (5, 12, 65)})
+
+    def post(mib, *words):
+        return ["-H", "Content-Encoding: gzip", *words, "-H", "Expect:", "-T", f"/b/{mib}M.gz", f"{UP}/echo"]
+
+    def tried(rules, *requests):
+        return codes(online, rules, *requests, options=("-v", f"{folder}:/b:ro"))
+    rules = "  - allow: up.example.test\n"
+    chunked = ("-H", "Transfer-Encoding: chunked")
+    assert tried(rules, post(5), post(5, *chunked), post(12), post(12, *chunked)) == ["200", "200", "403", "403"]
+    events = online.events(type="http", why="too-large")
+    assert len(events) == 2 and events[0]["size"] > 12 << 20 and events[1]["size"] > 10 << 20
+    for event in events:
+        said = online.operator.cloister("why", online.cell, str(event["n"])).ok()
+        assert "body: {max: 16M}" in said and "secrets" not in said
+    rule = said[said.index("  - allow: "):].split("\n\n")[0] + "\n"
+    assert tried(rule + rules, post(12), post(12, *chunked), post(65)) == ["200", "200", "403"]
+    # No rule has more of it held.
+    rules = "  - allow: up.example.test\n    body: {max: 1G}\n"
+    for words in ((), chunked):
+        assert tried(rules, post(65, *words)) == ["403"]
+        assert online.refusal(type="http")["note"] == \
+            "the body is packed, and too large to be looked into: over 64M"
+        said = online.operator.cloister("why").ok()
+        assert "secrets: allow\n    body: {max: 128M}" in said and "looked into: over 64M" in said
+    rule = said[said.index("  - allow: "):].split("\n\n")[0] + "\n"
+    assert tried(rule + rules, post(65)) == ["200"]
+
+
 def test_log_observes_and_goes_on(online):
     rules = "  - log: www.example.test\n    methods: [GET]\n  - allow: '*.example.test'\n"
     assert codes(online, rules, [f"{WWW}/hello"]) == ["200"]
@@ -174,9 +208,13 @@ def test_no_rule_at_all(online):
 def test_ask_that_nobody_answers(online):
     rules = "  - ask: up.example.test\n    timeout: 1s\n    reason: somebody must look\n"
     told = json.loads(online.curl(rules, f"{UP}/echo").ok())
-    assert told["reason"] == "a person has to approve this, and nobody did within 1s"
+    assert told["reason"] == "somebody must look (nobody approved it within 1s)"
     event = online.refusal(type="http")
-    assert (event["verdict"], event["why"], event["reason"]) == ("ask", "ask", "somebody must look")
+    assert (event["verdict"], event["why"], event["reason"], event["note"]) == (
+        "ask", "ask", "somebody must look", "nobody approved it within 1s")
+    # Without a reason it says that it is about people.
+    told = json.loads(online.curl("  - ask: up.example.test\n    timeout: 1s\n", f"{UP}/echo").ok())
+    assert told["reason"] == "a person has to approve this, and nobody did within 1s"
 
 
 def test_a_name_that_no_rule_mentions_never_leaves(online):
@@ -392,6 +430,29 @@ def test_learn_prints(online):
     assert list((online.operator.base / "learning").iterdir()) == []
     policy = online.operator.file("printed.yaml", done.out[len("200\n"):])
     assert codes(online, policy, [f"{UP}/echo"]) == ["200"]
+
+
+def test_learn_lets_no_credential_out(online):
+    """Packed or not; the policy that is written says so where it would have gone."""
+    text = json.dumps({"key": token(), "pad": "x" * 2_000_000})
+    folder = online.operator.folder("bodies", {"plain": text, "packed": gzip.compress(text.encode()),
+                                               "none": gzip.compress(os.urandom(2 << 20))})
+    post = f"{' '.join(CURL)} -o /dev/null -w '%{{http_code}}\n' -H 'Content-Type: application/json'"
+    gz, where = "-H 'Content-Encoding: gzip'", f"{UP}/echo?{online.operator.who}-learned"
+    done = learn(online, "-v", f"{folder}:/b:ro", "--", "sh", "-c",
+                 f"{post} --data-binary @/b/plain {where}-plain; "
+                 f"{post} -X PUT {gz} --data-binary @/b/packed {where}-packed; "
+                 f"{post} -X PATCH {gz} --data-binary @/b/none {where}-none")
+    assert done.out.split() == ["403", "403", "200"], done
+    assert "refused 2 times" in done.err
+    assert not online.lab.seen(token()) and not online.lab.seen(f"{online.operator.who}-learned-packed")
+    assert online.lab.seen(f"{online.operator.who}-learned-none")
+    policy = online.operator.base / "learning/cloister.yaml"
+    written = policy.read_text()
+    assert "    # a body looked like a credential, and was refused: `secrets: allow` would let it out\n" in written
+    assert "\n    secrets: allow" not in written
+    assert codes(online, policy, ["-d", "x", f"{UP}/echo"], ["-X", "PUT", "-d", "x", f"{UP}/echo"],
+                 ["-d", token(), f"{UP}/echo"]) == ["200", "200", "403"]
 
 
 def test_learn_from_this_machine(online):

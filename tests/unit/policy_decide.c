@@ -285,7 +285,10 @@ TEST(policy_decide_says_what_else_is_so)
 		"- {log: '**.e.example', reason: x}\n"
 		"- allow: a.e.example\n"
 		"- {allow: f.example, git: {push: '**'}}\n"
-		"- {allow: h.example, git: {push: '**'}, body: {max: 9G}}\n");
+		"- {allow: h.example, git: {push: '**'}, body: {max: 9G}}\n"
+		"- {allow: i.example, body: {max: 20M}}\n"
+		"- {allow: j.example, body: {max: 9G}}\n"
+		"- {allow: k.example, body: {regex: x}}\n");
 	struct policy_decision d;
 	struct policy_logged logged;
 	struct lab_request lab;
@@ -314,8 +317,22 @@ TEST(policy_decide_says_what_else_is_so)
 	lab_request(&lab, GET "a.e.example/");
 	policy_decide(p, &lab.req, &d, &logged);
 	CHECK(logged.n == 2 && logged.rules[0] == 11 && logged.rules[1] == 12 && d.rule == 13);
-	CHECK_U64(d.held_max, POLICY_HELD_MAX);
+	CHECK_U64(d.held_max, POLICY_UPLOAD_MAX);
 	CHECK_U64(d.upload_max, POLICY_UPLOAD_MAX);
+
+	/* What no rule looks into may have to be held all the same. */
+	lab_request(&lab, POST "i.example/\nlength: 9");
+	policy_decide(p, &lab.req, &d, NULL);
+	CHECK(!d.needs_body && d.must_look);
+	CHECK_U64(d.held_max, 20 << 20);
+	lab_request(&lab, POST "j.example/\nlength: 9");
+	policy_decide(p, &lab.req, &d, NULL);
+	CHECK_U64(d.held_max, POLICY_INSPECTED_MAX);
+	CHECK_U64(d.upload_max, UINT64_C(9) << 30);
+	lab_request(&lab, POST "k.example/\nlength: 9");
+	policy_decide(p, &lab.req, &d, NULL);
+	CHECK(d.needs_body);
+	CHECK_U64(d.held_max, POLICY_HELD_MAX);
 
 	lab_request(&lab, POST "f.example/r/git-receive-pack\nlength: unknown");
 	policy_decide(p, &lab.req, &d, &logged);

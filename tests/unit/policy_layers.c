@@ -88,9 +88,11 @@ TEST(policy_layers_what_is_permitted)
 {
 	OWN(policy_freep) struct policy *p = WITHIN(
 		"- {allow: a.x, body: {max: 5M}, secrets: allow, private: true}\n"
-		"- {allow: b.x, body: {max: 8M, json: {/a: b}}}\n",
+		"- {allow: b.x, body: {max: 8M, json: {/a: b}}}\n"
+		"- {allow: c.x, body: {regex: q}}\n- allow: d.x\n",
 		"- {allow: a.x, body: {max: 2M}, private: true}\n"
-		"- {allow: b.x, body: {max: 3M, regex: q}}\n");
+		"- {allow: b.x, body: {max: 3M, regex: q}}\n"
+		"- allow: c.x\n- {allow: d.x, body: {regex: q}}\n");
 	struct policy_decision d;
 	struct lab_request lab;
 
@@ -99,16 +101,26 @@ TEST(policy_layers_what_is_permitted)
 	CHECK(d.verdict == POLICY_ALLOW && !d.needs_body && d.may_use_private);
 	CHECK(d.must_look && !d.may_carry_secrets);
 	CHECK_U64(d.upload_max, 2 << 20);
+	CHECK_U64(d.held_max, 2 << 20);
 	CHECK(d.way.rule[0] == 0 && d.way.rule[1] == 0);
 	lab_request(&lab, "POST https://b.x/\nlength: 7");
 	policy_decide(p, &lab.req, &d, NULL);
 	CHECK(d.needs_body && d.way.rule[0] == 1 && d.way.rule[1] == 1);
 	CHECK_U64(d.held_max, 3 << 20);
+	/* Whichever of them looks into it says how much is held. */
+	for (size_t i = 0; i < 2; i++) {
+		static const char *const urls[] = { "POST https://c.x/\nlength: 7", "POST https://d.x/\nlength: 7" };
+
+		lab_request(&lab, urls[i]);
+		policy_decide(p, &lab.req, &d, NULL);
+		CHECK(d.needs_body);
+		CHECK_U64(d.held_max, POLICY_HELD_MAX);
+	}
 	/* Bits are of all layers' rules. */
-	CHECK_STR(lab_decide_body(p, "POST https://b.x/\nlength: 7", 1 << 1 | 1 << 3), "allow 1");
+	CHECK_STR(lab_decide_body(p, "POST https://b.x/\nlength: 7", 1 << 1 | 1 << 5), "allow 1");
 	CHECK_STR(lab_decide_body(p, "POST https://b.x/\nlength: 7", 1 << 1), "deny -1");
-	CHECK_STR(lab_decide_body(p, "POST https://b.x/\nlength: 7", 1 << 3), "deny -1");
-	CHECK_STR(lab_decide(p, "POST https://a.x/\nlength: 3000000"), "deny! 2");
+	CHECK_STR(lab_decide_body(p, "POST https://b.x/\nlength: 7", 1 << 5), "deny -1");
+	CHECK_STR(lab_decide(p, "POST https://a.x/\nlength: 3000000"), "deny! 4");
 }
 
 /* However much the one notes, the other's notes are kept. */

@@ -270,6 +270,7 @@ exchange_ask(struct exchange *ex, const struct courier_question *q,
 	}
 	ask->number = ++c->asks.n;
 	ask->rule = q->rule;
+	snprintf(ask->reason, sizeof(ask->reason), "%s", q->of.reason != NULL ? q->of.reason : "");
 	ask->go_on = go_on;
 	c->asks.n_waiting++;
 	ex->step = STEP_WAIT;
@@ -385,6 +386,19 @@ approved(struct exchange *ex)
 		ask->go_on(ex);
 }
 
+/* The record has the rule's reason apart. */
+static void
+refused(struct exchange *ex, const char *text)
+{
+	char reason[COURIER_ASK_TEXT + COURIER_NOTE_MAX + 8];
+
+	if (ex->note[0] == '\0')
+		snprintf(ex->note, sizeof(ex->note), "%s", text);
+	snprintf(reason, sizeof(reason), ex->ask->reason[0] != '\0' ? "%s (%s)" : "%s%s", ex->ask->reason,
+	         text);
+	exchange_refuse(ex, "ask", reason);
+}
+
 int
 courier_take_answer(struct courier *c, uint64_t steer, struct ipc_message *message, struct err *err)
 {
@@ -409,7 +423,7 @@ courier_take_answer(struct courier *c, uint64_t steer, struct ipc_message *messa
 	if (yes == 1)
 		approved(ex);
 	else
-		exchange_refuse(ex, "ask", text);
+		refused(ex, text);
 	return 0;
 }
 

@@ -51,6 +51,7 @@ struct exchange_ask {
 	char by[COURIER_ASK_BY + 1];    /* who approved it last */
 	char id[COURIER_ASK_ID + 1];
 	char shape[INSPECT_SHAPE_MAX];
+	char reason[COURIER_ASK_TEXT + 1];      /* of what asks, which may be gone by the answer; or "" */
 };
 
 /* Whether EX may go on without asking anybody, or what was asked has been answered.  False: it

@@ -6,7 +6,9 @@
 #include <string.h>
 
 #include "base/control.h"
+#include "base/num.h"
 #include "base/own.h"
+#include "ipc/courier_channel.h"
 #include "ipc/inspect_channel.h"
 #include "proc/courier/courier_upstream.h"
 
@@ -112,12 +114,6 @@ exchange_scan(struct exchange *ex, const unsigned char *data, size_t len)
 	if (found == NULL)
 		return true;
 	snprintf(reason, sizeof(reason), "the body carries what looks like a credential (%s)", found);
-	if (ex->courier->learn) {
-		snprintf(ex->note, sizeof(ex->note), "%s", reason);
-		ex->why = "secret";
-		ex->scans = false;
-		return true;
-	}
 	exchange_refuse(ex, "secret", reason);
 	return false;
 }
@@ -215,6 +211,27 @@ hold_no_more(struct exchange *ex)
 	return true;
 }
 
+static uint64_t
+held_max(const struct exchange *ex)
+{
+	return ex->decision.held_max < COURIER_HELD_MAX ? ex->decision.held_max : COURIER_HELD_MAX;
+}
+
+/* What a rule may help against, `cloister why` tells. */
+static void
+refuse_to_hold(struct exchange *ex)
+{
+	bool signs = exchange_signs_body(ex);
+	char reason[160], size[NUM_TEXT_MAX];
+
+	snprintf(reason, sizeof(reason), "%s too large %s: over %s%s",
+	         !signs && is_packed(exchange_head(ex)) ? COURIER_IS_PACKED : "the body is",
+	         signs ? "for a secret to sign it or be put into it" : "to be looked into",
+	         num_format_size(size, held_max(ex)),
+	         signs && held_max(ex) == COURIER_HELD_MAX ? "; " COURIER_NO_RULE_HELPS : "");
+	exchange_refuse(ex, "too-large", reason);
+}
+
 static void
 hold(struct exchange *ex, const unsigned char *data, size_t len)
 {
@@ -224,9 +241,13 @@ hold(struct exchange *ex, const unsigned char *data, size_t len)
 		exchange_body(ex, data, len);
 		return;
 	}
-	if (ex->came > ex->decision.held_max || ex->came > COURIER_HELD_MAX ||
-	    len > COURIER_HELD_ALL - c->held) {
-		exchange_refuse(ex, "too-large", "the body is too large to be looked into");
+	if (ex->came > held_max(ex)) {
+		refuse_to_hold(ex);
+		return;
+	}
+	if (len > COURIER_HELD_ALL - c->held) {
+		exchange_refuse(ex, "too-large", "too much of other bodies is held for this one to be: send it "
+		                "again later; " COURIER_NO_RULE_HELPS);
 		return;
 	}
 	buf_put(&ex->body, data, len);
@@ -337,8 +358,7 @@ exchange_prepare_body(struct exchange *ex, const struct http_head *head)
 	 * is searched when it is filled in. */
 	bool ours = !is_packed(head) && exchange_may_fill_body(ex);
 	bool secrets = looks_for_secrets(ex), shape = exchange_wants_shape(ex);
-	bool learn = ex->courier->learn;
-	bool inspect = d->needs_body || (secrets && is_packed(head) && !learn) || shape;
+	bool inspect = d->needs_body || (secrets && is_packed(head)) || shape;
 
 	ex->tail_timer = (struct loop_timer){ .due = tail_is_due, .arg = ex };
 	ex->scans = !inspect && secrets && !is_packed(head);
@@ -346,11 +366,11 @@ exchange_prepare_body(struct exchange *ex, const struct http_head *head)
 		ex->scan = (struct secrets_scan){0};
 	if (!inspect && !exchange_signs_body(ex)) {
 		/* Messages of both sides take turns in gRPC: none of it can wait. */
-		ex->holds_back = ex->scans && !learn && !ex->is_grpc;
+		ex->holds_back = ex->scans && !ex->is_grpc;
 		return true;
 	}
-	if (ex->length != HTTP_LENGTH_UNKNOWN && ex->length > d->held_max) {
-		exchange_refuse(ex, "too-large", "the body is too large to be looked into");
+	if (ex->length != HTTP_LENGTH_UNKNOWN && ex->length > held_max(ex)) {
+		refuse_to_hold(ex);
 		return false;
 	}
 	/* Which rule it will be, and whether that one permits secrets, the body decides. */

@@ -70,18 +70,19 @@ exchange_way(const struct exchange *ex)
 	return ex->learned ? (struct policy_way){0} : ex->decision.way;
 }
 
-/* While it is only watched, everything goes; but what is private stays so. */
+/* While it is only watched, everything goes; but what is private stays so, and so do credentials. */
 static void
 learn(struct exchange *ex)
 {
 	struct policy_decision *d = &ex->decision;
 
 	d->upload_max = UINT64_MAX;
+	d->held_max = COURIER_HELD_MAX;
 	if (d->verdict == POLICY_ALLOW && !d->needs_body)
 		return;
 	ex->learned = true;
 	*d = (struct policy_decision){
-		.verdict = POLICY_ALLOW, .rule = -1, .upload_max = UINT64_MAX,
+		.verdict = POLICY_ALLOW, .rule = -1, .upload_max = UINT64_MAX, .held_max = COURIER_HELD_MAX,
 		.may_use_private = d->may_use_private && d->verdict != POLICY_DENY,
 		.must_look = true,
 	};

@@ -87,6 +87,8 @@ put_outcome(struct events *e, const struct exchange *ex)
 		event_u64(e, "status", ex->status);
 	event_str(e, "note", ex->note);
 	event_kind_ends(e);
+	if (ex->refused && ex->why != NULL && strcmp(ex->why, "too-large") == 0)
+		event_u64(e, "size", ex->length != HTTP_LENGTH_UNKNOWN ? ex->length : ex->came);
 	if (!ex->refused) {
 		event_u64(e, "sent", ex->sent);
 		event_u64(e, "received", ex->received);

@@ -69,8 +69,9 @@ time_is_up(void *arg)
 	struct approval *a = arg;
 	char time[NUM_TEXT_MAX], text[128];
 
-	snprintf(text, sizeof(text), "a person has to approve this, and nobody did within %s",
-	         num_format_duration(time, a->q.ms));
+	/* The courier puts the rule's own reason in front, if there is one. */
+	snprintf(text, sizeof(text), "%s within %s", a->q.reason[0] != '\0' ? "nobody approved it" :
+	         "a person has to approve this, and nobody did", num_format_duration(time, a->q.ms));
 	if (a->n_given > 0)
 		snprintf(text, sizeof(text), "%u people have to approve this, and within %s only %zu did",
 		         a->q.needs, num_format_duration(time, a->q.ms), a->n_given);
