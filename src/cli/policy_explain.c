@@ -233,7 +233,7 @@ show_verdict(const struct explaining *e)
 	printf("%s", policy_verdict_name(d->verdict));
 	if (d->rule >= 0)
 		printf(", by %s", policy_rule_place(e->p, d->rule));
-	else
+	else if (e->got.why[0] == '\0')
 		printf(": no rule matches%s%s", d->layer > 0 ? " in " : "",
 		       d->layer > 0 ? e->cli->within[d->layer - 1] : "");
 	if (e->got.why[0] != '\0')

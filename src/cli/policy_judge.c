@@ -272,6 +272,12 @@ policy_judge(struct policy_judge *judge, struct policy_asked *asked,
 	out->why[0] = '\0';
 	out->n_fits = 0;
 	policy_decide(judge->p, &asked->req, d, &out->logged);
+	if ((d->verdict != POLICY_DENY || d->needs_body) && policy_is_doh(&asked->req)) {
+		*d = (struct policy_decision){ .verdict = POLICY_DENY, .rule = -1 };
+		deny(out, "", "it asks for names over HTTPS or TLS, which would hide them, and no rule "
+		     "changes that");
+		return 0;
+	}
 	if (d->too_large)
 		deny(out, "its body is larger than ", num_format_size(size, d->upload_max));
 	if (asked->req.protocol != POLICY_HTTP || d->too_large ||

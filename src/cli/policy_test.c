@@ -256,7 +256,7 @@ show_got(FILE *out, const struct policy *p, const struct policy_judgement *got)
 	fputs(policy_verdict_name(got->decision.verdict), out);
 	if (rule >= 0)
 		fprintf(out, " by %s (%s)", policy_rule_place(p, rule), policy_rule_text(p, rule));
-	else
+	else if (got->why[0] == '\0')
 		fputs(": no rule matches", out);
 	if (got->why[0] != '\0')
 		fprintf(out, ": %s", got->why);

@@ -76,6 +76,9 @@ struct policy_logged { int rules[POLICY_LOGGED_MAX]; size_t n; };
 
 void policy_decide(const struct policy *p, const struct policy_request *req,
                    struct policy_decision *ret_decision, struct policy_logged *ret_logged);
+/* Whether REQ asks a service that resolves names, over HTTPS or TLS.  That is refused whatever the
+ * rules say: names could be asked for that none of them mentions. */
+bool policy_is_doh(const struct policy_request *req);
 
 /* Whether, in every layer, any rule could match this host that does not deny, or says why it
  * does (DNS answers by it; the answer is an address of ours, and nothing leaves for it). */

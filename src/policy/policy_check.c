@@ -106,11 +106,28 @@ check_http(const struct policy_draft *d)
 	return r;
 }
 
+static int
+check_resolvers(const struct policy_draft *d)
+{
+	const struct policy_rule *rule = &d->rule;
+	const struct node *where = d->values[rule->verb];
+
+	for (size_t i = 0; i < rule->n_hosts; i++)
+		if (policy_rule_is_doh(rule, &rule->hosts[i]))
+			return node_err(d->err, where->kind == NODE_LIST ? where->items[i] : where, "nothing is "
+			                "ever sent to this host: it resolves names over HTTPS, which would hide "
+			                "them; the cell's own resolver needs no rule");
+	return 0;
+}
+
 int
 policy_check_rule(const struct policy_draft *d)
 {
 	const struct policy_rule *rule = &d->rule;
 	int r = policy_check_ask(d);
+
+	if (r == 0 && (rule->verb == POLICY_VERB_ALLOW || rule->verb == POLICY_VERB_ASK))
+		r = check_resolvers(d);
 
 	if (r == 0 && (rule->verb == POLICY_VERB_DENY || rule->verb == POLICY_VERB_LOG))
 		r = REFUSE_KEYS(d, "permits something: it belongs to allow or ask",

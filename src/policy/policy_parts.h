@@ -107,6 +107,11 @@ bool policy_ask_is_default(const struct policy_rule *rule);
 void policy_put_ask(struct buf *b, const struct policy_rule *rule);
 void policy_get_ask(struct policy_getting *g, struct policy_rule *rule);
 
+/* ---- policy_doh.c ---- */
+
+/* Whether all that RULE says of HOST is policy_is_doh(). */
+bool policy_rule_is_doh(const struct policy_rule *rule, const struct policy_host *host);
+
 /* ---- policy_match.c ---- */
 
 /* The address that TEXT is (an IPv6 one may stand in brackets), IPv4 as ::ffff:a.b.c.d. */

@@ -221,6 +221,17 @@ conn_shut(struct conn *c)
 	conn_finish(c);
 }
 
+static void
+conn_set_resets(struct conn *c, bool on)
+{
+	const struct linger linger = { .l_onoff = on };
+
+	if (c->resets == on)
+		return;
+	c->resets = on;
+	(void)setsockopt(c->source.fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
+}
+
 /* The half-close, as soon as nothing is in its way. */
 static void
 conn_finish(struct conn *c)
@@ -235,6 +246,7 @@ conn_finish(struct conn *c)
 	if (conn_pending(c) > 0 || c->fault != 0)
 		return;
 	c->sent_fin = true;
+	conn_set_resets(c, false);
 	shutdown(c->source.fd, SHUT_WR);
 }
 
@@ -457,14 +469,12 @@ conn_start_tls(struct conn *c, SSL *ssl)
 void
 conn_close(struct conn *c, bool abrupt)
 {
-	const struct linger reset = { .l_onoff = 1 };
-
 	if (c->source.fd < 0)
 		return;
 	if (telling == c)
 		telling = NULL;
 	if (abrupt) {
-		(void)setsockopt(c->source.fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+		conn_set_resets(c, true);
 	} else if (!c->dead) {
 		conn_uncork(c);
 		conn_shut(c);

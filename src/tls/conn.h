@@ -46,6 +46,10 @@ struct conn {
 	SSL *ssl;                       /* NULL: plain */
 	const struct conn_handler *handler;
 	void *arg;
+	/* Closing it is a reset, whoever does that: to be set after conn_init() where the socket
+	 * has such an SO_LINGER, so that the peer of a process that dies does not take that for
+	 * the end.  Off again once all is written and the FIN sent. */
+	bool resets;
 	struct buf out;                 /* as it goes to the socket, kept until it can */
 	size_t out_at;
 	/* private */
@@ -76,7 +80,8 @@ void conn_init(struct conn *c, struct loop *loop, int fd, SSL *ssl,
  * out before; what the socket still holds (MSG_PEEK takes nothing) is TLS. */
 void conn_start_tls(struct conn *c, SSL *ssl);
 /* Close and free what it owns.  ABRUPT: with a reset rather than a FIN.  Otherwise what
- * is corked is sent and TLS says goodbye, as far as the socket takes it now. */
+ * is corked is sent and TLS says goodbye, as far as the socket takes it now; if that is not
+ * all and the conn resets, it is a reset as well. */
 void conn_close(struct conn *c, bool abrupt);
 
 /* Up to LEN bytes: >0, 0 at the orderly end (TLS: close_notify; a bare FIN under TLS is

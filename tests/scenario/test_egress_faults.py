@@ -7,7 +7,7 @@ import uuid
 import pytest
 
 from egress_lab import CURL, helpers_of
-from operators import wait_until
+from operators import read_until, wait_until
 
 OPEN = "  - allow: '*.example.test'\n    body: {max: 1G}\n"
 CODE = ["-o", "/dev/null", "-w", "%{http_code}"]
@@ -49,6 +49,36 @@ def test_a_helper_is_killed_mid_request(cell, victim):
     assert again.keys() == helpers.keys() and not set(again.values()) & set(helpers.values())
     # The agent's own processes notice nothing else.
     assert cell.operator.cell(cell.cell) is not None
+
+
+READ = """
+import socket, sys
+s = socket.create_connection(('up.example.test', int(sys.argv[1])), 10)
+s.settimeout(20)
+s.sendall(sys.argv[2].encode().decode('unicode_escape').encode())
+try:
+    while got := s.recv(65536):
+        print(got, flush=True)
+    print('an end')
+except ConnectionResetError:
+    print('a reset')
+"""
+
+
+@pytest.mark.parametrize("victim", ["gate", "courier"])
+@pytest.mark.parametrize("port, says, begin", [
+    # An end would be the end of the answer, for these two.
+    ("80", "GET /events?every=600 HTTP/1.0\\r\\nHost: up.example.test\\r\\n\\r\\n", b"data: event 0"),
+    ("7", "", b"welcome"),
+    ("80", "GET /events?every=600 HTTP/1.1\\r\\nHost: up.example.test\\r\\n\\r\\n", b"data: event 0"),
+], ids=["until-close", "tcp", "chunked"])
+def test_what_is_cut_ends_with_a_reset(online, victim, port, says, begin):
+    online.start("  - allow: up.example.test:7\n    protocol: tcp\n" + OPEN, "sleep", "1000")
+    reader = online.operator.spawn(online.operator.program, "exec", online.cell, "--",
+                                   "/usr/bin/python3", "-c", READ, port, says, stdout=-1)
+    read_until(reader.stdout.fileno(), begin)
+    os.kill(helpers_of(online.operator, online.cell)[victim], signal.SIGKILL)
+    assert reader.communicate(timeout=20)[0].split(b"\n")[-2] == b"a reset"
 
 
 def test_killed_again_and_again(cell):

@@ -547,6 +547,25 @@ def test_dns_over_https_is_refused(cell):
     assert len(cell.events(type="http", why="doh")) == 3
 
 
+def test_resolvers_are_refused_without_http(online):
+    """Over TLS that is passed through, and as raw bytes."""
+    rules = ("  - allow: ['*:853', '0.0.0.0/0:853']\n    protocol: tcp\n"
+             "  - allow: '*'\n    protocol: tls\n")
+    script = """
+import socket, ssl
+for host, port in (('dns.google', 443), ('dns.google', 853), ('9.9.9.9', 853)):
+    try:
+        s = socket.create_connection((host, port), 10)
+        ssl._create_unverified_context().wrap_socket(s, server_hostname=host)
+        print('through')
+    except OSError:
+        print('refused')
+"""
+    assert online.python(rules, script).ok() == "refused\n" * 3
+    assert [(e["type"], e["host"], e["port"]) for e in online.events(why="doh")] == [
+        ("tls", "dns.google", 443), ("tcp", "dns.google", 853), ("tcp", "9.9.9.9", 853)]
+
+
 def test_dns_messages_that_are_broken(cell):
     script = """
 import socket

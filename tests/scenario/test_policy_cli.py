@@ -284,6 +284,24 @@ def test_explain(operator, policy):
     assert said == "  7 rules are about other hosts\ndeny: no rule matches\n"
 
 
+def test_resolvers_are_refused_as_in_a_cell(operator):
+    path = operator.file("p/p.yaml", words("- deny: dns.google", "- allow: dns.sb:22", "  protocol: tcp",
+                                           "- allow: ['*', 0.0.0.0/0, '::/0']"))
+    operator.cloister("policy", "check", path).ok()
+    why = "it asks for names over HTTPS or TLS, which would hide them, and no rule changes that"
+    for url in ("https://1.1.1.1/foo", "https://[2606:4700:4700::1111]/", "http://[::ffff:8.8.8.8]/",
+                "https://x.example/dns-query?dns=AA"):
+        said = operator.cloister("policy", "explain", path, url).ok()
+        assert said.endswith(f"\ndeny: {why}\n"), said
+    said = operator.cloister("policy", "explain", path, "tcp://dns.sb:22").ok()
+    assert said.endswith("\nallow, by p.yaml:4:5\n"), said
+    said = operator.cloister("policy", "explain", path, "https://dns.google/").ok()
+    assert said.endswith("\ndeny, by p.yaml:3:5\n"), said
+    operator.file("p/p.test.yaml", "- {request: 'https://9.9.9.9/', expect: allow}\n")
+    done = operator.cloister("policy", "test", path)
+    assert done.status == 1 and f"\n- allow\n+ deny: {why}\n" in done.out
+
+
 def test_explain_bodies(operator, policy):
     graphql = ("policy", "explain", policy, "POST", "https://api.github.com/graphql")
     json_type = ("-H", "Content-Type: application/json")

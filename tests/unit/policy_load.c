@@ -12,6 +12,9 @@
 #include "test.h"
 
 /* Rules begin on line 3. */
+#define RESOLVES "nothing is ever sent to this host: it resolves names over HTTPS, which would hide " \
+	"them; the cell's own resolver needs no rule"
+
 static const struct {
 	const char *rules, *error;
 } refused[] = {
@@ -96,6 +99,12 @@ static const struct {
 	{ "- allow: 198.19.0.0/16:80",
 	  "3:10: nothing is ever sent to this address: it is of the cell's own network" },
 	{ "- allow: 'ff02::/16'", "3:10: nothing is ever sent to this address: it is multicast" },
+	{ "- allow: [x.y, dns.google]", "3:16: " RESOLVES },
+	{ "- ask: 8.8.8.8", "3:8: " RESOLVES },
+	{ "- allow: '2620:fe::fe'", "3:10: " RESOLVES },
+	{ "- allow: dns.google\n  protocol: tls", "3:10: " RESOLVES },
+	{ "- allow: 9.9.9.9\n  ports: [443, 853]\n  protocol: tcp",
+	  "3:10: " RESOLVES },
 	{ "- allow: x.y:0", "3:10: '0' is not a port from 1 to 65535" },
 	{ "- allow: x.y:http", "3:10: 'http' is not a port from 1 to 65535" },
 	{ "- allow: '[fd00::1'", "3:10: ']' is missing behind the address" },

@@ -2,7 +2,9 @@
 #include "tls/conn.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "tls_lab.h"
 
@@ -156,6 +158,60 @@ TEST(conn_last_words)
 		scene_down(&scene);
 	}
 	lab_tls_over();
+}
+
+/* What was not all said, or whose process dies, is not to be taken for the end. */
+TEST(conn_resets)
+{
+	static const struct {
+		size_t sends;
+		bool shuts, closes;     /* otherwise it dies */
+		bool want_end;
+	} cases[] = {
+		{ 100000, false, false, false },
+		{ 100000, true, false, true },
+		{ 100000, false, true, true },
+		{ SIZE_MAX, false, true, false },
+		{ SIZE_MAX, true, false, false },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		const struct linger reset = { .l_onoff = 1 };
+		const int little = 8192, much = 1 << 20;
+		struct side *sides[2];
+		struct scene scene;
+		int ends[2];
+
+		scene_up(&scene);
+		lab_tcp_pair(ends);
+		/* So that the kernel has most of it when it ends. */
+		CHECK_OK(setsockopt(ends[0], SOL_SOCKET, SO_RCVBUF, &little, sizeof(little)));
+		CHECK_OK(setsockopt(ends[1], SOL_SOCKET, SO_SNDBUF, &much, sizeof(much)));
+		CHECK_OK(setsockopt(ends[1], SOL_SOCKET, SO_LINGER, &reset, sizeof(reset)));
+		scene_talking(&scene, sides, ends, false);
+		sides[1]->conn.resets = true;
+		sides[0]->stopped = true;
+		sides[1]->to_send = cases[i].sends;
+		if (cases[i].sends == SIZE_MAX)
+			side_fill(sides[1]);
+		else
+			side_push(sides[1]);
+		CHECK((sides[1]->conn.out.len > sides[1]->conn.out_at) == (cases[i].sends == SIZE_MAX));
+		if (cases[i].shuts)
+			conn_shut(&sides[1]->conn);
+		if (cases[i].closes)
+			conn_close(&sides[1]->conn, false);
+		else
+			CHECK_OK(dup3(open("/dev/null", O_RDWR | O_CLOEXEC), sides[1]->conn.source.fd, O_CLOEXEC));
+		sides[0]->stopped = false;
+		conn_resume_reading(&sides[0]->conn);
+		for (int k = 0; k < 1000 && !sides[0]->heard_end && sides[0]->read_error == 0; k++)
+			scene_run(&scene);
+		CHECK(sides[0]->heard_end == cases[i].want_end);
+		CHECK((sides[0]->read_error == -ECONNRESET) == !cases[i].want_end);
+		CHECK(!cases[i].want_end || sides[0]->got == cases[i].sends);
+		scene_down(&scene);
+	}
 }
 
 /* ---- closing in a callback ---- */

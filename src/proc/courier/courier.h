@@ -329,7 +329,6 @@ bool exchange_settle(struct exchange *ex);
 void exchange_route(struct exchange *ex, enum egress_looks looks, const char *sni);
 /* The rules that let it go; those before them may still deny addresses. */
 struct policy_way exchange_way(const struct exchange *ex);
-bool courier_is_doh(const char *host, const struct http_head *head);
 
 /* ---- courier_body.c ---- */
 

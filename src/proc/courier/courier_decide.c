@@ -8,47 +8,6 @@
 #include "ipc/inspect_channel.h"
 #include "proc/courier/courier_upstream.h"
 
-/* Resolvers over HTTPS, where names would be asked for that no rule mentions. */
-static const char *const doh_hosts[] = {
-	"1dot1dot1dot1.cloudflare-dns.com", "chrome.cloudflare-dns.com", "cloudflare-dns.com",
-	"dns.adguard-dns.com", "dns.adguard.com", "dns.alidns.com", "dns.cloudflare.com",
-	"dns.google", "dns.google.com", "dns.mullvad.net", "dns.nextdns.io", "dns.quad9.net",
-	"dns.sb", "dns.switch.ch", "dns10.quad9.net", "dns11.quad9.net", "dns64.dns.google",
-	"dns9.quad9.net", "dnsforge.de", "doh.applied-privacy.net", "doh.cleanbrowsing.org",
-	"doh.dns.sb", "doh.familyshield.opendns.com", "doh.libredns.gr", "doh.mullvad.net",
-	"doh.opendns.com", "doh.pub", "doh.sandbox.opendns.com", "doh.tiar.app",
-	"doh.umbrella.com", "doh.xfinity.com", "family.cloudflare-dns.com", "freedns.controld.com",
-	"mozilla.cloudflare-dns.com", "one.one.one.one", "ordns.he.net",
-	"private.canadianshield.cira.ca", "security.cloudflare-dns.com", "unfiltered.adguard-dns.com",
-	"8.8.8.8", "8.8.4.4", "1.1.1.1", "1.0.0.1", "9.9.9.9",
-};
-static const char *const doh_types[] = {
-	"application/dns-message", "application/dns-json", "application/dns-udpwireformat",
-	"application/oblivious-dns-message",
-};
-
-bool
-courier_is_doh(const char *host, const struct http_head *head)
-{
-	static const char path[] = "/dns-query";
-	const size_t len = sizeof(path) - 1;
-
-	for (size_t i = 0; i < ARRAY_LEN(doh_hosts); i++)
-		if (strcmp(host, doh_hosts[i]) == 0)
-			return true;
-	for (size_t i = 0; i < ARRAY_LEN(doh_types); i++)
-		if (http_text_has_nocase(http_head_get(head, "content-type"), doh_types[i]) ||
-		    http_text_has_nocase(http_head_get(head, "accept"), doh_types[i]))
-			return true;
-	/* Wherever it is: /dns-query?dns=AAAB... */
-	for (size_t i = 0; i + len < head->path.len; i++)
-		if (memcmp(head->path.at + i, path, len) == 0 && head->path.at[i + len] == '?' &&
-		    http_text_has_nocase((struct http_text){ head->path.at + i + len,
-		                                             head->path.len - i - len }, "dns="))
-			return true;
-	return false;
-}
-
 /* ---- names ---- */
 
 void
@@ -88,14 +47,34 @@ learn(struct exchange *ex)
 	};
 }
 
+static struct policy_request
+request_of(const struct exchange *ex, const struct http_head *head)
+{
+	static const enum policy_protocol protocols[] = { POLICY_HTTP, POLICY_TCP, POLICY_TLS };
+
+	return (struct policy_request){ .protocol = protocols[ex->kind], .head = head,
+	                                .host = ex->host, .port = ex->port };
+}
+
+/* Before any rule has a say. */
+static bool
+refuse_doh(struct exchange *ex, const struct http_head *head)
+{
+	const struct policy_request req = request_of(ex, head);
+
+	if (!CONTROL_ON("doh") || !policy_is_doh(&req))
+		return false;
+	exchange_refuse(ex, "doh", NULL);
+	return true;
+}
+
 static void
 decide(struct exchange *ex, const struct http_head *head, const unsigned char *fits, size_t n)
 {
-	static const enum policy_protocol protocols[] = { POLICY_HTTP, POLICY_TCP, POLICY_TLS };
-	struct policy_request req = { .protocol = protocols[ex->kind], .head = head,
-	                              .host = ex->host, .port = ex->port, .body_fits = fits,
-	                              .n_body_fits = n };
+	struct policy_request req = request_of(ex, head);
 
+	req.body_fits = fits;
+	req.n_body_fits = n;
 	policy_decide(ex->policy->policy, &req, &ex->decision, &ex->logged);
 	if (ex->courier->learn)
 		learn(ex);
@@ -136,12 +115,8 @@ exchange_decide(struct exchange *ex, const char *host, uint16_t port)
 		exchange_refuse_with(ex, ex->version == 20 ? 421 : 403, "mismatch", reason);
 		return;
 	}
-	if (exchange_is_halted(ex))
+	if (exchange_is_halted(ex) || refuse_doh(ex, head))
 		return;
-	if (CONTROL_ON("doh") && courier_is_doh(ex->host, head)) {
-		exchange_refuse(ex, "doh", NULL);
-		return;
-	}
 	decide(ex, head, NULL, 0);
 	if (!ex->decision.needs_body && !exchange_settle(ex))
 		return;
@@ -199,6 +174,8 @@ static void
 route_raw(struct exchange *ex, enum exchange_kind kind)
 {
 	ex->kind = kind;
+	if (refuse_doh(ex, NULL))
+		return;
 	decide(ex, NULL, NULL, 0);
 	if (exchange_settle(ex) && exchange_may_pass(ex, exchange_wire_begin))
 		exchange_wire_begin(ex);

@@ -48,7 +48,7 @@ static const struct {
 	  "The operator can allow raw bytes with `protocol: tcp`." },
 	{ "malformed", "two programs might read it in two ways",
 	  "Send it in its plain form." },
-	{ "doh", "names are resolved by the machine, not over HTTPS",
+	{ "doh", "names are resolved by the machine, not over HTTPS or TLS",
 	  "Use the system's resolver; it answers for every name that a rule mentions." },
 	{ "audit", "what happens cannot be recorded, so nothing may happen",
 	  "Try again later; the operator has to make room for the cell's timeline." },

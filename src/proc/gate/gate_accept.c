@@ -148,7 +148,8 @@ accept_make_room(struct gate *g)
 		return true;
 	silent = g->idle.first != NULL ? g->idle.first : accept_find_silent(g);
 	if (silent != NULL) {
-		gate_conn_drop(silent, silent != g->idle.first);
+		/* One that has ended its side and is still there waits for an answer. */
+		gate_conn_drop(silent, silent != g->idle.first || silent->has_ended);
 		return true;
 	}
 	if (g->pressed.at_ms == 0)
@@ -213,7 +214,12 @@ gate_listen(struct gate *g, size_t i, int fd, struct err *err)
 		[GATE_LISTENS4] = accept_ready4, [GATE_LISTENS6] = accept_ready6,
 		[GATE_LISTENS_SSH] = accept_ready_ssh,
 	};
+	const struct linger reset = { .l_onoff = 1 };
 
+	/* Inherited by what is accepted: when the gate dies, an answer that was under way is cut
+	 * off by a reset, not ended. */
+	if (setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset)) < 0)
+		return err_errno(err, "cannot set up a listener");
 	g->listeners[i] = (struct loop_source){ .fd = fd, .ready = ready[i], .arg = g };
 	return loop_watch(g->loop, &g->listeners[i], EPOLLIN, err);
 }

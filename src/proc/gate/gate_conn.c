@@ -214,6 +214,7 @@ gate_conn_new(struct gate *g, int fd)
 	g->n_conns++;
 	list_add(&g->busy, gc);
 	conn_init(&gc->conn, g->loop, fd, NULL, &conn_handler, gc);
+	gc->conn.resets = true;         /* as its listener does */
 	return gc;
 }
 

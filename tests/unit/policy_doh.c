@@ -1,9 +1,10 @@
-/* courier_decide.c - tests of proc/courier/courier_decide. */
-#include "proc/courier/courier.h"
+/* policy_doh.c - tests of policy/policy_doh. */
+#include "policy/policy.h"
 
+#include "http/http_head.h"
 #include "test.h"
 
-TEST(courier_knows_dns_over_https)
+TEST(policy_knows_dns_over_https)
 {
 	static const struct {
 		const char *host, *path, *type, *accept;
@@ -13,6 +14,10 @@ TEST(courier_knows_dns_over_https)
 		{ "dns.google",    "/",                       "",                        "",    true },
 		{ "xdns.google",   "/",                       "",                        "",    false },
 		{ "1.1.1.1",       "/x",                      "",                        "",    true },
+		{ "149.112.112.112", "/x",                    "",                        "",    true },
+		{ "[2606:4700:4700::1111]", "/x",             "",                        "",    true },
+		{ "[::ffff:8.8.8.8]", "/x",                   "",                        "",    true },
+		{ "[2606:4700:4700::1112]", "/x",             "",                        "",    false },
 		{ "api.example",   "/x",                      "application/dns-message", "",    true },
 		{ "api.example",   "/x",                      "Application/DNS-Message; a=b", "", true },
 		{ "api.example",   "/x",    "", "text/html, application/dns-json",              true },
@@ -25,13 +30,44 @@ TEST(courier_knows_dns_over_https)
 	static struct http_head head;
 
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		const struct policy_request req = { .protocol = POLICY_HTTP, .head = &head,
+		                                    .host = cases[i].host, .port = 443 };
+
 		head = (struct http_head){
 			.path = { cases[i].path, strlen(cases[i].path) }, .n_fields = 2,
 			.fields = { { { "content-type", 12 }, { cases[i].type, strlen(cases[i].type) } },
 			            { { "accept", 6 }, { cases[i].accept, strlen(cases[i].accept) } } },
 		};
-		if (courier_is_doh(cases[i].host, &head) != cases[i].want)
+		if (policy_is_doh(&req) != cases[i].want)
 			test_fail(__FILE__, __LINE__, "%s%s is %s", cases[i].host, cases[i].path,
+			          cases[i].want ? "let through" : "refused");
+	}
+}
+
+TEST(policy_knows_resolvers_without_http)
+{
+	static const struct {
+		const char *host;
+		uint16_t port;
+		enum policy_protocol protocol;
+		bool want;
+	} cases[] = {
+		{ "dns.google",    443, POLICY_TLS, true },
+		{ "dns.google",   8443, POLICY_TLS, true },
+		{ "dns.quad9.net", 853, POLICY_TCP, true },
+		{ "9.9.9.9",       443, POLICY_TCP, true },
+		{ "[2620:fe::9]",  853, POLICY_TCP, true },
+		{ "dns.google",     22, POLICY_TCP, false },
+		{ "api.example",   853, POLICY_TCP, false },
+		{ "api.example",   443, POLICY_TLS, false },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		const struct policy_request req = { .protocol = cases[i].protocol, .host = cases[i].host,
+		                                    .port = cases[i].port };
+
+		if (policy_is_doh(&req) != cases[i].want)
+			test_fail(__FILE__, __LINE__, "%s:%u is %s", cases[i].host, cases[i].port,
 			          cases[i].want ? "let through" : "refused");
 	}
 }
