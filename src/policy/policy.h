@@ -87,7 +87,8 @@ bool policy_mentions_host(const struct policy *p, const char *host);
 enum policy_route { POLICY_ROUTE_HTTP, POLICY_ROUTE_TCP, POLICY_ROUTE_TLS, POLICY_ROUTE_NONE };
 /* By host and port alone: POLICY_ROUTE_TCP if the first rule that matches is a raw TCP
  * one, POLICY_ROUTE_TLS if it passes TLS through, HTTP otherwise; NONE if no rule of any
- * kind could match, or layers differ (HTTP answers that best too, with a 403). */
+ * kind could match, the first denies whatever is spoken, or layers differ (HTTP answers that
+ * best too, with a 403). */
 enum policy_route policy_route(const struct policy *p, const char *host, uint16_t port);
 
 /* A name that is let through by WAY led to ADDRESS: the rule in front of one of its rules, in

@@ -314,6 +314,8 @@ layer_route(const struct policy *p, const char *host, uint16_t port)
 		if (rule->verb == POLICY_VERB_LOG ||
 		    !policy_port_fits(rule, &rule->hosts[entry->host], port))
 			continue;
+		if (rule->verb == POLICY_VERB_DENY && rule->protocols == POLICY_ANY_PROTOCOL)
+			return POLICY_ROUTE_NONE;
 		return rule->protocols == 1u << POLICY_TCP ? POLICY_ROUTE_TCP :
 		       rule->protocols == 1u << POLICY_TLS ? POLICY_ROUTE_TLS : POLICY_ROUTE_HTTP;
 	}

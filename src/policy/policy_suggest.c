@@ -299,6 +299,9 @@ policy_write_rule_for(const struct policy_seen *seen, char **ret_text, struct er
 	suggest_put(&b, "  - allow: ");
 	suggest_put_word(&b, host);
 	suggest_put(&b, "\n");
+	if (only_name)
+		suggest_put(&b, "    # its ports are 80 and 443; for another write %s:PORT, with `protocol: tcp` if "
+		            "it is not HTTP\n", host);
 	if (seen->protocol == POLICY_HTTP)
 		put_http(&b, seen);
 	else

@@ -228,6 +228,20 @@ def test_a_name_that_no_rule_mentions_never_leaves(online):
     assert f"name {name}" in online.operator.cloister("events", online.cell).ok()
 
 
+def test_why_of_a_name_that_another_port_was_wanted_of(online):
+    """Only the name is known then; the rule for it says what to write for another port."""
+    talk = ["/usr/bin/python3", "-c", "import socket\n"
+            "print(socket.create_connection(('up.example.test', 7), 12).recv(100))"]
+    assert online.run("  - allow: www.example.test\n", *talk).status != 0
+    said = online.operator.cloister("why", online.cell).ok()
+    assert "  - allow: up.example.test\n    # its ports are 80 and 443; for another write up.example.test:PORT, " \
+        "with `protocol: tcp` if it is not HTTP\n" in said
+    rule = said[said.index("  - allow: "):].split("\n\n")[0] + "\n"
+    assert codes(online, rule, [f"{UP}/echo"]) == ["200"]
+    rule = "  - allow: up.example.test:7\n    protocol: tcp\n"
+    assert online.run(rule, *talk).ok() == "b'220 welcome\\r\\n'\n"
+
+
 def test_an_empty_policy_denies_everything(online):
     policy = online.policy("version: 1\negress: []\n")
     assert online.curl(policy, f"{WWW}/hello").status == 6

@@ -172,6 +172,31 @@ def test_a_denied_address_inside_another(online, address):
     assert "denies" in online.refusal(type="http")["note"]
 
 
+# ---- clients that wait for the server ------------------------------------------------------------
+
+GREETED = """
+import socket, sys, time
+began = time.monotonic()
+try:
+    print(socket.create_connection(('up.example.test', int(sys.argv[1])), 12).recv(100))
+except ConnectionError:
+    print('refused after', int(time.monotonic() - began))
+"""
+
+
+@pytest.mark.parametrize("rules, why", [
+    (OPEN, "no-rule"), ("  - deny: up.example.test:7\n    reason: no echo\n" + OPEN, "rule")], ids=["none", "denied"])
+def test_a_port_that_nothing_may_go_to_is_refused_soon(online, rules, why):
+    """Its client waits for a greeting; one that speaks HTTP has an answer that it can read."""
+    said = online.python(rules, GREETED, "7").ok()
+    assert said.startswith("refused after ") and int(said.split()[-1]) < 6, said
+    event = online.refusal(type="tcp")
+    assert (event["host"], event["port"], event["why"]) == ("up.example.test", 7, why)
+    done = online.curl(rules, "-w", "\n%{http_code}", "http://up.example.test:7/")
+    body, _, status = done.ok().rpartition("\n")
+    assert status == "403" and json.loads(body)["error"] == "refused by cloister"
+
+
 # ---- refusals of what is still being sent -------------------------------------------------------
 
 LARGE = 64 << 20

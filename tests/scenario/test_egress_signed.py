@@ -471,6 +471,22 @@ def test_a_service_and_a_region(online):
     assert online.lab.judgements(where) == [200]
 
 
+def test_a_large_body_is_signed(online):
+    """It is held until all of it is there: as much as the rule permits, and 64M whatever that is."""
+    give_aws(online)
+    script = ('head -c "$1" /dev/zero >/dev/shm/body; exec ' + SIGV4[:SIGV4.index(" -H")].replace('"$1"', '"$3"') +
+              " --data-binary @/dev/shm/body")
+
+    def post(size, rules):
+        return json.loads(online.run(rules, "sh", "-c", script, "sh", str(size), f"{UP}/echo",
+                                     "aws:amz:eu-west-1:execute-api", options=("-s", "AWS")).ok())
+    assert post(3 << 20, OPEN)["size"] == 3 << 20
+    assert post(65 << 20, OPEN + "    body: {max: 1G}\n")["reason"] == \
+        "the body is too large for a secret to sign it or be put into it: over 64M; no rule changes that"
+    assert online.refusal()["size"] == 65 << 20
+    assert "- allow" not in online.operator.cloister("why", online.cell).ok()
+
+
 # ---- what is signed and what is put in -------------------------------------------------------
 
 def test_nothing_is_put_into_what_is_signed(online):

@@ -415,7 +415,9 @@ TEST(policy_before_there_is_a_request)
 		"- deny: 192.0.2.0/24\n"
 		"- allow: 10.0.0.0/8\n"
 		"- deny: silent.no\n"
-		"- {deny: told.no, reason: use another}\n");
+		"- {deny: told.no, reason: use another}\n"
+		"- {deny: some.no, methods: [GET]}\n"
+		"- {deny: raw.no:443, protocol: tcp}\n");
 	static const struct {
 		const char *host;
 		uint16_t port;
@@ -427,11 +429,13 @@ TEST(policy_before_there_is_a_request)
 		{ "db.example", 22, POLICY_ROUTE_NONE, true },
 		{ "pin.example", 443, POLICY_ROUTE_TLS, true },
 		{ "pin.example", 80, POLICY_ROUTE_HTTP, true },
-		{ "no.example", 22, POLICY_ROUTE_HTTP, true },
+		{ "no.example", 22, POLICY_ROUTE_NONE, true },         /* whatever is spoken */
 		{ "ask.me", 443, POLICY_ROUTE_HTTP, true },
 		{ "x.y", 443, POLICY_ROUTE_NONE, false },
-		{ "silent.no", 443, POLICY_ROUTE_HTTP, false },
-		{ "told.no", 443, POLICY_ROUTE_HTTP, true },
+		{ "silent.no", 443, POLICY_ROUTE_NONE, false },
+		{ "told.no", 443, POLICY_ROUTE_NONE, true },
+		{ "some.no", 443, POLICY_ROUTE_HTTP, false },
+		{ "raw.no", 443, POLICY_ROUTE_TCP, false },
 		{ "10.1.1.1", 443, POLICY_ROUTE_HTTP, true },
 		{ "11.1.1.1", 443, POLICY_ROUTE_NONE, false },
 	};

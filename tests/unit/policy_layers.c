@@ -69,9 +69,10 @@ TEST(policy_layers_before_requests)
 	cases[] = {
 		{ "a.x", 5, POLICY_ROUTE_TCP, true },
 		{ "b.x", 443, POLICY_ROUTE_NONE, true },
-		{ "c.y", 443, POLICY_ROUTE_HTTP, true },
-		{ "d.z", 443, POLICY_ROUTE_HTTP, true },        /* told why */
-		{ "e.z", 443, POLICY_ROUTE_HTTP, false },
+		{ "c.y", 443, POLICY_ROUTE_NONE, true },
+		{ "d.z", 443, POLICY_ROUTE_NONE, true },        /* told why */
+		{ "e.z", 443, POLICY_ROUTE_NONE, false },
+		{ "g.y", 443, POLICY_ROUTE_HTTP, true },
 		{ "f.z", 443, POLICY_ROUTE_NONE, false },
 	};
 

@@ -61,7 +61,8 @@ static const struct {
 	  "    # if this was a push, also the branches: push: [refs/heads/agent/*]\n" },
 	{ { .method = "GET", .host = "10.0.0.1", .port = 443, .path = "/", .private_address = true },
 	  "  - allow: 10.0.0.1\n    methods: [GET]\n    paths: [/]\n" },
-	{ { .host = "a.x" }, "  - allow: a.x\n" },
+	{ { .host = "a.x" }, "  - allow: a.x\n"
+	  "    # its ports are 80 and 443; for another write a.x:PORT, with `protocol: tcp` if it is not HTTP\n" },
 	{ { .host = "a b" }, NULL },
 	{ { .method = "GET", .host = "127.0.0.1", .port = 443, .path = "/" }, NULL },
 	{ { .method = "GET", .host = "*.x", .port = 443, .path = "/" }, NULL },

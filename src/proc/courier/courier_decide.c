@@ -230,8 +230,10 @@ exchange_route(struct exchange *ex, enum egress_looks looks, const char *sni)
 	}
 	switch (looks) {
 	case EGRESS_LOOKS_UNKNOWN:
-		/* No rule says whose server speaks first, and somebody waits for it. */
-		route_answer(ex, ex->courier->learn ? EGRESS_LOOK_BRIEFLY : EGRESS_LOOK);
+		/* No rule says whose server speaks first, and somebody waits for it: to be let through, or
+		 * to be refused, as HTTP is with an answer. */
+		route_answer(ex, ex->courier->learn || route == POLICY_ROUTE_NONE ? EGRESS_LOOK_BRIEFLY
+		                                                                  : EGRESS_LOOK);
 		break;
 	case EGRESS_LOOKS_TLS:
 		route_tls(ex, route, sni);

@@ -34,7 +34,7 @@ struct gate_redis;
 
 #define GATE_HEAD_MS 30000              /* for a whole head, or the first bytes */
 #define GATE_SILENT_MS 20000            /* then the server is expected to speak first */
-#define GATE_BRIEF_MS 2000              /* the same, while everything is only watched */
+#define GATE_BRIEF_MS 2000              /* the same, where everything may go, or nothing */
 #define GATE_REFUSED_MS 1000            /* for first bytes that tell how to refuse */
 #define GATE_IDLE_MS 75000              /* between requests */
 #define GATE_HANDSHAKE_MS 15000
