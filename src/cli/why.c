@@ -173,6 +173,17 @@ print_allow(const struct timeline *t, const struct timeline_event *e)
 	printf(", methods: [%s], paths: [%s]}'\n", e->method, e->path);
 }
 
+/* Whether the rule that refused a name is about nothing else, so that one in front leaves nothing
+ * to it: that would be an error. */
+static bool
+is_just_the_name(const struct timeline_event *e)
+{
+	size_t n = strlen("deny ");
+
+	return strcmp(e->type, "dns") == 0 && strncmp(e->rule_text, "deny ", n) == 0 &&
+	       strcmp(e->rule_text + n, e->host) == 0;
+}
+
 static void
 print_suggestion(const struct timeline *t, const struct timeline_event *e)
 {
@@ -188,7 +199,8 @@ print_suggestion(const struct timeline *t, const struct timeline_event *e)
 		return;
 	}
 	if (is_in_file(e->rule)) {
-		fputs("\nThis rule, put in front of the one at ", stdout);
+		fputs(is_just_the_name(e) ? "\nThis rule, in place of the one at "
+		                          : "\nThis rule, put in front of the one at ", stdout);
 		put_place(e->rule);
 		fputs(", would allow it:\n\n", stdout);
 	} else {

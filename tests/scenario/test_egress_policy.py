@@ -190,6 +190,28 @@ def test_a_name_that_no_rule_mentions_never_leaves(online):
     assert f"name {name}" in online.operator.cloister("events", online.cell).ok()
 
 
+@pytest.mark.parametrize("rule, advice, stays", [
+    ("deny: up.example.test", "in place of", False), ("deny: '*.example.test'", "put in front of", True),
+], ids=["just it", "a pattern"])
+def test_a_name_that_a_rule_denies(online, rule, advice, stays):
+    """What is told leads to a rule that is reached."""
+    done = online.curl(f"  - {rule}\n  - allow: www.test\n", f"{UP}/echo")
+    assert done.status == 6
+    assert "name up.example.test  a rule denies it (policy.yaml:3:5)\n" in done.err, done.err
+    event = online.refusal(type="dns")
+    assert (event["why"], event["rule"]) == ("rule", "policy.yaml:3:5")
+    said = online.operator.cloister("why", online.cell).ok()
+    assert f"The rule at policy.yaml:3:5 refuses it: {rule.replace(':', '', 1).replace(chr(39), '')}\n" in said
+    assert f"This rule, {advice} the one at policy.yaml:3:5, would allow it:" in said
+    rules = said[said.index("  - allow:"):] + (f"  - {rule}\n" if stays else "")
+    assert codes(online, rules, [f"{UP}/echo"]) == ["200"]
+
+
+def test_a_name_of_which_a_rule_denies_a_part(online):
+    online.curl("  - deny: up.example.test\n    methods: [POST]\n", f"{UP}/echo")
+    assert online.refusal(type="dns")["why"] == "no-rule"
+
+
 def test_an_empty_policy_denies_everything(online):
     policy = online.policy("version: 1\negress: []\n")
     assert online.curl(policy, f"{WWW}/hello").status == 6
