@@ -21,6 +21,8 @@
 
 /* In an event's note: of an address that no rule can open. */
 #define COURIER_NO_RULE_HELPS "no rule changes that"
+/* The same: of one that a rule denies, whose place follows. */
+#define COURIER_DENIES_ADDRESS "which a rule denies:"
 
 /* When the supervisor shuts the channel down (the courier reads its end), the cell has
  * ended: the courier sends what events it still has and exits, at once.  The others

@@ -471,18 +471,36 @@ def test_why_shows_the_rules_that_nearly_match(online, more, words, said):
     assert f"\n        {said}\n" in told and "policy.yaml:3:5" not in told
 
 
-@pytest.mark.parametrize("url, rule, hint, helps", [
-    ("http://meta.example.test/", "meta.example.test", "Do not try again.", False),
-    ("http://inner.example.test/echo", "inner.example.test", "`private: true`", True),
-], ids=["metadata", "private"])
-def test_what_helps_with_addresses(online, url, rule, hint, helps):
-    done = online.curl(f"  - allow: {rule}\n", url)
-    assert hint in json.loads(done.out)["hint"], done
+PROXY = ["-x", "http://198.18.0.1:3128"]
+
+
+@pytest.mark.parametrize("words, rule, hint, helps", [
+    (["http://meta.example.test/"], "meta.example.test", "Do not try again.", False),
+    (["http://169.254.169.254/echo"], "0.0.0.0/0", "can name the address in a rule", True),
+    (["http://inner.example.test/echo"], "inner.example.test", "can say `private: true` in its rule", True),
+    (["http://10.0.0.5/echo"], "0.0.0.0/0", "can name the address in a rule", True),
+    ([*PROXY, "http://127.0.0.1:8080/echo"], "0.0.0.0/0:8080",
+     "can allow host.cloister.internal with its port", False),
+], ids=["metadata", "the metadata address", "private", "a private address", "loopback"])
+def test_what_helps_with_addresses(online, words, rule, hint, helps):
+    done = online.curl(f"  - allow: {rule}\n", *words)
+    hinted = json.loads(done.out)["hint"]
+    assert hint in hinted and ("private: true" in hinted) == ("private: true" in hint), done
     said = online.operator.cloister("why", online.cell).ok()
     assert ("- allow: " in said) == helps, said
     if helps:
         rules = said[said.index("  - allow:"):] + f"  - allow: {rule}\n"
-        assert codes(online, rules, [url]) == ["200"]
+        assert codes(online, rules, words) == ["200"]
+
+
+def test_what_helps_where_a_rule_denies_the_address(online):
+    deny, allow = "  - deny: 93.184.216.0/24\n", "  - allow: up.example.test\n"
+    done = online.curl(deny + allow, f"{UP}/echo")
+    assert "find another way" in json.loads(done.out)["hint"], done
+    said = online.operator.cloister("why", online.cell).ok()
+    assert "has to stand in front of the one that denies" in said and "- allow: " not in said, said
+    assert "which a rule denies: policy.yaml:3:5\n" in said
+    assert codes(online, allow + deny, [f"{UP}/echo"]) == ["200"]
 
 
 def test_the_other_scheme_is_hinted_at(online):
