@@ -26,8 +26,9 @@ static const struct cause {
 	{ "rule", true, false, NULL },
 	{ "ask", true, true, "The rule wants a person to approve it, and nobody did: `cloister approvals` "
 	  "shows what waits." },
-	{ "private-address", true, true, "The name leads to a private, loopback, link-local or metadata "
-	  "address. Those are refused whatever the name is, unless a rule says that it may." },
+	{ "private-address", true, true, "It leads to an address that is not a public one. Those are "
+	  "refused, unless the rule of the name says `private: true`, or an address is asked for that "
+	  "the rule names; where that is link-local or metadata, only the latter." },
 	{ "secret", true, true, "It carries something that looks like a credential, and no rule permits "
 	  "that." },
 	{ "exfiltration", false, true, "It carries the placeholder of a secret to where that secret may not "
@@ -126,10 +127,18 @@ print_line(const char *before, const char *text)
 	putchar('\n');
 }
 
+static bool
+is_denied_address(const struct timeline_event *e)
+{
+	return strcmp(e->why, "private-address") == 0 && strstr(e->note, COURIER_DENIES_ADDRESS) != NULL;
+}
+
 static void
 print_cause(const struct timeline_event *e, const struct cause *cause)
 {
-	if (cause != NULL && cause->text != NULL)
+	if (is_denied_address(e))
+		puts("It leads to an address that a rule denies.");
+	else if (cause != NULL && cause->text != NULL)
 		puts(cause->text);
 	if (is_in_file(e->rule)) {
 		fputs("The rule at ", stdout);
@@ -174,6 +183,17 @@ print_allow(const struct timeline *t, const struct timeline_event *e)
 	printf(", methods: [%s], paths: [%s]}'\n", e->method, e->path);
 }
 
+/* Whether the rule that refused a name is about nothing else, so that one in front leaves nothing
+ * to it: that would be an error. */
+static bool
+is_just_the_name(const struct timeline_event *e)
+{
+	size_t n = strlen("deny ");
+
+	return strcmp(e->type, "dns") == 0 && strncmp(e->rule_text, "deny ", n) == 0 &&
+	       strcmp(e->rule_text + n, e->host) == 0;
+}
+
 static void
 print_suggestion(const struct timeline *t, const struct timeline_event *e)
 {
@@ -189,7 +209,8 @@ print_suggestion(const struct timeline *t, const struct timeline_event *e)
 		return;
 	}
 	if (is_in_file(e->rule)) {
-		fputs("\nThis rule, put in front of the one at ", stdout);
+		fputs(is_just_the_name(e) ? "\nThis rule, in place of the one at "
+		                          : "\nThis rule, put in front of the one at ", stdout);
 		put_place(e->rule);
 		fputs(", would allow it:\n\n", stdout);
 	} else {
@@ -218,8 +239,10 @@ explain(const struct timeline *t, const struct timeline_event *e)
 	print_cause(e, cause);
 	if (strcmp(e->why, "no-rule") == 0)
 		why_print_near(t, e);
-	if (timeline_is_refusal(e) && (cause == NULL || cause->rule_helps) &&
-	    strstr(e->note, COURIER_NO_RULE_HELPS) == NULL)
+	if (is_denied_address(e))
+		puts("\nA rule that allows it has to stand in front of the one that denies the address.");
+	else if (timeline_is_refusal(e) && (cause == NULL || cause->rule_helps) &&
+	         strstr(e->note, COURIER_NO_RULE_HELPS) == NULL)
 		print_suggestion(t, e);
 }
 

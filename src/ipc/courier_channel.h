@@ -23,6 +23,8 @@
 #define COURIER_NO_RULE_HELPS "no rule changes that"
 /* Likewise: of a body that is too large to be unpacked. */
 #define COURIER_IS_PACKED "the body is packed, and"
+/* The same: of one that a rule denies, whose place follows. */
+#define COURIER_DENIES_ADDRESS "which a rule denies:"
 
 /* When the supervisor shuts the channel down (the courier reads its end), the cell has
  * ended: the courier sends what events it still has and exits, at once.  The others

@@ -242,6 +242,28 @@ def test_why_of_a_name_that_another_port_was_wanted_of(online):
     assert online.run(rule, *talk).ok() == "b'220 welcome\\r\\n'\n"
 
 
+@pytest.mark.parametrize("rule, advice, stays", [
+    ("deny: up.example.test", "in place of", False), ("deny: '*.example.test'", "put in front of", True),
+], ids=["just it", "a pattern"])
+def test_a_name_that_a_rule_denies(online, rule, advice, stays):
+    """What is told leads to a rule that is reached."""
+    done = online.curl(f"  - {rule}\n  - allow: www.test\n", f"{UP}/echo")
+    assert done.status == 6
+    assert "name up.example.test  a rule denies it (policy.yaml:3:5)\n" in done.err, done.err
+    event = online.refusal(type="dns")
+    assert (event["why"], event["rule"]) == ("rule", "policy.yaml:3:5")
+    said = online.operator.cloister("why", online.cell).ok()
+    assert f"The rule at policy.yaml:3:5 refuses it: {rule.replace(':', '', 1).replace(chr(39), '')}\n" in said
+    assert f"This rule, {advice} the one at policy.yaml:3:5, would allow it:" in said
+    rules = said[said.index("  - allow:"):] + (f"  - {rule}\n" if stays else "")
+    assert codes(online, rules, [f"{UP}/echo"]) == ["200"]
+
+
+def test_a_name_of_which_a_rule_denies_a_part(online):
+    online.curl("  - deny: up.example.test\n    methods: [POST]\n", f"{UP}/echo")
+    assert online.refusal(type="dns")["why"] == "no-rule"
+
+
 def test_an_empty_policy_denies_everything(online):
     policy = online.policy("version: 1\negress: []\n")
     assert online.curl(policy, f"{WWW}/hello").status == 6
@@ -524,18 +546,36 @@ def test_why_shows_the_rules_that_nearly_match(online, more, words, said):
     assert f"\n        {said}\n" in told and "policy.yaml:3:5" not in told
 
 
-@pytest.mark.parametrize("url, rule, hint, helps", [
-    ("http://meta.example.test/", "meta.example.test", "Do not try again.", False),
-    ("http://inner.example.test/echo", "inner.example.test", "`private: true`", True),
-], ids=["metadata", "private"])
-def test_what_helps_with_addresses(online, url, rule, hint, helps):
-    done = online.curl(f"  - allow: {rule}\n", url)
-    assert hint in json.loads(done.out)["hint"], done
+PROXY = ["-x", "http://198.18.0.1:3128"]
+
+
+@pytest.mark.parametrize("words, rule, hint, helps", [
+    (["http://meta.example.test/"], "meta.example.test", "Do not try again.", False),
+    (["http://169.254.169.254/echo"], "0.0.0.0/0", "can name the address in a rule", True),
+    (["http://inner.example.test/echo"], "inner.example.test", "can say `private: true` in its rule", True),
+    (["http://10.0.0.5/echo"], "0.0.0.0/0", "can name the address in a rule", True),
+    ([*PROXY, "http://127.0.0.1:8080/echo"], "0.0.0.0/0:8080",
+     "can allow host.cloister.internal with its port", False),
+], ids=["metadata", "the metadata address", "private", "a private address", "loopback"])
+def test_what_helps_with_addresses(online, words, rule, hint, helps):
+    done = online.curl(f"  - allow: {rule}\n", *words)
+    hinted = json.loads(done.out)["hint"]
+    assert hint in hinted and ("private: true" in hinted) == ("private: true" in hint), done
     said = online.operator.cloister("why", online.cell).ok()
     assert ("- allow: " in said) == helps, said
     if helps:
         rules = said[said.index("  - allow:"):] + f"  - allow: {rule}\n"
-        assert codes(online, rules, [url]) == ["200"]
+        assert codes(online, rules, words) == ["200"]
+
+
+def test_what_helps_where_a_rule_denies_the_address(online):
+    deny, allow = "  - deny: 93.184.216.0/24\n", "  - allow: up.example.test\n"
+    done = online.curl(deny + allow, f"{UP}/echo")
+    assert "find another way" in json.loads(done.out)["hint"], done
+    said = online.operator.cloister("why", online.cell).ok()
+    assert "has to stand in front of the one that denies" in said and "- allow: " not in said, said
+    assert "which a rule denies: policy.yaml:3:5\n" in said
+    assert codes(online, allow + deny, [f"{UP}/echo"]) == ["200"]
 
 
 def test_the_other_scheme_is_hinted_at(online):

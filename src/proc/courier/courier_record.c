@@ -204,6 +204,33 @@ was_just_recorded(const char *name, bool permitted)
 	return false;
 }
 
+/* Why NAME has no address: a rule that denies what is asked for there first of all, or none. */
+static void
+put_name_refused(struct events *e, const struct courier *c, const char *name)
+{
+	static struct http_head head = { .method = { "GET", 3 }, .scheme = HTTP_TLS, .port = 443,
+	                                 .path = { "/", 1 } };
+	const struct policy_request req = { .protocol = POLICY_HTTP, .head = &head, .host = name,
+	                                    .port = 443 };
+	const struct policy *p = c->policy->policy;
+	struct policy_decision d;
+
+	head.host = (struct http_text){ name, strlen(name) };
+	policy_decide(p, &req, &d, NULL);
+	if (d.verdict != POLICY_DENY || d.rule < 0) {
+		event_str(e, "why", "no-rule");
+		event_str(e, "note", "no rule mentions it");
+		return;
+	}
+	event_str(e, "why", "rule");
+	event_str(e, "rule", policy_rule_place(p, d.rule));
+	event_str(e, "rule_text", policy_rule_text(p, d.rule));
+	event_str(e, "reason", d.reason);
+	if (d.layer > 0)
+		event_u64(e, "layer", d.layer);
+	event_str(e, "note", "a rule denies it");
+}
+
 void
 courier_record_name(struct courier *c, const char *name, bool permitted)
 {
@@ -216,12 +243,10 @@ courier_record_name(struct courier *c, const char *name, bool permitted)
 		return;
 	event_begin(e, "dns");
 	event_str(e, "verdict", permitted ? "allow" : "deny");
-	if (!permitted) {
-		event_str(e, "why", "no-rule");
-		event_str(e, "note", "no rule mentions it");
-	} else if (c->learn && !policy_mentions_host(c->policy->policy, name)) {
+	if (!permitted)
+		put_name_refused(e, c, name);
+	else if (c->learn && !policy_mentions_host(c->policy->policy, name))
 		event_str(e, "why", "learn");
-	}
 	event_str(e, "host", name);
 	event_done(e, !permitted, name);
 	if (!permitted)

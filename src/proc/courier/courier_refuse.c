@@ -6,6 +6,7 @@
 #include "base/own.h"
 #include "cell/cell_net.h"
 #include "ipc/courier_channel.h"
+#include "proc/courier/courier_address.h"
 #include "proc/courier/courier_git.h"
 #include "proc/courier/courier_upstream.h"
 
@@ -23,7 +24,7 @@ static const struct {
 	{ "ask", "a person has to approve this, and did not",
 	  "Do not try again unless you are told to; find another way, or ask the operator." },
 	{ "private-address", "the address is not a public one",
-	  "The operator can name the address in a rule, or say `private: true`." },
+	  "If the name is an internal one, the operator can say `private: true` in its rule." },
 	{ "secret", "the body carries what looks like a credential",
 	  "Take it out of the request; the operator can permit it with `secrets: allow`." },
 	{ "exfiltration", "the placeholder of a secret is where it may not be",
@@ -87,6 +88,28 @@ hint_for_scheme(const struct exchange *ex, const char *why)
 	                                    : "Try again later.";
 }
 
+/* What helps where an address is not a public one, if it is not what helps with most names. */
+static const char *
+hint_for_address(const struct exchange *ex, const char *reason)
+{
+	struct address a;
+	const char *what;
+
+	if (strstr(reason, COURIER_NO_RULE_HELPS) != NULL)
+		return "Do not try again.";
+	if (strstr(reason, COURIER_DENIES_ADDRESS) != NULL)
+		return "Do not try again; find another way, or ask the operator.";
+	if (strcmp(ex->host, CELL_NET_HOST_NAME) == 0)
+		return "The operator can allow " CELL_NET_HOST_NAME " with its port.";
+	if (!address_parse(ex->host, &a))
+		return NULL;
+	(void)address_judge(&a, &what);
+	if (strcmp(what, "loopback") == 0)
+		return "The cell's own loopback needs no proxy; for the machine's, the operator can allow "
+		       CELL_NET_HOST_NAME " with its port.";
+	return "The operator can name the address in a rule, or a range around it, /8 or narrower.";
+}
+
 static const char *
 hint_for(const struct exchange *ex, const char *error, const char *why, const char *reason,
          bool refused)
@@ -94,10 +117,8 @@ hint_for(const struct exchange *ex, const char *error, const char *why, const ch
 	if (!refused && (strcmp(why, "protocol") == 0 || strcmp(error, "upstream broke off") == 0 ||
 	                 strstr(reason, "TLS handshake") != NULL))
 		return hint_for_scheme(ex, why);
-	if (strcmp(why, "private-address") == 0 && strstr(reason, COURIER_NO_RULE_HELPS) != NULL)
-		return "Do not try again.";
-	if (strcmp(why, "private-address") == 0 && strcmp(ex->host, CELL_NET_HOST_NAME) == 0)
-		return "The operator can allow " CELL_NET_HOST_NAME " with its port.";
+	if (strcmp(why, "private-address") == 0 && hint_for_address(ex, reason) != NULL)
+		return hint_for_address(ex, reason);
 	for (size_t i = 0; i < ARRAY_LEN(meanings); i++)
 		if (strcmp(meanings[i].why, why) == 0)
 			return meanings[i].hint;

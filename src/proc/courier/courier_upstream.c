@@ -455,12 +455,13 @@ vet(const struct upstream *up, struct address *addresses, size_t n, char *text, 
 				snprintf(text, size, named ? "the address %s is %s%s"
 				                           : "the name leads to %s, which is %s%s", shown, what,
 				         address_is_allowed(&addresses[i], true, named, NULL) ? ""
-				         : "; " COURIER_NO_RULE_HELPS);
+				         : address_is_allowed(&addresses[i], true, true, NULL)
+				         ? "; " COURIER_NO_RULE_HELPS " for a name" : "; " COURIER_NO_RULE_HELPS);
 			continue;
 		}
 		rule = upstream_denied_by(up->policy->policy, &up->way, &addresses[i], up->port, named);
 		if (rule >= 0) {
-			snprintf(text, size, "the name leads to %s, which %s denies", shown,
+			snprintf(text, size, "the name leads to %s, " COURIER_DENIES_ADDRESS " %s", shown,
 			         policy_rule_place(up->policy->policy, rule));
 			continue;
 		}
