@@ -390,7 +390,7 @@ def test_strange_folders(operator):
     for _ in range(40):
         deep = deep / "d"
         deep.mkdir()
-    operator.cloister("capability", "register", operator.base / "deep").sentence("too long")
+    operator.cloister("capability", "register", operator.base / "deep").sentence("folders deep")
     secret = capability(operator, "closed")
     (secret / "main.py").chmod(0)
     if not operator.is_root:
