@@ -72,12 +72,10 @@ static int
 hash_all(json_t *paths, char ret_hash[HASH_NAME + 1], struct err *err)
 {
 	OWN(json_decrefp) json_t *hashes = json_object();
-	OWN(freep) char *text = NULL;
 	unsigned char hash[HASH_LEN];
 	const char *name;
 	json_t *path;
 	uint64_t size;
-	size_t len;
 	int r = 0;
 
 	json_object_foreach(paths, name, path) {
@@ -92,12 +90,7 @@ hash_all(json_t *paths, char ret_hash[HASH_NAME + 1], struct err *err)
 		if (json_object_set_new(hashes, name, json_string(ret_hash)) < 0)
 			return err_set(err, ENOMEM, "out of memory");
 	}
-	r = canon_dump(hashes, CACHE_MAX, &text, &len, err);
-	if (r < 0)
-		return r;
-	hash_of(text, len, hash);
-	hash_name(hash, ret_hash);
-	return 0;
+	return dispatch_hash_json(hashes, CACHE_MAX, ret_hash, err);
 }
 
 /* What was found last: in a service that is asked often, the same each time. */

@@ -131,6 +131,8 @@ int dispatch_plan_make(struct registry *reg, const struct dispatch_request *requ
 int dispatch_check_request(const struct dispatch_request *request, struct err *err);
 /* Member NAME of OBJECT, which is a string: or "". */
 const char *dispatch_text(const json_t *object, const char *name);
+/* The hash of VALUE as canonical JSON, of at most MAX bytes. */
+int dispatch_hash_json(json_t *value, size_t max, char ret_hash[HASH_NAME + 1], struct err *err);
 
 /* ---- dispatch_confine.c ---- */
 

@@ -21,6 +21,21 @@ dispatch_text(const json_t *object, const char *name)
 	return text != NULL ? text : "";
 }
 
+int
+dispatch_hash_json(json_t *value, size_t max, char ret_hash[HASH_NAME + 1], struct err *err)
+{
+	OWN(freep) char *text = NULL;
+	unsigned char hash[HASH_LEN];
+	size_t len;
+	int r = canon_dump(value, max, &text, &len, err);
+
+	if (r < 0)
+		return r;
+	hash_of(text, len, hash);
+	hash_name(hash, ret_hash);
+	return 0;
+}
+
 void
 dispatch_plan_free(struct dispatch_plan *plan)
 {

@@ -16,10 +16,7 @@ static int
 hash_request(const struct dispatch_request *request, char ret_hash[HASH_NAME + 1], struct err *err)
 {
 	OWN(json_decrefp) json_t *o = json_object(), *envs = json_array();
-	OWN(freep) char *text = NULL;
 	unsigned char hash[HASH_LEN];
-	size_t len;
-	int r;
 
 	for (size_t i = 0; i < request->n_envs; i++)
 		json_array_append_new(envs, json_string(request->envs[i]));
@@ -34,12 +31,7 @@ hash_request(const struct dispatch_request *request, char ret_hash[HASH_NAME + 1
 	                    json_string(request->principal != NULL ? request->principal : ""));
 	json_object_set_new(o, "retries", json_integer((json_int_t)request->retries));
 	json_object_set_new(o, "timeout_ms", json_integer((json_int_t)request->timeout_ms));
-	r = canon_dump(o, DISPATCH_JSON_MAX, &text, &len, err);
-	if (r < 0)
-		return r;
-	hash_of(text, len, hash);
-	hash_name(hash, ret_hash);
-	return 0;
+	return dispatch_hash_json(o, DISPATCH_JSON_MAX, ret_hash, err);
 }
 
 /* 1: there is one with that key for that request; its id is *ret_id. */

@@ -31,26 +31,6 @@ backoff(unsigned attempts)
 	return ms < BACKOFF_MAX_MS ? ms : BACKOFF_MAX_MS;
 }
 
-/* HASH is empty where there is nothing. */
-static int
-hash_json(json_t *value, char ret_hash[HASH_NAME + 1], struct err *err)
-{
-	OWN(freep) char *text = NULL;
-	unsigned char bytes[HASH_LEN];
-	size_t len;
-	int r;
-
-	ret_hash[0] = '\0';
-	if (value == NULL)
-		return 0;
-	r = canon_dump(value, DISPATCH_JSON_MAX, &text, &len, err);
-	if (r < 0)
-		return r;
-	hash_of(text, len, bytes);
-	hash_name(bytes, ret_hash);
-	return 0;
-}
-
 /* Whoever reads the operator's timeline can tell what a dispatch ran and came to, and hold what it
  * was resolved to, its cell's timeline and its results against it.  Before the row: after a crash it
  * may be there twice, but never not at all. */
@@ -63,17 +43,20 @@ note_end(const struct drive *drive, json_t *resolved, const struct dispatch_endi
 	struct audit_member members[] = {
 		{ .name = "dispatch", .text = drive->d.id },
 		{ .name = "agent", .text = drive->d.agent_hash },
-		{ .name = "resolved", .text = what },
+		{ .name = "resolved", .text = resolved != NULL ? what : NULL },
 		{ .name = "cell", .text = drive->d.cell[0] != '\0' ? drive->d.cell : NULL },
 		{ .name = "state", .text = dispatch_state_name(end->state) },
 		{ .name = "exit_code", .kind = AUDIT_JSON,
 		  .text = end->state == DISPATCH_FINISHED ? code : NULL },
 		{ .name = "result", .text = end->result != NULL ? hash : NULL },
 	};
-	int r = hash_json(end->result, hash, err);
+	int r = 0;
 
 	snprintf(code, sizeof(code), "%d", end->exit_code);
-	r = r == 0 ? hash_json(resolved, what, err) : r;
+	if (end->result != NULL)
+		r = dispatch_hash_json(end->result, DISPATCH_JSON_MAX, hash, err);
+	if (r == 0 && resolved != NULL)
+		r = dispatch_hash_json(resolved, DISPATCH_JSON_MAX, what, err);
 	r = r == 0 ? operator_open(&op, err) : r;
 	return r < 0 ? r : operator_append_members(&op, OPERATOR_LATER, "dispatch.ended", members,
 	                                           ARRAY_LEN(members), err);
@@ -89,7 +72,8 @@ write_end(struct drive *drive, const struct dispatch_ending *end, struct err *er
 	bool keeps;
 	int r = dispatch_get_resolved(reg, drive->d.id, &resolved, err);
 
-	if (r < 0)
+	/* One whose row is damaged ends, too. */
+	if (r < 0 && r != -EINVAL)
 		return r;
 	keeps = strcmp(dispatch_text(resolved, "state"), "keep") == 0;
 	/* What it wanted of others, nobody waits for any more. */

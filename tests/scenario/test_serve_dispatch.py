@@ -333,6 +333,21 @@ def test_recorded(service):
     assert end["cell"] in {e.get("cell") for e in told if e["type"] == "cell.started"}
 
 
+def test_one_whose_row_is_damaged_ends(operator, service):
+    agent(service, "until [ -e /tmp/go ]; do sleep 0.02; done; exit 4")
+    id = dispatch(service)["id"]
+    cell = wait_for(service, id, {"running"})["cell"]
+    with closing(sqlite3.connect(operator.base / "data" / "registry" / "db.sqlite")) as db, db:
+        db.execute("UPDATE dispatches SET resolved = '{' WHERE id = ?", (id,))
+    assert operator.cloister("exec", cell, "touch", "/tmp/go").status in (0, 125)
+
+    def ended():
+        told = [json.loads(line)["event"] for line in service.get("/v1/audit/operator").data.splitlines()]
+        return [e for e in told if e["type"] == "dispatch.ended"]
+    end, = wait_until(ended, "it ended")
+    assert (end["dispatch"], end["exit_code"], end["cell"], "resolved" in end) == (id, 4, cell, False)
+
+
 def test_the_queue_ends_somewhere(operator, service):
     """Dispatches of which nothing is there but the rows: nobody begins them."""
     agent(service, "true")

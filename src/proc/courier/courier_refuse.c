@@ -114,11 +114,15 @@ static const char *
 hint_for(const struct exchange *ex, const char *error, const char *why, const char *reason,
          bool refused)
 {
+	const char *hint = NULL;
+
 	if (!refused && (strcmp(why, "protocol") == 0 || strcmp(error, "upstream broke off") == 0 ||
 	                 strstr(reason, "TLS handshake") != NULL))
 		return hint_for_scheme(ex, why);
-	if (strcmp(why, "private-address") == 0 && hint_for_address(ex, reason) != NULL)
-		return hint_for_address(ex, reason);
+	if (strcmp(why, "private-address") == 0)
+		hint = hint_for_address(ex, reason);
+	if (hint != NULL)
+		return hint;
 	for (size_t i = 0; i < ARRAY_LEN(meanings); i++)
 		if (strcmp(meanings[i].why, why) == 0)
 			return meanings[i].hint;
