@@ -157,6 +157,7 @@ TEST(audit_copy_gives_back_what_was_lost)
 	lab_add(&lab, 40);
 	lab_sync(&lab);
 	check_losses(&lab);
+	audit_log_close(&lab.log);
 }
 
 TEST(audit_copy_from_the_first_line_on)
@@ -169,6 +170,7 @@ TEST(audit_copy_from_the_first_line_on)
 	lab_sync(&lab);
 	CHECK_U64(lab.base, 0);
 	check_losses(&lab);
+	audit_log_close(&lab.log);
 }
 
 /* What was only written is kept where it survived. */
@@ -188,6 +190,7 @@ TEST(audit_copy_does_not_shorten_a_timeline)
 		lab_find(&lab, &found, &found_len);
 		CHECK(found_len == len && memcmp(found, text, len) == 0);
 	}
+	audit_log_close(&lab.log);
 }
 
 TEST(audit_copy_is_used_again_when_full)
@@ -206,6 +209,7 @@ TEST(audit_copy_is_used_again_when_full)
 	lab_sync(&lab);
 	lab_add(&lab, 3);
 	check_losses(&lab);
+	audit_log_close(&lab.log);
 }
 
 TEST(audit_copy_of_a_file_that_was_turned_over)
@@ -223,6 +227,7 @@ TEST(audit_copy_of_a_file_that_was_turned_over)
 	lab_sync(&lab);
 	lab.base = 0;
 	check_losses(&lab);
+	audit_log_close(&lab.log);
 
 	/* As long as nothing of the new file was synced, the copy is of the old one. */
 	lab_open(&lab, 20000);
@@ -236,6 +241,7 @@ TEST(audit_copy_of_a_file_that_was_turned_over)
 		still = lab_read(&lab, NAME ".4", &len);
 		CHECK(len == older_len && memcmp(older, still, len) == 0);
 	}
+	audit_log_close(&lab.log);
 }
 
 TEST(audit_copy_goes_with_the_timeline)
@@ -273,4 +279,5 @@ TEST(audit_copy_that_is_none)
 			CHECK(found_len == len && memcmp(found, text, len) == 0);
 		}
 	}
+	audit_log_close(&lab.log);
 }
