@@ -124,7 +124,8 @@ audit_log_open_at(struct audit_log *ret_log, int dir, const char *name, const ch
                   const struct audit_key *key, uint64_t size_max,
                   const struct audit_log_end *end, struct err *err)
 {
-	struct audit_log log = { .dir = dir, .fd = -1, .key = key, .size_max = size_max };
+	struct audit_log log = { .dir = dir, .fd = -1, .key = key, .size_max = size_max,
+	                         .copy.fd = -1 };
 	int r = 0;
 
 	snprintf(log.name, sizeof(log.name), "%s", name);
@@ -151,6 +152,7 @@ audit_log_open_at(struct audit_log *ret_log, int dir, const char *name, const ch
 void
 audit_log_close(struct audit_log *log)
 {
+	audit_copy_close(log);
 	if (log->fd < 0)
 		return;
 	if (log->reserved > log->size)
@@ -235,6 +237,7 @@ turn_over(struct audit_log *log)
 	(void)!ftruncate(before, (off_t)end);
 	if (log->fd >= 0 && log->is_full)
 		reserve(log, 0);
+	audit_copy_turned_over(log, before);
 }
 
 static int
@@ -278,6 +281,7 @@ audit_log_write(struct audit_log *log, bool sync, struct err *err)
 		r = err_errno(err, "cannot have it on the disk");
 	if (r < 0)
 		return give_up(log, r);
+	audit_copy_add(log, log->pending.data, log->pending.len);
 	log->size += log->pending.len;
 	log->written = log->chain;
 	log->unsigned_written = log->unsigned_n;

@@ -4,8 +4,8 @@
  * NAME.2, and so on; the chain goes on, and each new file begins with a checkpoint, so that it
  * can be verified without those before it.
  *
- * All works on the folder's descriptor, and after audit_log_open() with openat, write,
- * fdatasync, ftruncate, fallocate, renameat and unlinkat only: a process that has locked itself
+ * All works on the folder's descriptor, and after audit_log_open() with openat, write, pwrite,
+ * fsync, fdatasync, ftruncate, fallocate, renameat and unlinkat only: a process that has locked itself
  * down can go on writing.  One process writes a timeline at a time; who shares one, locks. */
 #ifndef CLOISTER_AUDIT_LOG_H
 #define CLOISTER_AUDIT_LOG_H
@@ -28,6 +28,16 @@ struct err;
  * be written when there is no other left. */
 #define AUDIT_RESERVE (64 * 1024)
 
+/* See audit_log_sync(). */
+struct audit_copy {
+	int fd;                         /* -1: there is none */
+	bool tried;                     /* to make it */
+	bool follows;                   /* with .lines it has all that the disk may still lack */
+	int failed;                     /* -errno, from then on */
+	uint64_t at;                    /* where .lines go */
+	struct buf lines;               /* in the timeline, and not yet in the copy */
+};
+
 struct audit_log {
 	int dir, fd;                    /* DIR is borrowed */
 	char name[AUDIT_NAME_MAX], timeline[AUDIT_TIMELINE_MAX];
@@ -43,7 +53,9 @@ struct audit_log {
 	bool keeps_room;                /* set by who wants it, once it is open */
 	bool is_full;                   /* room could not be had again: stop making things happen
 	                                 * that need a record; a few more can be written */
+	bool syncs;                     /* set by who calls audit_log_sync() */
 	struct buf pending;
+	struct audit_copy copy;
 };
 
 /* Open the timeline, made if it is not there, and find where it ends: the newest files are read
@@ -81,6 +93,11 @@ uint64_t audit_log_left(struct audit_log *log, size_t len);
 /* Write what is put, all or nothing: when it fails the file is as it was, the records are
  * forgotten and their numbers will be given again.  SYNC: and have it on the disk. */
 int audit_log_write(struct audit_log *log, bool sync, struct err *err);
+
+/* Have on the disk all that was written.  Where that is asked for often, it is a copy of the last
+ * lines, NAME.sync, that is there at once; should the machine stop, audit_log_open() puts into the
+ * timeline what it lost. */
+int audit_log_sync(struct audit_log *log, struct err *err);
 
 /* Remove the oldest file, if there is one beside the newest: 1; else 0.  That it was, and how
  * far it went, is written down first. */

@@ -2,6 +2,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -186,14 +187,95 @@ resume_from_older(struct audit_log *log, struct err *err)
 	return r == 1 ? err_set(err, EBADMSG, "'%s' has no records", name) : r;
 }
 
+/* ---- what the machine stopped before it was on the disk ---- */
+
+/* Whether the newest file has these bytes there. */
+static bool
+has_bytes(const struct audit_log *log, uint64_t at, const char *bytes, size_t len)
+{
+	OWN(freep) char *text = NULL;
+	size_t got = 0;
+
+	return read_tail(log->fd, at + len, len, &text, &got, NULL) == 0 && got == len &&
+	       memcmp(text, bytes, len) == 0;
+}
+
+/* Lines that follow on the one that ends at AT: how many bytes. */
+static size_t
+count_following(const struct audit_log *log, uint64_t at, const char *lines, const char *end)
+{
+	struct audit_log until = *log;
+	const char *line = lines, *newline;
+	int r = at == 0 ? resume_from_older(&until, NULL) : resume_from(&until, log->fd, at, true, NULL);
+
+	if (r != 0 || (at > 0 && until.size != at))
+		return 0;
+	while ((newline = memchr(line, '\n', (size_t)(end - line))) != NULL &&
+	       follow(&until, line, (size_t)(newline - line), NULL) == 0)
+		line = newline + 1;
+	return (size_t)(line - lines);
+}
+
+static int
+put_back(struct audit_log *log, uint64_t at, const char *lines, size_t len, struct err *err)
+{
+	if (ftruncate(log->fd, (off_t)at) < 0 || write_all(log->fd, lines, len, err) < 0 ||
+	    fdatasync(log->fd) < 0)
+		return err_errno(err, "cannot put back what the timeline '%s' lost", log->name);
+	return 0;
+}
+
+static int
+restore_from(struct audit_log *log, uint64_t size, const char *text, size_t len, struct err *err)
+{
+	const char *lines = memchr(text, '\n', len < AUDIT_COPY_PLACE ? len : AUDIT_COPY_PLACE);
+	char place[AUDIT_COPY_PLACE];
+	uint64_t at;
+	size_t n;
+
+	if (lines == NULL)
+		return 0;
+	snprintf(place, sizeof(place), "%.*s", (int)(lines - text), text);
+	if (num_parse_count(place, 0, size, &at, NULL) < 0)
+		return 0;
+	lines++;
+	n = count_following(log, at, lines, text + len);
+	return n == 0 || has_bytes(log, at, lines, n) ? 0 : put_back(log, at, lines, n, err);
+}
+
+static int
+restore(struct audit_log *log, struct err *err)
+{
+	char name[AUDIT_NAME_MAX + 12];
+	OWN(freep) char *text = NULL;
+	struct stat st;
+	size_t len = 0;
+	int r;
+
+	audit_copy_name(name, log->name);
+	if (fstatat(log->dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return 0;
+	r = read_file_at(log->dir, name, AUDIT_COPY_SIZE, &text, &len, err);
+	if (r == 0 && fstat(log->fd, &st) < 0)
+		r = err_errno(err, "cannot read the timeline '%s'", log->name);
+	if (r == 0)
+		r = restore_from(log, (uint64_t)st.st_size, text, len, err);
+	if (r == 0)
+		unlinkat(log->dir, name, 0);
+	return r;
+}
+
 int
 audit_log_resume(struct audit_log *log, struct err *err)
 {
 	struct stat st;
-	int r = 1;
+	int r = restore(log, err);
 
+	if (r < 0)
+		return r;
 	if (fstat(log->fd, &st) < 0 || !S_ISREG(st.st_mode))
 		return err_set(err, EBADMSG, "the timeline '%s' is no file", log->name);
+	r = 1;
 	if (st.st_size > 0)
 		r = resume_from(log, log->fd, (uint64_t)st.st_size, true, err);
 	if (r == 1)

@@ -29,7 +29,7 @@ def records(operator, cell=None):
     entries = [*operator.state.glob(f"{cell or '*'}.*"),
                *(operator.state / "ended").glob(f"{cell or '*'}.*")]
     assert len(entries) == 1, entries
-    files = sorted(entries[0].glob("events.jsonl.*"), key=lambda f: int(f.suffix[1:]))
+    files = sorted(entries[0].glob("events.jsonl.[0-9]*"), key=lambda f: int(f.suffix[1:]))
     lines = [line for file in [*files, entries[0] / "events.jsonl"]
              for line in file.read_text().splitlines()]
     found = [json.loads(line) for line in lines]
@@ -237,6 +237,12 @@ LOAD = ["sh", "-c", "for i in 1 2 3 4; do (while :; do curl -s -o /dev/null --ma
         "'http://up.example.test/204?'$i-[1-50]; done) & done; echo ready; wait"]
 
 
+def kill_all_of(operator, cell):
+    pids = operator.pids(cell)
+    os.kill(operator.cell(cell)["supervisor"], signal.SIGKILL)
+    wait_until(lambda: not any(map(is_alive, pids)), "all of it is gone")
+
+
 @only_root
 @pytest.mark.parametrize("victim", ["courier", "supervisor"])
 def test_killed_under_load(online, victim):
@@ -250,18 +256,42 @@ def test_killed_under_load(online, victim):
         if victim == "courier":
             os.kill(wait_until(lambda: helpers_of(operator, online.cell).get("courier"), "it is there"),
                     signal.SIGKILL)
-    supervisor = operator.cell(online.cell)["supervisor"]
     if victim == "courier":
         operator.cloister("kill", online.cell).ok()
         operator.cloister("wait", online.cell)
     else:
-        pids = operator.pids(online.cell)
-        os.kill(supervisor, signal.SIGKILL)
-        wait_until(lambda: not any(map(is_alive, pids)), "all of it is gone")
+        kill_all_of(operator, online.cell)
         operator.run("--", "true").ok()
     asked = len(online.lab.seen("/204?")) - seen
     intents = [r for r in records(operator, online.cell) if r["event"]["type"] == "intent"]
     assert len(intents) >= asked > 50
+    verify(operator)
+
+
+@only_root
+@pytest.mark.parametrize("left", ["nothing", "zeros"])
+def test_the_machine_stops(online, left):
+    """Of a file that grows, the disk may have its size and not what is in it, or neither: only what
+    was synced is there for sure."""
+    operator = online.operator
+    seen = len(online.lab.seen("/204?"))
+    online.start(STRICT, *LOAD)
+    wait_until(lambda: len(online.lab.seen("/204?")) > seen + 100, "it is at work")
+    verify(operator)
+    kill_all_of(operator, online.cell)
+    asked = len(online.lab.seen("/204?")) - seen
+    entry, = operator.state.glob(f"{online.cell}.*")
+    timeline, copy = entry / "events.jsonl", entry / "events.jsonl.sync"
+    place = int(copy.read_bytes().split(b"\n")[0])
+    size = timeline.stat().st_size
+    assert place < size
+    os.truncate(timeline, place)
+    if left == "zeros":
+        os.truncate(timeline, size)
+    operator.run("--", "true").ok()
+    intents = [r for r in records(operator, online.cell) if r["event"]["type"] == "intent"]
+    assert len(intents) >= asked > 100
+    assert not [*operator.state.rglob(copy.name)]
     verify(operator)
 
 

@@ -102,6 +102,7 @@ struct timeline {
 	 * told to be. */
 	uint64_t awaited, synced, told;
 	struct loop_round sync;
+	bool lets_go;                   /* others, before it syncs */
 	struct cell_refusals refusals;
 };
 

@@ -1,0 +1,141 @@
+/* log_copy.c - the end of a timeline is on the disk sooner than the timeline.
+ *
+ * To have on the disk what a file has grown by, the file system has to write down as well where
+ * that is and how large the file has become, one after the other.  So lines are written once more,
+ * to a file that has its size already, and only that one is synced.  When it is full, the timeline
+ * is, and the copy begins anew. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "audit/log.h"
+#include "audit/log_parts.h"
+#include "base/err.h"
+#include "base/io.h"
+#include "base/own.h"
+
+void
+audit_copy_name(char ret_name[AUDIT_NAME_MAX + 12], const char *name)
+{
+	snprintf(ret_name, AUDIT_NAME_MAX + 12, "%s.sync", name);
+}
+
+/* Where it cannot be, the timeline itself is synced each time. */
+static void
+make_copy(struct audit_log *log)
+{
+	OWN(freep) char *zeros = calloc(1, AUDIT_COPY_SIZE);
+	char name[AUDIT_NAME_MAX + 12];
+	OWN(closep) int fd = -1;
+
+	log->copy.tried = true;
+	audit_copy_name(name, log->name);
+	fd = openat(log->dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return;
+	if (zeros == NULL || write_all(fd, zeros, AUDIT_COPY_SIZE, NULL) < 0 || fsync(fd) < 0) {
+		unlinkat(log->dir, name, 0);
+		return;
+	}
+	buf_init(&log->copy.lines, AUDIT_COPY_SIZE);
+	log->copy.fd = TAKE_FD(fd);
+}
+
+void
+audit_copy_add(struct audit_log *log, const void *lines, size_t len)
+{
+	struct audit_copy *c = &log->copy;
+	char place[AUDIT_COPY_PLACE];
+
+	if (!c->follows)
+		return;
+	if (c->at == 0 && c->lines.len == 0) {
+		snprintf(place, sizeof(place), "%llu\n", (unsigned long long)log->size);
+		buf_put(&c->lines, place, strlen(place));
+	}
+	buf_put(&c->lines, lines, len);
+	c->follows = !buf_failed(&c->lines) && c->at + c->lines.len <= AUDIT_COPY_SIZE;
+}
+
+static int
+write_copy(struct audit_copy *c)
+{
+	size_t done = 0;
+	ssize_t n;
+
+	while (done < c->lines.len) {
+		n = pwrite(c->fd, c->lines.data + done, c->lines.len - done, (off_t)(c->at + done));
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 ? -errno : -EIO;
+		done += (size_t)n;
+	}
+	c->at += done;
+	buf_reset(&c->lines);
+	return done > 0 && fdatasync(c->fd) < 0 ? -errno : 0;
+}
+
+/* The disk has all of the timeline. */
+static void
+begin_anew(struct audit_log *log)
+{
+	struct audit_copy *c = &log->copy;
+
+	buf_reset(&c->lines);
+	c->at = 0;
+	c->follows = c->fd >= 0;
+}
+
+static int
+sync_timeline(struct audit_log *log)
+{
+	if (log->fd >= 0 && fdatasync(log->fd) < 0)
+		return -errno;
+	begin_anew(log);
+	return 0;
+}
+
+int
+audit_log_sync(struct audit_log *log, struct err *err)
+{
+	struct audit_copy *c = &log->copy;
+
+	if (!c->tried && log->fd >= 0)
+		make_copy(log);
+	/* A disk that fails once is not believed again. */
+	if (c->failed == 0)
+		c->failed = c->follows ? write_copy(c) : sync_timeline(log);
+	return c->failed == 0 ? 0 : err_set(err, -c->failed, "the timeline does not reach the disk: %s",
+	                                    strerrordesc_np(-c->failed));
+}
+
+void
+audit_copy_turned_over(struct audit_log *log, int before)
+{
+	if (!log->syncs)
+		return;
+	if (log->copy.failed == 0 && fdatasync(before) < 0)
+		log->copy.failed = -errno;
+	/* And what they are called; not every file system can. */
+	(void)!fsync(log->dir);
+	begin_anew(log);
+}
+
+void
+audit_copy_close(struct audit_log *log)
+{
+	char name[AUDIT_NAME_MAX + 12];
+
+	if (log->copy.fd < 0)
+		return;
+	audit_copy_name(name, log->name);
+	if (sync_timeline(log) == 0)
+		unlinkat(log->dir, name, 0);
+	close(log->copy.fd);
+	log->copy.fd = -1;
+	buf_free(&log->copy.lines);
+}
