@@ -11,6 +11,7 @@
 
 #include "audit/operator.h"
 #include "audit/reader.h"
+#include "audit/statement.h"
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/own.h"
@@ -20,10 +21,6 @@
 #include "http/json_walk.h"
 #include "proc/audit/audit_proc.h"
 
-#define STATEMENT_TYPE "https://in-toto.io/Statement/v1"
-#define PREDICATE_TYPE "urn:cloister:cell:v1"
-#define PAYLOAD_TYPE "application/vnd.in-toto+json"
-#define STATEMENT_MAX (64 * 1024)
 #define TYPES_MAX MEMBERS_MAX           /* kinds of events that are counted by name */
 
 /* ---- as they are ---- */
@@ -112,7 +109,7 @@ put_predicate(struct buf *b, const struct audit_cell *cell, const struct counts 
 	char key[AUDIT_HEX + 1], root[AUDIT_HEX + 1];
 	OWN(buf_free) struct buf counts;
 
-	buf_init(&counts, STATEMENT_MAX / 2);
+	buf_init(&counts, AUDIT_STATEMENT_MAX / 2);
 	put_counts(&counts, c);
 	hex_put(cell->key, AUDIT_KEY, key);
 	hex_put(cell->root, AUDIT_HASH, root);
@@ -145,9 +142,9 @@ put_statement(struct buf *b, const struct audit_cell *cell, const struct counts 
 	char head[AUDIT_HEX + 1];
 
 	hex_put(cell->head, AUDIT_HASH, head);
-	put_text(b, "{\"_type\":\"" STATEMENT_TYPE "\",\"predicate\":");
+	put_text(b, "{\"_type\":\"" AUDIT_STATEMENT_TYPE "\",\"predicate\":");
 	put_predicate(b, cell, c);
-	put_text(b, ",\"predicateType\":\"" PREDICATE_TYPE "\",\"subject\":[{\"digest\":{\"sha256\":\"");
+	put_text(b, ",\"predicateType\":\"" AUDIT_PREDICATE_TYPE "\",\"subject\":[{\"digest\":{\"sha256\":\"");
 	put_text(b, head);
 	put_text(b, "\"},\"name\":\"cell/");
 	put_text(b, cell->id);
@@ -163,26 +160,22 @@ put_base64(struct buf *b, const void *data, size_t len)
 		base64_encode_raw((char *)at, len, data);
 }
 
-/* What DSSE signs: PAE(type, body). */
 static int
 put_envelope(struct buf *b, const struct buf *statement, const struct audit_key *key)
 {
 	unsigned char signature[AUDIT_SIGNATURE];
-	char hex[AUDIT_HEX + 1], head[96];
+	char hex[AUDIT_HEX + 1];
 	OWN(buf_free) struct buf pae;
 
-	buf_init(&pae, STATEMENT_MAX + sizeof(head));
-	snprintf(head, sizeof(head), "DSSEv1 %zu %s %zu ", strlen(PAYLOAD_TYPE), PAYLOAD_TYPE,
-	         statement->len);
-	put_text(&pae, head);
-	buf_put(&pae, statement->data, statement->len);
+	buf_init(&pae, AUDIT_ENVELOPE_MAX);
+	audit_statement_pae(&pae, statement->data, statement->len);
 	if (buf_failed(&pae) || buf_failed(statement))
 		return -ENOMEM;
 	audit_key_sign(key, pae.data, pae.len, signature);
 	hex_put(key->public, AUDIT_KEY, hex);
 	put_text(b, "{\"payload\":\"");
 	put_base64(b, statement->data, statement->len);
-	put_text(b, "\",\"payloadType\":\"" PAYLOAD_TYPE "\",\"signatures\":[{\"keyid\":\"");
+	put_text(b, "\",\"payloadType\":\"" AUDIT_PAYLOAD_TYPE "\",\"signatures\":[{\"keyid\":\"");
 	put_text(b, hex);
 	put_text(b, "\",\"sig\":\"");
 	put_base64(b, signature, sizeof(signature));
@@ -200,8 +193,8 @@ export_statement(int dir, const struct cell_entry *entry, const struct audit_cel
 	struct audit_seen seen = { .note = count, .arg = counts };
 	int r;
 
-	buf_init(&statement, STATEMENT_MAX);
-	buf_init(&envelope, 2 * STATEMENT_MAX);
+	buf_init(&statement, AUDIT_STATEMENT_MAX);
+	buf_init(&envelope, AUDIT_ENVELOPE_MAX);
 	if (counts == NULL)
 		return err_set(err, ENOMEM, "out of memory");
 	r = audit_see_cell(dir, entry, cell, &seen, err);
