@@ -431,6 +431,36 @@ def test_an_odd_file_is_found_and_hides_no_other(world, how, name):
 
 
 @pytest.mark.parametrize("how", ODD)
+@pytest.mark.parametrize("name", ["events.jsonl", "events.jsonl.1", "events.jsonl.2"])
+def test_an_odd_file_hides_nothing_else_from_who_reads(world, how, name):
+    """What can be read is shown and exported, and then it is said what could not."""
+    cells = {cell: world.cell(cell) for cell in map(number_id, range(3))}
+    world.finish()
+    odd, lines = number_id(1), cells[number_id(1)].lines
+    files = {"events.jsonl.1": lines[:3], "events.jsonl.2": lines[3:6], "events.jsonl": lines[6:]}
+    for file, part in files.items():
+        world.keep(cells[odd], joined(part), name=file)
+    spoil(world.state / f"{odd}." / name, how)
+    left = b"".join(joined(part) for file, part in files.items() if file != name)
+    for words in (("show", odd), ("export", odd)):
+        done = world.cloister("audit", *words)
+        assert (done.status, done.out.encode()) == (125, left) and done.err.count("\n") == 1, done
+        assert f"'{name}'" in done.err, done
+    others = cells[number_id(0)].bytes(), cells[number_id(2)].bytes()
+    for words in (("--all",), cells):
+        done = world.cloister("audit", "export", *words)
+        assert done.status == 125 and f"cell '{odd}'" in done.err and f"'{name}'" in done.err, done
+        assert all(part in done.out.encode() for part in (left, *others)), done
+        assert len(done.out.encode()) == len(left + b"".join(others))
+    # One record is shown where it is.
+    n = 8 if name != "events.jsonl" else 1
+    assert world.cloister("audit", "show", odd, n).ok().encode() == lines[n - 1] + b"\n"
+    spoil(world.state / f"{number_id(2)}." / "events.jsonl", how)
+    done = world.cloister("audit", "export", "--all")
+    assert done.status == 125 and "2 timelines are not sound" in done.err, done
+
+
+@pytest.mark.parametrize("how", ODD)
 def test_an_odd_file_in_the_operators_place_is_found(world, how):
     """And of cells it is said that nobody can tell, not that somebody swapped them."""
     world.cell()
@@ -989,7 +1019,8 @@ def test_one_that_was_changed_does_not_hide_the_others(world):
     world.cell("cdefghij")
     world.finish()
     done = world.cloister("audit", "export", "--format", "dsse", "--all")
-    assert done.status == 125 and len(done.out.splitlines()) == 2 and "1 timeline is not sound" in done.err, done
+    assert done.status == 125 and len(done.out.splitlines()) == 2, done
+    assert "the timeline of cell 'bcdefghi' is not sound" in done.err, done
 
 
 # ---- mistakes ----
