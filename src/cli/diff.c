@@ -225,6 +225,6 @@ cmd_diff(int argc, char **argv)
 		r = err_set(&err, ENOENT, "cell %s changed nothing at '%s'", argv[rest],
 		            argv[rest + 1]);
 	else if (r == 0 && diff.shown == 0 && !diff.json)
-		fprintf(stderr, "cloister: cell %s changed nothing\n", argv[rest]);
+		changes_tell_none();
 	return r < 0 ? cli_fail(&err) : 0;
 }

@@ -140,7 +140,42 @@ def test_nothing_is_kept_of_no_change(operator, workspace):
 def test_a_change_that_was_undone(operator, workspace):
     id = operator.change(workspace, "cp -p a saved; echo x >a; cp -p saved a; rm saved")
     done = operator.cloister("diff", id)
-    assert done.status == 0 and done.out == "" and id in done.err
+    assert done.status == 0 and done.out + done.err == ""
+
+
+@pytest.mark.parametrize("options", [(), ("-d",), ("--keep",)], ids=["", "detached", "kept"])
+def test_diff_and_apply_of_no_change(operator, workspace, options):
+    operator.run(*options, "--name", "idle", "-w", workspace, "--", "cat", "a").ok()
+    operator.cloister("wait", "idle")
+    (id,) = {c["cell"] for c in operator.cells("-a")} or {"idle"}
+    operator.kept.add(id)
+    for words in (["diff"], ["diff", "--name-status"], ["apply"], ["apply", "-n"]):
+        done = operator.cloister(*words, "idle")
+        assert done.status == 0 and done.out == "", done
+        assert done.err in ("", "cloister: there is nothing to apply\n")
+    assert operator.cloister("diff", "--json", "idle").ok() == "[]\n"
+    t = Terminal(operator, operator.program, "diff", "idle")
+    assert t.end() == 0 and t.text.replace("\r", "") == "cloister: nothing was changed\n"
+    t.close()
+    for command in ("diff", "apply"):
+        assert "changed" in operator.cloister(command, "idle", "a").sentence("'a'")
+
+
+@pytest.mark.parametrize("options", [(), ("-d",), ("--keep",), ("-w", "WORKSPACE:rw")],
+                         ids=["", "detached", "kept", "rw"])
+def test_of_a_cell_without_an_overlay(operator, workspace, options):
+    operator.run(*[word.replace("WORKSPACE", str(workspace)) for word in options], "--name", "bare", "--", "true").ok()
+    operator.cloister("wait", "bare")
+    operator.kept |= {c["cell"] for c in operator.cells("-a")}
+    for command in ("diff", "apply"):
+        operator.cloister(command, "bare").sentence("'bare' had no overlay workspace")
+
+
+def test_what_was_discarded_is_not_called_unchanged(operator, workspace):
+    id = operator.change(workspace, "echo x >new")
+    operator.cloister("discard", id).ok()
+    for command in ("diff", "apply"):
+        operator.cloister(command, id).sentence("nothing is kept of it")
 
 
 def test_the_operator_is_told(operator, workspace):

@@ -431,7 +431,7 @@ keep_state(struct supervisor *sv, int status)
 	record.n_changes = (uint32_t)collect_all(sv, record.incomplete);
 	record.ended_ns = supervisor_now_ns();
 	memcpy(record.cause, sv->cause, sizeof(record.cause));
-	supervisor_timeline_end(sv, status);
+	supervisor_timeline_end(sv, status, record.n_changes > 0);
 	if (record.n_changes == 0 && !sv->spec.keep && (!sv->spec.detached || !sv->begun)) {
 		snprintf(entry, sizeof(entry), "%s.%s", sv->spec.id, sv->spec.name);
 		folder = cell_state_open(false, NULL);
