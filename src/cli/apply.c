@@ -192,10 +192,9 @@ cmd_apply(int argc, char **argv)
 	if (apply.left > 0)
 		fprintf(stderr, "cloister: %zu changes to overlay volumes are left alone: name what of them "
 		        "is to be applied, as `cloister diff %s` shows it\n", apply.left, argv[rest]);
-	else if (changes.n_parts == 0)
-		changes_tell_none();
-	else if (apply.applied == 0 && apply.held == 0)
+	else if (apply.applied == 0 && apply.held == 0 && changes.n_parts > 0)
 		fprintf(stderr, "cloister: there is nothing to apply\n");
+	changes_tell_rest(&changes, changes.n_parts == 0);
 	return 0;
 }
 

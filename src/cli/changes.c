@@ -178,9 +178,16 @@ changes_check_paths(const struct changes *changes, char *const *paths, struct er
 }
 
 void
-changes_tell_none(void)
+changes_tell_rest(const struct changes *changes, bool is_none)
 {
-	if (isatty(STDERR_FILENO))
+	uint64_t left_out = 0;
+
+	for (size_t i = 0; i < changes->record.spec.n_grants; i++)
+		left_out += changes->record.left_out[i];
+	if (left_out > 0)
+		fprintf(stderr, "cloister: of the changes, %llu were left out: devices, sockets, FIFOs, or files "
+		        "too large for the disk\n", (unsigned long long)left_out);
+	else if (is_none && isatty(STDERR_FILENO))
 		fputs("cloister: nothing was changed\n", stderr);
 }
 

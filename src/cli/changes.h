@@ -37,8 +37,9 @@ int changes_paths_in(const struct changes *changes, const struct changes_part *p
 /* Every path must be in some part. */
 int changes_check_paths(const struct changes *changes, char *const *paths, struct err *err);
 
-/* For people: that there are none. */
-void changes_tell_none(void);
+/* For people, of what is there when all was shown or applied: that there is none, if it is so; and what
+ * never came out of the cell, which is said nowhere else with `run -q`. */
+void changes_tell_rest(const struct changes *changes, bool is_none);
 
 /* A path of PART as it is shown: relative to the workspace, or absolute. */
 void changes_print_path(FILE *out, const struct changes_part *part, const char *path);

@@ -224,7 +224,7 @@ cmd_diff(int argc, char **argv)
 	if (r == 0 && diff.shown == 0 && argv[rest + 1] != NULL)
 		r = err_set(&err, ENOENT, "cell %s changed nothing at '%s'", argv[rest],
 		            argv[rest + 1]);
-	else if (r == 0 && diff.shown == 0 && !diff.json)
-		changes_tell_none();
+	else if (r == 0)
+		changes_tell_rest(&changes, diff.shown == 0 && !diff.json);
 	return r < 0 ? cli_fail(&err) : 0;
 }

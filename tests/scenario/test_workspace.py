@@ -171,6 +171,23 @@ def test_of_a_cell_without_an_overlay(operator, workspace, options):
         operator.cloister(command, "bare").sentence("'bare' had no overlay workspace")
 
 
+def test_what_was_left_out_is_told(operator, workspace):
+    """With -q at the end of the cell by nobody."""
+    told = "cloister: of the changes, 2 were left out: devices, sockets, FIFOs, "
+    script = "mkfifo one d/two"
+    done = operator.sh(f"echo $CLOISTER_CELL; {script}", "-w", workspace)
+    assert told.replace("the changes", "the workspace's changes") in done.err
+    operator.kept.add(done.out.strip())
+    for command in ("diff", "apply"):
+        done = operator.cloister(command, operator.change(workspace, f"{script}; echo x >new"))
+        assert done.status == 0 and told in done.err and "new" in done.out, done
+    # Not called nothing, where there is nothing else.
+    id = operator.change(workspace, script)
+    for words in (["diff"], ["diff", "--json"]):
+        done = operator.cloister(*words, id)
+        assert done.status == 0 and done.err.startswith(told) and done.err.count("\n") == 1, done
+
+
 def test_what_was_discarded_is_not_called_unchanged(operator, workspace):
     id = operator.change(workspace, "echo x >new")
     operator.cloister("discard", id).ok()
