@@ -171,6 +171,23 @@ def test_of_a_cell_without_an_overlay(operator, workspace, options):
         operator.cloister(command, "bare").sentence("'bare' had no overlay workspace")
 
 
+def test_what_was_in_a_deleted_folder(operator, workspace):
+    """Each file is shown, so that a patch of text files is whole."""
+    operator.host("mkdir -p gone/deep; echo in >gone/deep/f; ln -s deep/f gone/link", cwd=workspace)
+    twin = operator.folder("twin")
+    operator.host(f"cp -a {workspace}/. .", cwd=twin)
+    id = operator.change(workspace, "rm -r d; rm -r gone; echo now a file >gone; echo more >>a")
+    assert operator.cloister("diff", "--name-status", id).ok() == "M a\nD d/\nM gone\n"
+    said = operator.cloister("diff", id).ok()
+    assert "D d/\nD d/b\n--- a/d/b\n+++ /dev/null\n@@ -1 +0,0 @@\n-two\nD d/e/c\n" in said
+    assert "D gone/deep/f\n--- a/gone/deep/f\n" in said and "D gone/link\n--> deep/f\n" in said
+    # As `patch` and `git apply` would have it, but for the link.
+    operator.file("patch", said)
+    operator.host("rm gone/link; git apply ../patch", cwd=twin)
+    operator.cloister("apply", id).ok()
+    assert tree(twin) == tree(workspace)
+
+
 def test_what_was_left_out_is_told(operator, workspace):
     """With -q at the end of the cell by nobody."""
     told = "cloister: of the changes, 2 were left out: devices, sockets, FIFOs, "
