@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "http/json_walk.h"
+#include "audit/fields.h"
 
 void
 audit_cells_free(struct audit_cells *cells)
@@ -100,50 +100,13 @@ make(struct audit_cells *cells, const char *id, struct audit_cell **ret_cell)
 
 /* ---- events ---- */
 
-static bool
-get_text(struct http_text event, const char *name, char *ret_text, size_t size)
-{
-	struct json_walk_item item;
-	size_t len;
-
-	if (json_walk_member(event, name, &item) != 1 || item.kind != JSON_WALK_STRING ||
-	    json_walk_decode(item.raw, ret_text, size - 1, &len) < 0)
-		return false;
-	ret_text[len] = '\0';
-	return true;
-}
-
-static bool
-get_hash(struct http_text event, const char *name, unsigned char ret_hash[AUDIT_HASH])
-{
-	char hex[AUDIT_HEX + 1];
-
-	return get_text(event, name, hex, sizeof(hex)) && strlen(hex) == AUDIT_HEX &&
-	       audit_unhex(hex, ret_hash, AUDIT_HASH);
-}
-
-/* The event was checked: it is a whole number that fits. */
-static bool
-get_number(struct http_text event, const char *name, uint64_t *ret_n)
-{
-	struct json_walk_item item;
-
-	if (json_walk_member(event, name, &item) != 1 || item.kind != JSON_WALK_NUMBER ||
-	    *item.raw.at == '-')
-		return false;
-	*ret_n = 0;
-	for (size_t i = 0; i < item.raw.len; i++)
-		*ret_n = *ret_n * 10 + (uint64_t)(item.raw.at[i] - '0');
-	return true;
-}
-
 static void
 note_start(struct audit_cell *cell, const struct audit_record *record)
 {
-	if (!get_hash(record->event, "key", cell->key))
+	if (!audit_field_hash(record->event, "key", cell->key))
 		return;
 	cell->started_n = record->n;
-	(void)get_text(record->event, "grant", cell->grant, sizeof(cell->grant));
+	(void)audit_field_text(record->event, "grant", cell->grant, sizeof(cell->grant));
 	memcpy(cell->started, record->time.at, AUDIT_TIME_LEN);
 }
 
@@ -151,10 +114,10 @@ static void
 note_end(struct audit_cell *cell, const struct audit_record *record, enum audit_cell_end end)
 {
 	cell->end = end;
-	cell->has_chain = get_hash(record->event, "head", cell->head) &&
-		get_hash(record->event, "root", cell->root) &&
-		get_number(record->event, "size", &cell->size);
-	if (!get_number(record->event, "status", &cell->status))
+	cell->has_chain = audit_field_hash(record->event, "head", cell->head) &&
+		audit_field_hash(record->event, "root", cell->root) &&
+		audit_field_number(record->event, "size", &cell->size);
+	if (!audit_field_number(record->event, "status", &cell->status))
 		cell->status = 0;
 	memcpy(cell->ended, record->time.at, AUDIT_TIME_LEN);
 }
@@ -181,8 +144,8 @@ audit_cells_note(struct audit_cells *cells, const struct audit_record *record)
 	int r = 0;
 
 	if (memmem(record->event.at, record->event.len, mark, sizeof(mark) - 1) == NULL ||
-	    !get_text(record->event, "type", type, sizeof(type)) ||
-	    !get_text(record->event, "cell", id, sizeof(id)))
+	    !audit_field_text(record->event, "type", type, sizeof(type)) ||
+	    !audit_field_text(record->event, "cell", id, sizeof(id)))
 		return 0;
 	is_start = strcmp(type, "cell.started") == 0;
 	cell = audit_cells_find(cells, id);

@@ -5,14 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "audit/fields.h"
 #include "audit/proof.h"
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/own.h"
-#include "canon/canon_check.h"
 #include "canon/canon_text.h"
 #include "canon/hash.h"
-#include "http/json_walk.h"
 
 /* ---- writing ---- */
 
@@ -93,67 +92,21 @@ bad(const char *what, struct err *err)
 	return err_set(err, EBADMSG, "this is no proof: its %s is missing, or none", what);
 }
 
-static bool
-get(struct http_text object, const char *name, enum json_walk_kind kind,
-    struct json_walk_item *ret_item)
-{
-	return json_walk_member(object, name, ret_item) == 1 && ret_item->kind == kind;
-}
-
-static bool
-get_hash(struct http_text object, const char *name, unsigned char ret_hash[AUDIT_HASH])
-{
-	struct json_walk_item item;
-
-	return get(object, name, JSON_WALK_STRING, &item) && item.raw.len == AUDIT_HEX &&
-	       audit_unhex(item.raw.at, ret_hash, AUDIT_HASH);
-}
-
-static bool
-get_number(struct http_text object, const char *name, uint64_t *ret_n)
-{
-	struct json_walk_item item;
-	uint64_t n = 0;
-
-	if (!get(object, name, JSON_WALK_NUMBER, &item) || item.raw.len > 16)
-		return false;
-	for (size_t i = 0; i < item.raw.len; i++) {
-		if (item.raw.at[i] < '0' || item.raw.at[i] > '9')
-			return false;
-		n = n * 10 + (uint64_t)(item.raw.at[i] - '0');
-	}
-	*ret_n = n;
-	return n <= CANON_CHECK_NUMBER_MAX;
-}
-
-static bool
-get_word(struct http_text object, const char *name, char *ret_text, size_t size)
-{
-	struct json_walk_item item;
-	size_t len;
-
-	if (!get(object, name, JSON_WALK_STRING, &item) ||
-	    json_walk_decode(item.raw, ret_text, size - 1, &len) < 0)
-		return false;
-	ret_text[len] = '\0';
-	return true;
-}
-
 static int
 read_checkpoint(struct http_text object, struct audit_proof *p, struct err *err)
 {
 	struct json_walk_item item;
 
-	if (!get_hash(object, "key", p->key))
+	if (!audit_field_hash(object, "key", p->key))
 		return bad("checkpoint's key", err);
-	if (!get_hash(object, "root", p->root))
+	if (!audit_field_hash(object, "root", p->root))
 		return bad("checkpoint's root", err);
-	if (!get(object, "signature", JSON_WALK_STRING, &item) ||
+	if (!audit_field(object, "signature", JSON_WALK_STRING, &item) ||
 	    item.raw.len != AUDIT_SIGNATURE_TEXT || !audit_signature_get(item.raw.at, p->signature))
 		return bad("checkpoint's signature", err);
-	if (!get_number(object, "size", &p->size))
+	if (!audit_field_number(object, "size", &p->size))
 		return bad("checkpoint's size", err);
-	if (!get_word(object, "time", p->time, sizeof(p->time)) || strlen(p->time) != AUDIT_TIME_LEN)
+	if (!audit_field_text(object, "time", p->time, sizeof(p->time)) || strlen(p->time) != AUDIT_TIME_LEN)
 		return bad("checkpoint's time", err);
 	return 0;
 }
@@ -194,24 +147,24 @@ read_one(struct http_text object, struct audit_proof *p, struct err *err)
 	char format[32];
 	int r;
 
-	if (!get_word(object, "format", format, sizeof(format)) ||
+	if (!audit_field_text(object, "format", format, sizeof(format)) ||
 	    strcmp(format, AUDIT_PROOF_FORMAT) != 0)
 		return bad("format", err);
-	if (!get(object, "checkpoint", JSON_WALK_OBJECT, &item))
+	if (!audit_field(object, "checkpoint", JSON_WALK_OBJECT, &item))
 		return bad("checkpoint", err);
 	r = read_checkpoint(item.raw, p, err);
 	if (r < 0)
 		return r;
-	if (!get_number(object, "index", &p->index))
+	if (!audit_field_number(object, "index", &p->index))
 		return bad("index", err);
-	if (!get_word(object, "timeline", p->timeline, sizeof(p->timeline)))
+	if (!audit_field_text(object, "timeline", p->timeline, sizeof(p->timeline)))
 		return bad("timeline", err);
-	if (!get(object, "path", JSON_WALK_ARRAY, &item))
+	if (!audit_field(object, "path", JSON_WALK_ARRAY, &item))
 		return bad("path", err);
 	r = read_path(item.raw, p, err);
 	if (r < 0)
 		return r;
-	return get(object, "record", JSON_WALK_STRING, &item) ? read_record(item.raw, p, err) :
+	return audit_field(object, "record", JSON_WALK_STRING, &item) ? read_record(item.raw, p, err) :
 	       bad("record", err);
 }
 
@@ -225,9 +178,9 @@ audit_proof_read(const char *text, size_t len, struct audit_proof *ret_proof,
 	int r = len > AUDIT_PROOF_MAX ? err_set(err, EFBIG, "a proof is not that long") :
 	        read_one(all, &proof, err);
 
-	if (r == 0 && get(all, "anchor", JSON_WALK_OBJECT, &item))
+	if (r == 0 && audit_field(all, "anchor", JSON_WALK_OBJECT, &item))
 		r = read_one(item.raw, &anchor, err);
-	else if (r == 0 && !get(all, "anchor", JSON_WALK_NULL, &item))
+	else if (r == 0 && !audit_field(all, "anchor", JSON_WALK_NULL, &item))
 		r = bad("anchor", err);
 	if (r < 0)
 		return r;

@@ -57,10 +57,12 @@ audit_reader_open(struct audit_reader *ret_reader, int dir, const char *name, st
 		return err_set(err, ENAMETOOLONG, "the name '%s' is too long", name);
 	memcpy(r.name, name, strlen(name) + 1);
 	r.newest = open_file(dir, name, err);
-	if (r.newest < 0 && r.newest != -ENOENT)
-		return r.newest;
 	code = audit_log_files(dir, name, 1, &r.next, &r.last, err);
-	if (code == 0 && r.next == 0 && r.newest < 0)
+	/* Older ones are read all the same; what is in the newest's place is told behind them. */
+	r.is_newest_odd = r.newest < 0 && r.newest != -ENOENT;
+	if (code == 0 && r.next == 0 && r.is_newest_odd)
+		code = r.newest;
+	else if (code == 0 && r.next == 0 && r.newest < 0)
 		code = err_set(err, ENOENT, "there is no timeline '%s'", name);
 	if (code == 0) {
 		r.data = malloc(READ_SIZE);
@@ -111,12 +113,14 @@ next_older(struct audit_reader *r, struct err *err)
 	while (code == 0 && r->next != 0 && r->next <= r->last) {
 		audit_log_name(r->file, r->name, r->next);
 		r->fd = open_file(r->dir, r->file, err);
-		if (r->fd >= 0)
+		if (r->fd != -ENOENT) {
 			r->next++;
-		if (r->fd != -ENOENT)
 			return r->fd < 0 ? r->fd : 1;
+		}
 		code = audit_log_files(r->dir, r->name, r->next + 1, &r->next, &turned_over, err);
 	}
+	if (code < 0)
+		r->next = 0;
 	return code;
 }
 
@@ -132,12 +136,12 @@ next_file(struct audit_reader *r, struct err *err)
 	r->file_ended = false;
 	if (code != 0)
 		return code;
-	if (r->at_newest || r->newest < 0 || is_same(before, r->newest))
+	if (r->at_newest || (r->newest < 0 && !r->is_newest_odd) || is_same(before, r->newest))
 		return 0;
 	r->at_newest = true;
 	audit_log_name(r->file, r->name, 0);
-	r->fd = TAKE_FD(r->newest);
-	return 1;
+	r->fd = r->is_newest_odd ? open_file(r->dir, r->file, err) : TAKE_FD(r->newest);
+	return r->fd < 0 ? r->fd : 1;
 }
 
 /* More bytes behind those that are there; false at the end of the file. */
@@ -180,8 +184,10 @@ audit_reader_next(struct audit_reader *r, const char **ret_line, size_t *ret_len
 			break;
 		seen = r->len - r->at;
 		more = fill(r, err);
-		if (more < 0)
+		if (more < 0) {
+			r->file_ended = true;
 			return more;
+		}
 		if (more == 0) {
 			r->torn = r->len - r->at;
 			r->line += r->torn > 0;
@@ -195,6 +201,18 @@ audit_reader_next(struct audit_reader *r, const char **ret_line, size_t *ret_len
 	r->taken = *ret_len + (end != NULL);
 	r->at += r->taken;
 	return 1;
+}
+
+bool
+audit_reader_any(struct audit_reader *r, const char **ret_line, size_t *ret_len, struct err *err)
+{
+	struct err why;
+	int code;
+
+	while ((code = audit_reader_next(r, ret_line, ret_len, &why)) < 0)
+		if (err->code == 0)
+			*err = why;
+	return code == 1;
 }
 
 void

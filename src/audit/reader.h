@@ -14,7 +14,7 @@ struct audit_reader {
 	int newest;                     /* opened first: what comes later is not missed in between */
 	char name[AUDIT_NAME_MAX];
 	uint32_t next, last;            /* older files still to come; 0: there are none */
-	bool at_newest;
+	bool at_newest, is_newest_odd;  /* IS_NEWEST_ODD: it could not be opened */
 	/* where the last line was: */
 	char file[AUDIT_NAME_MAX + 12];
 	uint64_t line;
@@ -29,9 +29,13 @@ struct audit_reader {
 int audit_reader_open(struct audit_reader *ret_reader, int dir, const char *name,
                       struct err *err);
 void audit_reader_close(struct audit_reader *r);        /* for OWN() too; {.dir = -1} is fine */
-/* 1: a line, without its newline, until the next call; 0: there are no more, but see .torn. */
+/* 1: a line, without its newline, until the next call; 0: there are no more, but see .torn.
+ * Negative: .file cannot be read, or is none; the next call goes on behind it. */
 int audit_reader_next(struct audit_reader *r, const char **ret_line, size_t *ret_len,
                       struct err *err);
+/* A line of those that can be read; false: there are no more.  Of what cannot be, the first is in ERR,
+ * which is empty before. */
+bool audit_reader_any(struct audit_reader *r, const char **ret_line, size_t *ret_len, struct err *err);
 /* The line that came last comes once more; only right behind audit_reader_next(). */
 void audit_reader_back(struct audit_reader *r);
 #endif

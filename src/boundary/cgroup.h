@@ -100,6 +100,14 @@ void cgroup_freep(struct cgroup **cg);
  * helpers' beside them.
  * Only cgroups whose last part is "cloister-<id>" are touched. */
 int cgroup_clear_stale(const char *paths);
+/* Where another cell, OTHER, has what the cell ID has in cgroup_paths(); the caller's, or NULL. */
+char *cgroup_paths_of(const struct cgroup *cg, const char *id, const char *other);
+/* Remove the groups beside that of the cell ID whose cells nobody knows of any more, as IS_KNOWN says of
+ * each once they are listed.  Only if nothing is in any group of such a cell, and only if these are older than
+ * this: another runtime folder may know a cell that is about to get its first process. */
+#define CGROUP_FORGOTTEN_S 60
+void cgroup_clear_forgotten(const struct cgroup *cg, const char *id,
+                            bool (*is_known)(void *arg, const char *id), void *arg);
 
 /* For `cloister doctor`: what is there, as one sentence each. */
 struct cgroup_report {

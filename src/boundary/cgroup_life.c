@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/vfs.h>
 #include <time.h>
 #include <linux/magic.h>
@@ -362,9 +363,9 @@ adopt_stale(struct cgroup *cg, char *path)
 	p->between = version == 2 && cgroup_v2_has_between(p->path);
 }
 
-/* One group, which is in all of PATHS with SUFFIX behind each. */
-static int
-clear_one(const char *paths, const char *suffix)
+/* One group, which is in all of PATHS with SUFFIX behind each; NULL without memory. */
+static struct cgroup *
+adopt_all(const char *paths, const char *suffix)
 {
 	OWN(freep) char *text = strdup(paths);
 	struct cgroup *cg = calloc(1, sizeof(*cg));
@@ -376,6 +377,14 @@ clear_one(const char *paths, const char *suffix)
 		if (path != NULL)
 			adopt_stale(cg, path);
 	}
+	return cg;
+}
+
+static int
+clear_one(const char *paths, const char *suffix)
+{
+	struct cgroup *cg = adopt_all(paths, suffix);
+
 	return cg == NULL ? -ENOMEM : cgroup_destroy(cg);
 }
 
@@ -385,4 +394,108 @@ cgroup_clear_stale(const char *paths)
 	int r = clear_one(paths, CGROUP_HELPERS), own = clear_one(paths, "");
 
 	return own < 0 ? own : r;
+}
+
+/* ---- forgotten ---- */
+
+#define FORGOTTEN_MAX 1024              /* looked at in one run */
+
+char *
+cgroup_paths_of(const struct cgroup *cg, const char *id, const char *other)
+{
+	char *paths = strlen(id) == strlen(other) ? strdup(cgroup_paths(cg)) : NULL;
+
+	for (char *at = paths; at != NULL && (at = strstr(at, id)) != NULL; at++)
+		memcpy(at, other, strlen(other));
+	return paths;
+}
+
+/* The ids, as long as ID, of at most MAX other cells that have a group in PARENT; a helpers' is the
+ * cell's. */
+static size_t
+list_cells(int parent, const char *id, char (*ids)[CGROUP_ID_MAX + 1], size_t max)
+{
+	int fd = openat(parent, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	OWN(closedirp) DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
+	const struct dirent *e;
+	size_t n = 0;
+
+	while (d != NULL && n < max && (e = readdir(d)) != NULL) {
+		const char *at = strchr(e->d_name, '-');
+		size_t len = at == NULL ? 0 : strcspn(at + 1, "-_");
+
+		if (e->d_type == DT_DIR && cgroup_is_cell_name(e->d_name) && len == strlen(id) &&
+		    strncmp(at + 1, id, len) != 0 &&
+		    (at[1 + len] == '\0' || strcmp(at + 1 + len, CGROUP_HELPERS) == 0))
+			snprintf(ids[n++], sizeof(ids[0]), "%.*s", (int)len, at + 1);
+	}
+	return n;
+}
+
+static bool
+is_empty(const struct cgroup *cg, time_t before)
+{
+	char text[CGROUP_FILE_MAX];
+	struct stat st;
+
+	for (size_t i = 0; i < cg->n; i++) {
+		const struct cgroup_part *p = &cg->parts[i];
+
+		if (fstat(p->dir, &st) < 0 || st.st_mtime > before)
+			return false;
+		if (p->version == 2 ? !cgroup_get(p->dir, "cgroup.events", text) ||
+		                      cgroup_parse_key(text, "populated") != 0
+		                    : !cgroup_get(p->dir, "cgroup.procs", text) || text[0] != '\0')
+			return false;
+	}
+	return true;
+}
+
+/* What got a process meanwhile cannot be removed, and nothing is killed. */
+static void
+remove_empty(struct cgroup *cg)
+{
+	for (size_t i = 0; i < cg->n; i++) {
+		struct cgroup_part *p = &cg->parts[i];
+
+		for (int k = 0; p->version == 2 && k < PRUNE_MAX && prune_one(p->dir); k++)
+			;
+		if (p->version == 2)
+			(void)cgroup_v2_remove(p);
+		else
+			(void)unlinkat(p->parent, cgroup_part_name(p), AT_REMOVEDIR);
+	}
+}
+
+static void
+clear_forgotten(const char *paths)
+{
+	OWN(cgroup_freep) struct cgroup *cell = adopt_all(paths, "");
+	OWN(cgroup_freep) struct cgroup *helpers = adopt_all(paths, CGROUP_HELPERS);
+	time_t before = time(NULL) - CGROUP_FORGOTTEN_S;
+
+	/* All or none of them: where one has something in it, the cell runs, or is ending. */
+	if (cell == NULL || helpers == NULL || !is_empty(cell, before) || !is_empty(helpers, before))
+		return;
+	remove_empty(helpers);
+	remove_empty(cell);
+}
+
+void
+cgroup_clear_forgotten(const struct cgroup *cg, const char *id,
+                       bool (*is_known)(void *arg, const char *id), void *arg)
+{
+	char (*ids)[CGROUP_ID_MAX + 1] = calloc(FORGOTTEN_MAX, sizeof(*ids));
+	size_t n = 0;
+
+	/* A group may be in one hierarchy alone: who was started elsewhere has others of v1. */
+	for (size_t i = 0; ids != NULL && i < cg->n; i++)
+		n += list_cells(cg->parts[i].parent, id, ids + n, FORGOTTEN_MAX - n);
+	for (size_t i = 0; i < n; i++) {
+		OWN(freep) char *paths = is_known(arg, ids[i]) ? NULL : cgroup_paths_of(cg, id, ids[i]);
+
+		if (paths != NULL)
+			clear_forgotten(paths);
+	}
+	free(ids);
 }

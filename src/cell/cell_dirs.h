@@ -154,6 +154,9 @@ struct cell_record {
 	enum cell_end end;
 	uint32_t cut;                   /* enum cell_cut bits: what of the streams is not complete */
 	uint32_t taken;                 /* enum cell_taken bits */
+	/* Of each grant that is an overlay: how many FIFOs, sockets, devices and files too large for the
+	 * disk were not brought to changes/. */
+	uint32_t left_out[CELL_GRANTS_MAX];
 };
 int cell_record_write(int state_dir, const struct cell_record *record, struct err *err);
 int cell_record_read(int state_dir, struct cell_record *ret_record, struct err *err);

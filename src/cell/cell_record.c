@@ -14,8 +14,9 @@
 #include "base/tree.h"
 #include "cell/cell_dirs.h"
 
-#define RECORD_VERSION 5
-#define RECORD_BEFORE 4                 /* the same without `taken` */
+#define RECORD_VERSION 6
+#define RECORD_BEFORE 5                 /* the same without `left_out` */
+#define RECORD_OLDEST 4                 /* and without `taken` */
 
 /* The entry, new; STATE is locked from here on, because until the entry is locked or marked it
  * looks like one that was left behind, and whoever clears those has to wait. */
@@ -127,6 +128,8 @@ cell_record_write(int state_dir, const struct cell_record *record, struct err *e
 	buf_put_u32(&b, record->end);
 	buf_put_u32(&b, record->cut);
 	buf_put_u32(&b, record->taken);
+	for (size_t i = 0; i < record->spec.n_grants; i++)
+		buf_put_u32(&b, record->left_out[i]);
 	if (buf_failed(&b))
 		return err_set(err, EFBIG, "the cell's record is too large");
 	fd = openat(state_dir, "record.new", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
@@ -140,6 +143,17 @@ cell_record_write(int state_dir, const struct cell_record *record, struct err *e
 	return 0;
 }
 
+/* What came to it with the versions. */
+static int
+get_newer(struct buf *b, uint32_t version, struct cell_record *record)
+{
+	int r = version >= RECORD_BEFORE ? buf_get_u32(b, &record->taken) : 0;
+
+	for (size_t i = 0; r == 0 && version >= RECORD_VERSION && i < record->spec.n_grants; i++)
+		r = buf_get_u32(b, &record->left_out[i]);
+	return r;
+}
+
 static int
 get_record(struct buf *b, struct cell_record *record, struct err *err)
 {
@@ -147,7 +161,7 @@ get_record(struct buf *b, struct cell_record *record, struct err *err)
 	const char *cause, *incomplete;
 	int r;
 
-	if (buf_get_u32(b, &version) < 0 || (version != RECORD_VERSION && version != RECORD_BEFORE))
+	if (buf_get_u32(b, &version) < 0 || version < RECORD_OLDEST || version > RECORD_VERSION)
 		return err_set(err, EBADMSG, "it is of another version of cloister");
 	r = cell_spec_get(b, &record->spec, err);
 	if (r < 0)
@@ -157,7 +171,7 @@ get_record(struct buf *b, struct cell_record *record, struct err *err)
 	    buf_get_u32(b, &record->n_changes) < 0 ||
 	    record->n_changes > CELL_GRANTS_MAX || buf_get_str(b, &incomplete) < 0 ||
 	    buf_get_u32(b, &end) < 0 || end > CELL_END_BUDGET || buf_get_u32(b, &record->cut) < 0 ||
-	    (version != RECORD_BEFORE && buf_get_u32(b, &record->taken) < 0) || buf_left(b) != 0)
+	    get_newer(b, version, record) < 0 || buf_left(b) != 0)
 		return err_set(err, EBADMSG, "it is malformed");
 	record->end = end;
 	snprintf(record->cause, sizeof(record->cause), "%s", cause);

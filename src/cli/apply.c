@@ -182,7 +182,7 @@ cmd_apply(int argc, char **argv)
 	fflush(stdout);
 	/* Also when it broke off in the middle. */
 	noted = note_applied(&apply, changes.entry.id, &why);
-	if (r == 0 && noted == 0 && !apply.dry_run)
+	if (r == 0 && noted == 0 && !apply.dry_run && changes.state_dir >= 0)
 		r = forget_applied(&changes, &err);
 	if (r < 0 || noted < 0)
 		return cli_fail(r < 0 ? &err : &why);
@@ -192,8 +192,9 @@ cmd_apply(int argc, char **argv)
 	if (apply.left > 0)
 		fprintf(stderr, "cloister: %zu changes to overlay volumes are left alone: name what of them "
 		        "is to be applied, as `cloister diff %s` shows it\n", apply.left, argv[rest]);
-	else if (apply.applied == 0 && apply.held == 0)
+	else if (apply.applied == 0 && apply.held == 0 && changes.n_parts > 0)
 		fprintf(stderr, "cloister: there is nothing to apply\n");
+	changes_tell_rest(&changes, changes.n_parts == 0);
 	return 0;
 }
 

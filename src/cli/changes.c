@@ -4,12 +4,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/err.h"
 #include "base/own.h"
 #include "base/text.h"
 #include "cli/changes.h"
 #include "cli/cli.h"
+#include "cli/timeline.h"
 
 static int
 open_part(struct changes *changes, size_t grant, struct err *err)
@@ -36,6 +38,50 @@ open_part(struct changes *changes, size_t grant, struct err *err)
 	return 0;
 }
 
+static int
+no_overlay(const char *word, struct err *err)
+{
+	return err_set(err, ENOENT, "cell '%s' had no overlay workspace (`cloister run -w DIR`), so no changes of "
+	               "it were kept apart", word);
+}
+
+static bool
+has_overlay(const struct timeline_event *boot)
+{
+	json_t *grant;
+	size_t i;
+
+	json_array_foreach(json_object_get(json_object_get(boot->json, "grant"), "grants"), i, grant) {
+		const char *access = json_string_value(json_object_get(grant, "access"));
+
+		if (access != NULL && strcmp(access, "overlay") == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Of a cell of which nothing is kept but a timeline: 0 if that says that it had changed nothing.  What
+ * was changed has been applied or discarded since. */
+static int
+open_unchanged(const char *word, struct cell_entry *ret_entry, struct err *err)
+{
+	OWN(timeline_close) struct timeline t = { .state = -1, .dir = -1, .fd = -1 };
+	bool is_bare = false, is_unchanged = false;
+	struct timeline_event e;
+
+	if (timeline_open(word, &t, NULL) < 0)
+		return -ENOENT;
+	while (timeline_next(&t, &e, NULL) > 0) {
+		if (strcmp(e.type, "cell.boot") == 0)
+			is_bare = !has_overlay(&e);
+		else if (strcmp(e.type, "cell.end") == 0)
+			is_unchanged = json_is_false(json_object_get(e.json, "changed"));
+		timeline_event_free(&e);
+	}
+	*ret_entry = t.entry;
+	return is_unchanged ? 0 : is_bare ? no_overlay(word, err) : -ENOENT;
+}
+
 int
 changes_open(const char *word, struct changes *ret_changes, struct err *err)
 {
@@ -44,6 +90,10 @@ changes_open(const char *word, struct changes *ret_changes, struct err *err)
 	int r;
 
 	r = cli_open_record(word, &changes.entry, &changes.state_dir, &changes.record, err);
+	if (r == 0 && !cell_spec_has_overlay(spec))
+		r = no_overlay(word, err);
+	else if (r == -ENOENT)
+		r = open_unchanged(word, &changes.entry, err);
 	for (size_t i = 0; r == 0 && i < spec->n_grants; i++)
 		if (spec->grants[i].access == CELL_OVERLAY)
 			r = open_part(&changes, i, err);
@@ -113,6 +163,8 @@ changes_paths_in(const struct changes *changes, const struct changes_part *part,
 int
 changes_check_paths(const struct changes *changes, char *const *paths, struct err *err)
 {
+	if (*paths != NULL && changes->n_parts == 0)
+		return err_set(err, ENOENT, "cell %s changed nothing at '%s'", changes->entry.id, *paths);
 	for (; *paths != NULL; paths++) {
 		bool found = false;
 
@@ -123,6 +175,20 @@ changes_check_paths(const struct changes *changes, char *const *paths, struct er
 			               "`cloister diff` shows them", *paths, changes->entry.id);
 	}
 	return 0;
+}
+
+void
+changes_tell_rest(const struct changes *changes, bool is_none)
+{
+	uint64_t left_out = 0;
+
+	for (size_t i = 0; i < changes->record.spec.n_grants; i++)
+		left_out += changes->record.left_out[i];
+	if (left_out > 0)
+		fprintf(stderr, "cloister: of the changes, %llu were left out: devices, sockets, FIFOs, or files "
+		        "too large for the disk\n", (unsigned long long)left_out);
+	else if (is_none && isatty(STDERR_FILENO))
+		fputs("cloister: nothing was changed\n", stderr);
 }
 
 void

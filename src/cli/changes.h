@@ -24,6 +24,8 @@ struct changes {
 	size_t n_parts;
 };
 
+/* Of a cell that had an overlay and changed nothing there are no parts, and perhaps no state_dir (-1).
+ * -ENOENT also if it had none. */
 int changes_open(const char *word, struct changes *ret_changes, struct err *err);
 void changes_free(struct changes *changes);     /* for OWN() too */
 
@@ -34,6 +36,10 @@ int changes_paths_in(const struct changes *changes, const struct changes_part *p
                      char *const *paths, char ***ret_paths, struct err *err);
 /* Every path must be in some part. */
 int changes_check_paths(const struct changes *changes, char *const *paths, struct err *err);
+
+/* For people, of what is there when all was shown or applied: that there is none, if it is so; and what
+ * never came out of the cell, which is said nowhere else with `run -q`. */
+void changes_tell_rest(const struct changes *changes, bool is_none);
 
 /* A path of PART as it is shown: relative to the workspace, or absolute. */
 void changes_print_path(FILE *out, const struct changes_part *part, const char *path);

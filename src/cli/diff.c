@@ -128,8 +128,8 @@ show_text(struct diff *diff, const struct changes_part *part,
 }
 
 static int
-show_patch(struct diff *diff, const struct changes_part *part,
-           const struct workspace_change *change, struct err *err)
+show_one(struct diff *diff, const struct changes_part *part,
+         const struct workspace_change *change, struct err *err)
 {
 	if (diff->colour)
 		fputs("\033[1m", stdout);
@@ -147,6 +147,47 @@ show_patch(struct diff *diff, const struct changes_part *part,
 	if (S_ISREG(change->old_mode) || S_ISREG(change->mode))
 		return show_text(diff, part, change, err);
 	return 0;
+}
+
+/* Of a folder that is one no more, each file goes. */
+static int
+show_beneath(struct diff *diff, const struct changes_part *part,
+             const struct workspace_change *folder, struct err *err)
+{
+	OWN(workspace_changes_freep) struct workspace_change *list = NULL;
+	struct err why = {0};
+	size_t n = 0;
+	int r = 0;
+
+	if (workspace_list_folder(part->ws.real, folder->path, &list, &n, &why) < 0) {
+		fputs("  (what was in it is not shown: ", stdout);
+		text_print_safe(stdout, why.text, strlen(why.text), false);
+		fputs(")\n", stdout);
+		diff->hidden++;
+	}
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		OWN(freep) char *path = str_format("%s/%s", folder->path, list[i].path);
+		const struct workspace_change gone = {
+			.path = path, .kind = WORKSPACE_DELETED, .type = list[i].type,
+			.old_mode = list[i].mode, .held = folder->held,
+		};
+
+		if (path == NULL)
+			return err_errno(err, "cannot show a change");
+		if (!S_ISDIR(list[i].type))
+			r = show_one(diff, part, &gone, err);
+	}
+	return r;
+}
+
+static int
+show_patch(struct diff *diff, const struct changes_part *part,
+           const struct workspace_change *change, struct err *err)
+{
+	int r = show_one(diff, part, change, err);
+
+	return r == 0 && S_ISDIR(change->old_mode) && !S_ISDIR(change->mode) ?
+	       show_beneath(diff, part, change, err) : r;
 }
 
 static bool
@@ -224,7 +265,7 @@ cmd_diff(int argc, char **argv)
 	if (r == 0 && diff.shown == 0 && argv[rest + 1] != NULL)
 		r = err_set(&err, ENOENT, "cell %s changed nothing at '%s'", argv[rest],
 		            argv[rest + 1]);
-	else if (r == 0 && diff.shown == 0 && !diff.json)
-		fprintf(stderr, "cloister: cell %s changed nothing\n", argv[rest]);
+	else if (r == 0)
+		changes_tell_rest(&changes, diff.shown == 0 && !diff.json);
 	return r < 0 ? cli_fail(&err) : 0;
 }

@@ -33,6 +33,8 @@ struct timeline_event {
 	uint64_t sent, received, ms, count;
 };
 void timeline_event_free(struct timeline_event *e);     /* for OWN() too */
+/* Whether it is about something that the cell asked for, and does not tell what befell the cell. */
+bool timeline_is_decision(const struct timeline_event *e);
 bool timeline_is_refusal(const struct timeline_event *e);
 /* "GET https://api.example/x", "name api.example", "tcp db.example:5432", "ssh KEY git@host". */
 void timeline_print_what(FILE *out, const struct timeline_event *e);

@@ -27,14 +27,17 @@ timeline_format_time(char ret_text[TIMELINE_TIME_MAX], const char *time, const c
 }
 
 bool
+timeline_is_decision(const struct timeline_event *e)
+{
+	return !timeline_is_of_budget(e) && strncmp(e->type, "cell", 4) != 0 &&
+	       strcmp(e->type, "setup.ran") != 0 && strcmp(e->type, "steer") != 0 &&
+	       strcmp(e->type, "approval") != 0;
+}
+
+bool
 timeline_is_refusal(const struct timeline_event *e)
 {
-	if (timeline_is_of_budget(e))
-		return false;
-	/* What only befell the cell has none. */
-	return e->verdict[0] != '\0' ? strcmp(e->verdict, "allow") != 0 :
-	       strncmp(e->type, "cell", 4) != 0 && strcmp(e->type, "setup.ran") != 0 &&
-	       strcmp(e->type, "steer") != 0 && strcmp(e->type, "approval") != 0;
+	return timeline_is_decision(e) && strcmp(e->verdict, "allow") != 0;
 }
 
 static void

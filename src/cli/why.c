@@ -271,8 +271,14 @@ find_event(struct timeline *t, uint64_t n, struct timeline_event *ret_event, str
 		if (n != 0)
 			break;
 	}
-	if (r < 0 || found)
-		return r < 0 ? r : 0;
+	if (r < 0)
+		return r;
+	if (found && !timeline_is_decision(ret_event))
+		return err_set(err, EINVAL, "event %llu of cell %s is no decision, but tells what befell the cell: "
+		               "`cloister events %s` shows it, and `cloister why %s` explains the last refusal",
+		               (unsigned long long)n, timeline_cell(t), timeline_cell(t), timeline_cell(t));
+	if (found)
+		return 0;
 	if (n != 0)
 		return err_set(err, ENOENT, "cell %s has no event %llu: see `cloister events %s`",
 		               timeline_cell(t), (unsigned long long)n, timeline_cell(t));

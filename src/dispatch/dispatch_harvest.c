@@ -106,7 +106,8 @@ reap_file(struct reaping *reap, const struct workspace_change *change, struct er
 	return 0;
 }
 
-/* Folders count as the way to files; links and names that are no text are left out. */
+/* Folders count as the way to files; links and names that are no text are left out, as are FIFOs and the
+ * like, which did not come here. */
 static int
 reap_all(struct reaping *reap, int empty, struct err *err)
 {
@@ -130,13 +131,16 @@ reap_all(struct reaping *reap, int empty, struct err *err)
 	return r;
 }
 
+/* *ret_left_out: how many did not even come that far. */
 static int
-open_changes(int entry, const struct cell_record *record)
+open_changes(int entry, const struct cell_record *record, uint64_t *ret_left_out)
 {
 	char name[64];
 
+	*ret_left_out = 0;
 	for (size_t i = 0; i < record->spec.n_grants; i++)
 		if (strcmp(record->spec.grants[i].cell, DISPATCH_OUT) == 0) {
+			*ret_left_out = record->left_out[i];
 			snprintf(name, sizeof(name), CELL_CHANGES "/%zu", i);
 			return openat(entry, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 		}
@@ -148,13 +152,14 @@ harvest_files(struct registry *reg, int entry, const struct cell_record *record,
               struct err *err)
 {
 	OWN(json_decrefp) json_t *files = json_array(), *list = NULL;
-	OWN(closep) int changes = open_changes(entry, record), empty = -1;
+	struct reaping reap = { .reg = reg, .files = files };
+	OWN(closep) int changes = open_changes(entry, record, &reap.skipped), empty = -1;
 	OWN(freep) char *text = NULL;
-	struct reaping reap = { .reg = reg, .changes = changes, .files = files };
 	char hash[HASH_NAME + 1];
 	size_t len;
 	int r = 0;
 
+	reap.changes = changes;
 	if (changes >= 0)
 		r = empty = dispatch_empty(err);
 	if (r >= 0 && changes >= 0)
@@ -250,9 +255,10 @@ bool
 dispatch_harvest_is_small(const struct dispatch *d)
 {
 	OWN(cell_record_free) struct cell_record record = {0};
+	uint64_t left_out;
 	OWN(closep) int entry = dispatch_cell_open(d->cell);
 	OWN(closep) int changes = entry < 0 || cell_record_read(entry, &record, NULL) < 0 ? -1 :
-	                          open_changes(entry, &record);
+	                          open_changes(entry, &record, &left_out);
 	int copy = changes < 0 ? -1 : openat(changes, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	OWN(closedirp) DIR *dir = copy < 0 ? NULL : fdopendir(copy);
 	struct dirent *e;

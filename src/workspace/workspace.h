@@ -60,6 +60,9 @@ struct workspace_change {
  * what is in it.  *ret_list ends with a NULL path; workspace_changes_free(). */
 int workspace_list(const struct workspace *ws, struct workspace_change **ret_list,
                    size_t *ret_n, struct err *err);
+/* All that is in the folder PATH of the real one, by paths relative to that folder, as if it were added. */
+int workspace_list_folder(int real, const char *path, struct workspace_change **ret_list, size_t *ret_n,
+                          struct err *err);
 void workspace_changes_free(struct workspace_change *list);     /* NULL is fine */
 void workspace_changes_freep(struct workspace_change **list);
 

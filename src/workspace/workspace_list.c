@@ -89,3 +89,18 @@ workspace_list(const struct workspace *ws, struct workspace_change **ret_list,
 	*ret_n = list.n;
 	return 0;
 }
+
+int
+workspace_list_folder(int real, const char *path, struct workspace_change **ret_list, size_t *ret_n,
+                      struct err *err)
+{
+	OWN(closep) int dir = wtree_open_folder(real, path);
+	const struct workspace ws = { .changes = dir, .real = -1 };
+	char shown[WTREE_SHOWN_MAX];
+
+	if (dir < 0) {
+		errno = -dir;
+		return err_errno(err, "cannot open '%s'", wtree_show(shown, path));
+	}
+	return workspace_list(&ws, ret_list, ret_n, err);
+}

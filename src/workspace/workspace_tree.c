@@ -136,6 +136,12 @@ wtree_open_file(int dir, const char *name)
 }
 
 int
+wtree_open_folder(int dir, const char *path)
+{
+	return open_beneath(dir, path, O_RDONLY | O_DIRECTORY);
+}
+
+int
 workspace_open(int root, const char *path, struct err *err)
 {
 	char shown[WTREE_SHOWN_MAX];

@@ -53,6 +53,8 @@ int wtree_stat(int dir, const char *name, struct stat *ret_st);
 /* Open NAME, which is beneath DIR with no link on the way and no mount crossed, and a
  * regular file: a descriptor or -errno, -EINVAL for what is no regular file. */
 int wtree_open_file(int dir, const char *name);
+/* Likewise, a folder, by a path. */
+int wtree_open_folder(int dir, const char *path);
 
 /* The permission bits to apply, from a collected file or folder. */
 mode_t wtree_mode(int fd, const struct stat *st);

@@ -431,6 +431,36 @@ def test_an_odd_file_is_found_and_hides_no_other(world, how, name):
 
 
 @pytest.mark.parametrize("how", ODD)
+@pytest.mark.parametrize("name", ["events.jsonl", "events.jsonl.1", "events.jsonl.2"])
+def test_an_odd_file_hides_nothing_else_from_who_reads(world, how, name):
+    """What can be read is shown and exported, and then it is said what could not."""
+    cells = {cell: world.cell(cell) for cell in map(number_id, range(3))}
+    world.finish()
+    odd, lines = number_id(1), cells[number_id(1)].lines
+    files = {"events.jsonl.1": lines[:3], "events.jsonl.2": lines[3:6], "events.jsonl": lines[6:]}
+    for file, part in files.items():
+        world.keep(cells[odd], joined(part), name=file)
+    spoil(world.state / f"{odd}." / name, how)
+    left = b"".join(joined(part) for file, part in files.items() if file != name)
+    for words in (("show", odd), ("export", odd)):
+        done = world.cloister("audit", *words)
+        assert (done.status, done.out.encode()) == (125, left) and done.err.count("\n") == 1, done
+        assert f"'{name}'" in done.err, done
+    others = cells[number_id(0)].bytes(), cells[number_id(2)].bytes()
+    for words in (("--all",), cells):
+        done = world.cloister("audit", "export", *words)
+        assert done.status == 125 and f"cell '{odd}'" in done.err and f"'{name}'" in done.err, done
+        assert all(part in done.out.encode() for part in (left, *others)), done
+        assert len(done.out.encode()) == len(left + b"".join(others))
+    # One record is shown where it is.
+    n = 8 if name != "events.jsonl" else 1
+    assert world.cloister("audit", "show", odd, n).ok().encode() == lines[n - 1] + b"\n"
+    spoil(world.state / f"{number_id(2)}." / "events.jsonl", how)
+    done = world.cloister("audit", "export", "--all")
+    assert done.status == 125 and "2 timelines are not sound" in done.err, done
+
+
+@pytest.mark.parametrize("how", ODD)
 def test_an_odd_file_in_the_operators_place_is_found(world, how):
     """And of cells it is said that nobody can tell, not that somebody swapped them."""
     world.cell()
@@ -728,14 +758,6 @@ def test_cells_of_one_id_are_told_apart_in_a_file(world, tmp_path):
     assert verify([cells[0], cells[0]]) == [(6, "added")]
 
 
-def test_statements_are_not_taken_for_timelines(world, tmp_path):
-    world.cell()
-    world.finish()
-    path = tmp_path / "dsse.jsonl"
-    path.write_text(world.cloister("audit", "export", "--all", "--format", "dsse").ok())
-    world.cloister("audit", "verify", path, "--key", world.key.hex).sentence("DSSE", "timelines and proofs")
-
-
 # ---- proofs and statements ----
 
 def proof_of(world, *words):
@@ -868,13 +890,137 @@ def test_statements_are_signed_as_dsse_says(world):
     world.cloister("audit", "export", "--format", "dsse", "abcdefgh").sentence("not sound")
 
 
+def state(key, payload, kind="application/vnd.in-toto+json", keyid=None):
+    """A DSSE envelope, made without cloister."""
+    pae = b"DSSEv1 %d %s %d %s" % (len(kind), kind.encode(), len(payload), payload)
+    return canonical({"payload": base64.b64encode(payload).decode(), "payloadType": kind, "signatures": [
+        {"keyid": keyid or key.hex, "sig": base64.b64encode(key.private.sign(pae)).decode()}]}).encode()
+
+
+@pytest.fixture
+def stated(world, tmp_path):
+    """Statements about three cells, and what the operator's timeline tells of these."""
+    for i in range(3):
+        world.cell(number_id(i))
+    world.finish()
+    world.path, world.op = tmp_path / "dsse.jsonl", tmp_path / "op.jsonl"
+    world.path.write_text(world.cloister("audit", "export", "--all", "--format", "dsse").ok())
+    world.op.write_text(world.cloister("audit", "export", "--operator").ok())
+    lines = world.path.read_bytes().splitlines()
+    world.statement = json.loads(base64.b64decode(json.loads(lines[0])["payload"]))
+
+    def said(*words, data=None):
+        """[(line, cell, what is wrong)] of the statements in a file."""
+        if data is not None:
+            world.path.write_bytes(data)
+        run = world.cloister("audit", "verify", "--json", world.path, *words)
+        assert run.err == "", run
+        items = [item for item in json.loads(run.out)["timelines"] if "stated" in item]
+        assert all(item["file"] == str(world.path) for item in items)
+        assert all(item["stated"] == (item["message"] is None) for item in items)
+        assert json.loads(run.out)["sound"] == (run.status == 0)
+        assert run.status == (any(item["message"] for item in items)), run
+        return [(item["line"], item["timeline"], item["message"]) for item in items]
+
+    world.said = said
+    return world
+
+
+def test_statements_are_verified(stated):
+    lines = stated.path.read_bytes().splitlines(True)
+    cells = [json.loads(base64.b64decode(json.loads(line)["payload"]))["predicate"]["cell"] for line in lines]
+    assert sorted(cells) == [number_id(i) for i in range(3)]
+    sound = [(i + 1, f"cell/{cell}", None) for i, cell in enumerate(cells)]
+    key = ("--key", stated.key.hex)
+    # With the key that was noted, with the one on this machine, and with all that is known of the cells.
+    for words in (key, (), (stated.op, *key)):
+        assert stated.said(*words) == sound
+    text = stated.cloister("audit", "verify", stated.path, *key).ok()
+    assert f"dsse.jsonl:2: states that cell/{cells[1]} ended with status 0, after 8 records\n" in text
+    # The last newline says nothing; half an envelope is none.
+    data = b"".join(lines)
+    assert stated.said(*key, data=data[:-1]) == sound
+    seen = stated.said(*key, data=data[:-9])
+    assert seen[:2] == sound[:2] and seen[2][:2] == (3, "") and "no JSON" in seen[2][2]
+    # Who was given it has no key of the operator's but what they noted.
+    stated.env = dict(stated.env, CLOISTER_DATA_DIR=str(stated.path.parent / "none"))
+    stated.cloister("audit", "verify", stated.path).sentence("--key")
+
+
+def test_what_was_done_to_a_statement_is_found(stated):
+    key, good = ("--key", stated.key.hex), stated.path.read_bytes().splitlines()[1]
+    payload = canonical(stated.statement).encode()
+    changed = canonical(dict(stated.statement, predicate=dict(stated.statement["predicate"], status=1)))
+    swapped = json.loads(state(stated.key, payload))
+    swapped["payload"] = base64.b64encode(changed.encode()).decode()
+    nobody = Key()
+    for line, why in (
+            (canonical(swapped).encode(), "signature does not hold"),
+            (state(nobody, payload), "not signed with the operator's key"),
+            (state(nobody, payload, keyid=stated.key.hex), "signature does not hold"),
+            (canonical(dict(swapped, signatures=[])).encode(), "not signed with the operator's key"),
+            (canonical(dict(swapped, signatures=[1, "x", {}])).encode(), "not signed"),
+            (canonical(dict(swapped, signatures={})).encode(), "signatures is missing"),
+            (canonical(dict(swapped, payload="!")).encode(), "payload is missing"),
+            (state(stated.key, payload, "text/plain"), "payloadType"),
+            (state(stated.key, b"[]"), "no canonical JSON"),
+            (state(stated.key, payload.replace(b",", b", ")), "no canonical JSON"),
+            (b"nothing", "no JSON"), (b"", "no JSON"), (b"x" * 200000, "not that long")):
+        seen = stated.said(*key, data=good + b"\n" + line + b"\n" + good + b"\n")
+        assert [at for at, _, message in seen if message] == [2] and why in seen[1][2], (line, seen)
+    # One of many signatures is enough, whoever the others say that they are.
+    two = json.loads(state(stated.key, payload))
+    two["signatures"].insert(0, json.loads(state(nobody, payload))["signatures"][0])
+    assert stated.said(*key, data=canonical(two).encode())[0][2] is None
+
+
+def test_a_statement_that_says_what_was_not_so_is_found(stated):
+    """The operator's key signed it, but it is not what export writes, or not what the timeline tells."""
+    key = ("--key", stated.key.hex)
+
+    def one(words, **change):
+        predicate = dict(stated.statement["predicate"])
+        for name, value in change.pop("predicate", {}).items():
+            predicate.pop(name) if value is None else predicate.update({name: value})
+        statement = dict(stated.statement, predicate=predicate, **change)
+        (_, _, message), = stated.said(*words, data=state(stated.key, canonical(statement).encode()) + b"\n")
+        return message
+
+    assert one(key) is None
+    for name in stated.statement["predicate"]:
+        # What the cell was given may be unknown.
+        assert (one(key, predicate={name: None}) is None) == (name == "grant"), name
+    subject = stated.statement["subject"][0]
+    for change, why in (
+            ({"_type": "x"}, "_type"), ({"predicateType": "urn:cloister:cell:v2"}, "predicateType"),
+            ({"subject": []}, "subject"), ({"subject": [subject, subject]}, "subject"),
+            ({"subject": [dict(subject, name="cell/zzzzzzzz")]}, "subject"),
+            ({"subject": [dict(subject, digest={"sha1": "0"})]}, "sha256"),
+            ({"predicate": {"cell": "a\nb"}}, "cell"), ({"predicate": {"refused": 9}}, "refused"),
+            ({"predicate": {"events": {"http": 6, "checkpoint": 3}}}, "events")):
+        assert why in one(key, **change), change
+    # What only the operator's timeline can tell.
+    for change, why in (({"size": 9}, "size"), ({"root": "0" * 64}, "root"), ({"key": "0" * 64}, "key"),
+                        ({"status": 1}, "status"), ({"grant": None}, "grant"),
+                        ({"started": "2026-11-15T16:00:00.000Z"}, "started"),
+                        ({"ended": "2026-11-15T16:00:00.000Z"}, "ended")):
+        assert one(key, predicate=change) is None
+        assert f"tells another {why}" in one((stated.op, *key), predicate=change)
+    subject = {"subject": [dict(subject, digest={"sha256": "0" * 64})]}
+    assert one(key, **subject) is None and "another subject's sha256" in one((stated.op, *key), **subject)
+    other = {"subject": [{"name": "cell/zzzzzzzz", "digest": {"sha256": "0" * 64}}],
+             "predicate": {"cell": "zzzzzzzz"}}
+    assert one(key, **other) is None and "knows of no cell/zzzzzzzz" in one((stated.op, *key), **other)
+
+
 def test_one_that_was_changed_does_not_hide_the_others(world):
     world.cell("abcdefgh")
     world.cell("bcdefghi", lambda data: data.replace(b'"status":201', b'"status":202'))
     world.cell("cdefghij")
     world.finish()
     done = world.cloister("audit", "export", "--format", "dsse", "--all")
-    assert done.status == 125 and len(done.out.splitlines()) == 2 and "1 timeline is not sound" in done.err, done
+    assert done.status == 125 and len(done.out.splitlines()) == 2, done
+    assert "the timeline of cell 'bcdefghi' is not sound" in done.err, done
 
 
 # ---- mistakes ----

@@ -63,7 +63,8 @@ def test_result(operator):
     assert files == {"files": [
         {"executable": False, "hash": sha256(b"x"), "path": "a/b/f", "size": 1},
         {"executable": True, "hash": sha256(b"#!"), "path": "run", "size": 2},
-    ], "skipped": 1, "truncated": False}
+    ], "skipped": 2, "truncated": False}
+    assert "2 others were left out: links, FIFOs, " in operator.cloister("dispatches", "files", d["id"]).err
     assert operator.cloister("dispatches", "files", d["id"], "a/b/f").ok() == "x"
     operator.cloister("dispatches", "files", d["id"], "../f").sentence("'../f'")
     assert operator.cloister("dispatches", "output", d["id"]).ok() == "out\ngiven\n"
@@ -151,6 +152,17 @@ def test_output_that_is_no_text(operator):
     assert operator.cloister("dispatches", "output", id, binary=True).out == done.out
 
 
+def test_what_is_no_file_is_counted(operator):
+    """Also where there is nothing else; and of what was left elsewhere nothing is told."""
+    agent(operator, "a", "mkfifo /out/p /tmp/q; mkdir /out/d; mkfifo /out/d/r")
+    dispatch(operator, "a").ok()
+    d = last(operator)
+    assert json.loads(operator.cloister("dispatches", "files", "--json", d["id"]).ok()) == {
+        "files": [], "skipped": 2, "truncated": False}
+    shown = json.loads(operator.cloister("dispatches", "show", "--json", d["id"]).ok())
+    assert (shown["result"]["files"]["count"], shown["result"]["files"]["skipped"]) == (0, 2)
+
+
 def test_output_beyond_what_events_hold(operator):
     agent(operator, "a", "head -c 9000000 /dev/zero | tr '\\0' x")
     done = dispatch(operator, "a")
@@ -169,7 +181,9 @@ mkdir .cloister-x.tmp; i=0; while [ $i -lt 100 ]; do mkdir d; cd d; i=$((i+1)); 
     files = json.loads(operator.cloister("dispatches", "files", "--json", last(operator)["id"]).ok())
     paths = {f["path"]: f for f in files["files"]}
     assert set(paths) == {"fine", "same", "new\nline", "closed/f", "/".join(["d"] * 100 + ["f"])}
-    assert paths["fine"]["hash"] == sha256(b"ok") and files["truncated"] and files["skipped"] == 2
+    assert paths["fine"]["hash"] == sha256(b"ok") and files["truncated"]
+    # A name that is no text, the link, the FIFO, and what has the name of a file that is half written.
+    assert files["skipped"] == 4
     listed = operator.cloister("dispatches", "files", last(operator)["id"]).ok()
     assert len(listed.splitlines()) == 5
 

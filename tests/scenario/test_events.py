@@ -102,6 +102,18 @@ def test_a_name_that_is_a_number(operator, record):
     assert "in cell bbbb2222 (event 7, " in operator.cloister("why", "bbbb", "7").ok()
 
 
+def test_what_befell_a_cell_is_no_decision(operator, record):
+    befell = [{"type": "cell.boot"}, {"type": "cell.end", "status": 0}, {"type": "setup.ran", "status": 0},
+              {"type": "cell", "verdict": "allow", "did": "frozen", "by": "uid 0"},
+              {"type": "steer", "did": "allow", "by": "uid 0", "why": "to read"},
+              {"type": "approval", "did": "asked"}, {"type": "budget", "did": "reached"}]
+    record(EVENT, *[{"n": n, "time": EVENT["time"], **event} for n, event in enumerate(befell, 2)], name="job")
+    for n in range(2, 2 + len(befell)):
+        operator.cloister("why", "job", str(n)).sentence(f"event {n} of cell job is no decision",
+                                                         "`cloister events job`", "`cloister why job`")
+    assert "(event 1, " in operator.cloister("why", "job").ok()
+
+
 CAUSES = {"no-rule": True, "rule": True, "ask": True, "private-address": True, "secret": True,
           "too-large": True, "mismatch": False, "unreadable": False, "certificate": False,
           "unresolved": False, "unreachable": False, "protocol": False, "doh": False,

@@ -9,8 +9,8 @@ import time
 import pytest
 
 from leftovers import cgroups
-from operators import (SECONDS, children_of, descendants_of, end, is_alive, read_until, status_of,
-                       wait_until)
+from operators import (SECONDS, children_of, descendants_of, end, is_alive, only_root, read_until,
+                       status_of, wait_until)
 
 PIPE = subprocess.PIPE
 LOG_MAX = 8 << 20
@@ -599,6 +599,54 @@ def test_remains_of_several_crashes_are_cleared_at_once(operator):
     assert [c["cell"] for c in operator.cells()] == [alive]
     assert len(operator.running()) == 1
     assert cgroups({id for id, _ in cells}) == set()
+
+
+def forget(operator, id):
+    """The cell's runtime entry goes, as with a folder that somebody clears; its cgroups, which stay."""
+    [entry] = [operator.runtime / name for name in operator.running() if name.startswith(id)]
+    for file in entry.iterdir():
+        file.unlink()
+    entry.rmdir()
+    return cgroups({id}, ("", "-egress"))
+
+
+def make_old(paths, seconds):
+    for path in paths:
+        os.utime(path, (time.time() - seconds,) * 2)
+
+
+@only_root
+def test_cgroups_that_nobody_knows_of_are_cleared(operator):
+    id = operator.detach("--allow", "a.example", "--", "sleep", "1000")
+    pids = operator.pids(id)
+    other = operator.detach("--", "sleep", "1000")
+    os.kill(pids[0], signal.SIGKILL)
+    wait_until(lambda: gone(pids), "everything is dead")
+    left = forget(operator, id)
+    assert len(left) > 2
+    # It might be a cell of another runtime folder, and just be starting.
+    operator.run("--", "true").ok()
+    assert cgroups({id}, ("", "-egress")) == left
+    make_old(left, 100)
+    beside = cgroups({other})
+    make_old(beside, 100)
+    operator.run("--", "true").ok()
+    assert cgroups({id}, ("", "-egress")) == set() and cgroups({other}) == beside
+
+
+@only_root
+def test_cgroups_of_a_cell_that_runs_are_left_alone(operator):
+    """Whatever became of its runtime entry."""
+    process = operator.start("--allow", "a.example", "--", "sh", "-c", "echo ready; sleep 1000", stdout=PIPE)
+    read_until(process.stdout.fileno(), b"ready")
+    id = operator.cells()[0]["cell"]
+    left = forget(operator, id)
+    make_old(left, 100)
+    operator.run("--", "true").ok()
+    assert left and cgroups({id}, ("", "-egress")) == left
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(SECONDS) == 143
+    assert cgroups({id}, ("", "-egress")) == set()
 
 
 def test_changes_of_a_killed_cell_are_kept(operator):

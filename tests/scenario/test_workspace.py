@@ -140,7 +140,76 @@ def test_nothing_is_kept_of_no_change(operator, workspace):
 def test_a_change_that_was_undone(operator, workspace):
     id = operator.change(workspace, "cp -p a saved; echo x >a; cp -p saved a; rm saved")
     done = operator.cloister("diff", id)
-    assert done.status == 0 and done.out == "" and id in done.err
+    assert done.status == 0 and done.out + done.err == ""
+
+
+@pytest.mark.parametrize("options", [(), ("-d",), ("--keep",)], ids=["", "detached", "kept"])
+def test_diff_and_apply_of_no_change(operator, workspace, options):
+    operator.run(*options, "--name", "idle", "-w", workspace, "--", "cat", "a").ok()
+    operator.cloister("wait", "idle")
+    (id,) = {c["cell"] for c in operator.cells("-a")} or {"idle"}
+    operator.kept.add(id)
+    for words in (["diff"], ["diff", "--name-status"], ["apply"], ["apply", "-n"]):
+        done = operator.cloister(*words, "idle")
+        assert done.status == 0 and done.out == "", done
+        assert done.err in ("", "cloister: there is nothing to apply\n")
+    assert operator.cloister("diff", "--json", "idle").ok() == "[]\n"
+    t = Terminal(operator, operator.program, "diff", "idle")
+    assert t.end() == 0 and t.text.replace("\r", "") == "cloister: nothing was changed\n"
+    t.close()
+    for command in ("diff", "apply"):
+        assert "changed" in operator.cloister(command, "idle", "a").sentence("'a'")
+
+
+@pytest.mark.parametrize("options", [(), ("-d",), ("--keep",), ("-w", "WORKSPACE:rw")],
+                         ids=["", "detached", "kept", "rw"])
+def test_of_a_cell_without_an_overlay(operator, workspace, options):
+    operator.run(*[word.replace("WORKSPACE", str(workspace)) for word in options], "--name", "bare", "--", "true").ok()
+    operator.cloister("wait", "bare")
+    operator.kept |= {c["cell"] for c in operator.cells("-a")}
+    for command in ("diff", "apply"):
+        operator.cloister(command, "bare").sentence("'bare' had no overlay workspace")
+
+
+def test_what_was_in_a_deleted_folder(operator, workspace):
+    """Each file is shown, so that a patch of text files is whole."""
+    operator.host("mkdir -p gone/deep; echo in >gone/deep/f; ln -s deep/f gone/link", cwd=workspace)
+    twin = operator.folder("twin")
+    operator.host(f"cp -a {workspace}/. .", cwd=twin)
+    id = operator.change(workspace, "rm -r d; rm -r gone; echo now a file >gone; echo more >>a")
+    assert operator.cloister("diff", "--name-status", id).ok() == "M a\nD d/\nM gone\n"
+    said = operator.cloister("diff", id).ok()
+    assert "D d/\nD d/b\n--- a/d/b\n+++ /dev/null\n@@ -1 +0,0 @@\n-two\nD d/e/c\n" in said
+    assert "D gone/deep/f\n--- a/gone/deep/f\n" in said and "D gone/link\n--> deep/f\n" in said
+    # As `patch` and `git apply` would have it, but for the link.
+    operator.file("patch", said)
+    operator.host("rm gone/link; git apply ../patch", cwd=twin)
+    operator.cloister("apply", id).ok()
+    assert tree(twin) == tree(workspace)
+
+
+def test_what_was_left_out_is_told(operator, workspace):
+    """With -q at the end of the cell by nobody."""
+    told = "cloister: of the changes, 2 were left out: devices, sockets, FIFOs, "
+    script = "mkfifo one d/two"
+    done = operator.sh(f"echo $CLOISTER_CELL; {script}", "-w", workspace)
+    assert told.replace("the changes", "the workspace's changes") in done.err
+    operator.kept.add(done.out.strip())
+    for command in ("diff", "apply"):
+        done = operator.cloister(command, operator.change(workspace, f"{script}; echo x >new"))
+        assert done.status == 0 and told in done.err and "new" in done.out, done
+    # Not called nothing, where there is nothing else.
+    id = operator.change(workspace, script)
+    for words in (["diff"], ["diff", "--json"]):
+        done = operator.cloister(*words, id)
+        assert done.status == 0 and done.err.startswith(told) and done.err.count("\n") == 1, done
+
+
+def test_what_was_discarded_is_not_called_unchanged(operator, workspace):
+    id = operator.change(workspace, "echo x >new")
+    operator.cloister("discard", id).ok()
+    for command in ("diff", "apply"):
+        operator.cloister(command, id).sentence("nothing is kept of it")
 
 
 def test_the_operator_is_told(operator, workspace):

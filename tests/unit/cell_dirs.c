@@ -207,25 +207,31 @@ TEST(cell_record_outlives_its_supervisor)
 }
 
 /* Cells are kept over an upgrade: so may be what they changed. */
-TEST(cell_record_of_the_version_before)
+TEST(cell_record_of_the_versions_before)
 {
+	struct cell_grant grant = { .host = (char[]){ "/a" }, .cell = (char[]){ "/a" } };
 	OWN(closep) int dir = open(test_dir(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	OWN(spec_done) struct cell_spec spec = spec_called("old");
-	OWN(cell_record_free) struct cell_record out = {0};
-	struct cell_record in = { .spec = spec, .status = 3, .taken = 1 };
+	struct cell_record in = { .spec = spec, .status = 3, .taken = 1, .left_out = { 7 } };
 	OWN(freep) char *text = NULL;
 	OWN(closep) int fd = -1;
 	size_t len;
 
+	in.spec.grants = &grant;
+	in.spec.n_grants = 1;
 	CHECK_OK(cell_record_write(dir, &in, NULL));
 	CHECK_OK(read_file_at(dir, "record", 1 << 20, &text, &len, NULL));
-	fd = openat(dir, "record", O_WRONLY | O_TRUNC | O_CLOEXEC);
-	text[0] = 4;
-	CHECK_OK(write_all(fd, text, len, NULL));
-	CHECK_ERR(cell_record_read(dir, &out, NULL), EBADMSG);
-	CHECK_OK(ftruncate(fd, (off_t)len - 4));
-	CHECK_OK(cell_record_read(dir, &out, NULL));
-	CHECK(out.status == 3 && out.taken == 0);
+	fd = openat(dir, "record", O_WRONLY | O_CLOEXEC);
+	for (unsigned before = 0; before <= 2; before++) {
+		OWN(cell_record_free) struct cell_record out = {0};
+
+		text[0] = (char)(6 - before);
+		CHECK(pwrite(fd, text, len, 0) == (ssize_t)len);
+		CHECK(before == 0 || cell_record_read(dir, &out, NULL) == -EBADMSG);
+		CHECK_OK(ftruncate(fd, (off_t)(len - before * 4)));
+		CHECK_OK(cell_record_read(dir, &out, NULL));
+		CHECK(out.status == 3 && out.taken == (before < 2) && out.left_out[0] == (before == 0 ? 7 : 0));
+	}
 }
 
 TEST(cell_record_malformed_is_refused)

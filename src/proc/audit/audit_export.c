@@ -11,6 +11,7 @@
 
 #include "audit/operator.h"
 #include "audit/reader.h"
+#include "audit/statement.h"
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/own.h"
@@ -20,10 +21,6 @@
 #include "http/json_walk.h"
 #include "proc/audit/audit_proc.h"
 
-#define STATEMENT_TYPE "https://in-toto.io/Statement/v1"
-#define PREDICATE_TYPE "urn:cloister:cell:v1"
-#define PAYLOAD_TYPE "application/vnd.in-toto+json"
-#define STATEMENT_MAX (64 * 1024)
 #define TYPES_MAX MEMBERS_MAX           /* kinds of events that are counted by name */
 
 /* ---- as they are ---- */
@@ -35,14 +32,17 @@ export_lines(int dir, const char *name, struct err *err)
 	const char *line;
 	size_t len;
 	int code = audit_reader_open(&r, dir, name, err);
+	struct err odd = {0};
 
 	if (code < 0)
 		return code;
-	while ((code = audit_reader_next(&r, &line, &len, err)) == 1) {
+	while (audit_reader_any(&r, &line, &len, &odd)) {
 		fwrite(line, 1, len, stdout);
 		putchar('\n');
 	}
-	return code;
+	if (odd.code != 0)
+		*err = odd;
+	return -odd.code;
 }
 
 /* ---- statements ---- */
@@ -112,7 +112,7 @@ put_predicate(struct buf *b, const struct audit_cell *cell, const struct counts 
 	char key[AUDIT_HEX + 1], root[AUDIT_HEX + 1];
 	OWN(buf_free) struct buf counts;
 
-	buf_init(&counts, STATEMENT_MAX / 2);
+	buf_init(&counts, AUDIT_STATEMENT_MAX / 2);
 	put_counts(&counts, c);
 	hex_put(cell->key, AUDIT_KEY, key);
 	hex_put(cell->root, AUDIT_HASH, root);
@@ -145,9 +145,9 @@ put_statement(struct buf *b, const struct audit_cell *cell, const struct counts 
 	char head[AUDIT_HEX + 1];
 
 	hex_put(cell->head, AUDIT_HASH, head);
-	put_text(b, "{\"_type\":\"" STATEMENT_TYPE "\",\"predicate\":");
+	put_text(b, "{\"_type\":\"" AUDIT_STATEMENT_TYPE "\",\"predicate\":");
 	put_predicate(b, cell, c);
-	put_text(b, ",\"predicateType\":\"" PREDICATE_TYPE "\",\"subject\":[{\"digest\":{\"sha256\":\"");
+	put_text(b, ",\"predicateType\":\"" AUDIT_PREDICATE_TYPE "\",\"subject\":[{\"digest\":{\"sha256\":\"");
 	put_text(b, head);
 	put_text(b, "\"},\"name\":\"cell/");
 	put_text(b, cell->id);
@@ -163,26 +163,22 @@ put_base64(struct buf *b, const void *data, size_t len)
 		base64_encode_raw((char *)at, len, data);
 }
 
-/* What DSSE signs: PAE(type, body). */
 static int
 put_envelope(struct buf *b, const struct buf *statement, const struct audit_key *key)
 {
 	unsigned char signature[AUDIT_SIGNATURE];
-	char hex[AUDIT_HEX + 1], head[96];
+	char hex[AUDIT_HEX + 1];
 	OWN(buf_free) struct buf pae;
 
-	buf_init(&pae, STATEMENT_MAX + sizeof(head));
-	snprintf(head, sizeof(head), "DSSEv1 %zu %s %zu ", strlen(PAYLOAD_TYPE), PAYLOAD_TYPE,
-	         statement->len);
-	put_text(&pae, head);
-	buf_put(&pae, statement->data, statement->len);
+	buf_init(&pae, AUDIT_ENVELOPE_MAX);
+	audit_statement_pae(&pae, statement->data, statement->len);
 	if (buf_failed(&pae) || buf_failed(statement))
 		return -ENOMEM;
 	audit_key_sign(key, pae.data, pae.len, signature);
 	hex_put(key->public, AUDIT_KEY, hex);
 	put_text(b, "{\"payload\":\"");
 	put_base64(b, statement->data, statement->len);
-	put_text(b, "\",\"payloadType\":\"" PAYLOAD_TYPE "\",\"signatures\":[{\"keyid\":\"");
+	put_text(b, "\",\"payloadType\":\"" AUDIT_PAYLOAD_TYPE "\",\"signatures\":[{\"keyid\":\"");
 	put_text(b, hex);
 	put_text(b, "\",\"sig\":\"");
 	put_base64(b, signature, sizeof(signature));
@@ -200,8 +196,8 @@ export_statement(int dir, const struct cell_entry *entry, const struct audit_cel
 	struct audit_seen seen = { .note = count, .arg = counts };
 	int r;
 
-	buf_init(&statement, STATEMENT_MAX);
-	buf_init(&envelope, 2 * STATEMENT_MAX);
+	buf_init(&statement, AUDIT_STATEMENT_MAX);
+	buf_init(&envelope, AUDIT_ENVELOPE_MAX);
 	if (counts == NULL)
 		return err_set(err, ENOMEM, "out of memory");
 	r = audit_see_cell(dir, entry, cell, &seen, err);
@@ -224,7 +220,22 @@ struct export {
 	struct audit_cells cells;
 	struct operator op;
 	bool dsse;
+	size_t n_bad;                   /* timelines, or parts of them, that were left out */
+	struct err bad;                 /* of the first */
 };
+
+/* Of files that are none, or cannot be read, the rest is exported. */
+static int
+export_timeline(int dir, const struct cell_entry *entry, struct err *err)
+{
+	int r = export_lines(dir, CELL_EVENTS, err);
+	char why[ERR_TEXT_MAX];
+
+	if (r == 0 || r == -ENOENT || r == -ENOMEM || r == -EMFILE || r == -ENFILE)
+		return r;
+	memcpy(why, err->text, sizeof(why));
+	return err_set(err, EBADMSG, "not all of the timeline of cell '%s' can be read: %s", entry->id, why);
+}
 
 static int
 export_entry(struct export *x, int dir, const struct cell_entry *entry, struct err *err)
@@ -232,7 +243,7 @@ export_entry(struct export *x, int dir, const struct cell_entry *entry, struct e
 	const struct audit_cell *cell = x->dsse ? audit_pick_cell(&x->cells, dir, entry->id) : NULL;
 
 	if (!x->dsse)
-		return export_lines(dir, CELL_EVENTS, err);
+		return export_timeline(dir, entry, err);
 	if (cell == NULL || cell->end != AUDIT_CELL_ENDED || !cell->has_chain)
 		return x->args->all ? 0 : err_set(err, EAGAIN, "the cell '%s' has not ended, as far as the "
 		                                  "operator's timeline knows: a statement is about an "
@@ -240,27 +251,45 @@ export_entry(struct export *x, int dir, const struct cell_entry *entry, struct e
 	return export_statement(dir, entry, cell, &x->op.key, err);
 }
 
+/* What somebody did to one does not keep the others from being exported. */
+static int
+export_or_note(struct export *x, int dir, const struct cell_entry *entry, struct err *err)
+{
+	int r = export_entry(x, dir, entry, err);
+
+	if (r != -EBADMSG)
+		return r;
+	if (x->n_bad++ == 0)
+		x->bad = *err;
+	return 0;
+}
+
+static int
+tell_bad(const struct export *x, struct err *err)
+{
+	if (x->n_bad > 1)
+		return err_set(err, EBADMSG, "%zu timelines are not sound, and %s: see `cloister audit "
+		               "verify`", x->n_bad, x->dsse ? "got no statement" : "not exported as a whole");
+	if (x->n_bad == 1)
+		*err = x->bad;
+	return x->n_bad == 1 ? -EBADMSG : 0;
+}
+
 static int
 export_all(struct export *x, struct err *err)
 {
 	OWN(audit_list_free) struct audit_list list = { .folder = { -1, -1 } };
 	int r = audit_list_cells(&list, err);
-	size_t unsound = 0;
 
 	for (int place = 0; place < AUDIT_PLACES; place++) {
 		for (size_t i = 0; r == 0 && i < list.n[place]; i++) {
 			OWN(closep) int dir = audit_list_open(&list, place, i);
 
-			r = dir < 0 ? 0 : export_entry(x, dir, &list.entries[place][i], err);
-			/* What somebody did to one does not keep the others from being vouched for. */
-			unsound += r == -EBADMSG;
-			r = r == -ENOENT || r == -EBADMSG ? 0 : r;      /* or nothing was recorded of it */
+			r = dir < 0 ? 0 : export_or_note(x, dir, &list.entries[place][i], err);
+			r = r == -ENOENT ? 0 : r;       /* nothing was recorded of it */
 		}
 	}
-	if (r == 0 && unsound > 0)
-		return err_set(err, EBADMSG, "%zu timeline%s not sound, and got no statement: see `cloister "
-		               "audit verify`", unsound, unsound == 1 ? " is" : "s are");
-	return r;
+	return r == 0 ? tell_bad(x, err) : r;
 }
 
 static int
@@ -272,9 +301,9 @@ export_words(struct export *x, struct err *err)
 		struct cell_entry entry;
 		OWN(closep) int dir = audit_open_cell(x->args->words[i], &entry, err);
 
-		r = dir < 0 ? dir : export_entry(x, dir, &entry, err);
+		r = dir < 0 ? dir : export_or_note(x, dir, &entry, err);
 	}
-	return r;
+	return r == 0 ? tell_bad(x, err) : r;
 }
 
 static int

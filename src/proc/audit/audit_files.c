@@ -1,4 +1,4 @@
-/* audit_files.c - `cloister audit verify` with files: exported timelines, and proofs. */
+/* audit_files.c - `cloister audit verify` with files: exported timelines, statements and proofs. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -10,6 +10,7 @@
 
 #include "audit/proof.h"
 #include "audit/reader.h"
+#include "audit/statement.h"
 #include "base/err.h"
 #include "base/io.h"
 #include "base/own.h"
@@ -187,6 +188,85 @@ verify_timelines(struct audit_verifier *v, int dir, const char *name, bool is_op
 	return more;
 }
 
+/* ---- statements ---- */
+
+/* Whether it is signed, and where the operator's timeline was given, what that tells, too. */
+static int
+judge_statement(const struct audit_verifier *v, const char *line, size_t len, const unsigned char *key,
+                struct audit_cell *ret_said, struct err *err)
+{
+	const struct audit_cell *cell;
+	int r = audit_statement_read(line, len, key, ret_said, err);
+
+	if (r < 0 || !v->is_given)
+		return r;
+	cell = audit_cells_pick(&v->given, ret_said->id, ret_said->key);
+	if (cell == NULL || cell->started_n == 0)
+		return err_set(err, EBADMSG, v->is_given_bad ? "the operator's timeline that was given is not "
+		               "sound, and does not tell of cell/%s" : "the operator's timeline that was given "
+		               "knows of no cell/%s", ret_said->id);
+	return audit_statement_check(ret_said, cell, err);
+}
+
+/* SAID is there if there is no finding. */
+static void
+tell_statement(struct audit_verifier *v, const char *path, uint64_t line, const struct audit_cell *said,
+               const char *finding)
+{
+	char timeline[AUDIT_TIMELINE_MAX] = "";
+
+	if (said->id[0] != '\0')
+		snprintf(timeline, sizeof(timeline), CELL_PREFIX "%s", said->id);
+	v->timelines++;
+	v->found += finding != NULL;
+	if (v->args->json) {
+		json_open(&v->out, NULL, '{');
+		json_str(&v->out, "timeline", timeline);
+		json_str(&v->out, "file", path);
+		json_u64(&v->out, "line", line);
+		json_bool(&v->out, "stated", finding == NULL);
+		json_str(&v->out, "message", finding);
+		json_close(&v->out, '}');
+		return;
+	}
+	text_print_safe(stdout, path, strlen(path), false);
+	if (finding == NULL)
+		printf(":%" PRIu64 ": states that %s ended with status %" PRIu64 ", after %" PRIu64
+		       " records\n", line, timeline, said->status, said->size);
+	else
+		printf(":%" PRIu64 ": states nothing: %s\n", line, finding);
+}
+
+static int
+verify_statements(struct audit_verifier *v, int dir, const char *name, const char *path, struct err *err)
+{
+	OWN(audit_reader_close) struct audit_reader r = { .dir = -1 };
+	unsigned char key[AUDIT_KEY];
+	const char *line;
+	size_t len;
+	int more;
+
+	if (!get_key(v, key) && (v->operator < 0 || !audit_operator_key(v->operator, key)))
+		return err_set(err, EINVAL, "a statement is worth as much as the key: give the operator's with "
+		               "--key");
+	more = audit_reader_open(&r, dir, name, err) < 0 ? -err->code : 1;
+	while (more == 1 && (more = audit_reader_next(&r, &line, &len, err)) >= 0) {
+		struct audit_cell said = {0};
+		struct err why = {0};
+
+		/* The last may lack its newline, but nothing else. */
+		if (more == 0 && r.torn > 0) {
+			line = r.data + r.at;
+			len = r.torn;
+		} else if (more == 0) {
+			break;
+		}
+		tell_statement(v, path, r.line, &said,
+		               judge_statement(v, line, len, key, &said, &why) < 0 ? why.text : NULL);
+	}
+	return more;
+}
+
 bool
 audit_is_operators(const char *path)
 {
@@ -219,12 +299,11 @@ audit_verify_file(struct audit_verifier *v, const char *path, bool is_operators,
 		r = read_file_at(AT_FDCWD, path, AUDIT_PROOF_MAX, &text, &len, err);
 		return r < 0 ? r : verify_proof(v, path, text, len, get_key(v, key) ? key : NULL, err);
 	}
-	if (begins_with(fd, "{\"payload\":"))
-		return err_set(err, EINVAL, "'%s' has statements in DSSE envelopes, which are for tools that "
-		               "verify DSSE with the operator's key: `audit verify` takes timelines and proofs",
-		               path);
 	dir = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (dir < 0)
 		return err_errno(err, "cannot open the folder of '%s'", path);
+	/* Whichever of the two members comes first. */
+	if (begins_with(fd, "{\"payload"))
+		return verify_statements(v, dir, basename(base), path, err);
 	return verify_timelines(v, dir, basename(base), is_operators, err);
 }

@@ -58,6 +58,7 @@ audit_do_show(const struct audit_args *args, struct err *err)
 	OWN(closep) int dir = open_timeline(args, &entry, err);
 	bool is_terminal = isatty(1), shown = false;
 	struct audit_record record;
+	struct err odd = {0};
 	const char *line;
 	uint64_t n = 0;
 	size_t len;
@@ -67,15 +68,18 @@ audit_do_show(const struct audit_args *args, struct err *err)
 		code = audit_reader_open(&r, dir, args->operator ? OPERATOR_LOG : CELL_EVENTS, err);
 	if (code < 0)
 		return code;
-	while ((code = audit_reader_next(&r, &line, &len, err)) == 1) {
+	while (audit_reader_any(&r, &line, &len, &odd)) {
 		if (n != 0 && (audit_record_read(line, len, &record, NULL) < 0 || record.n != n))
 			continue;
 		show_line(line, len, is_terminal);
 		shown = true;
 	}
-	if (code == 0 && n != 0 && !shown)
-		return err_set(err, ENOENT, "there is no record %" PRIu64, n);
-	return code;
+	/* Who asked for one record, and has it, misses nothing. */
+	if (odd.code != 0 && (n == 0 || !shown)) {
+		*err = odd;
+		return err_wrap(err, "not all of the timeline can be read");
+	}
+	return n != 0 && !shown ? err_set(err, ENOENT, "there is no record %" PRIu64, n) : 0;
 }
 
 int

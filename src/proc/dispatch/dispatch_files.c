@@ -35,7 +35,8 @@ print_list(const json_t *files)
 		putchar('\n');
 	}
 	if (json_integer_value(json_object_get(files, "skipped")) > 0)
-		fprintf(stderr, "cloister: %lld others were left out: links, or names that are no text\n",
+		fprintf(stderr, "cloister: %lld others were left out: links, FIFOs, sockets, devices, files too "
+		        "large for the disk, or names that are no text\n",
 		        (long long)json_integer_value(json_object_get(files, "skipped")));
 	if (json_is_true(json_object_get(files, "truncated")))
 		fprintf(stderr, "cloister: there were more, which were not kept\n");

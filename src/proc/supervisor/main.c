@@ -451,15 +451,45 @@ static int
 clear_cgroups(void *arg, const char *id, const char *written)
 {
 	const struct supervisor *sv = arg;
-	OWN(freep) char *paths = strdup(cgroup_paths(sv->cgroup));
-
+	OWN(freep) char *paths = cgroup_paths_of(sv->cgroup, sv->spec.id, id);
 	int r = cgroup_clear_stale(written);
 
-	for (char *at = paths; at != NULL && (at = strstr(at, sv->spec.id)) != NULL; at++)
-		memcpy(at, id, CELL_ID_LEN);
 	if (paths != NULL && cgroup_clear_stale(paths) < 0)
 		r = -EBUSY;
 	return r;
+}
+
+struct known {
+	int runtime;
+	struct cell_entry *entries;
+	size_t n;
+	bool is_listed;
+};
+
+/* A cell has its entry before it has a cgroup, and until it has none: so entries are listed behind the
+ * cgroups. */
+static bool
+is_known(void *arg, const char *id)
+{
+	struct known *known = arg;
+
+	if (!known->is_listed && cell_list(known->runtime, true, &known->entries, &known->n, NULL) < 0)
+		return true;
+	known->is_listed = true;
+	for (size_t i = 0; i < known->n; i++)
+		if (strcmp(known->entries[i].id, id) == 0)
+			return true;
+	return false;
+}
+
+/* Of cells whose runtime entries went before they did, as when somebody clears that folder. */
+static void
+clear_forgotten(const struct supervisor *sv)
+{
+	struct known known = { .runtime = sv->place.runtime };
+
+	cgroup_clear_forgotten(sv->cgroup, sv->spec.id, is_known, &known);
+	free(known.entries);
 }
 
 static int
@@ -472,6 +502,7 @@ supervise(struct supervisor *sv, struct err *err)
 	 * supervisor has locked itself down. */
 	if (r == 0) {
 		cell_clear_stale(&sv->place, &clearer);
+		clear_forgotten(sv);
 		r = lock_down(sv, err);
 	}
 	return r < 0 ? r : loop_run(sv->loop, err);

@@ -298,7 +298,7 @@ int supervisor_timeline_write(struct supervisor *sv);
 /* Something waits for what was written to be on the disk. */
 void supervisor_timeline_sync(struct supervisor *sv);
 /* The last record, signed, and tied to the operator's timeline; once only. */
-void supervisor_timeline_end(struct supervisor *sv, int status);
+void supervisor_timeline_end(struct supervisor *sv, int status, bool is_changed);
 /* Timelines of others: that of one whose supervisor was killed is closed, and the oldest go. */
 int supervisor_timeline_lost(void *arg, int dir, const char *id);
 void supervisor_timeline_prune(struct supervisor *sv);
@@ -321,7 +321,7 @@ void supervisor_fold_end(struct supervisor *sv);
 
 /* supervisor_records.c */
 int supervisor_record_boot(struct supervisor *sv, struct err *err);
-void supervisor_put_end(struct supervisor *sv, int status);     /* and not written yet */
+void supervisor_put_end(struct supervisor *sv, int status, bool is_changed);     /* and not written yet */
 void supervisor_record_setup(struct supervisor *sv, const char *path, int status);
 void supervisor_record_exec(struct supervisor *sv, const char *by, char *const *argv);
 

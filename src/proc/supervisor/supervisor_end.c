@@ -311,7 +311,7 @@ supervisor_make_changes(struct supervisor *sv, struct err *err)
 
 /* Copy one overlay's changes out, in a process of the cell's own user namespace. */
 static int
-collect(struct supervisor *sv, size_t grant, struct err *err)
+collect(struct supervisor *sv, size_t grant, uint32_t *ret_left_out, struct err *err)
 {
 	OWN(closep) int target = -1, result = -1;
 	char name[32], line[600] = "";
@@ -341,9 +341,10 @@ collect(struct supervisor *sv, size_t grant, struct err *err)
 	n = read(result, line, sizeof(line) - 1);
 	waitpid(pid, &status, 0);
 	if (n > 0 && strncmp(line, "ok ", 3) == 0 && status == 0) {
-		if (strcmp(line, "ok 0\n") != 0)
-			supervisor_say(sv, "of the workspace's changes, %lu were left out: devices, sockets, "
-			               "FIFOs, or files too large for the disk", strtoul(line + 3, NULL, 10));
+		*ret_left_out = (uint32_t)strtoul(line + 3, NULL, 10);
+		if (*ret_left_out > 0)
+			supervisor_say(sv, "of the workspace's changes, %u were left out: devices, sockets, "
+			               "FIFOs, or files too large for the disk", *ret_left_out);
 		return 0;
 	}
 	line[strcspn(line, "\n")] = '\0';
@@ -374,7 +375,7 @@ remove_work_folder(struct supervisor *sv, size_t grant)
 }
 
 static size_t
-collect_all(struct supervisor *sv, char incomplete[256])
+collect_all(struct supervisor *sv, struct cell_record *record)
 {
 	struct err err = {0};
 	size_t kept = 0;
@@ -385,9 +386,9 @@ collect_all(struct supervisor *sv, char incomplete[256])
 		remove_work_folder(sv, i);
 		if (is_empty(sv->cell.uppers[i]))
 			continue;
-		if (collect(sv, i, &err) < 0) {
+		if (collect(sv, i, &record->left_out[i], &err) < 0) {
 			supervisor_complain(err.text);
-			snprintf(incomplete, 256, "%.255s", err.text);
+			snprintf(record->incomplete, sizeof(record->incomplete), "%.255s", err.text);
 		}
 		kept++;
 	}
@@ -428,10 +429,10 @@ keep_state(struct supervisor *sv, int status)
 	if (sv->state < 0)
 		return;
 	record.spec.env = record.spec.egress_env = no_env;
-	record.n_changes = (uint32_t)collect_all(sv, record.incomplete);
+	record.n_changes = (uint32_t)collect_all(sv, &record);
 	record.ended_ns = supervisor_now_ns();
 	memcpy(record.cause, sv->cause, sizeof(record.cause));
-	supervisor_timeline_end(sv, status);
+	supervisor_timeline_end(sv, status, record.n_changes > 0);
 	if (record.n_changes == 0 && !sv->spec.keep && (!sv->spec.detached || !sv->begun)) {
 		snprintf(entry, sizeof(entry), "%s.%s", sv->spec.id, sv->spec.name);
 		folder = cell_state_open(false, NULL);

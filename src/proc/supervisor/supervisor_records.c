@@ -211,7 +211,7 @@ supervisor_record_boot(struct supervisor *sv, struct err *err)
 }
 
 void
-supervisor_put_end(struct supervisor *sv, int status)
+supervisor_put_end(struct supervisor *sv, int status, bool is_changed)
 {
 	OWN(members_free) struct members m;
 
@@ -219,6 +219,9 @@ supervisor_put_end(struct supervisor *sv, int status)
 	members_str(&m, "type", "cell.end");
 	members_u64(&m, "status", (uint64_t)status);
 	members_str(&m, "cause", sv->cause);
+	/* Of a cell that had changed nothing, this is all that tells. */
+	if (cell_spec_has_overlay(&sv->spec))
+		members_bool(&m, "changed", is_changed);
 	(void)supervisor_put_members(sv, &m);
 }
 

@@ -351,7 +351,7 @@ supervisor_timeline_egress(struct supervisor *sv)
 }
 
 void
-supervisor_timeline_end(struct supervisor *sv, int status)
+supervisor_timeline_end(struct supervisor *sv, int status, bool is_changed)
 {
 	struct timeline *t = &sv->timeline;
 	char time[AUDIT_TIME_LEN + 1];
@@ -366,7 +366,7 @@ supervisor_timeline_end(struct supervisor *sv, int status)
 			supervisor_say(sv, "the cell's timeline is incomplete: there was no room on the disk");
 		supervisor_notify_end(sv);
 		supervisor_fold_end(sv);
-		supervisor_put_end(sv, status);
+		supervisor_put_end(sv, status, is_changed);
 		audit_time_now(time);
 		(void)audit_log_checkpoint(&t->log, time);
 		(void)supervisor_timeline_write(sv);
