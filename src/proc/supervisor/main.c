@@ -466,20 +466,29 @@ struct known {
 	bool is_listed;
 };
 
+static int
+by_id(const void *a, const void *b)
+{
+	return strcmp(((const struct cell_entry *)a)->id, ((const struct cell_entry *)b)->id);
+}
+
 /* A cell has its entry before it has a cgroup, and until it has none: so entries are listed behind the
  * cgroups. */
 static bool
 is_known(void *arg, const char *id)
 {
 	struct known *known = arg;
+	struct cell_entry like = {0};
 
-	if (!known->is_listed && cell_list(known->runtime, true, &known->entries, &known->n, NULL) < 0)
-		return true;
-	known->is_listed = true;
-	for (size_t i = 0; i < known->n; i++)
-		if (strcmp(known->entries[i].id, id) == 0)
+	if (!known->is_listed) {
+		if (cell_list(known->runtime, true, &known->entries, &known->n, NULL) < 0)
 			return true;
-	return false;
+		known->is_listed = true;
+		if (known->n > 0)
+			qsort(known->entries, known->n, sizeof(*known->entries), by_id);
+	}
+	snprintf(like.id, sizeof(like.id), "%s", id);
+	return known->n > 0 && bsearch(&like, known->entries, known->n, sizeof(like), by_id) != NULL;
 }
 
 /* Of cells whose runtime entries went before they did, as when somebody clears that folder. */
