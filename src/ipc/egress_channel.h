@@ -93,9 +93,9 @@ enum egress_ssh { EGRESS_SSH_LOGIN, EGRESS_SSH_TEXT };
 enum egress_note { EGRESS_NOTE_HTTP, EGRESS_NOTE_DNS, EGRESS_NOTE_TCP, EGRESS_NOTE_SSH };
 
 enum egress_via { EGRESS_TRANSPARENT, EGRESS_CONNECT, EGRESS_SOCKS };
-/* What the first bytes are.  EGRESS_LOOKS_UNKNOWN: they have not come yet; the courier
- * says EGRESS_LOOK unless only a raw TCP rule can apply.  A client that stays silent after
- * that (its server speaks first) is EGRESS_LOOKS_OTHER. */
+/* What the first bytes are.  EGRESS_LOOKS_UNKNOWN: they have not come yet, or too few of them;
+ * the courier says EGRESS_LOOK unless only a raw TCP rule can apply.  A client that stays silent
+ * after that (its server speaks first), or sends no more, is EGRESS_LOOKS_OTHER. */
 enum egress_looks { EGRESS_LOOKS_UNKNOWN, EGRESS_LOOKS_TLS, EGRESS_LOOKS_HTTP,
                     EGRESS_LOOKS_OTHER };
 enum egress_routed {

@@ -262,11 +262,12 @@ route_look(struct gate_conn *gc)
 static void
 looking_late(struct gate_conn *gc)
 {
-	/* Something came, but not enough in all this time. */
-	if (gc->low_water != 0 || gc->may_speak || gc->refusal != NULL) {
+	if (gc->may_speak || gc->refusal != NULL) {
 		gate_conn_drop(gc, true);
 		return;
 	}
+	/* Nothing came, or not enough in all this time to be anything. */
+	route_set_low_water(gc, 0);
 	gc->looks = EGRESS_LOOKS_OTHER;
 	route_ask(gc);
 }
@@ -279,10 +280,12 @@ gate_route_start(struct gate_conn *gc)
 	gc->looks = EGRESS_LOOKS_UNKNOWN;
 	if (gc->owes == GATE_OWES_NOTHING)
 		n = route_peek(gc);
-	if (n == -EAGAIN)
-		route_wait_for_bytes(gc, GATE_SILENT_MS);
-	else if (n < 0)
+	if (n < 0 && n != -EAGAIN) {
 		gate_conn_drop(gc, true);
-	else
-		route_ask(gc);
+		return;
+	}
+	/* Of too little as of nothing: where a rule allows raw bytes, the client may have sent all
+	 * that it sends before it is answered. */
+	route_set_low_water(gc, 0);
+	route_ask(gc);
 }
