@@ -22,8 +22,8 @@ enum egress_frame {
 	 * there is a name), u32 port, u32 what it looks like (enum egress_looks), str sni.
 	 * Answered with EGRESS_ROUTED. */
 	EGRESS_ROUTE,
-	/* courier -> gate: u32 enum egress_routed; str reason (one sentence, when refused,
-	 * else "").  With EGRESS_TUNNEL, EGRESS_POSTGRES and EGRESS_REDIS the stream stays and
+	/* courier -> gate: u32 enum egress_routed; str reason, str hint (what to do; one sentence
+	 * each, when refused, else "").  With EGRESS_TUNNEL, EGRESS_POSTGRES and EGRESS_REDIS the stream stays and
 	 * carries the connection's bytes, from its very first one (but for logins), until both
 	 * sides have sent EGRESS_END or one of them EGRESS_RESET; with any other answer both
 	 * forget the stream. */

@@ -1,4 +1,5 @@
 """Explicit proxies: the cell's own for programs that insist, and the operator's company's."""
+import json
 import uuid
 
 import pytest
@@ -92,6 +93,29 @@ print(socket.create_connection(('www.example.test', 80), 5) is not None)
     said = online.python(OPEN, talk, *ODD).ok().splitlines()
     assert len(said) == len(ODD) + 1 and said[-1] == "True"
     assert all(line in ("", "HTTP/1.1 4") for line in said[:-1]), said
+
+
+def test_what_the_proxy_refuses_is_told_with_what_helps(online):
+    """By the courier's word, and by its own: then it is not known whom it was for."""
+    talk = """
+import socket, sys
+def ask(s, *lines):
+    s.sendall(b''.join(line.encode() + b'\\r\\n' for line in (*lines, '')))
+    head, _, body = s.recv(65536).partition(b'\\r\\n\\r\\n')
+    return body.decode()
+s = [socket.create_connection(('198.18.0.1', 3128), 5) for _ in range(2)]
+print(ask(s[0], 'CONNECT dead.example.test:22 HTTP/1.1', 'Host: dead.example.test:22'), end='')
+ask(s[1], 'HEAD http://www.example.test/hello HTTP/1.1', 'Host: www.example.test')
+print(ask(s[1], 'GET http://up.example.test/%5c HTTP/1.1', 'Host: up.example.test'), end='')
+"""
+    rules = OPEN + "  - allow: dead.example.test:22\n    protocol: tcp\n"
+    connect, odd = map(json.loads, online.python(rules, talk).ok().splitlines())
+    assert "refused" in connect.pop("reason")
+    assert connect == {"error": "refused by cloister", "what": "CONNECT dead.example.test:22",
+                       "hint": "Try again later."}
+    assert odd == {"error": "refused by cloister", "what": None,
+                   "reason": "the path has an escaped backslash", "hint": "Send it in its plain form."}
+    assert "host" not in online.refusal(why="malformed")
 
 
 def test_odd_requests_to_socks(online):
