@@ -180,6 +180,30 @@ def test_hosts_that_go_around_the_companys_proxy(online, exempt):
     assert len(through(online)) == before
 
 
+BAD = [("HTTPS_PROXY", "socks5://me:5ecret@proxy.corp:1080", "only proxies that begin with http://"),
+       ("http_proxy", "http://me:5ecret@pro xy/", "its host cannot be understood"),
+       ("ALL_PROXY", "https://me:5ecret@proxy.corp", "only proxies that begin with http://"),
+       ("https_proxy", f"http://{'x' * 600}@proxy.corp", "its name and password are too long")]
+
+
+@pytest.mark.parametrize("name, value, problem", BAD, ids=["scheme", "host", "tls", "login"])
+def test_the_companys_proxy_cannot_be_used(online, name, value, problem):
+    """That is told before anything is started, and without the password."""
+    done = online.operator.run("-p", online.policy(OPEN), "--", "echo", "started", env={name: value})
+    done.sentence(f"{name}: {problem}")
+    assert "5ecret" not in done.err
+    # A cell that goes nowhere, or always straight, does not need it.
+    assert online.operator.run("--", "true", env={name: value}).status == 0
+    done = online.operator.run("-p", online.policy(OPEN), "--", "true", env={name: value, "NO_PROXY": "*"})
+    assert done.status == 0
+
+
+def test_a_proxy_that_others_go_before_may_be_of_any_kind(online):
+    env = {"https_proxy": f"http://{PROXY}:3128", "HTTP_PROXY": f"{PROXY}:3128",
+           "all_proxy": "socks5://proxy.corp", "HTTPS_PROXY": "socks5://proxy.corp"}
+    assert online.curl(OPEN, *CODE, URLS[0], env=env).ok() == "200"
+
+
 def test_the_companys_proxy_is_dead(online):
     done = online.curl(OPEN, "-w", "%{http_code}", "https://www.example.test/hello",
                        env={"HTTPS_PROXY": "http://93.184.216.99:3128"})
