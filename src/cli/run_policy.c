@@ -19,6 +19,7 @@
 #include "cli/cli.h"
 #include "cli/policy.h"
 #include "cli/run.h"
+#include "http/proxy_url.h"
 #include "policy/policy.h"
 #include "policy/policy_budget.h"
 #include "policy/policy_yaml.h"
@@ -380,6 +381,30 @@ take_proxies(struct run *run, struct err *err)
 	return 0;
 }
 
+/* To learn at the first request that none can be made is late.  Whether it can be reached is not
+ * known before. */
+static int
+check_proxies(char *const *environment, struct err *err)
+{
+	static const char *const names[] = { "https_proxy", "http_proxy" };
+	const char *none = proxy_url_find(environment, "no_proxy");
+
+	if (none != NULL && strcmp(none + strlen("no_proxy="), "*") == 0)
+		return 0;
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		const char *entry = proxy_url_find(environment, names[i]), *problem;
+		struct proxy_url url;
+
+		entry = entry != NULL ? entry : proxy_url_find(environment, "all_proxy");
+		problem = entry == NULL ? NULL : proxy_url_parse(strchr(entry, '=') + 1, &url);
+		explicit_bzero(&url, sizeof(url));
+		if (problem != NULL)
+			return err_set(err, EINVAL, "%.*s: %s: set it to another one, or unset it",
+			               (int)strcspn(entry, "="), entry, problem);
+	}
+	return 0;
+}
+
 /* Of all its layers. */
 static void
 take_watch(struct run *run, const struct policy *policy)
@@ -429,5 +454,7 @@ run_finish_policy(struct run *run, struct err *err)
 	run->spec.has_policy = true;
 	run->spec.learn = run->learn;
 	r = pack_authorities(run, err);
-	return r < 0 ? r : take_proxies(run, err);
+	if (r == 0)
+		r = take_proxies(run, err);
+	return r < 0 ? r : check_proxies(run->spec.egress_env, err);
 }

@@ -22,8 +22,8 @@ enum egress_frame {
 	 * there is a name), u32 port, u32 what it looks like (enum egress_looks), str sni.
 	 * Answered with EGRESS_ROUTED. */
 	EGRESS_ROUTE,
-	/* courier -> gate: u32 enum egress_routed; str reason (one sentence, when refused,
-	 * else "").  With EGRESS_TUNNEL, EGRESS_POSTGRES and EGRESS_REDIS the stream stays and
+	/* courier -> gate: u32 enum egress_routed; str reason, str hint (what to do; one sentence
+	 * each, when refused, else "").  With EGRESS_TUNNEL, EGRESS_POSTGRES and EGRESS_REDIS the stream stays and
 	 * carries the connection's bytes, from its very first one (but for logins), until both
 	 * sides have sent EGRESS_END or one of them EGRESS_RESET; with any other answer both
 	 * forget the stream. */
@@ -93,9 +93,9 @@ enum egress_ssh { EGRESS_SSH_LOGIN, EGRESS_SSH_TEXT };
 enum egress_note { EGRESS_NOTE_HTTP, EGRESS_NOTE_DNS, EGRESS_NOTE_TCP, EGRESS_NOTE_SSH };
 
 enum egress_via { EGRESS_TRANSPARENT, EGRESS_CONNECT, EGRESS_SOCKS };
-/* What the first bytes are.  EGRESS_LOOKS_UNKNOWN: they have not come yet; the courier
- * says EGRESS_LOOK unless only a raw TCP rule can apply.  A client that stays silent after
- * that (its server speaks first) is EGRESS_LOOKS_OTHER. */
+/* What the first bytes are.  EGRESS_LOOKS_UNKNOWN: they have not come yet, or too few of them;
+ * the courier says EGRESS_LOOK unless only a raw TCP rule can apply.  A client that stays silent
+ * after that (its server speaks first), or sends no more, is EGRESS_LOOKS_OTHER. */
 enum egress_looks { EGRESS_LOOKS_UNKNOWN, EGRESS_LOOKS_TLS, EGRESS_LOOKS_HTTP,
                     EGRESS_LOOKS_OTHER };
 enum egress_routed {

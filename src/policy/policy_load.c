@@ -292,11 +292,26 @@ load_narrow(struct policy_loading *l, const struct source *source, const struct 
 	return r;
 }
 
+/* Of a secret's scope, which is read as a rule, `ports` may be what its kind usually has. */
+static int
+check_ports(const struct policy_loading *l, const struct node *node)
+{
+	const struct policy_rule *rule = &l->p->rules[l->p->n_rules - 1];
+	const struct node *ports = node_get(node, "ports");
+	size_t i = 0;
+
+	while (i < rule->n_hosts && rule->hosts[i].port != 0)
+		i++;
+	return ports == NULL || i < rule->n_hosts ? 0 :
+	       node_err(l->err, ports, "each host here has a port of its own: leave `ports` out");
+}
+
 static int
 load_rule(struct policy_loading *l, const struct source *source, const struct node *node)
 {
 	int r = policy_read_rule(l->p, node, source->shown, l->err);
 
+	r = r == 0 ? check_ports(l, node) : r;
 	if (r == 0 && l->p->rules[l->p->n_rules - 1].then != NULL &&
 	    l->p->rules[l->p->n_rules - 1].then->narrow_file != NULL)
 		return load_narrow(l, source, node);

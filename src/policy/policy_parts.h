@@ -173,4 +173,5 @@ void policy_walk_init(struct policy_walk *walk, const struct policy *p, const ch
 const struct policy_entry *policy_walk_next(struct policy_walk *walk);
 
 #define POLICY_HOST_OF_MACHINE "host.cloister.internal"
+#define POLICY_HOST_OF_GATE "gate.cloister.internal"
 #endif

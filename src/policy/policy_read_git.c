@@ -14,7 +14,8 @@ fix_ref(struct policy_draft *d, const struct node *node, char *text)
 {
 	if (strncmp(text, "refs/", 5) != 0 && text[0] != '*')
 		return node_err(d->err, node, "a ref is written in full: refs/heads/%.64s", text);
-	if (strpbrk(text, " ~^:?[\\") != NULL || strstr(text, "..") != NULL)
+	if (strpbrk(text, " ~^:?[\\") != NULL || strstr(text, "..") != NULL ||
+	    strstr(text, "//") != NULL || text[strlen(text) - 1] == '/')
 		return node_err(d->err, node, "'%.64s' cannot be the name of a ref", text);
 	return 0;
 }

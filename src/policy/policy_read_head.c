@@ -137,6 +137,9 @@ decode_path(struct policy_draft *d, const struct node *node, char *text)
 static int
 fix_path(struct policy_draft *d, const struct node *node, char *text)
 {
+	static const char separators[] = { '/', POLICY_ESCAPED_SLASH, '\0' };
+	int r;
+
 	if (*text != '/')
 		return node_err(d->err, node, "a path begins with '/': write /%s%.64s",
 		                strstr(text, "://") != NULL ? "..., without its host: " : "", text);
@@ -146,19 +149,39 @@ fix_path(struct policy_draft *d, const struct node *node, char *text)
 		return node_err(d->err, node, "no path has a '\\' in it");
 	if (strchr(text, '#') != NULL)
 		return node_err(d->err, node, "'#' and what follows it is never sent");
-	for (const char *c = text; (c = strchr(c, '/')) != NULL; c++) {
-		size_t n = strcspn(c + 1, "/");
+	r = decode_path(d, node, text);
+	for (const char *c = text; r == 0 && (c = strpbrk(c, separators)) != NULL; c++) {
+		size_t n = strcspn(c + 1, separators);
 
 		if ((n == 1 && c[1] == '.') || (n == 2 && c[1] == '.' && c[2] == '.'))
 			return node_err(d->err, node, "'.' and '..' are resolved before rules are asked");
 	}
-	return decode_path(d, node, text);
+	return r;
+}
+
+/* What is allowed fits as some servers read it, too, and there no path has an escaped slash. */
+static int
+check_escaped_slashes(const struct policy_draft *d, const struct node *node)
+{
+	const struct policy_list *paths = &d->rule.paths;
+	char other[POLICY_TEXT_MAX + 1];
+
+	for (size_t i = 0; i < paths->n; i++)
+		if (strchr(paths->at[i], POLICY_ESCAPED_SLASH) == NULL)
+			return 0;
+	snprintf(other, sizeof(other), "%s", paths->at[0]);
+	for (char *c = other; (c = strchr(c, POLICY_ESCAPED_SLASH)) != NULL;)
+		*c = '/';
+	return node_err(d->err, node, "to some servers %%2F is '/', so this fits nothing alone: add %s",
+	                other);
 }
 
 int
 policy_read_paths(struct policy_draft *d, const struct node *node)
 {
-	return policy_read_list(d, node, "a path", fix_path, &d->rule.paths);
+	int r = policy_read_list(d, node, "a path", fix_path, &d->rule.paths);
+
+	return r == 0 && d->rule.verb == POLICY_VERB_ALLOW ? check_escaped_slashes(d, node) : r;
 }
 
 static int
@@ -261,7 +284,20 @@ fix_param_name(struct policy_draft *d, const struct node *node, char *text)
 static int
 fix_query(struct policy_draft *d, const struct node *node, char *text)
 {
-	return *text != '?' ? 0 : node_err(d->err, node, "leave out the '?'");
+	char sent[POLICY_TEXT_MAX + 3], plain[sizeof(sent)];
+	struct err err = {0};
+	size_t len, n;
+
+	if (*text == '?')
+		return node_err(d->err, node, "leave out the '?'");
+	len = (size_t)snprintf(sent, sizeof(sent), "/?%s", text);
+	if (http_path_normalise((struct http_text){ sent, len }, plain, sizeof(plain), &n, &err) < 0)
+		return node_err(d->err, node, "%s: write an escape, such as %%20", err.text);
+	/* As requests are before they are compared. */
+	if (n != len || memcmp(sent, plain, n) != 0)
+		return node_err(d->err, node, "a query is sent in its plain form: write %.*s", (int)n - 2,
+		                plain + 2);
+	return 0;
 }
 
 /* A glob of the whole, or a map of parameters. */

@@ -53,7 +53,8 @@ parse_name(struct policy *p, char *text, struct policy_host *host, struct err *e
 			return err_set(err, EINVAL, "write this name in its ASCII form (xn--...)");
 		*c = (char)tolower((unsigned char)*c);
 	}
-	if (len > 1 && text[len - 1] == '.')
+	/* "*." would be any name. */
+	if (len > 1 && text[len - 1] == '.' && text[len - 2] != '*')
 		text[--len] = '\0';
 	host->kind = POLICY_HOST_NAME;
 	if (strncmp(text, "**.", 3) == 0 || strncmp(text, "*.", 2) == 0) {
@@ -63,7 +64,7 @@ parse_name(struct policy *p, char *text, struct policy_host *host, struct err *e
 		host->kind = POLICY_HOST_ANY;
 		text += len;
 	}
-	if (strchr(text, '*') != NULL)
+	if (strchr(text, '*') != NULL || (*text == '\0' && host->kind != POLICY_HOST_ANY))
 		return err_set(err, EINVAL, "'*' stands only for whole labels in front: "
 		               "*.example.com, **.example.com, or * alone");
 	if (*text == '.')
@@ -75,6 +76,8 @@ parse_name(struct policy *p, char *text, struct policy_host *host, struct err *e
 	    strcmp(text + strlen(text) - 10, ".localhost") == 0))
 		return err_set(err, EINVAL, "loopback stays inside the cell and needs no rule; the "
 		               "machine itself is " POLICY_HOST_OF_MACHINE);
+	if (strcmp(text, POLICY_HOST_OF_GATE) == 0)
+		return err_set(err, EINVAL, "this is the cell's own gate, which needs no rule");
 	host->name = policy_copy(p, text, strlen(text));
 	return host->name != NULL ? 0 : err_set(err, ENOMEM, "the policy is too large");
 }
@@ -149,6 +152,11 @@ unusable(const struct policy_host *host)
 		{ { [10] = 0xff, [11] = 0xff, 203, 0, 113 }, 120, "for documentation" },
 		{ { [10] = 0xff, [11] = 0xff, 198, 18 }, 111, "of the cell's own network" },
 		{ { [10] = 0xff, [11] = 0xff, 224 }, 100, "multicast" },
+		{ { [10] = 0xff, [11] = 0xff, 240 }, 100, "reserved" },
+		{ { [10] = 0xff, [11] = 0xff, 192, 88, 99 }, 120, "a relay" },
+		{ { [10] = 0xff, [11] = 0xff }, 104, "unspecified" },
+		{ { 0 }, 128, "unspecified" },
+		{ { 0xfd, 0x63, 0x6c, 0x6f, 0x69, 0x73, 0x74, 0x65 }, 64, "of the cell's own network" },
 		{ { 0x20, 0x01, 0x0d, 0xb8 }, 32, "for documentation" },
 		{ { 0xff }, 8, "multicast" },
 	};
@@ -265,7 +273,8 @@ policy_read_hosts(struct policy_draft *d, const struct node *node)
 
 		if (policy_parse_host(d->p, list.at[i], &hosts[i], &err) < 0)
 			return node_err(d->err, item, "%s", err.text);
-		if (d->rule.verb == POLICY_VERB_ALLOW && unusable(&hosts[i]) != NULL)
+		if ((d->rule.verb == POLICY_VERB_ALLOW || d->rule.verb == POLICY_VERB_ASK) &&
+		    unusable(&hosts[i]) != NULL)
 			return node_err(d->err, item, "nothing is ever sent to this address: it is %s",
 			                unusable(&hosts[i]));
 	}

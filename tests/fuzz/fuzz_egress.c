@@ -66,7 +66,7 @@ check_frame(uint32_t type, const unsigned char *data, size_t len)
 		break;
 	case EGRESS_ROUTED:
 		assert(buf_get_u32(&b, &number) == 0 && number <= EGRESS_TUNNEL);
-		assert(buf_get_str(&b, &text) == 0);
+		assert(buf_get_str(&b, &text) == 0 && buf_get_str(&b, &text) == 0 && buf_left(&b) == 0);
 		break;
 	case EGRESS_SSH_KEYS:
 	case EGRESS_SSH_SIGNED:

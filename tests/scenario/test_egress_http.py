@@ -8,6 +8,7 @@ import time
 import pytest
 
 from egress_lab import CURL, helpers_of, memory_of, needs
+from egress_world import UP as UP_ADDRESS
 from operators import SECONDS
 
 OPEN = "  - allow: '*.example.test'\n"
@@ -308,6 +309,55 @@ print(s.recv(100))
     # Only that port.
     done = online.curl(rules, "-o", "/dev/null", "-w", "%{http_code}", "http://up.example.test/echo")
     assert done.ok() == "403"
+
+
+# Its first bytes are there before the gate is, which is only started for this connection: it finds
+# a word that could become anything.
+WORD = """
+import socket, sys, time
+began = time.monotonic()
+s = socket.create_connection((sys.argv[1], int(sys.argv[2])))
+s.sendall(b'HELLO')
+s.settimeout(10)
+got = b''
+try:
+    while not got.endswith(b'HELLO') and (more := s.recv(100)):
+        got += more
+except OSError as e:
+    got = type(e).__name__.encode()
+print(got, time.monotonic() - began < 8)
+"""
+
+
+def test_raw_tcp_that_begins_with_a_word(online):
+    """The client waits for an answer to it, so nobody waits for its line to end."""
+    rules = f"  - allow: {UP_ADDRESS}:7\n    protocol: tcp\n"
+    said = online.python(rules, WORD, UP_ADDRESS, "7").ok()
+    assert said == "b'220 welcome\\r\\nHELLO' True\n"
+
+
+def test_a_word_that_no_rule_allows(online):
+    """It is refused, and that is recorded."""
+    said = online.python("  - allow: www.example.test\n", WORD, UP_ADDRESS, "7").ok()
+    assert said == "b'ConnectionResetError' True\n"
+    event = online.refusal(type="tcp")
+    assert (event["why"], event["host"], event["port"]) == ("no-rule", UP_ADDRESS, 7)
+
+
+def test_a_request_line_that_comes_in_pieces(online):
+    """It is a request, however slowly it comes."""
+    talk = """
+import select, socket, sys
+s = socket.create_connection((sys.argv[1], 80))
+for piece in (b'G', b'ET', b' ', b'/forbidden HTTP/1.1\\r\\nHost: ', sys.argv[1].encode() + b'\\r\\n\\r\\n'):
+    s.sendall(piece)
+    select.select([s], [], [], 0.3)
+print(s.recv(100).split(b'\\r\\n')[0])
+"""
+    rules = f"  - allow: {UP_ADDRESS}\n    paths: [/echo]\n"
+    assert online.python(rules, talk, UP_ADDRESS).ok() == "b'HTTP/1.1 403 Forbidden'\n"
+    event = online.refusal(type="http")
+    assert (event["why"], event["path"]) == ("no-rule", "/forbidden")
 
 
 def test_slow_readers_hold_back_the_server(online):

@@ -446,6 +446,22 @@ def test_learn_overwrites_nothing(online):
         "cloister.yaml", "other.yaml"]
 
 
+def test_learn_what_begins_with_a_word(online):
+    """It could become HTTP, and does not."""
+    done = learn(online, "--", "/usr/bin/python3", "-c", """
+import socket
+s = socket.create_connection(('up.example.test', 7))
+s.sendall(b'HELLO')
+got = b''
+while not got.endswith(b'HELLO') and (more := s.recv(100)):
+    got += more
+print(got)
+""")
+    assert done.ok() == "b'220 welcome\\r\\nHELLO'\n"
+    text = (online.operator.base / "learning/cloister.yaml").read_text()
+    assert "up.example.test:7" in text and "protocol: tcp" in text
+
+
 def test_learn_is_the_command_in_all_else(online):
     done = learn(online, "-q", "-e", "WORD=said", "--", "sh", "-c", "echo $WORD; exit 7")
     assert (done.status, done.out, done.err) == (7, "said\n", "")

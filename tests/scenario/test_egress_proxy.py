@@ -1,4 +1,5 @@
 """Explicit proxies: the cell's own for programs that insist, and the operator's company's."""
+import json
 import uuid
 
 import pytest
@@ -94,6 +95,29 @@ print(socket.create_connection(('www.example.test', 80), 5) is not None)
     assert all(line in ("", "HTTP/1.1 4") for line in said[:-1]), said
 
 
+def test_what_the_proxy_refuses_is_told_with_what_helps(online):
+    """By the courier's word, and by its own: then it is not known whom it was for."""
+    talk = """
+import socket, sys
+def ask(s, *lines):
+    s.sendall(b''.join(line.encode() + b'\\r\\n' for line in (*lines, '')))
+    head, _, body = s.recv(65536).partition(b'\\r\\n\\r\\n')
+    return body.decode()
+s = [socket.create_connection(('198.18.0.1', 3128), 5) for _ in range(2)]
+print(ask(s[0], 'CONNECT dead.example.test:22 HTTP/1.1', 'Host: dead.example.test:22'), end='')
+ask(s[1], 'HEAD http://www.example.test/hello HTTP/1.1', 'Host: www.example.test')
+print(ask(s[1], 'GET http://up.example.test/%5c HTTP/1.1', 'Host: up.example.test'), end='')
+"""
+    rules = OPEN + "  - allow: dead.example.test:22\n    protocol: tcp\n"
+    connect, odd = map(json.loads, online.python(rules, talk).ok().splitlines())
+    assert "refused" in connect.pop("reason")
+    assert connect == {"error": "refused by cloister", "what": "CONNECT dead.example.test:22",
+                       "hint": "Try again later."}
+    assert odd == {"error": "refused by cloister", "what": None,
+                   "reason": "the path has an escaped backslash", "hint": "Send it in its plain form."}
+    assert "host" not in online.refusal(why="malformed")
+
+
 def test_odd_requests_to_socks(online):
     odd = [b"\x05\x00", b"\x05\x01\x02", b"\x04\x01\x00\x50\x0a\x00\x00\x05\x00",
            b"\x05\x01\x00\x05\x02\x00\x01\x0a\x00\x00\x05\x00\x50",
@@ -154,6 +178,30 @@ def test_hosts_that_go_around_the_companys_proxy(online, exempt):
     env = {"HTTPS_PROXY": f"http://{PROXY}:3128", "NO_PROXY": exempt}
     assert online.curl(OPEN, *CODE, "https://www.example.test/hello", env=env).ok() == "200"
     assert len(through(online)) == before
+
+
+BAD = [("HTTPS_PROXY", "socks5://me:5ecret@proxy.corp:1080", "only proxies that begin with http://"),
+       ("http_proxy", "http://me:5ecret@pro xy/", "its host cannot be understood"),
+       ("ALL_PROXY", "https://me:5ecret@proxy.corp", "only proxies that begin with http://"),
+       ("https_proxy", f"http://{'x' * 600}@proxy.corp", "its name and password are too long")]
+
+
+@pytest.mark.parametrize("name, value, problem", BAD, ids=["scheme", "host", "tls", "login"])
+def test_the_companys_proxy_cannot_be_used(online, name, value, problem):
+    """That is told before anything is started, and without the password."""
+    done = online.operator.run("-p", online.policy(OPEN), "--", "echo", "started", env={name: value})
+    done.sentence(f"{name}: {problem}")
+    assert "5ecret" not in done.err
+    # A cell that goes nowhere, or always straight, does not need it.
+    assert online.operator.run("--", "true", env={name: value}).status == 0
+    done = online.operator.run("-p", online.policy(OPEN), "--", "true", env={name: value, "NO_PROXY": "*"})
+    assert done.status == 0
+
+
+def test_a_proxy_that_others_go_before_may_be_of_any_kind(online):
+    env = {"https_proxy": f"http://{PROXY}:3128", "HTTP_PROXY": f"{PROXY}:3128",
+           "all_proxy": "socks5://proxy.corp", "HTTPS_PROXY": "socks5://proxy.corp"}
+    assert online.curl(OPEN, *CODE, URLS[0], env=env).ok() == "200"
 
 
 def test_the_companys_proxy_is_dead(online):

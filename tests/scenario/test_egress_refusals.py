@@ -17,31 +17,39 @@ for data in sys.argv[2:]:
         s.settimeout(10)
         try:
             s.sendall(bytes.fromhex(data))
-            while s.recv(65536):
-                pass
+            while got := s.recv(65536):
+                print(got.decode().partition('\\r\\n\\r\\n')[2], end='')
         except OSError:
             pass
 """
 H = b"Host: up.example.test\r\n"
+PLAIN = "Send it in its plain form."
 REFUSED = {
-    "length-and-chunks": (400, b"POST / HTTP/1.1\r\n" + H + b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
-    "two-hosts": (400, b"GET / HTTP/1.1\r\n" + H + b"Host: evil.test\r\n\r\n"),
-    "escaped-backslash": (400, b"GET /%5c HTTP/1.1\r\n" + H + b"\r\n"),
-    "large-head": (431, b"GET / HTTP/1.1\r\n" + H + b"X: y\r\n" * 300 + b"\r\n"),
-    "version": (505, b"GET / HTTP/3.0\r\n" + H + b"\r\n"),
-    "connect": (400, b"CONNECT x.test:443 HTTP/1.1\r\nHost: x.test:443\r\n\r\n"),
-    "bad-chunk": (400, b"POST /echo HTTP/1.1\r\n" + H + b"Transfer-Encoding: chunked\r\n\r\n0x5\r\n"),
+    "length-and-chunks": (400, PLAIN, b"POST / HTTP/1.1\r\n" + H + b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
+    "two-hosts": (400, PLAIN, b"GET / HTTP/1.1\r\n" + H + b"Host: evil.test\r\n\r\n"),
+    "escaped-backslash": (400, PLAIN, b"GET /%5c HTTP/1.1\r\n" + H + b"\r\n"),
+    "large-head": (431, "Send fewer or shorter fields.", b"GET / HTTP/1.1\r\n" + H + b"X: y\r\n" * 300 + b"\r\n"),
+    "version": (505, "Use HTTP/2 or HTTP/1.1.", b"GET / HTTP/3.0\r\n" + H + b"\r\n"),
+    "coding": (501, "Send the body with a content-length, or only chunked.",
+               b"POST / HTTP/1.1\r\n" + H + b"Transfer-Encoding: gzip, chunked\r\n\r\n"),
+    "expectation": (417, "Send it without an expect field.",
+                    b"POST / HTTP/1.1\r\n" + H + b"Expect: more\r\nContent-Length: 1\r\n\r\n"),
+    "connect": (400, "Send the request itself, or use the proxy: gate.cloister.internal:3128.",
+                b"CONNECT x.test:443 HTTP/1.1\r\nHost: x.test:443\r\n\r\n"),
+    "bad-chunk": (400, PLAIN, b"POST /echo HTTP/1.1\r\n" + H + b"Transfer-Encoding: chunked\r\n\r\n0x5\r\n"),
 }
 
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_the_gate_refuses_is_recorded(online, name):
-    status, data = REFUSED[name]
+    status, hint, data = REFUSED[name]
     done = online.python(OPEN, SEND, "up.example.test", data.hex())
     event = online.refusal(why="malformed")
     assert (event["type"], event["host"], event["port"], event["status"]) == \
         ("http", "up.example.test", 80, status)
     assert event["note"] and "refused 1 time" in done.err
+    assert json.loads(done.ok()) == {"error": "refused by cloister", "what": "http://up.example.test",
+                                     "reason": event["note"], "hint": hint}
     said = online.operator.cloister("why", online.cell).ok()
     assert "No rule changes that" in said and "allow:" not in said
 

@@ -122,8 +122,8 @@ static const struct {
 	{ "- {allow: a.example, paths: [/@s%2Fn, /@s/n]}", GET "a.example/@s%2Fn", "allow 0" },
 	{ "- {allow: a.example, paths: [/@s%2Fn, /@s/n]}", GET "a.example/@s%252Fn", "deny -1" },
 	{ "- {allow: a.example, paths: [/@s%2Fn, /@s/n]}", GET "a.example/@s%2Fn%2Fm", "deny -1" },
-	{ "- {allow: a.example, paths: [/@s%2Fn]}", GET "a.example/@s%2Fn", "deny -1" },
-	{ "- {allow: a.example, paths: [/@s%2Fn]}", GET "a.example/@s/n", "deny -1" },
+	{ "- {allow: a.example, paths: [/@s%2Fn, /x]}", GET "a.example/@s%2Fn", "deny -1" },
+	{ "- {allow: a.example, paths: [/@s%2Fn, /x]}", GET "a.example/@s/n", "deny -1" },
 	{ "- {deny: a.example, paths: [/@s%2Fn]}\n- allow: a.example", GET "a.example/@s%2Fn", "deny 0" },
 	/* What one server reads so and another otherwise. */
 	{ "- {allow: a.example, query: {a: absent}}", GET "a.example/?b=1;a=2", "deny -1" },

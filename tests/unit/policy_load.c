@@ -113,6 +113,20 @@ static const struct {
 	  "machine itself is host.cloister.internal" },
 	{ "- allow: 127.0.0.1", "3:10: loopback stays inside the cell and needs no rule; the machine "
 	  "itself is host.cloister.internal" },
+	{ "- allow: '*.'", "3:10: '*' stands only for whole labels in front: *.example.com, "
+	  "**.example.com, or * alone" },
+	{ "- deny: '**.:80'", "3:9: '*' stands only for whole labels in front: *.example.com, "
+	  "**.example.com, or * alone" },
+	{ "- allow: Gate.cloister.internal:3128", "3:10: this is the cell's own gate, which needs no "
+	  "rule" },
+	{ "- allow: 0.0.0.0", "3:10: nothing is ever sent to this address: it is unspecified" },
+	{ "- allow: '[::]:80'", "3:10: nothing is ever sent to this address: it is unspecified" },
+	{ "- allow: 255.255.255.255", "3:10: nothing is ever sent to this address: it is reserved" },
+	{ "- allow: 'fd63:6c6f:6973:7465::5'",
+	  "3:10: nothing is ever sent to this address: it is of the cell's own network" },
+	{ "- ask: 192.88.99.1", "3:8: nothing is ever sent to this address: it is a relay" },
+	{ "- {allow: ['x.y:80', 'x.z:81'], ports: 82}",
+	  "3:40: each host here has a port of its own: leave `ports` out" },
 	{ "- allow: '::1'", "3:10: loopback stays inside the cell and needs no rule; the machine "
 	  "itself is host.cloister.internal" },
 	{ "- allow: {host: x}", "3:10: here stands a host or a list of them; what narrows the rule "
@@ -131,6 +145,16 @@ static const struct {
 	{ "- {allow: x.y, paths: '/a?b'}", "3:23: what follows '?' goes under `query:`" },
 	{ "- {allow: x.y, paths: '/a#b'}", "3:23: '#' and what follows it is never sent" },
 	{ "- {allow: x.y, paths: /a/../b}", "3:23: '.' and '..' are resolved before rules are asked" },
+	{ "- {allow: x.y, paths: /a/%2E./b}", "3:23: '.' and '..' are resolved before rules are asked" },
+	{ "- {deny: x.y, paths: /a%2f..}", "3:22: '.' and '..' are resolved before rules are asked" },
+	{ "- {allow: x.y, paths: [/a%2Fb/*%2fc]}", "3:23: to some servers %2F is '/', so this fits "
+	  "nothing alone: add /a/b/*/c" },
+	{ "- {allow: x.y, query: 'a=b c'}", "3:23: the query has a character that it cannot have: "
+	  "write an escape, such as %20" },
+	{ "- {deny: x.y, query: [a=1, 'a=b#c']}", "3:28: the query has a character that it cannot have: "
+	  "write an escape, such as %20" },
+	{ "- {allow: x.y, query: 'a=%2f*&b=%7e'}", "3:23: a query is sent in its plain form: write "
+	  "a=%2F*&b=~" },
 	{ "- {allow: x.y, paths: /a%2ab}", "3:23: '%2a' in a path cannot be matched" },
 	{ "- {allow: x.y, paths: /a%2}", "3:23: '%' begins an escape of two hex digits: write %25" },
 	{ "- {allow: x.y, query: '?a'}", "3:23: leave out the '?'" },
@@ -173,6 +197,8 @@ static const struct {
 	{ "- {deny: x.y, body: {max: 1M}}",
 	  "3:21: `max` limits what may go: put an allow rule with it in front" },
 	/* git and gRPC */
+	{ "- {allow: x.y, git: {push: refs/heads/}}", "3:28: 'refs/heads/' cannot be the name of a ref" },
+	{ "- {deny: x.y, git: {push: refs//x}}", "3:27: 'refs//x' cannot be the name of a ref" },
 	{ "- {allow: x.y, git: push}",
 	  "3:21: `git` is `fetch`, or a map: {push: [refs/heads/agent/*]}" },
 	{ "- {allow: x.y, git: {push: main}}", "3:28: a ref is written in full: refs/heads/main" },
@@ -247,6 +273,11 @@ TEST(policy_load_takes)
 {
 	static const char *const taken[] = {
 		"- {allow: x.y, methods: GET}\n- deny: x.y",
+		"- {allow: [x.y, 'x.z:81'], ports: 82}",
+		"- {allow: x.y, paths: [/a%2Fb, /a/b]}\n- {deny: x.y, paths: /b%2Fc}\n- allow: x.y",
+		"- {allow: x.y, paths: [/.x, /a../..b/...]}",
+		"- {allow: x.y, query: ['', 'a=%20*&b=[x]', '*']}",
+		"- allow: X.Y.\n- deny: ['0.0.0.0/8', '224.0.0.1', '**.x.']",
 		"- {allow: x.y, body: {max: 1K}}\n- ask: x.y",
 		"- allow: x.y\n- {allow: x.y, body: {max: 1G}}",
 		"- allow: x.y\n- {allow: x.y, upgrade: websocket}",

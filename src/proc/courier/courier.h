@@ -300,7 +300,8 @@ void exchange_over(struct exchange *ex);
 /* Sign of life. */
 void exchange_touch(struct exchange *ex, uint64_t seconds);
 /* Answer the gate's question about a connection; with EGRESS_TUNNEL its bytes follow. */
-void exchange_routed(struct exchange *ex, enum egress_routed routed, const char *reason);
+void exchange_routed(struct exchange *ex, enum egress_routed routed, const char *reason,
+                     const char *hint);
 /* Its request does not come, and others wait: so it gives way.  True: it did. */
 bool exchange_give_way(struct exchange *ex);
 /* Its time is up. */

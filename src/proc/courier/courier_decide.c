@@ -165,7 +165,7 @@ static void
 route_answer(struct exchange *ex, enum egress_routed routed)
 {
 	ex->recorded = true;            /* what is decided later is recorded then */
-	exchange_routed(ex, routed, "");
+	exchange_routed(ex, routed, "", "");
 	exchange_over(ex);
 }
 

@@ -308,13 +308,15 @@ exchange_send_head(struct exchange *ex, struct http_head *head, bool has_body)
 }
 
 void
-exchange_routed(struct exchange *ex, enum egress_routed routed, const char *reason)
+exchange_routed(struct exchange *ex, enum egress_routed routed, const char *reason,
+                const char *hint)
 {
 	struct courier *c = ex->courier;
 
 	buf_reset(&c->out);
 	buf_put_u32(&c->out, routed);
 	buf_put_str(&c->out, reason);
+	buf_put_str(&c->out, hint);
 	mux_send(c->gate, ex->stream->id, EGRESS_ROUTED, &c->out);
 	if (routed == EGRESS_TUNNEL || routed == EGRESS_POSTGRES || routed == EGRESS_REDIS)
 		ex->answered = true;

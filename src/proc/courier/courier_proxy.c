@@ -1,8 +1,6 @@
 /* courier_proxy.c - see courier_proxy.h. */
-#include "base/num.h"
 #include "proc/courier/courier_proxy.h"
 
-#include <ctype.h>
 #include <openssl/evp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,84 +10,32 @@
 #include "cell/cell_net.h"
 #include "proc/courier/courier_address.h"
 
-#define PROXY_PORT 80                   /* where the variable names none */
-
-/* The login with its escapes undone, as Basic authorization. */
-static const char *
-write_authorization(struct http_text login, struct proxy *p)
-{
-	char plain[PROXY_LOGIN_MAX] = "";
-	size_t n = 0;
-
-	for (size_t i = 0; i < login.len; i++) {
-		if (n >= sizeof(plain) - 1)
-			return "its name and password are too long";
-		if (login.at[i] == '%' && i + 2 < login.len && num_hex_digit(login.at[i + 1]) >= 0 &&
-		    num_hex_digit(login.at[i + 2]) >= 0) {
-			plain[n++] = (char)(num_hex_digit(login.at[i + 1]) << 4 | num_hex_digit(login.at[i + 2]));
-			i += 2;
-		} else {
-			plain[n++] = login.at[i];
-		}
-	}
-	if (memchr(plain, ':', n) == NULL)
-		plain[n++] = ':';
-	memcpy(p->authorization, "Basic ", 6);
-	EVP_EncodeBlock((unsigned char *)p->authorization + 6, (unsigned char *)plain, (int)n);
-	OPENSSL_cleanse(plain, sizeof(plain));
-	return NULL;
-}
-
-static const char *
-parse(const char *text, struct proxy *p)
-{
-	const char *scheme = strstr(text, "://"), *at, *end;
-	const char *problem;
-
-	if (scheme != NULL) {
-		if (strncasecmp(text, "http://", 7) != 0)
-			return "only proxies that begin with http:// can be used";
-		text = scheme + 3;
-	}
-	end = text + strcspn(text, "/?#");
-	at = memrchr(text, '@', (size_t)(end - text));
-	if (at != NULL) {
-		problem = write_authorization((struct http_text){ text, (size_t)(at - text) }, p);
-		if (problem != NULL)
-			return problem;
-		text = at + 1;
-	}
-	if (http_authority_parse((struct http_text){ text, (size_t)(end - text) }, p->host,
-	                         &p->port, NULL) < 0)
-		return "its host cannot be understood";
-	if (p->port == 0)
-		p->port = PROXY_PORT;
-	return NULL;
-}
-
 void
 proxy_parse(const char *text, struct proxy *ret_proxy)
 {
+	struct proxy_url url;
+
 	*ret_proxy = (struct proxy){ .used = true };
-	ret_proxy->problem = parse(text, ret_proxy);
+	ret_proxy->problem = proxy_url_parse(text, &url);
+	if (ret_proxy->problem == NULL) {
+		memcpy(ret_proxy->host, url.host, sizeof(url.host));
+		ret_proxy->port = url.port;
+	}
+	if (ret_proxy->problem == NULL && url.login_len > 0) {
+		memcpy(ret_proxy->authorization, "Basic ", 6);
+		EVP_EncodeBlock((unsigned char *)ret_proxy->authorization + 6,
+		                (unsigned char *)url.login, (int)url.login_len);
+	}
+	OPENSSL_cleanse(&url, sizeof(url));
 }
 
-/* The value of NAME in lower or upper case; NULL if it is not set or empty. */
+/* The value of NAME; NULL if it is not set or empty. */
 static const char *
 look_up(char *const *environment, const char *name)
 {
-	const char *found = NULL;
-	size_t len = strlen(name);
+	const char *entry = proxy_url_find(environment, name);
 
-	for (; environment != NULL && *environment != NULL; environment++) {
-		const char *entry = *environment;
-
-		if (strncasecmp(entry, name, len) != 0 || entry[len] != '=')
-			continue;
-		if (found == NULL || islower((unsigned char)entry[0]))
-			found = entry + len + 1;
-	}
-	return found != NULL && *found != '\0' ? found : NULL;
+	return entry == NULL ? NULL : entry + strlen(name) + 1;
 }
 
 void

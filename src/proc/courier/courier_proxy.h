@@ -5,12 +5,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "http/http_head.h"
+#include "http/proxy_url.h"
 
 struct err;
 
 #define PROXY_NO_MAX 8192               /* of NO_PROXY; what is beyond it is not read */
-#define PROXY_LOGIN_MAX 512             /* of name and password */
 
 struct proxy {
 	bool used;

@@ -25,7 +25,7 @@ raw_start(struct upstream *up, struct exchange *ex)
 	ex->step = STEP_RAW;
 	ex->first_ms = loop_now_ms();
 	exchange_touch(ex, COURIER_RAW_IDLE_S);
-	exchange_routed(ex, ex->wire != NULL ? EGRESS_REDIS : EGRESS_TUNNEL, "");
+	exchange_routed(ex, ex->wire != NULL ? EGRESS_REDIS : EGRESS_TUNNEL, "", "");
 	conn_resume_reading(&up->conn);
 }
 

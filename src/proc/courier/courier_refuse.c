@@ -12,6 +12,7 @@
 
 #define BODY_MAX (32 * 1024)
 #define PATH_SHOWN 1024
+#define REFUSED "refused by cloister"
 
 /* What a refusal means where the rule has no reason of its own, and what to do. */
 static const struct {
@@ -116,8 +117,9 @@ hint_for(const struct exchange *ex, const char *error, const char *why, const ch
 {
 	const char *hint = NULL;
 
-	if (!refused && (strcmp(why, "protocol") == 0 || strcmp(error, "upstream broke off") == 0 ||
-	                 strstr(reason, "TLS handshake") != NULL))
+	if (ex->kind == EXCHANGE_HTTP && !refused &&
+	    (strcmp(why, "protocol") == 0 || strcmp(error, "upstream broke off") == 0 ||
+	     strstr(reason, "TLS handshake") != NULL))
 		return hint_for_scheme(ex, why);
 	if (strcmp(why, "private-address") == 0)
 		hint = hint_for_address(ex, reason);
@@ -251,7 +253,7 @@ exchange_refuse_with(struct exchange *ex, uint16_t status, const char *why, cons
 	if (exchange_wire_tell(ex, why, reason))
 		return;
 	if (ex->kind != EXCHANGE_HTTP && !ex->answered) {
-		exchange_routed(ex, EGRESS_REFUSED, reason);
+		exchange_routed(ex, EGRESS_REFUSED, reason, hint_for(ex, REFUSED, why, reason, true));
 		exchange_over(ex);
 		return;
 	}
@@ -264,7 +266,7 @@ exchange_refuse_with(struct exchange *ex, uint16_t status, const char *why, cons
 		return;
 	ex->status = status;
 	exchange_record(ex);
-	answer(ex, status, "refused by cloister", why, reason, true);
+	answer(ex, status, REFUSED, why, reason, true);
 }
 
 void
@@ -288,7 +290,8 @@ exchange_fail(struct exchange *ex, const struct courier_failure *failure)
 	if (exchange_wire_tell(ex, failure->why, failure->note))
 		return;
 	if (ex->kind != EXCHANGE_HTTP && !ex->answered) {
-		exchange_routed(ex, EGRESS_REFUSED, failure->note);
+		exchange_routed(ex, EGRESS_REFUSED, failure->note,
+		                hint_for(ex, failure->error, failure->why, failure->note, refused));
 		exchange_over(ex);
 	} else if (ex->answered) {
 		exchange_reset(ex, failure->status == 504 ? EGRESS_RESET_TIMEOUT

@@ -87,7 +87,7 @@ exchange_wire_begin(struct exchange *ex)
 	}
 	ex->step = STEP_WAIT;
 	exchange_touch(ex, 2 * WIRE_LOGIN_S);
-	exchange_routed(ex, EGRESS_POSTGRES, "");
+	exchange_routed(ex, EGRESS_POSTGRES, "", "");
 }
 
 void

@@ -102,7 +102,7 @@ struct gate_conn {
 	enum egress_via via;
 	enum egress_looks looks;
 	enum gate_owes owes;
-	char *refusal;                          /* why, once the courier has said no */
+	char *refusal, *hint;                   /* why, once the courier has said no, and what helps */
 	size_t low_water;                       /* of the socket, while it is looked at */
 	bool is_h2, is_idle, is_touched, is_dead;
 	bool waits_for_mux;
@@ -216,10 +216,13 @@ uint16_t gate_request_complete(struct gate_conn *gc, struct http_head *head, boo
 /* Hand a request that is complete to the courier. */
 void gate_request_send(struct gate_conn *gc, struct gate_stream *s, uint32_t version,
                        const struct http_head *head);
-/* The body of an answer that the gate makes itself, in g->text. */
-void gate_request_refusal(struct gate *g, const char *reason);
+/* The body of an answer that the gate makes itself, in g->text.  HINT is what to do, NULL: what
+ * helps with STATUS. */
+void gate_request_refusal(const struct gate_conn *gc, uint16_t status, const char *reason,
+                          const char *hint);
 /* The same as a whole HTTP/1.1 answer that ends the connection, in g->text. */
-void gate_request_refusal_h1(struct gate *g, uint16_t status, const char *reason);
+void gate_request_refusal_h1(const struct gate_conn *gc, uint16_t status, const char *reason,
+                             const char *hint);
 /* Have it recorded that the gate itself refuses something, on GC's connection (NULL: on
  * none). */
 void gate_note(struct gate *g, const struct gate_conn *gc, enum egress_note kind,
@@ -240,7 +243,7 @@ void gate_tunnel_start_redis(struct gate_conn *gc, struct gate_stream *stream);
 void gate_proxy_start(struct gate_conn *gc);
 /* Answer the client of a proxy: it may go on, or not. */
 void gate_proxy_accept(struct gate_conn *gc);
-void gate_proxy_refuse(struct gate_conn *gc, const char *reason);
+void gate_proxy_refuse(struct gate_conn *gc, const char *reason, const char *hint);
 int gate_dns_listen(struct gate *g, size_t i, int fd, struct err *err);
 void gate_dns_start(struct gate_conn *gc);
 /* Answer as an SSH agent that holds no key. */

@@ -240,6 +240,7 @@ gate_conn_drop(struct gate_conn *gc, bool abrupt)
 	gate_stream_reset(&gc->route, EGRESS_RESET_CANCEL);
 	conn_close(&gc->conn, abrupt);
 	free(gc->refusal);
+	free(gc->hint);
 	list_remove(gc->is_idle ? &g->idle : &g->busy, gc);
 	gc->next = g->dead;
 	g->dead = gc;

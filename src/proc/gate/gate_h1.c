@@ -107,6 +107,9 @@ h1_turn(struct gate_h1 *h)
 	h->request = REQUEST_HEAD;
 	h->answer = ANSWER_NONE;
 	h->is_timed = false;
+	/* The next one may not be for the same host, and may not say for which. */
+	if (h->gc->is_proxy)
+		gate_set_host(h->gc, "", 0, 0);
 	return true;
 }
 
@@ -153,7 +156,7 @@ gate_h1_answered(struct gate_h1 *h)
 }
 
 void
-gate_h1_refuse(struct gate_h1 *h, uint16_t status, const char *reason)
+gate_h1_refuse(struct gate_h1 *h, uint16_t status, const char *reason, const char *hint)
 {
 	struct gate_conn *gc = h->gc;
 
@@ -164,7 +167,7 @@ gate_h1_refuse(struct gate_h1 *h, uint16_t status, const char *reason)
 		gate_conn_drop(gc, true);
 		return;
 	}
-	gate_request_refusal_h1(gc->gate, status, reason);
+	gate_request_refusal_h1(gc, status, reason, hint);
 	if (gate_conn_write(gc, gc->gate->text.data, gc->gate->text.len))
 		gate_conn_finish(gc);
 }
@@ -179,7 +182,8 @@ h1_begin_connect(struct gate_h1 *h)
 	const struct http_head *head = &h->reader.head;
 
 	if (!gc->is_proxy) {
-		gate_h1_refuse(h, 400, "CONNECT is for proxies, on port 3128 of gate.cloister.internal");
+		gate_h1_refuse(h, 400, "CONNECT is for proxies",
+		               "Send the request itself, or use the proxy: gate.cloister.internal:3128.");
 		return false;
 	}
 	gate_set_host(gc, head->host.at, head->host.len, head->port);
@@ -208,11 +212,11 @@ h1_begin(struct gate_h1 *h)
 		return h1_begin_connect(h);
 	status = gate_request_complete(gc, head, h->reader.form == H1_ABSOLUTE, &err);
 	if (status != 0) {
-		gate_h1_refuse(h, status, err.text);
+		gate_h1_refuse(h, status, err.text, NULL);
 		return false;
 	}
 	if (!gate_stream_open(gc->gate, &h->stream, &gate_h1_handler, h)) {
-		gate_h1_refuse(h, 503, "too many requests are under way");
+		gate_h1_refuse(h, 503, "too many requests are under way", NULL);
 		return false;
 	}
 	h->answer = ANSWER_WAIT;
@@ -256,7 +260,8 @@ h1_connect(struct gate_h1 *h, size_t left)
 	struct gate_conn *gc = h->gc;
 
 	if (left != 0) {
-		gate_h1_refuse(h, 400, "something follows CONNECT before it was answered");
+		gate_h1_refuse(h, 400, "something follows CONNECT before it was answered",
+		               "Wait for the answer to it.");
 		return;
 	}
 	gate_h1_give_back(h, false);
@@ -325,7 +330,7 @@ h1_feed(struct gate_h1 *h, const unsigned char *data, size_t len)
 			h1_complete(h, data, len);
 			return;
 		case H1_BAD:
-			gate_h1_refuse(h, h->reader.status, err.text);
+			gate_h1_refuse(h, h->reader.status, err.text, NULL);
 			return;
 		}
 	}

@@ -36,8 +36,8 @@ struct gate_h1 {
 void gate_h1_answered(struct gate_h1 *h);
 /* Look at what was read before. */
 void gate_h1_feed_ahead(struct gate_h1 *h);
-/* The gate's own answer, and the end. */
-void gate_h1_refuse(struct gate_h1 *h, uint16_t status, const char *reason);
+/* The gate's own answer, and the end.  HINT as for gate_request_refusal(). */
+void gate_h1_refuse(struct gate_h1 *h, uint16_t status, const char *reason, const char *hint);
 /* IS_CLEAN: its reader stands between two messages. */
 void gate_h1_give_back(struct gate_h1 *h, bool is_clean);
 

@@ -225,7 +225,7 @@ stream_refuse(struct gate_h2_stream *st, uint16_t status, const char *reason)
 	g->head = (struct http_head){ .status = status, .n_fields = 2 };
 	g->head.fields[0] = (struct http_field){ { "content-type", 12 }, { "application/json", 16 } };
 	g->head.fields[1] = (struct http_field){ { "x-cloister-verdict", 18 }, { "deny", 4 } };
-	gate_request_refusal(g, reason);
+	gate_request_refusal(st->h2->gc, status, reason, NULL);
 	g->head.length = g->text.len;
 	st->is_local = st->is_stopped = st->answer_ended = true;
 	gate_note(g, st->h2->gc, EGRESS_NOTE_HTTP, status, reason);

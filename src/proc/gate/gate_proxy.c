@@ -44,18 +44,17 @@ gate_proxy_accept(struct gate_conn *gc)
 }
 
 void
-gate_proxy_refuse(struct gate_conn *gc, const char *reason)
+gate_proxy_refuse(struct gate_conn *gc, const char *reason, const char *hint)
 {
 	struct gate *g = gc->gate;
-	enum gate_owes owed = gc->owes;
 
-	gc->owes = GATE_OWES_NOTHING;
-	if (owed == GATE_OWES_CONNECT) {
-		gate_request_refusal_h1(g, 403, reason);
+	if (gc->owes == GATE_OWES_CONNECT) {
+		gate_request_refusal_h1(gc, 403, reason, hint);
 		gate_conn_write(gc, g->text.data, g->text.len);
 	} else {
-		proxy_write_socks(gc, owed, SOCKS_REFUSED);
+		proxy_write_socks(gc, gc->owes, SOCKS_REFUSED);
 	}
+	gc->owes = GATE_OWES_NOTHING;
 	gate_conn_finish(gc);
 }
 

@@ -106,27 +106,83 @@ gate_note(struct gate *g, const struct gate_conn *gc, enum egress_note kind, uin
 	mux_send(g->mux, 0, EGRESS_NOTE, &g->frame);
 }
 
-void
-gate_request_refusal(struct gate *g, const char *reason)
+/* What helps, where the refusal is the gate's own. */
+static const char *
+hint_for(uint16_t status)
 {
-	static const char begin[] = "{\"error\":\"refused by cloister\",\"reason\":\"";
+	switch (status) {
+	case 403:
+		return "Connect to the host that the request is for.";
+	case 417:
+		return "Send it without an expect field.";
+	case 431:
+		return "Send fewer or shorter fields.";
+	case 501:
+		return "Send the body with a content-length, or only chunked.";
+	case 505:
+		return "Use HTTP/2 or HTTP/1.1.";
+	default:
+		return status >= 500 ? "Try again later." : "Send it in its plain form.";
+	}
+}
 
-	buf_reset(&g->text);
-	buf_put(&g->text, begin, sizeof(begin) - 1);
-	for (; *reason != '\0'; reason++) {
-		unsigned char c = (unsigned char)*reason;
+static void
+put_member(struct buf *b, const char *key, const char *value)
+{
+	buf_put(b, key, strlen(key));
+	if (value[0] == '\0') {
+		buf_put(b, "null", 4);
+		return;
+	}
+	buf_put(b, "\"", 1);
+	for (; *value != '\0'; value++) {
+		unsigned char c = (unsigned char)*value;
 
 		/* What the agent sent may be quoted in it. */
 		if (c == '"' || c == '\\')
-			buf_put(&g->text, "\\", 1);
-		buf_put(&g->text, c < 0x20 || c > 0x7e ? "?" : reason, 1);
+			buf_put(b, "\\", 1);
+		buf_put(b, c < 0x20 || c > 0x7e ? "?" : value, 1);
 	}
-	buf_put(&g->text, "\"}\n", 3);
+	buf_put(b, "\"", 1);
+}
+
+/* "https://api.github.com": more of it may not be readable. */
+static void
+put_what(struct buf *b, const struct gate_conn *gc)
+{
+	enum http_scheme scheme = request_scheme(gc);
+	struct http_text host = request_host(gc);
+	char what[HTTP_HOST_MAX + 32] = "";
+
+	if (gc->owes == GATE_OWES_CONNECT)
+		snprintf(what, sizeof(what), "CONNECT %s:%u", host.at, gc->port);
+	else if (host.len > 0 && gc->port == (scheme == HTTP_TLS ? 443 : 80))
+		snprintf(what, sizeof(what), "%s://%s", scheme == HTTP_TLS ? "https" : "http", host.at);
+	else if (host.len > 0)
+		snprintf(what, sizeof(what), "%s://%s:%u", scheme == HTTP_TLS ? "https" : "http", host.at,
+		         gc->port);
+	put_member(b, ",\"what\":", what);
 }
 
 void
-gate_request_refusal_h1(struct gate *g, uint16_t status, const char *reason)
+gate_request_refusal(const struct gate_conn *gc, uint16_t status, const char *reason,
+                     const char *hint)
 {
+	struct buf *b = &gc->gate->text;
+
+	buf_reset(b);
+	put_member(b, "{\"error\":", "refused by cloister");
+	put_what(b, gc);
+	put_member(b, ",\"reason\":", reason);
+	put_member(b, ",\"hint\":", hint != NULL ? hint : hint_for(status));
+	buf_put(b, "}\n", 2);
+}
+
+void
+gate_request_refusal_h1(const struct gate_conn *gc, uint16_t status, const char *reason,
+                        const char *hint)
+{
+	struct gate *g = gc->gate;
 	struct http_head head = {
 		.status = status, .n_fields = 2,
 		.fields = { { { "content-type", 12 }, { "application/json", 16 } },
@@ -134,7 +190,7 @@ gate_request_refusal_h1(struct gate *g, uint16_t status, const char *reason)
 	};
 	struct buf body;
 
-	gate_request_refusal(g, reason);
+	gate_request_refusal(gc, status, reason, hint);
 	body = g->text;
 	buf_init(&g->text, body.max);
 	head.length = body.len;

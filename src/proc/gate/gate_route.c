@@ -17,17 +17,17 @@ static void route_look(struct gate_conn *gc);
 static const unsigned char alert_access_denied[] = { 21, 3, 3, 0, 2, 2, 49 };
 
 static void
-route_refuse(struct gate_conn *gc, const char *reason)
+route_refuse(struct gate_conn *gc, const char *reason, const char *hint)
 {
 	struct gate *g = gc->gate;
 
 	if (gc->owes != GATE_OWES_NOTHING) {
-		gate_proxy_refuse(gc, reason);
+		gate_proxy_refuse(gc, reason, hint);
 	} else if (gc->looks == EGRESS_LOOKS_TLS) {
 		if (gate_conn_write(gc, alert_access_denied, sizeof(alert_access_denied)))
 			gate_conn_finish(gc);
 	} else if (gc->looks == EGRESS_LOOKS_HTTP && !gc->is_h2) {
-		gate_request_refusal_h1(g, 403, reason);
+		gate_request_refusal_h1(gc, 403, reason, hint);
 		if (gate_conn_write(gc, g->text.data, g->text.len))
 			gate_conn_finish(gc);
 	} else {
@@ -66,7 +66,7 @@ route_secure(struct gate_conn *gc)
 	SSL *ssl = tls == NULL ? NULL : gate_tls_accept(tls, gc);
 
 	if (ssl == NULL) {
-		route_refuse(gc, "");
+		route_refuse(gc, "", "");
 		return;
 	}
 	gate_conn_use(gc, &waiting, NULL);
@@ -137,7 +137,7 @@ route_frame(void *owner, uint32_t type, struct buf *body)
 {
 	struct gate_conn *gc = owner;
 	uint32_t routed;
-	const char *reason;
+	const char *reason, *hint;
 
 	if (type == EGRESS_RESET) {
 		gate_stream_forget(&gc->route);
@@ -145,7 +145,7 @@ route_frame(void *owner, uint32_t type, struct buf *body)
 		return 0;
 	}
 	if (type != EGRESS_ROUTED || buf_get_u32(body, &routed) < 0 ||
-	    buf_get_str(body, &reason) < 0)
+	    buf_get_str(body, &reason) < 0 || buf_get_str(body, &hint) < 0)
 		return -EBADMSG;
 	if (routed == EGRESS_TUNNEL || routed == EGRESS_POSTGRES || routed == EGRESS_REDIS) {
 		route_stay(gc, routed);
@@ -157,10 +157,11 @@ route_frame(void *owner, uint32_t type, struct buf *body)
 		route_speak(gc);
 	} else if (gc->looks != EGRESS_LOOKS_UNKNOWN ||
 	           (routed == EGRESS_REFUSED && gc->owes != GATE_OWES_NOTHING)) {
-		route_refuse(gc, reason);
+		route_refuse(gc, reason, hint);
 	} else {
 		/* What the client speaks tells how to refuse it, too. */
 		gc->refusal = routed == EGRESS_REFUSED ? strdup(reason) : NULL;
+		gc->hint = routed == EGRESS_REFUSED ? strdup(hint) : NULL;
 		gc->may_speak = routed == EGRESS_SPEAK;
 		route_wait_for_bytes(gc, gc->refusal != NULL ? GATE_REFUSED_MS :
 		                     routed == EGRESS_LOOK_BRIEFLY ? GATE_BRIEF_MS : GATE_SILENT_MS);
@@ -252,7 +253,7 @@ route_look(struct gate_conn *gc)
 	else if (n < 0)
 		gate_conn_drop(gc, true);
 	else if (gc->refusal != NULL)
-		route_refuse(gc, gc->refusal);
+		route_refuse(gc, gc->refusal, gc->hint);
 	else if (gc->may_speak)
 		route_speak(gc);
 	else
@@ -262,11 +263,12 @@ route_look(struct gate_conn *gc)
 static void
 looking_late(struct gate_conn *gc)
 {
-	/* Something came, but not enough in all this time. */
-	if (gc->low_water != 0 || gc->may_speak || gc->refusal != NULL) {
+	if (gc->may_speak || gc->refusal != NULL) {
 		gate_conn_drop(gc, true);
 		return;
 	}
+	/* Nothing came, or not enough in all this time to be anything. */
+	route_set_low_water(gc, 0);
 	gc->looks = EGRESS_LOOKS_OTHER;
 	route_ask(gc);
 }
@@ -279,10 +281,12 @@ gate_route_start(struct gate_conn *gc)
 	gc->looks = EGRESS_LOOKS_UNKNOWN;
 	if (gc->owes == GATE_OWES_NOTHING)
 		n = route_peek(gc);
-	if (n == -EAGAIN)
-		route_wait_for_bytes(gc, GATE_SILENT_MS);
-	else if (n < 0)
+	if (n < 0 && n != -EAGAIN) {
 		gate_conn_drop(gc, true);
-	else
-		route_ask(gc);
+		return;
+	}
+	/* Of too little as of nothing: where a rule allows raw bytes, the client may have sent all
+	 * that it sends before it is answered. */
+	route_set_low_water(gc, 0);
+	route_ask(gc);
 }
