@@ -172,7 +172,7 @@ cmd_apply(int argc, char **argv)
 	struct err err = {0}, why = {0};
 	int rest, r, noted;
 
-	if (cli_parse(cli_apply_options, argc, argv, false, take_option, &apply, &rest, &err) < 0)
+	if (cli_parse(cli_apply_options, argc, argv, true, take_option, &apply, &rest, &err) < 0)
 		return cli_fail(&err);
 	if (rest == argc)
 		return cli_failf("which cell? cloister apply [OPTION...] CELL [PATH...]");
@@ -255,7 +255,7 @@ cmd_discard(int argc, char **argv)
 	bool all = false;
 	int rest, failed = 0;
 
-	if (cli_parse(cli_discard_options, argc, argv, false, take_all, &all, &rest, &err) < 0)
+	if (cli_parse(cli_discard_options, argc, argv, true, take_all, &all, &rest, &err) < 0)
 		return cli_fail(&err);
 	if (all == (rest < argc))
 		return cli_failf("which cell? cloister discard CELL..., or cloister discard --all");

@@ -96,6 +96,20 @@ def test_by_path(operator, workspace):
     assert (workspace / "new").exists() and operator.names(operator.state) == []
 
 
+def test_options_stand_anywhere_before_two_dashes(operator, workspace):
+    id = operator.change(workspace, "echo more >>a; echo x >-n")
+    assert operator.cloister("diff", id, "--name-status").ok() == "A -n\nM a\n"
+    assert operator.cloister("diff", id, "--name-status", "--", "-n").ok() == "A -n\n"
+    assert operator.cloister("apply", id, "-n", "a").ok() == "M a\n"
+    assert operator.cloister("apply", id, "a", "-n", "--", "-n").ok() == "A -n\nM a\n"
+    operator.cloister("apply", id, "--nothing").sentence("--nothing")
+    assert not (workspace / "-n").exists()
+    operator.cloister("apply", "--", id, "-n").ok()
+    assert (workspace / "-n").read_text() == "x\n" and (workspace / "a").read_text() == "one\n"
+    operator.cloister("discard", id, "--all").sentence("which cell?")
+    operator.cloister("kill", "no-such", "--all").sentence("leave 'no-such' out")
+
+
 def test_a_path_that_did_not_change(operator, workspace):
     id = operator.change(workspace, "echo more >>a; echo x >new")
     for path in ("d/b", "no-such", "d"):
