@@ -147,7 +147,7 @@ struct supervisor {
 	struct cgroup *cgroup;
 	struct boundary_cell cell;
 	int libexec, state, changes;    /* folders; -1 where nothing is kept */
-	bool pids_limited;              /* by the cgroup */
+	unsigned unlimited;             /* enum cgroup_limit bits: not in force by the cgroup */
 	bool has_inner_root;            /* root's cells: who fills the folder of changes */
 	struct loop *loop;
 	struct loop_source channel, exited, listener;
