@@ -224,15 +224,18 @@ static int
 discard_all(int state, struct err *err)
 {
 	OWN(freep) struct cell_entry *entries = NULL;
-	size_t n;
+	size_t n, running = 0;
 	int r;
 
 	r = cell_list(state, false, &entries, &n, err);
 	for (size_t i = 0; r == 0 && i < n; i++) {
 		r = discard_one(state, &entries[i], err);
+		running += r == -EBUSY;
 		if (r == -EBUSY)
 			r = 0;
 	}
+	if (r == 0 && isatty(STDOUT_FILENO))
+		printf("discarded what was kept of %zu cell%s\n", n - running, n - running == 1 ? "" : "s");
 	return r;
 }
 

@@ -11,6 +11,7 @@ import time
 import pytest
 
 from operators import SECONDS, end, read_until
+from terminal import Terminal
 from trees import seen_inside, tree
 
 FILES = {"a": "one\n", "d/b": "two\n", "d/e/c": "three\n"}
@@ -108,6 +109,17 @@ def test_options_stand_anywhere_before_two_dashes(operator, workspace):
     assert (workspace / "-n").read_text() == "x\n" and (workspace / "a").read_text() == "one\n"
     operator.cloister("discard", id, "--all").sentence("which cell?")
     operator.cloister("kill", "no-such", "--all").sentence("leave 'no-such' out")
+
+
+def test_discarding_all_is_told_on_a_terminal(operator, workspace):
+    operator.change(workspace, "echo more >>a")
+    operator.cloister("run", "-d", "--name", "busy", "--", "sleep", "infinity").ok()
+    terminal = Terminal(operator, operator.program, "discard", "--all")
+    assert (terminal.end(), terminal.text) == (0, "discarded what was kept of 1 cell\r\n")
+    operator.cloister("kill", "busy").ok()
+    assert operator.cloister("discard", "--all").ok() == ""
+    # Of what has ended, and left nothing but its events, that is said.
+    operator.cloister("secret", "list", "--cell", "busy").sentence("cell 'busy' has ended")
 
 
 def test_a_path_that_did_not_change(operator, workspace):
