@@ -137,6 +137,8 @@ cell_control_info(int runtime, const struct cell_entry *entry, struct cell_info 
 		cell_spec_free(&info.spec);
 		return err_set(err, EBADMSG, "the cell's supervisor is of another version");
 	}
+	/* One that was started before an update does not tell. */
+	(void)buf_get_u32(b, &info.waiting);
 	*ret_info = info;
 	return 0;
 }

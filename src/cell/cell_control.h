@@ -35,6 +35,7 @@ struct cell_info {
 	uint64_t started_ns, memory, pids;
 	uint32_t state, supervisor, init, agent;
 	uint32_t can_freeze;            /* 0: it has no cgroup to be frozen by */
+	uint32_t waiting;               /* requests, for people to approve them */
 };
 /* Of one that does not answer within two seconds, -EAGAIN.  The caller frees its spec. */
 int cell_control_info(int runtime, const struct cell_entry *entry, struct cell_info *ret_info,

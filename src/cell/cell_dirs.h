@@ -28,7 +28,7 @@ struct err;
 #define CELL_STDOUT "stdout"            /* in place of a log, with --streams; none if empty */
 #define CELL_STDERR "stderr"
 #define CELL_STREAM_MAX (64u << 20)     /* of each; the rest is not kept */
-#define CELL_STEPS "steps.jsonl"        /* with --id or --streams: that setups ran, and the agent */
+#define CELL_STEPS "steps.jsonl"        /* with --id or --streams: what happened, for a dispatch */
 #define CELL_LOST "lost"                /* an empty file: the supervisor was killed, and that is told */
 #define CELL_POLICY "policy"            /* in a state entry, beside events: see policy_put() */
 #define CELL_CHANGES "changes"          /* in a state entry: one folder per workspace */

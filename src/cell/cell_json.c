@@ -67,6 +67,7 @@ cell_info_json(struct json *w, const struct cell_info *info)
 	json_number_or_null(w, "memory", info->memory);
 	json_number_or_null(w, "pids", info->pids);
 	json_bool(w, "can_freeze", info->can_freeze != 0);
+	json_u64(w, "waiting", info->waiting);
 	json_close(w, '}');
 }
 

@@ -172,7 +172,7 @@ cmd_apply(int argc, char **argv)
 	struct err err = {0}, why = {0};
 	int rest, r, noted;
 
-	if (cli_parse(cli_apply_options, argc, argv, false, take_option, &apply, &rest, &err) < 0)
+	if (cli_parse(cli_apply_options, argc, argv, true, take_option, &apply, &rest, &err) < 0)
 		return cli_fail(&err);
 	if (rest == argc)
 		return cli_failf("which cell? cloister apply [OPTION...] CELL [PATH...]");
@@ -225,15 +225,18 @@ static int
 discard_all(int state, struct err *err)
 {
 	OWN(freep) struct cell_entry *entries = NULL;
-	size_t n;
+	size_t n, running = 0;
 	int r;
 
 	r = cell_list(state, false, &entries, &n, err);
 	for (size_t i = 0; r == 0 && i < n; i++) {
 		r = discard_one(state, &entries[i], err);
+		running += r == -EBUSY;
 		if (r == -EBUSY)
 			r = 0;
 	}
+	if (r == 0 && isatty(STDOUT_FILENO))
+		printf("discarded what was kept of %zu cell%s\n", n - running, n - running == 1 ? "" : "s");
 	return r;
 }
 
@@ -256,7 +259,7 @@ cmd_discard(int argc, char **argv)
 	bool all = false;
 	int rest, failed = 0;
 
-	if (cli_parse(cli_discard_options, argc, argv, false, take_all, &all, &rest, &err) < 0)
+	if (cli_parse(cli_discard_options, argc, argv, true, take_all, &all, &rest, &err) < 0)
 		return cli_fail(&err);
 	if (all == (rest < argc))
 		return cli_failf("which cell? cloister discard CELL..., or cloister discard --all");

@@ -17,10 +17,14 @@
 static bool
 has_ended(const char *word)
 {
-	OWN(closep) int state = cell_state_open(false, NULL);
+	OWN(closep) int state = cell_state_open(false, NULL), ended = -1;
 	struct cell_entry entry;
 
-	return state >= 0 && cell_find(state, false, word, &entry, NULL) == 0;
+	if (state < 0)
+		return false;
+	ended = cell_ended_open(state);
+	return cell_find(state, false, word, &entry, NULL) == 0 ||
+	       (ended >= 0 && cell_find(ended, false, word, &entry, NULL) != -ENOENT);
 }
 
 int

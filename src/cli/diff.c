@@ -242,7 +242,7 @@ cmd_diff(int argc, char **argv)
 	struct err err = {0};
 	int rest, r;
 
-	if (cli_parse(cli_diff_options, argc, argv, false, take_option, &diff, &rest, &err) < 0)
+	if (cli_parse(cli_diff_options, argc, argv, true, take_option, &diff, &rest, &err) < 0)
 		return cli_fail(&err);
 	if (rest == argc)
 		return cli_failf("which cell? cloister diff [OPTION...] CELL [PATH...]");

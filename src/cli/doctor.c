@@ -256,11 +256,13 @@ check_cgroup(struct doctor *d)
 	c = report(d, "cgroups", r.enforceable == 0 ? MISSING :
 	           r.enforceable == CGROUP_ALL && *r.todo == '\0' ? OK : LIMITED, "%s", r.text);
 	advise(c, "%s", r.todo);
-	if (r.can_freeze)
+	if (r.can_freeze) {
 		report(d, "freezer", OK, "cells can be frozen, and killed as a whole");
-	else
-		report(d, "freezer", LIMITED, "cells cannot be frozen: what asks with `freeze: true` is "
-		       "refused, and where a policy says `freeze`, a cell is killed, through its first process");
+		return;
+	}
+	c = report(d, "freezer", LIMITED, "cells cannot be frozen: what asks with `freeze: true` is refused, "
+	           "and where a policy says `freeze`, a cell is killed, through its first process");
+	advise(c, "%s", r.todo);
 }
 
 static void
@@ -343,16 +345,11 @@ static void
 check_kvm(struct doctor *d)
 {
 	OWN(closep) int fd = open("/dev/kvm", O_RDWR | O_CLOEXEC);
-	struct check *c;
 
-	if (fd >= 0) {
-		report(d, "kvm", OK, "/dev/kvm can be opened");
-		return;
-	}
-	c = report(d, "kvm", MISSING, "/dev/kvm cannot be opened: %s; only virtual machines need it",
-	           why(errno));
-	if (errno == EACCES)
-		advise(c, "as root add this user to the group kvm");
+	if (fd >= 0)
+		report(d, "kvm", OK, "/dev/kvm can be opened; nothing uses it yet");
+	else
+		report(d, "kvm", MISSING, "/dev/kvm cannot be opened: %s; nothing uses it yet", why(errno));
 }
 
 static void

@@ -135,7 +135,7 @@ cmd_stop(int argc, char **argv)
 	struct err err = {0};
 	int rest;
 
-	if (cli_parse(cli_stop_options, argc, argv, false, take_option, &how, &rest, &err) < 0)
+	if (cli_parse(cli_stop_options, argc, argv, true, take_option, &how, &rest, &err) < 0)
 		return cli_fail(&err);
 	if (rest == argc)
 		return cli_failf("which cell? cloister stop [-t TIME] CELL...");
@@ -149,7 +149,7 @@ cmd_kill(int argc, char **argv)
 	struct err err = {0};
 	int rest;
 
-	if (cli_parse(cli_kill_options, argc, argv, false, take_option, &how, &rest, &err) < 0)
+	if (cli_parse(cli_kill_options, argc, argv, true, take_option, &how, &rest, &err) < 0)
 		return cli_fail(&err);
 	if (how.all && rest < argc)
 		return cli_failf("--all means every cell: leave '%s' out", argv[rest]);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/own.h"
+#include "base/text.h"
 #include "boundary/boundary.h"
 #include "cell/cell_control.h"
 #include "cli/cli.h"
@@ -88,6 +89,14 @@ take_started(struct exec *exec, struct ipc_message *message)
 }
 
 static void
+say(const struct exec *exec, const char *text)
+{
+	fputs("cloister: ", stderr);
+	text_print_safe(stderr, text, strlen(text), false);
+	fputs(exec->stdio.raw ? "\r\n" : "\n", stderr);
+}
+
+static void
 cell_ready(void *arg, uint32_t events)
 {
 	struct exec *exec = arg;
@@ -107,6 +116,8 @@ cell_ready(void *arg, uint32_t events)
 		                                        : WEXITSTATUS((int)number);
 		loop_unwatch(exec->loop, &exec->cell);
 		check_end(exec);
+	} else if (message.type == CONTROL_SAYS && buf_get_str(&message.body, &text) == 0) {
+		say(exec, text);
 	} else if (message.type == CONTROL_REFUSED && buf_get_u32(&message.body, &number) == 0 &&
 	           buf_get_str(&message.body, &text) == 0) {
 		fail(exec, (int)number, text);

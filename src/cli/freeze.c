@@ -57,7 +57,7 @@ each(int argc, char **argv, uint32_t type)
 	bool all = false;
 	int rest, status = 0;
 
-	if (cli_parse(cli_freeze_options, argc, argv, false, take_option, &all, &rest, &err) < 0)
+	if (cli_parse(cli_freeze_options, argc, argv, true, take_option, &all, &rest, &err) < 0)
 		return cli_fail(&err);
 	if (all && rest < argc)
 		return cli_failf("--all means every cell: leave '%s' out", argv[rest]);

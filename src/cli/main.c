@@ -33,7 +33,8 @@ const struct cli_command cli_commands[] = {
 	  cmd_ttl },
 	{ "allow", "CELL RULE", "put a rule in front of a running cell's policy", cli_allow_options,
 	  cmd_allow },
-	{ "deny", "CELL RULE", "the same, with one that refuses", cli_allow_options, cmd_allow },
+	{ "deny", "CELL RULE", "put a rule that refuses in front of a running cell's policy",
+	  cli_allow_options, cmd_allow },
 	{ "budget", "[OPTION...] CELL [KIND=N...]", "show what a cell has used, and raise its budgets",
 	  cli_budget_options, cmd_budget },
 	{ "approvals", "[-f] [CELL]", "show what waits for a person's approval", cli_approvals_options,
@@ -89,11 +90,23 @@ cli_find_command(const char *name)
 	return NULL;
 }
 
+/* What other tools call it. */
+static const struct { const char *word, *here; } elsewhere[] = {
+	{ "rm", "discard" }, { "remove", "discard" }, { "prune", "discard" }, { "list", "ps" }, { "ls", "ps" },
+	{ "status", "ps" }, { "start", "run" }, { "pause", "freeze" }, { "unpause", "thaw" },
+	{ "inspect", "ps --json" }, { "stats", "top" },
+};
+
 static int
 unknown_command(const char *word)
 {
 	const char *names[64] = { NULL };
 	const char *nearest;
+
+	for (size_t i = 0; i < ARRAY_LEN(elsewhere); i++)
+		if (strcmp(word, elsewhere[i].word) == 0)
+			return cli_failf("there is no command '%s': here it is `cloister %s`", word,
+			                 elsewhere[i].here);
 
 	for (size_t i = 0; cli_commands[i].name != NULL && i < ARRAY_LEN(names) - 1; i++)
 		names[i] = cli_commands[i].name;

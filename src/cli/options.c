@@ -119,6 +119,19 @@ move_to_end(struct walk *w)
 	w->argv[w->argc - 1] = word;
 }
 
+/* What stood before "--" comes before what stands behind it. */
+static void
+move_back(struct walk *w, int moved)
+{
+	for (; moved > 0; moved--) {
+		char *word = w->argv[w->argc - 1];
+
+		memmove(w->argv + w->at + 1, w->argv + w->at,
+		        (size_t)(w->argc - w->at - 1) * sizeof(*w->argv));
+		w->argv[w->at] = word;
+	}
+}
+
 int
 cli_parse(const struct cli_option *options, int argc, char **argv, bool anywhere,
           int (*take)(void *arg, const struct cli_option *option, const char *value,
@@ -133,8 +146,8 @@ cli_parse(const struct cli_option *options, int argc, char **argv, bool anywhere
 		const char *word = argv[w.at];
 
 		if (strcmp(word, "--") == 0) {
-			/* Words moved behind come after those that were there: turn. */
 			w.at++;
+			move_back(&w, moved);
 			break;
 		}
 		if (word[0] != '-' || word[1] == '\0') {

@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "cell/cell_control.h"
 #include "cli/cli.h"
+#include "ipc/control_channel.h"
 
 enum { OPT_ALL, OPT_JSON };
 
@@ -95,10 +96,21 @@ since_ms(const struct ps *ps, uint64_t ns)
 	return ps->now_ns > ns ? (ps->now_ns - ns) / 1000000 : 0;
 }
 
+/* With how many of its requests wait for a person, if any does. */
+static void
+tell_state(const struct cell_info *info, char ret_state[32])
+{
+	if (info->waiting == 0)
+		snprintf(ret_state, 32, "%s", cell_info_state(info));
+	else
+		snprintf(ret_state, 32, "%s (%u)", info->state == CONTROL_STATE_RUNS ? "waiting" :
+		         cell_info_state(info), info->waiting);
+}
+
 static void
 show_running(struct ps *ps, const struct cell_info *info)
 {
-	char age[NUM_TEXT_MAX], memory[NUM_TEXT_MAX] = "-", pids[NUM_TEXT_MAX] = "-";
+	char age[NUM_TEXT_MAX], memory[NUM_TEXT_MAX] = "-", pids[NUM_TEXT_MAX] = "-", state[32];
 	int n;
 
 	if (ps->json) {
@@ -110,9 +122,9 @@ show_running(struct ps *ps, const struct cell_info *info)
 	if (info->pids > 0)
 		snprintf(pids, sizeof(pids), "%llu", (unsigned long long)info->pids);
 	num_format_duration(age, since_ms(ps, info->started_ns));
+	tell_state(info, state);
 	n = printf("%-9s %-12s %-11s %-7s %-7s %-5s ", info->spec.id,
-	       info->spec.name[0] != '\0' ? info->spec.name : "-", cell_info_state(info),
-	       age, memory, pids);
+	       info->spec.name[0] != '\0' ? info->spec.name : "-", state, age, memory, pids);
 	print_command(ps, &info->spec, n);
 }
 

@@ -173,7 +173,9 @@ take_option(void *arg, const struct cli_option *option, const char *value, struc
 	switch (option->id) {
 	case OPT_WORKSPACE: return run_add_workspace(run, value, err);
 	case OPT_VOLUME:    return run_add_volume(run, value, err);
-	case OPT_ENV:       return run_add_env(run, value, err);
+	case OPT_ENV:
+		run_note_env(run, value);
+		return run_add_env(run, value, err);
 	case OPT_ENV_FILE:  return run_add_env_file(run, value, err);
 	case OPT_ID:        return run_set_id(run, value, err);
 	case OPT_SETUP:     return run_add_setup(run, value, err);
@@ -265,7 +267,11 @@ run_describe(int argc, char **argv, struct run *run, struct err *err)
 		r = run_finish_policy(run, err);
 	if (r == 0)
 		r = run_finish_secrets(run, err);
-	return r < 0 ? r : run_finish_env(run, err);
+	if (r == 0)
+		r = run_finish_env(run, err);
+	if (r == 0)
+		run_print_hints(run);
+	return r;
 }
 
 /* The description in a memory file. */

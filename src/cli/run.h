@@ -15,6 +15,7 @@ struct run {
 	struct cell_spec spec;
 	enum { RUN_TTY_AUTO, RUN_TTY_YES, RUN_TTY_NO } tty;
 	bool has_workspace;
+	const char *as_it_is;           /* -e, and it is known to hold a key; or NULL */
 	char **given;                   /* -e NAME=VALUE, in order */
 	size_t n_given;
 	bool learn;                     /* allow everything, and record it: `cloister learn` */
@@ -45,6 +46,10 @@ int run_start(const struct run *run, struct err *err);
 /* run_grants.c */
 int run_add_workspace(struct run *run, const char *text, struct err *err);
 int run_add_volume(struct run *run, const char *text, struct err *err);
+
+/* run_hints.c: what -e and -v may not have been meant to do. */
+void run_note_env(struct run *run, const char *text);
+void run_print_hints(const struct run *run);
 
 /* run_hooks.c */
 int run_set_id(struct run *run, const char *value, struct err *err);

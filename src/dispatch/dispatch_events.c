@@ -92,7 +92,7 @@ note_line(struct dispatch_log *log, const char *text, size_t len, struct err *er
 		snprintf(log->cell, sizeof(log->cell), "%s", dispatch_text(line, "cell"));
 		log->steps = log->output[0] = log->output[1] = 0;
 		log->cut[0] = log->cut[1] = false;
-	} else if (strcmp(event, "setup.ran") == 0 || strcmp(event, "agent.started") == 0) {
+	} else if (json_is_integer(json_object_get(line, "step"))) {
 		log->steps = (uint64_t)json_integer_value(json_object_get(line, "step"));
 	} else if (strcmp(event, "agent.output") == 0) {
 		note_output(log, line);

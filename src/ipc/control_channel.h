@@ -10,7 +10,7 @@ enum control_message {
 	CONTROL_INFO = 1,
 	/* u32 enum control_state, spec, u64 started (ns, realtime), u32 supervisor, u32 init,
 	 * u32 agent (pids as the host sees them; 0 if not known), u64 memory, u64 pids, u32 1: it can
-	 * be frozen */
+	 * be frozen, u32 how many requests wait for people */
 	CONTROL_IS,
 	/* -> answered with CONTROL_ENDED once the cell has ended */
 	CONTROL_WAIT,
@@ -40,6 +40,8 @@ enum control_message {
 	CONTROL_DONE,
 	/* u32 errno, str text: the request cannot be carried out */
 	CONTROL_REFUSED,
+	/* on an exec's connection: str text, for whoever sits there */
+	CONTROL_SAYS,
 
 	/* Steering.  Each request begins with str by ("": the peer, as the kernel says; what serve
 	 * puts there says whom it acts for: "token NAME", "uid N"), at most CONTROL_BY_MAX bytes,

@@ -192,6 +192,7 @@ describe(const char *event, const json_t *root)
 	static const struct { const char *event, *says; } words[] = {
 		{ "dispatch.queued", "it is queued" }, { "dispatch.resolved", "it is known what it gets" },
 		{ "cell.boot", "its cell runs" }, { "setup.ran", "a setup program has run" },
+		{ "approval.asked", "it waits for a person's approval" },
 		{ "dispatch.finished", "it is over" },
 	};
 	const char *text = json_string_value(json_object_get(root, "text"));

@@ -397,6 +397,9 @@ check_top(struct policy_loading *l, const struct node *root)
 		else if (strcmp(key, "include") == 0)
 			r = node_err(l->err, root->items[i], "`include` is an item of `egress`; to put "
 			             "rules behind yours write `extends`");
+		else if (strcmp(key, "name") == 0)
+			r = node_err(l->err, root->items[i], "a policy's file says no name: `cloister policy register` "
+			             "takes that of the file, or -n NAME");
 		else
 			r = policy_read_unknown(root->items[i], names, "in a policy", l->err);
 		r = policy_note_fault(l, r);

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -411,6 +412,8 @@ parse_address(const char *text, struct sockaddr_storage *ret_address, socklen_t 
 		*ret_len = sizeof(*v6);
 		return 0;
 	}
+	if (len == 9 && strncasecmp(text, "localhost", len) == 0)
+		return err_set(err, EINVAL, "'%s' may mean several addresses: write 127.0.0.1%s", text, colon);
 	return err_set(err, EPERM, "only this machine is served, not the network: listen at 127.0.0.1:PORT "
 	               "or [::1]:PORT, and let a reverse proxy or ssh bring others to it");
 }

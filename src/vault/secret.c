@@ -130,7 +130,7 @@ secret_misfit_text(const struct secret *s, const struct policy_request *req, cha
 	else if (step.kind == POLICY_STEP_PROTOCOL)
 		snprintf(text, size, "it is not for HTTP");
 	else if (strcmp(key, "scheme") == 0)
-		snprintf(text, size, "it goes over TLS only, unless it is `plain`");
+		snprintf(text, size, "it goes over TLS only, unless it was added with `cloister secret add --plain`");
 	else if (strcmp(key, "methods") == 0)
 		snprintf(text, size, "%.*s is not among its methods", cut(method), method.at);
 	else if (strcmp(key, "paths") == 0)

@@ -58,6 +58,25 @@ supervisor_say(const struct supervisor *s, const char *fmt, ...)
 }
 
 void
+supervisor_say_to_execs(const struct supervisor *s, const char *text)
+{
+	(void)s, (void)text;
+}
+
+bool
+supervisor_step_begin(const struct supervisor *s, struct step *ret_step, const char *event)
+{
+	(void)s, (void)ret_step, (void)event;
+	return false;
+}
+
+void
+supervisor_step_end(const struct supervisor *s, struct step *step)
+{
+	(void)s, (void)step;
+}
+
+void
 supervisor_notify(struct supervisor *s, const char *event, const struct buf *data)
 {
 	(void)s, (void)event;

@@ -11,6 +11,7 @@ import time
 import pytest
 
 from operators import SECONDS, end, read_until
+from terminal import Terminal
 from trees import seen_inside, tree
 
 FILES = {"a": "one\n", "d/b": "two\n", "d/e/c": "three\n"}
@@ -94,6 +95,31 @@ def test_by_path(operator, workspace):
     operator.cloister("apply", id, "d/", str(workspace / "new")).ok()
     assert not (workspace / "d/b").exists() and (workspace / "d/new").exists()
     assert (workspace / "new").exists() and operator.names(operator.state) == []
+
+
+def test_options_stand_anywhere_before_two_dashes(operator, workspace):
+    id = operator.change(workspace, "echo more >>a; echo x >-n")
+    assert operator.cloister("diff", id, "--name-status").ok() == "A -n\nM a\n"
+    assert operator.cloister("diff", id, "--name-status", "--", "-n").ok() == "A -n\n"
+    assert operator.cloister("apply", id, "-n", "a").ok() == "M a\n"
+    assert operator.cloister("apply", id, "a", "-n", "--", "-n").ok() == "A -n\nM a\n"
+    operator.cloister("apply", id, "--nothing").sentence("--nothing")
+    assert not (workspace / "-n").exists()
+    operator.cloister("apply", "--", id, "-n").ok()
+    assert (workspace / "-n").read_text() == "x\n" and (workspace / "a").read_text() == "one\n"
+    operator.cloister("discard", id, "--all").sentence("which cell?")
+    operator.cloister("kill", "no-such", "--all").sentence("leave 'no-such' out")
+
+
+def test_discarding_all_is_told_on_a_terminal(operator, workspace):
+    operator.change(workspace, "echo more >>a")
+    operator.cloister("run", "-d", "--name", "busy", "--", "sleep", "infinity").ok()
+    terminal = Terminal(operator, operator.program, "discard", "--all")
+    assert (terminal.end(), terminal.text) == (0, "discarded what was kept of 1 cell\r\n")
+    operator.cloister("kill", "busy").ok()
+    assert operator.cloister("discard", "--all").ok() == ""
+    # Of what has ended, and left nothing but its events, that is said.
+    operator.cloister("secret", "list", "--cell", "busy").sentence("cell 'busy' has ended")
 
 
 def test_a_path_that_did_not_change(operator, workspace):

@@ -8,6 +8,7 @@ import subprocess
 import pytest
 
 from approvals import UP, Asking
+from dispatches import agent, policy
 from egress_lab import helpers_of
 from operators import SECONDS, read_until, wait_until
 from terminal import Terminal
@@ -367,3 +368,50 @@ def test_too_many_wait(online):
     assert codes.count("204") >= 64 and codes.count("403") <= 2
     assert any("too many requests wait" in e.get("note", "") for e in online.events(type="http")) or \
         codes.count("204") == 66
+
+
+def test_who_sits_at_another_command_is_told(online):
+    a = Asking(online, "  - ask: up.example.test\n", "--name", "desk")
+    process, shown = a.ask(f"{UP}/204")
+    wanted = f"cloister: a person has to approve GET up.example.test: `cloister approvals`, then " \
+             f"`cloister approve {shown['id']}` or `cloister refuse {shown['id']}`\n"
+    listed = a.operator.cloister("ps").ok().splitlines()[-1]
+    assert listed.split()[1:4] == ["desk", "waiting", "(1)"], listed
+    [cell] = json.loads(a.operator.cloister("ps", "--json").ok())
+    assert (cell["state"], cell["waiting"]) == ("running", 1)
+    a.answer("approve", shown["id"]).ok()
+    out, err = process.communicate(timeout=SECONDS)
+    assert out.decode().strip() == "204" and err.decode() == wanted
+    [cell] = json.loads(a.operator.cloister("ps", "--json").ok())
+    assert cell["waiting"] == 0 and "running" in a.operator.cloister("ps").ok()
+
+
+def test_who_dispatched_it_is_told(online):
+    operator = online.operator
+    policy(operator, "asks", {"ask": "up.example.test"})
+    agent(operator, "poster", f"curl -s -o /dev/null {UP}/204; curl -s {UP}/204; curl -s https://no.example.test/;"
+          " echo done", policy="asks")
+    process = operator.spawn(operator.program, "dispatch", "poster", stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE)
+    said = ""
+    for n, answer in (1, ["approve"]), (2, ["refuse", "--reason", "once is enough"]):
+        told = read_until(process.stderr.fileno(), f"-{n}`\n".encode()).decode()
+        assert "cloister: a person has to approve GET up.example.test: `cloister approvals`" in told
+        said += told
+        id = told.rpartition("cloister refuse ")[2].rstrip("`\n")
+        operator.cloister(answer[0], id, *answer[1:]).ok()
+    cell = id.rpartition("-")[0]
+    out, err = process.communicate(timeout=SECONDS)
+    assert process.returncode == 0 and out.endswith(b"done\n")
+    said += err.decode()
+    assert "cloister: refused 2 times:\ncloister:   GET https://up.example.test/204  " in said, said
+    assert "once is enough" in said and "cloister:   name no.example.test  no rule mentions it" in said
+    assert f"`cloister why {cell}` explains the last one" in said
+    assert said.splitlines()[-1].startswith("cloister: dispatch ") and "finished" in said.splitlines()[-1]
+    events = [json.loads(line) for line in
+              operator.cloister("dispatches", "events", "--json", said.split("dispatch ")[1].split()[0]).ok()
+              .splitlines()]
+    assert [e["approval"] for e in events if e["event"] == "approval.asked"] == [f"{cell}-1", f"{cell}-2"]
+    [refused] = [e for e in events if e["event"] == "cell.refused"]
+    assert (refused["cell"], refused["times"], len(refused["refusals"])) == (cell, 2, 2)
+    operator.cloister("why", cell).ok()

@@ -1039,6 +1039,21 @@ def test_what_people_get_wrong(world):
     world.cloister("audit", "verify", "nothere").sentence("nothere")
 
 
+def test_names_and_a_total(world):
+    timeline = world.cell("abcdefgh")
+    named = world.keep(timeline).parent
+    named.rename(named.with_name("abcdefgh.desk"))
+    world.finish()
+    said = world.cloister("audit", "verify", "--all").ok().splitlines()
+    assert said[1].startswith("cell/abcdefgh (desk): sound, ended, ") and said[-1] == "2 timelines, all sound"
+    assert "timelines" not in world.cloister("audit", "verify", "desk").ok()
+    events = named.with_name("abcdefgh.desk") / "events.jsonl"
+    events.write_bytes(events.read_bytes().replace(b"a", b"b", 1))
+    bad = world.cloister("audit", "verify")
+    assert bad.status == 1 and bad.out.splitlines()[-1] == "2 timelines, 1 not sound"
+    assert "cell/abcdefgh (desk): " in bad.out
+
+
 def test_nothing_was_recorded_yet(world):
     assert world.cloister("audit", "verify").ok() == "nothing was recorded yet\n"
     world.cloister("audit", "verify", "--operator").sentence("no operator's timeline")

@@ -7,6 +7,7 @@ import subprocess
 import pytest
 
 from operators import SECONDS
+from terminal import Terminal
 
 FEW = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -172,3 +173,31 @@ def leave_a_removed_folder():
     os.mkdir(path)
     os.chdir(path)
     os.rmdir(f"../{path}")
+
+
+def test_a_key_that_is_passed_as_it_is_gets_a_hint(operator):
+    hint = "cloister: the cell gets OPENAI_API_KEY as it is; `cloister secret add OPENAI_API_KEY` and " \
+           "-s OPENAI_API_KEY would give it a placeholder\n"
+    operator.run("--", "true").ok()     # what is said once was said
+    for words, env in (["OPENAI_API_KEY=sk-1"], {}), (["OPENAI_API_KEY"], {"OPENAI_API_KEY": "sk-2"}):
+        done = operator.run("-e", *words, "--", "true", env=env)
+        assert (done.status, done.err) == (0, hint)
+    for words in (["-q", "-e", "OPENAI_API_KEY=x"], ["-e", "OPENAI_API_KEY="], ["-e", "OPENAI=x"],
+                  ["-e", "GOOGLE_APPLICATION_CREDENTIALS=/run/key.json"], ["-e", "EDITOR=vi"]):
+        assert operator.run(*words, "--", "true").err == "", words
+
+
+def test_where_a_file_of_the_home_is_in_the_cell(operator):
+    home = operator.folder("home", {".gitconfig": "[user]\n\tname = Ann\n\temail = ann@example.com\n", "x": ""})
+    config, program = home / ".gitconfig", [operator.program, "run"]
+    inside = f"{config}:/home/agent/.gitconfig:ro"
+    operator.run("--", "true").ok()     # what is said once was said
+    terminal = Terminal(operator, *program, "-v", f"{config}:ro", "--", "true", env={"HOME": str(home)}, columns=500)
+    assert terminal.end() == 0
+    assert terminal.text == f"cloister: {config} has this path in the cell too, where the home is /home/agent: for it " \
+                            f"to be there, -v {inside}\r\n"
+    for words in (["-v", inside], ["-q", "-v", f"{config}:ro"], ["-v", f"{home / 'x'}:ro"], ["-w", str(home)]):
+        terminal = Terminal(operator, *program, *words, "--", "true", env={"HOME": str(home)})
+        assert (terminal.end(), terminal.text) == (0, ""), words
+    who = operator.run("-v", inside, "--", "git", "config", "user.email", env={"HOME": str(home)})
+    assert who.ok() == "ann@example.com\n" and who.err == ""

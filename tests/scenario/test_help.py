@@ -87,6 +87,11 @@ def test_help_of_nothing(operator):
     operator.cloister("help", "rnu").sentence("'rnu'", "did you mean 'run'")
 
 
+@pytest.mark.parametrize("word, here", [("rm", "discard"), ("list", "ps"), ("status", "ps"), ("pause", "freeze")])
+def test_what_other_tools_call_it(operator, word, here):
+    operator.cloister(word).sentence(f"there is no command '{word}': here it is `cloister {here}`")
+
+
 def test_version(operator):
     said = operator.cloister("version").ok()
     assert re.fullmatch(r"cloister \d+\.\d+\.\d+\n", said)

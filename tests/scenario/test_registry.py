@@ -422,6 +422,15 @@ def test_commands_as_new_users_type_them(operator):
     file = operator.file("a.yaml", "name: a\ncommand: ls\n")
     operator.cloister("agent", "register", file).sentence("a.yaml:2:10", "must be a list")
     operator.cloister("capability", "register", file).sentence("not a folder", "capability.yaml")
+    file = operator.file("p.yaml", "name: web\nversion: 1\negress: []\n")
+    operator.cloister("policy", "register", file).sentence("p.yaml:1:1", "-n NAME")
+    file = operator.file("b.yaml", "name: b\ncommand: [ls]\npolicy: web\n")
+    early = operator.cloister("agent", "register", file)
+    assert early.ok().startswith("agent b@sha256:")
+    assert early.err == "cloister: the agent 'b' cannot be dispatched yet: there is no policy 'web': " \
+                        "see `cloister policy list`\n"
+    operator.cloister("policy", "register", "-n", "web", operator.file("p.yaml", "version: 1\negress: []\n")).ok()
+    assert operator.cloister("agent", "register", file).err == ""
     operator.cloister("agent", "list", "x").sentence("no words")
     operator.cloister("agent", "list", "--undo").sentence("takes no --undo")
     operator.cloister("agent", "list", "--limit", "none").sentence("--limit")

@@ -77,7 +77,14 @@ def test_the_name_says_it_all(operator):
     assert "api.github.com" in entry["scope"]
     # What was pasted in the wrong place is told at once, without repeating it.
     wrong = operator.cloister("secret", "add", "mine", "--like", "github", input=CANARY)
-    assert wrong.status == 0 and "does not look like" in wrong.err and CANARY not in wrong.err
+    assert wrong.status == 0 and CANARY not in wrong.err
+    assert "does not look like a credential of" in wrong.err and "it is kept all the same" in wrong.err
+
+
+def test_what_was_removed_is_told_on_a_terminal(operator):
+    operator.cloister("secret", "add", "GITHUB_TOKEN", input=GITHUB).ok()
+    terminal = Terminal(operator, operator.program, "secret", "remove", "GITHUB_TOKEN")
+    assert (terminal.end(), terminal.text) == (0, "GITHUB_TOKEN: removed\r\n")
 
 
 def test_a_file_of_definitions(operator):

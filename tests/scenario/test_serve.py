@@ -373,6 +373,7 @@ def test_tcp_refusals(operator):
         return operator.cloister("serve", *options)
     for address in ("0.0.0.0:80", "[::]:80", "192.0.2.1:80", "localhost.evil:80"):
         refused("--listen", address).sentence("only this machine")
+    refused("--listen", "localhost:7878").sentence("write 127.0.0.1:7878")
     for address in ("80", "127.0.0.1", "127.0.0.1:70000", "127.0.0.1:x"):
         refused("--listen", address).sentence("127.0.0.1:PORT")
     open_file = operator.file("open.token", "x" * 40)

@@ -134,7 +134,7 @@ def test_what_is_no_rule_changes_nothing(online):
     assert "+  - allow: 'x.y'" in operator.cloister("allow", "--dry-run", cell, "x.y").ok()
     assert show(online) == before
     silent = operator.detach("--no-policy", "--", "sleep", "1000")
-    operator.cloister("allow", silent, "x.y").sentence("without a policy")
+    operator.cloister("allow", silent, "x.y").sentence("without a policy", "start another one with -p or --allow")
     operator.cloister("kill", cell, silent).ok()
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from egress_lab import CURL, await_event, helpers_of
 from operators import IS_ROOT, is_alive, read_until, wait_until
+from test_limits import can_limit
 
 OPEN = "  - allow: up.example.test\n  - allow: www.example.test\n"
 only_root = pytest.mark.skipif(not IS_ROOT, reason="mounts, or looks into what others do")
@@ -72,6 +73,9 @@ def test_a_plain_cell(operator):
     verify(operator)
     shown = operator.cloister("events", "plain").ok().splitlines()
     assert "cell started: sh -c exit 3" in shown[0] and "cell ended with 3" in shown[1] and len(shown) == 2
+    # Only what is in force.
+    limited = {"cpus_milli", "io", "memory"} if can_limit(operator) else set()
+    assert set(grant["limits"]) == {"disk", "pids", "time_ms"} | limited
 
 
 def test_what_is_done_to_a_cell(operator):

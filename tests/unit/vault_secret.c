@@ -169,7 +169,7 @@ TEST(vault_secret_misfit)
 	} cases[] = {
 		{ narrow, "GET https://xa.x/v1/y", "'xa.x' is not among its hosts" },
 		{ narrow, "GET https://a.x:8443/v1/y", "port 8443 is not among its ports" },
-		{ narrow, "GET http://a.x:443/v1/y", "it goes over TLS only, unless it is `plain`" },
+		{ narrow, "GET http://a.x:443/v1/y", "it goes over TLS only, unless it was added with `cloister secret add --plain`" },
 		{ narrow, "POST https://a.x/v1/y", "POST is not among its methods" },
 		{ narrow, "GET https://a.x/v2/y?/v1/z", "'/v2/y' is not among its paths" },
 		{ raw, "GET https://db.x:5432/", "it is not for HTTP" },

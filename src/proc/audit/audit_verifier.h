@@ -16,6 +16,7 @@ struct audit_verifier {
 	struct audit_cells given;
 	uint64_t given_through;         /* of the one being read: the last record that is signed */
 	bool is_given, is_given_bad;
+	const char *name;               /* of the cell that is told of, or NULL */
 	struct json out;
 	unsigned found, timelines, old;         /* OLD: recorded before records were chained */
 };

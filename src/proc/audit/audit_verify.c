@@ -55,14 +55,14 @@ tell_json(struct audit_verifier *v, const struct audit_check *check, const char 
 }
 
 static void
-tell_fault(const struct audit_check *check, const char *path)
+tell_fault(const struct audit_check *check, const char *called, const char *path)
 {
 	const struct audit_verify *seen = &check->verify;
 	char where[32] = "";
 
 	if (check->line > 0)
 		snprintf(where, sizeof(where), ":%" PRIu64, check->line);
-	printf("%s: %s\n  ", seen->timeline, audit_fault_name(seen->fault));
+	printf("%s%s: %s\n  ", seen->timeline, called, audit_fault_name(seen->fault));
 	text_print_safe(stdout, path, strlen(path), false);
 	printf("%s: ", where);
 	if (seen->fault_n > 0)
@@ -75,12 +75,12 @@ tell_fault(const struct audit_check *check, const char *path)
 }
 
 static void
-tell_sound(const struct audit_check *check, const char *state)
+tell_sound(const struct audit_check *check, const char *called, const char *state)
 {
 	const struct audit_verify *seen = &check->verify;
 	uint64_t n = seen->chain.tree.size;
 
-	printf("%s: sound, %s, %" PRIu64 " records", seen->timeline, state, n);
+	printf("%s%s: sound, %s, %" PRIu64 " records", seen->timeline, called, state, n);
 	if (seen->first > 1)
 		printf(" (the first %" PRIu64 " dropped, as is noted)", seen->first - 1);
 	if (n > seen->signed_n)
@@ -93,9 +93,11 @@ tell_sound(const struct audit_check *check, const char *state)
 void
 audit_tell(struct audit_verifier *v, const struct audit_check *check, int dir, const char *state)
 {
-	char path[AUDIT_PATH_TEXT];
+	char path[AUDIT_PATH_TEXT], called[CELL_NAME_MAX + 4] = "";
 	size_t len;
 
+	if (v->name != NULL && v->name[0] != '\0')
+		snprintf(called, sizeof(called), " (%s)", v->name);
 	audit_path_of(dir, path);
 	len = strlen(path);
 	snprintf(path + len, sizeof(path) - len, "%s%s", len > 0 ? "/" : "", check->file);
@@ -104,9 +106,9 @@ audit_tell(struct audit_verifier *v, const struct audit_check *check, int dir, c
 	if (v->args->json)
 		tell_json(v, check, path, state);
 	else if (check->verify.fault != AUDIT_SOUND)
-		tell_fault(check, path);
+		tell_fault(check, called, path);
 	else
-		tell_sound(check, state);
+		tell_sound(check, called, state);
 }
 
 /* ---- the operator's ---- */
@@ -227,7 +229,9 @@ verify_entry(struct audit_verifier *v, int dir, const struct cell_entry *entry,
 	}
 	r = audit_see_cell(dir, entry, cell, &seen, err);
 	if (r == 0) {
+		v->name = entry->name;
 		audit_tell(v, &seen.check, dir, state_of(cell, dir));
+		v->name = NULL;
 		return cell == NULL ? 0 : note_there(v, cell, err);
 	}
 	/* Of all, who is missing is told at the end. */
@@ -376,6 +380,10 @@ end_text(const struct audit_verifier *v)
 		printf("%u timelines cannot be verified: an older cloister did not chain records\n", v->old);
 	else if (v->timelines == 0)
 		printf("nothing was recorded yet\n");
+	if (v->args->all && v->timelines > 0 && v->found == 0)
+		printf("%u timeline%s, all sound\n", v->timelines, v->timelines == 1 ? "" : "s");
+	else if (v->args->all && v->timelines > 0)
+		printf("%u timeline%s, %u not sound\n", v->timelines, v->timelines == 1 ? "" : "s", v->found);
 }
 
 int

@@ -29,7 +29,8 @@ static const struct {
 	{ "secret", "the body carries what looks like a credential",
 	  "Take it out of the request; the operator can permit it with `secrets: allow`." },
 	{ "exfiltration", "the placeholder of a secret is where it may not be",
-	  "Send it only where the secret is for; the operator can widen its scope." },
+	  "Send it only where the secret is for; the operator can say where that is: `-s NAME@HOST`, or "
+	  "`cloister secret remove`, and `add` with another --host." },
 	{ "credential", "a secret cannot be put into the request",
 	  "Check how the request is made and signed." },
 	{ "expired", "a secret or a token has ended",

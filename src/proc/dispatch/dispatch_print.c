@@ -11,6 +11,7 @@
 #include "base/own.h"
 #include "base/text.h"
 #include "canon/canon.h"
+#include "cell/cell_refusals.h"
 #include "proc/dispatch/dispatch_proc.h"
 
 #define LINE_MAX_BYTES (8u << 20)
@@ -250,6 +251,40 @@ print_failed(const json_t *event)
 }
 
 static void
+print_asked(const json_t *event)
+{
+	const char *id = text(event, "approval");
+
+	fputs("cloister: a person has to approve ", stderr);
+	text_print_safe(stderr, text(event, "method"), strlen(text(event, "method")), false);
+	fputc(' ', stderr);
+	text_print_safe(stderr, text(event, "host"), strlen(text(event, "host")), false);
+	fprintf(stderr, ": `cloister approvals`, then `cloister approve %s` or `cloister refuse %s`\n", id,
+	        id);
+}
+
+/* As `cloister run` does at its end. */
+static void
+print_refused(const json_t *event)
+{
+	struct cell_refusals told = { .total = (uint64_t)json_integer_value(json_object_get(event, "times")) };
+	json_t *one;
+	size_t i;
+
+	json_array_foreach(json_object_get(event, "refusals"), i, one) {
+		struct cell_refusal *r = &told.kinds[i];
+
+		if (i == CELL_REFUSALS_MAX)
+			break;
+		snprintf(r->what, sizeof(r->what), "%s", text(one, "what"));
+		snprintf(r->why, sizeof(r->why), "%s", text(one, "why"));
+		r->times = (uint64_t)json_integer_value(json_object_get(one, "times"));
+		told.n++;
+	}
+	cell_refusals_print(stderr, &told, text(event, "cell"));
+}
+
+static void
 print_for_people(const json_t *event)
 {
 	const char *type = text(event, "event");
@@ -263,6 +298,8 @@ print_for_people(const json_t *event)
 	           json_integer_value(json_object_get(event, "status")) != 0) {
 		fprintf(stderr, "cloister: setup %s failed with %lld\n", text(event, "path"),
 		        (long long)json_integer_value(json_object_get(event, "status")));
+	} else if (strcmp(type, "approval.asked") == 0) {
+		print_asked(event);
 	} else if (strcmp(type, "attempt.failed") == 0) {
 		print_failed(event);
 	} else if (strcmp(type, "dispatch.finished") == 0) {
@@ -292,6 +329,26 @@ proc_follower_free(struct follower *f)
 {
 	closep(&f->fd);
 	free(f->text);
+	json_decref(f->refused);
+}
+
+/* What was refused comes behind all that the agent printed. */
+static void
+show(struct follower *f, json_t *event)
+{
+	const char *type = text(event, "event");
+
+	if (strcmp(type, "cell.refused") == 0) {
+		json_decref(f->refused);
+		f->refused = json_incref(event);
+		return;
+	}
+	if (f->refused != NULL && strcmp(type, "agent.output") != 0) {
+		print_refused(f->refused);
+		json_decref(f->refused);
+		f->refused = NULL;
+	}
+	print_for_people(event);
 }
 
 static void
@@ -321,7 +378,7 @@ take_line(struct follower *f, const char *line, size_t len)
 	if (f->json)
 		proc_print_event(line, len, true);
 	else
-		print_for_people(event);
+		show(f, event);
 }
 
 int

@@ -79,6 +79,7 @@ struct follower {
 	int status;
 	uint64_t shown[2];              /* bytes of each stream */
 	bool cut[2];
+	json_t *refused;                /* cell.refused, until it is shown */
 };
 int proc_follow(struct follower *f, struct err *err);
 void proc_follower_free(struct follower *f);    /* for OWN() too */

@@ -116,6 +116,22 @@ keep_stdin(struct err *err)
 	return r;
 }
 
+/* Names can be registered in any order, so this is no mistake yet. */
+static void
+note_missing(struct asked *a, const struct object *o)
+{
+	const char *policy = json_string_value(json_object_get(o->content, "policy"));
+	struct registry_version v;
+	struct err err = {0};
+
+	if (o->kind != REGISTRY_AGENT || policy == NULL ||
+	    registry_resolve(a->r, REGISTRY_POLICY, policy, REGISTRY_LIVE, &v, NULL, &err) == 0)
+		return;
+	fprintf(stderr, "cloister: the agent '%s' cannot be dispatched yet: ", o->name);
+	text_print_safe(stderr, err.text, strlen(err.text), false);
+	fputc('\n', stderr);
+}
+
 static int
 register_one(struct asked *a, const char *path, const char *name)
 {
@@ -142,6 +158,7 @@ register_one(struct asked *a, const char *path, const char *name)
 	r = r == 0 ? registry_put(a->r, o, (char *)note.data, &v, &created, a->err) : r;
 	if (r < 0)
 		return r;
+	note_missing(a, o);
 	/* Also of an older one, which the name means again. */
 	r = tell_notes(a->r, a->err);
 	return r < 0 ? err_wrap(a->err, "it is done, and will be recorded once that is possible") :

@@ -117,7 +117,7 @@ is_first_time(const struct supervisor *sv, const char *what)
 /* Which limits are not in force: an error for those that were asked for, one
  * plain line for the defaults. */
 static int
-judge_missing(struct supervisor *sv, unsigned missing, const char *why, struct err *err)
+judge_missing(struct supervisor *sv, const char *why, struct err *err)
 {
 	static const struct { unsigned bit, limit; const char *option, *name; } rows[] = {
 		{ CGROUP_MEMORY, CELL_LIMIT_MEMORY, "--memory", "memory" },
@@ -128,7 +128,7 @@ judge_missing(struct supervisor *sv, unsigned missing, const char *why, struct e
 
 	/* Processes are limited without a cgroup too, by RLIMIT_NPROC. */
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		if ((missing & rows[i].bit) == 0)
+		if ((sv->unlimited & rows[i].bit) == 0)
 			continue;
 		if ((sv->spec.limits.asked & rows[i].limit) != 0)
 			return err_set(err, ENOTSUP, "%s cannot be enforced: %s", rows[i].option, why);
@@ -153,15 +153,12 @@ make_cgroup(struct supervisor *sv, struct err *err)
 		.n_devices = list_devices(&sv->spec, devices),
 	};
 	char why[512] = "";
-	unsigned missing = 0;
 	int r;
 
-
-	r = cgroup_create(sv->spec.id, &limits, &sv->cgroup, &missing, why, sizeof(why), err);
+	r = cgroup_create(sv->spec.id, &limits, &sv->cgroup, &sv->unlimited, why, sizeof(why), err);
 	if (r == 0 && cgroup_paths(sv->cgroup)[0] != '\0')
 		r = create_file_at(sv->place.dir, "cgroups", 0600, cgroup_paths(sv->cgroup), err);
-	sv->pids_limited = (missing & CGROUP_PIDS) == 0;
-	return r < 0 ? r : judge_missing(sv, missing, why, err);
+	return r < 0 ? r : judge_missing(sv, why, err);
 }
 
 /* Changes that are kept on disk from the start are beyond the disk limit. */
@@ -251,7 +248,7 @@ start_cell(struct supervisor *sv, struct err *err)
 	int inside[3] = { -1, -1, -1 };
 	struct boundary_ground ground = {
 		.slot = sv->place.entry.slot, .cgroup = sv->cgroup, .libexec = sv->libexec,
-		.changes = sv->changes, .pids_limited = sv->pids_limited,
+		.changes = sv->changes, .pids_limited = (sv->unlimited & CGROUP_PIDS) == 0,
 		/* The list ends at the first that is not there. */
 		.hidden = { runtime, data != NULL ? data : state, data != NULL ? state : NULL },
 		.trust = sv->spec.has_policy ? &sv->egress.trust : NULL,

@@ -8,6 +8,7 @@
 
 #include "audit/log.h"
 #include "audit/operator.h"
+#include "base/json.h"
 #include "boundary/boundary.h"
 #include "boundary/cgroup.h"
 #include "cell/cell_dirs.h"
@@ -147,7 +148,7 @@ struct supervisor {
 	struct cgroup *cgroup;
 	struct boundary_cell cell;
 	int libexec, state, changes;    /* folders; -1 where nothing is kept */
-	bool pids_limited;              /* by the cgroup */
+	unsigned unlimited;             /* enum cgroup_limit bits: not in force by the cgroup */
 	bool has_inner_root;            /* root's cells: who fills the folder of changes */
 	struct loop *loop;
 	struct loop_source channel, exited, listener;
@@ -210,6 +211,17 @@ int supervisor_open_log(struct supervisor *sv, int ret_inside[3], struct err *er
 /* The log, and the list of steps: before the agent runs.  A stream's file comes with its first byte. */
 int supervisor_make_logs(struct supervisor *sv, struct err *err);
 
+/* supervisor_steps.c: a line of CELL_STEPS; false: there is no such file.  Between the two, members
+ * are written with .w. */
+#define STEPS_ASKED_MAX 1000            /* approvals that are told of: who reads it takes 1 MiB */
+struct step {
+	struct json w;
+	char *text;
+	size_t len;
+};
+bool supervisor_step_begin(const struct supervisor *sv, struct step *ret_step, const char *event);
+void supervisor_step_end(const struct supervisor *sv, struct step *step);
+
 /* supervisor_control.c */
 int supervisor_listen(struct supervisor *sv, struct err *err);
 void supervisor_client_send(struct client *client, const struct buf *message, const int *fds,
@@ -220,6 +232,8 @@ void supervisor_client_drop(struct client *client);
 uid_t supervisor_client_describe(const struct client *client, char *ret_by, size_t size);
 void supervisor_spawned(struct supervisor *sv, uint32_t handle, uint32_t error, int master);
 void supervisor_exited(struct supervisor *sv, uint32_t handle, uint32_t status);
+/* To whoever sits at a command of `exec`. */
+void supervisor_say_to_execs(const struct supervisor *sv, const char *text);
 /* Whoever had it killed is told that it is dead. */
 void supervisor_tell_dead(struct supervisor *sv);
 /* Whether one of them is still to answer to that. */

@@ -11,8 +11,6 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "base/io.h"
-#include "base/json.h"
 #include "base/own.h"
 #include "ipc/init_channel.h"
 #include "proc/supervisor/supervisor.h"
@@ -106,30 +104,19 @@ fail(struct supervisor *sv, const char *why)
 	(void)syscall(SYS_pidfd_send_signal, sv->cell.pidfd, SIGKILL, NULL, 0);
 }
 
-/* A line of CELL_STEPS; PATH is NULL for the agent. */
+/* PATH is NULL for the agent. */
 static void
 note_step(const struct supervisor *sv, const char *path, int status)
 {
-	OWN(freep) char *text = NULL;
-	size_t len;
-	FILE *out = sv->setup.steps < 0 ? NULL : open_memstream(&text, &len);
-	struct json w = { .out = out };
-	char time[AUDIT_TIME_LEN + 1];
+	struct step step;
 
-	if (out == NULL)
+	if (!supervisor_step_begin(sv, &step, path != NULL ? "setup.ran" : "agent.started"))
 		return;
-	audit_time_now(time);
-	json_open(&w, NULL, '{');
-	json_str(&w, "event", path != NULL ? "setup.ran" : "agent.started");
 	if (path != NULL) {
-		json_str(&w, "path", path);
-		json_u64(&w, "status", (uint64_t)status);
+		json_str(&step.w, "path", path);
+		json_u64(&step.w, "status", (uint64_t)status);
 	}
-	json_str(&w, "time", time);
-	json_close(&w, '}');
-	fputc('\n', out);
-	if (fclose(out) == 0)
-		(void)write_all(sv->setup.steps, text, len, NULL);
+	supervisor_step_end(sv, &step);
 }
 
 /* Once this one is gone; init is, if it cannot be sent. */

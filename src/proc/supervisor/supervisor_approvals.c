@@ -102,19 +102,36 @@ stand_still(struct approval *a)
 	return false;
 }
 
+/* To whoever sits at the cell, at a command in it, or at its dispatch. */
+static void
+say_asked(const struct approval *a, const char *id)
+{
+	const char *method = a->q.method[0] != '\0' ? a->q.method : a->q.protocol;
+	struct step step;
+	char text[ERR_TEXT_MAX];
+
+	snprintf(text, sizeof(text), "a person has to approve %s %s: `cloister approvals`, then `cloister "
+	         "approve %s` or `cloister refuse %s`", method, a->q.host, id, id);
+	supervisor_say(a->sv, "%s", text);
+	supervisor_say_to_execs(a->sv, text);
+	if (a->n > STEPS_ASKED_MAX || !supervisor_step_begin(a->sv, &step, "approval.asked"))
+		return;
+	json_str(&step.w, "approval", id);
+	json_str(&step.w, "method", method);
+	json_str(&step.w, "host", a->q.host);
+	supervisor_step_end(a->sv, &step);
+}
+
 /* SAYS: not only to who is notified. */
 static void
 announce(struct approval *a, bool says)
 {
-	const struct supervisor *sv = a->sv;
 	OWN(buf_free) struct buf json;
 	char id[APPROVAL_ID_MAX];
 
 	approval_id(a, id);
 	if (says)
-		supervisor_say(sv, "a person has to approve %s %s: `cloister approvals`, then `cloister "
-		               "approve %s` or `cloister refuse %s`", a->q.method[0] != '\0' ? a->q.method :
-		               a->q.protocol, a->q.host, id, id);
+		say_asked(a, id);
 	buf_init(&json, IPC_MESSAGE_MAX);
 	approval_json(a, &json);
 	supervisor_notify(a->sv, "ask", &json);

@@ -88,6 +88,7 @@ answer_info(struct client *client, struct ipc_message *message)
 	buf_put_u64(&answer, usage.memory);
 	buf_put_u64(&answer, usage.pids);
 	buf_put_u32(&answer, cgroup_can_freeze(sv->cgroup));
+	buf_put_u32(&answer, (uint32_t)sv->approvals.n_pending);
 	supervisor_client_send(client, &answer, NULL, 0);
 	return -EPIPE;
 }
@@ -442,6 +443,18 @@ supervisor_exited(struct supervisor *sv, uint32_t handle, uint32_t status)
 	buf_put_u32(&message, status);
 	supervisor_client_send(client, &message, NULL, 0);
 	supervisor_client_drop(client);
+}
+
+void
+supervisor_say_to_execs(const struct supervisor *sv, const char *text)
+{
+	OWN(buf_free) struct buf message;
+
+	ipc_begin(&message, CONTROL_SAYS);
+	buf_put_str(&message, text);
+	for (struct client *c = sv->clients; c != NULL; c = c->next)
+		if (c->state == CLIENT_EXEC && c->started)
+			supervisor_client_send(c, &message, NULL, 0);
 }
 
 static void

@@ -132,8 +132,8 @@ tell_cause(struct supervisor *sv)
 		         "killed");
 	else if (usage.oom_kills > 0)
 		snprintf(sv->cause, sizeof(sv->cause), "it ran out of memory (--memory %s), and %llu "
-		         "of its processes were killed for it", num_format_size(text, limits->memory),
-		         (unsigned long long)usage.oom_kills);
+		         "of its processes %s killed for it", num_format_size(text, limits->memory),
+		         (unsigned long long)usage.oom_kills, usage.oom_kills == 1 ? "was" : "were");
 	else if (usage.pids_refused > 0)
 		snprintf(sv->cause, sizeof(sv->cause), "it reached its limit of processes (--pids %llu)",
 		         (unsigned long long)limits->pids);

@@ -223,9 +223,33 @@ supervisor_courier_ready(void *arg, uint32_t events)
 		;
 }
 
+/* For who dispatched it. */
+static void
+note_refusals(const struct supervisor *sv)
+{
+	const struct cell_refusals *refusals = &sv->timeline.refusals;
+	struct step step;
+
+	if (refusals->total == 0 || !supervisor_step_begin(sv, &step, "cell.refused"))
+		return;
+	json_str(&step.w, "cell", sv->spec.id);
+	json_u64(&step.w, "times", refusals->total);
+	json_open(&step.w, "refusals", '[');
+	for (size_t i = 0; i < refusals->n; i++) {
+		json_open(&step.w, NULL, '{');
+		json_str(&step.w, "what", refusals->kinds[i].what);
+		json_str(&step.w, "why", refusals->kinds[i].why);
+		json_u64(&step.w, "times", refusals->kinds[i].times);
+		json_close(&step.w, '}');
+	}
+	json_close(&step.w, ']');
+	supervisor_step_end(sv, &step);
+}
+
 void
 supervisor_tell_refusals(const struct supervisor *sv, const char *cell)
 {
+	note_refusals(sv);
 	if (!sv->spec.quiet && !sv->spec.detached)
 		cell_refusals_print(stderr, &sv->timeline.refusals, cell);
 }

@@ -14,6 +14,8 @@
 #include "proc/supervisor/supervisor.h"
 #include "proc/supervisor/supervisor_steer.h"
 
+#define NO_POLICY "the cell was started without a policy, so it has no network, and cannot get any: start " \
+	"another one with -p or --allow"
 #define POLICY_MAX ((off_t)8 * 1024 * 1024)     /* of each of the files */
 #define SEALED_SIZE (F_SEAL_SHRINK | F_SEAL_GROW)
 #define SEALED (SEALED_SIZE | F_SEAL_WRITE)
@@ -174,7 +176,7 @@ may_be_set(struct supervisor *sv, const struct order *o, struct err *err)
 	if (sv->dead)
 		return err_set(err, ESRCH, "the cell is ending");
 	if (!sv->spec.has_policy)
-		return err_set(err, ENOTSUP, "the cell was started without a policy, so it has no network");
+		return err_set(err, ENOTSUP, NO_POLICY);
 	if (sv->egress.policy.changing ||
 	    (o->after[0] != '\0' && strcmp(o->after, supervisor_policy_hash(sv)) != 0))
 		return err_set(err, ESTALE, "somebody else has changed the cell's policy meanwhile: look at it "
@@ -229,7 +231,7 @@ supervisor_answer_get_policy(struct client *client, struct ipc_message *message)
 	if (steer_take_who(client, &message->body, &who) < 0 || buf_left(&message->body) != 0)
 		return -EBADMSG;
 	if (!sv->spec.has_policy) {
-		(void)err_set(&err, ENOTSUP, "the cell was started without a policy, so it has no network");
+		(void)err_set(&err, ENOTSUP, NO_POLICY);
 		return steer_refuse(client, &err);
 	}
 	ipc_begin(&answer, CONTROL_DONE);

@@ -67,18 +67,23 @@ put_grants(struct members *m, const struct cell_spec *spec)
 		members_u64(m, "n_grants", spec->n_grants);
 }
 
+/* Those that are in force; without a cgroup there is a limit on processes all the same. */
 static void
-put_limits(struct members *m, const struct cell_limits *l)
+put_limits(struct members *m, const struct supervisor *sv)
 {
+	const struct cell_limits *l = &sv->spec.limits;
 	OWN(members_free) struct members limits;
 	OWN(buf_free) struct buf text;
 
 	members_init(&limits, GRANT_MAX);
 	buf_init(&text, GRANT_MAX);
-	members_u64(&limits, "cpus_milli", l->cpus_milli);
+	if ((sv->unlimited & CGROUP_CPUS) == 0)
+		members_u64(&limits, "cpus_milli", l->cpus_milli);
 	members_u64(&limits, "disk", l->disk);
-	members_u64(&limits, "io", l->io);
-	members_u64(&limits, "memory", l->memory);
+	if ((sv->unlimited & CGROUP_IO) == 0)
+		members_u64(&limits, "io", l->io);
+	if ((sv->unlimited & CGROUP_MEMORY) == 0)
+		members_u64(&limits, "memory", l->memory);
 	members_u64(&limits, "pids", l->pids);
 	members_u64(&limits, "time_ms", l->time_ms);
 	if (l->ttl_ms > 0)
@@ -156,7 +161,7 @@ put_grant(struct supervisor *sv, struct buf *ret_grant)
 	put_words(&m, "env", spec->env, '=');
 	put_words(&m, "secrets", spec->placeholders, '\0');
 	put_grants(&m, spec);
-	put_limits(&m, &spec->limits);
+	put_limits(&m, sv);
 	put_ports(&m, spec);
 	put_policy(&m, sv);
 	put_words(&m, "setups", spec->setups, '\0');

@@ -57,8 +57,8 @@ note_shape(const struct secret *s, const struct secret_values *values)
 		    shape_fit(&shape, value->at, value->len, &exact))
 			return;
 	if (shapes->n > 0 && value->len > 0)
-		fprintf(stderr, "cloister: this does not look like any %s credential that is known; its "
-		        "placeholder will look like it all the same\n", *s->like != '\0' ? s->like : s->name);
+		fprintf(stderr, "cloister: this does not look like a credential of %s; it is kept all the same, and "
+		        "its placeholder will look like it\n", *s->like != '\0' ? s->like : s->name);
 }
 
 /* ---- the operator's timeline ---- */
@@ -156,7 +156,10 @@ remove_one(int folder, const struct vault_request *q, struct err *err)
 	r = r == 0 ? vault_remove(v, q->name, err) : r;
 	r = r == 0 ? can_note(err) : r;
 	r = r == 0 ? vault_save(v, err) : r;
-	return r == 0 ? note("secret.removed", q->name, NULL, err) : r;
+	r = r == 0 ? note("secret.removed", q->name, NULL, err) : r;
+	if (r == 0 && isatty(STDOUT_FILENO))
+		printf("%s: removed\n", q->name);
+	return r;
 }
 
 static int

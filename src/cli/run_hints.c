@@ -1,0 +1,70 @@
+/* run_hints.c - a line where -e or -v does as it is told, and probably not what was meant. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "base/own.h"
+#include "base/text.h"
+#include "cli/run.h"
+#include "vault/catalogue.h"
+
+void
+run_note_env(struct run *run, const char *text)
+{
+	OWN(freep) char *name = strndup(text, strcspn(text, "="));
+	const struct catalogue_entry *known = name == NULL ? NULL : catalogue_find(name);
+	const char *value = strchr(text, '=');
+
+	/* Names of services are no names of keys, and a path is none. */
+	if (known == NULL || strcasecmp(known->name, name) == 0)
+		return;
+	value = value != NULL ? value + 1 : getenv(text);
+	if (value != NULL && value[0] != '\0' && value[0] != '/')
+		run->as_it_is = text;
+}
+
+static void
+hint_env(const char *text)
+{
+	int len = (int)strcspn(text, "=");
+
+	fprintf(stderr, "cloister: the cell gets %.*s as it is; `cloister secret add %.*s` and -s %.*s would "
+	        "give it a placeholder\n", len, text, len, text, len, text);
+}
+
+/* What a program looks for in its home, and will not find: that is elsewhere in a cell. */
+static void
+hint_home(const char *path, size_t home_len)
+{
+	fputs("cloister: ", stderr);
+	text_print_safe(stderr, path, strlen(path), false);
+	fputs(" has this path in the cell too, where the home is " CELL_HOME ": for it to be there, -v ",
+	      stderr);
+	text_print_safe(stderr, path, strlen(path), false);
+	fputs(":" CELL_HOME, stderr);
+	text_print_safe(stderr, path + home_len, strlen(path + home_len), false);
+	fputs(":ro\n", stderr);
+}
+
+void
+run_print_hints(const struct run *run)
+{
+	OWN(freep) char *home = getenv("HOME") == NULL ? NULL : realpath(getenv("HOME"), NULL);
+	size_t len = home == NULL ? 0 : strlen(home);
+
+	if (run->spec.quiet)
+		return;
+	if (run->as_it_is != NULL)
+		hint_env(run->as_it_is);
+	for (size_t i = 0; len > 1 && isatty(STDERR_FILENO) && i < run->spec.n_grants; i++) {
+		const struct cell_grant *g = &run->spec.grants[i];
+
+		if (g->workspace || strcmp(g->host, g->cell) != 0 || strncmp(g->host, home, len) != 0 ||
+		    strncmp(g->host + len, "/.", 2) != 0)
+			continue;
+		hint_home(g->host, len);
+		break;
+	}
+}
