@@ -247,7 +247,7 @@ follow(struct drive *drive, int fd)
 	drive->failures = 0;
 	dispatcher_tell(drive);
 	if (was_cancelled(drive))
-		(void)dispatch_cell_stop(drive->d.cell, CANCEL_GRACE_MS, NULL);
+		(void)dispatch_cell_stop(drive->d.cell, drive->d.cancel_now ? 0 : CANCEL_GRACE_MS, NULL);
 }
 
 static void
