@@ -173,6 +173,18 @@ why_last(int ending, uint32_t taken)
 	}
 }
 
+/* The same of a cell whose record nobody else has read. */
+static const char *
+why_last_of(const char *cell)
+{
+	OWN(cell_record_free) struct cell_record record = {0};
+	OWN(closep) int entry = dispatch_cell_open(cell);
+
+	if (entry < 0 || cell_record_read(entry, &record, NULL) < 0)
+		return "it is not known whether something was taken back from it while it ran";
+	return why_last(record.end, record.taken);
+}
+
 static void
 explain_last(const struct dispatch_ending *end, const char *why, char ret_reason[DISPATCH_REASON_MAX])
 {
@@ -207,7 +219,7 @@ end_attempt(struct drive *drive, struct dispatch_ending *end, const char *last, 
 }
 
 int
-drive_fail(struct drive *drive, const char *reason, struct err *err)
+drive_fail(struct drive *drive, const char *reason, bool ran, struct err *err)
 {
 	char text[DISPATCH_REASON_MAX];
 	struct dispatch_ending end = { .state = DISPATCH_FAILED, .exit_code = -1, .reason = text };
@@ -215,7 +227,7 @@ drive_fail(struct drive *drive, const char *reason, struct err *err)
 	/* REASON may be in *ERR. */
 	snprintf(text, sizeof(text), "%s", reason);
 	clean(text);
-	return end_attempt(drive, &end, NULL, err);
+	return end_attempt(drive, &end, ran ? why_last_of(drive->d.cell) : NULL, err);
 }
 
 int

@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
-from dispatches import agent, await_over, await_state, detach, dispatch, events, policy, show
-from operators import wait_until
+from dispatches import agent, await_over, await_state, detach, dispatch, events, policy, register, show
+from operators import end, only_user, wait_until
 from service import Service
 
 
@@ -62,6 +62,92 @@ def test_one_that_an_alarm_ended(operator, port):
           secrets=["KEY"])
     id = detach(operator, "a", "--retries", "3")
     assert "it sent a secret" in not_again(await_over(operator, id))
+
+
+# ---- what was taken back is not to be had again by breaking what comes after -----------
+
+HARVEST = """
+import os
+home = os.getcwd()
+os.chdir("/out")
+open("fine", "w").write("ok")
+for _ in range(%d):
+    os.mkdir("d" * 250)
+    os.chdir("d" * 250)
+for i in range(%d):
+    open(str(i), "w").close()
+print("begun", flush=True)
+os.chdir(home)
+while not os.path.exists("go"):
+    os.system("sleep 0.1")
+raise SystemExit(3)
+"""
+
+
+def lose(operator, id):
+    """Something is taken from the running dispatch ID."""
+    wait_until(lambda: operator.cloister("dispatches", "output", id).out == "begun\n", "it runs")
+    operator.cloister("deny", show(operator, id)["cell"], "www.example.com").ok()
+
+
+def lose_and_end(operator, id):
+    lose(operator, id)
+    operator.file("go/go")
+    return await_over(operator, id)
+
+
+def taken(operator, folders, files):
+    """The id of a dispatch that loses something, and leaves so many FILES beneath so many FOLDERS."""
+    policy(operator, "p", {"allow": "www.example.com"})
+    register(operator, "agent", "a", policy="p", command=["/usr/bin/python3", "-c", HARVEST % (folders, files)],
+             workspace={"path": str(operator.folder("go")), "mode": "ro"})
+    return detach(operator, "a", "--retries", "3")
+
+
+def files_of(operator, id):
+    found = json.loads(operator.cloister("dispatches", "files", "--json", id).ok())
+    return [f["path"] for f in found["files"]], found["skipped"], found["truncated"]
+
+
+def test_a_path_that_no_system_call_takes(operator):
+    id = taken(operator, 20, 1)
+    assert "an operator changed its policy" in not_again(lose_and_end(operator, id), state="finished", exit_code=3)
+    assert operator.cloister("dispatches", "output", id).ok() == "begun\n"
+    assert files_of(operator, id) == (["fine"], 1, False)
+
+
+@only_user
+def test_more_paths_than_can_be_listed(operator):
+    id = taken(operator, 250, 4400)
+    assert "an operator changed its policy" in not_again(lose_and_end(operator, id), state="finished", exit_code=3)
+    assert operator.cloister("dispatches", "output", id).ok() == "begun\n"
+    assert files_of(operator, id) == ([], 0, True)
+
+
+def test_results_that_cannot_be_kept(operator):
+    """Who gathers them cannot even begin."""
+    id = taken(operator, 0, 1)
+    lose(operator, id)
+    registry, told = operator.base / "data/registry", operator.base / f"data/dispatches/{id}/events.jsonl"
+    (registry / "tmp").rename(registry / "aside")
+    (registry / "tmp").touch()
+    operator.file("go/go")
+    wait_until(lambda: "attempt.failed" in told.read_text() or "dispatch.finished" in told.read_text(), "it is over")
+    (registry / "tmp").unlink()
+    (registry / "aside").rename(registry / "tmp")
+    reason = not_again(await_over(operator, id))
+    assert "could not be kept" in reason and "an operator changed its policy" in reason
+
+
+def test_nobody_knows_what_was_taken(operator):
+    """The supervisor, who would have told, was killed."""
+    agent(operator, "a", "echo begun; sleep 1000")
+    id = detach(operator, "a", "--retries", "3")
+    cell = await_state(operator, id, "running")["cell"]
+    end(operator.cell(cell)["supervisor"])
+    reason = not_again(await_over(operator, id))
+    assert "supervisor" in reason and "not known" in reason
+    wait_until(lambda: operator.sh("true") and not operator.running(), "it was cleared")
 
 
 # ---- the emergency stop --------------------------------------------------------------
