@@ -4,8 +4,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/data.h"
 #include "base/num.h"
 #include "base/own.h"
 #include "cell/cell_control.h"
@@ -96,6 +98,28 @@ hang_up_later(void)
 	_exit(0);
 }
 
+/* Or what waits for a place would be next. */
+static int
+cancel_dispatches(void)
+{
+	char *const argv[] = { (char[]){ "cloister-dispatch" }, (char[]){ "cancel-all" }, (char[]){ "--" }, NULL };
+	OWN(closep) int folder = data_folder("dispatches", false, NULL);
+	struct err err = {0};
+	int status;
+	pid_t pid;
+
+	if (folder == -ENOENT)
+		return 0;
+	pid = fork();
+	if (pid == 0) {
+		(void)cli_become_with(argv[0], argv, environ, &err);
+		_exit(cli_fail(&err));
+	}
+	if (pid < 0 || waitpid(pid, &status, 0) < 0 || !WIFEXITED(status))
+		return cli_failf("dispatches that wait could not be cancelled: see `cloister dispatches`");
+	return WEXITSTATUS(status);
+}
+
 /* The emergency stop is over when nothing runs; the supervisors tidy up after that. */
 static int
 kill_all(void)
@@ -106,7 +130,7 @@ kill_all(void)
 	OWN(freep) struct cell_entry *entries = NULL;
 	OWN(freep) int *fds = NULL;
 	size_t n, dead = 0;
-	int r;
+	int r, status;
 
 	if (runtime < 0 || cell_list(runtime, true, &entries, &n, &err) < 0)
 		return cli_fail(&err);
@@ -124,8 +148,9 @@ kill_all(void)
 	printf("killed %zu %s\n", dead, dead == 1 ? "cell" : "cells");
 	fflush(stdout);
 	r = cli_note_every("cells.kill", dead, NULL, NULL, &err);
+	status = cancel_dispatches();
 	hang_up_later();
-	return r < 0 ? cli_fail(&err) : 0;
+	return r < 0 ? cli_fail(&err) : status;
 }
 
 int

@@ -97,7 +97,7 @@ struct dispatch {
 	uint64_t timeout_ms;
 	char *cell;                     /* the id of the last attempt's cell; "" before the first */
 	char boot[DISPATCH_BOOT_MAX];   /* in which start of the machine that was */
-	bool cancel;                    /* was asked for */
+	bool cancel, cancel_now;        /* was asked for; without any grace */
 	uint64_t created_ms, started_ms, ended_ms;      /* realtime; 0: not yet */
 	int exit_code;                  /* DISPATCH_FINISHED: the agent's; else -1 */
 	char *reason;                   /* why it did not finish, or ""; one sentence */
@@ -202,6 +202,8 @@ bool dispatch_may_ask_for(const json_t *agents, const char *name, const char *ha
  * and killed after GRACE_MS; its driver writes the end.  So it is with all that it has dispatched.
  * Of one that is over: -EALREADY. */
 int dispatch_cancel(struct registry *reg, const char *id, uint64_t grace_ms, struct err *err);
+/* The same of all that are not over, *ret_n of them, without any grace: none begins any more. */
+int dispatch_cancel_all(struct registry *reg, unsigned *ret_n, struct err *err);
 
 /* ---- the old ones: dispatch_prune.c ---- */
 

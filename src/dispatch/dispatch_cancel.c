@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/own.h"
 #include "canon/canon.h"
@@ -69,10 +70,27 @@ dispatch_cancel_children(struct registry *reg, const char *id, uint64_t grace_ms
 	return r;
 }
 
+/* It is marked.  A driver that begins it just now reads that once the cell is up; one that has begun
+ * it has a cell. */
+static int
+see_to_end(struct registry *reg, const char *id, uint64_t grace_ms, struct err *err)
+{
+	OWN(dispatch_free) struct dispatch now = {0};
+	int r = dispatch_read(registry_db(reg), id, &now, err);
+
+	if (r == 0 && now.state == DISPATCH_QUEUED) {
+		r = end_waiting(reg, id, err);
+		return r == -EBUSY ? 0 : r;
+	}
+	if (r == 0 && !dispatch_state_is_over(now.state))
+		(void)dispatch_cell_stop(now.cell, grace_ms, NULL);
+	return r;
+}
+
 int
 dispatch_cancel(struct registry *reg, const char *id, uint64_t grace_ms, struct err *err)
 {
-	OWN(dispatch_free) struct dispatch d = {0}, now = {0};
+	OWN(dispatch_free) struct dispatch d = {0};
 	int n, r = dispatch_get(reg, id, &d, err);
 
 	if (r < 0)
@@ -87,16 +105,25 @@ dispatch_cancel(struct registry *reg, const char *id, uint64_t grace_ms, struct 
 	dispatch_tell();
 	/* From now on there are no new ones. */
 	r = dispatch_cancel_children(reg, d.id, grace_ms, err);
-	if (r < 0)
-		return r;
-	/* A driver that begins it just now reads the mark once the cell is up; one that has begun it
-	 * has a cell. */
-	r = dispatch_read(registry_db(reg), d.id, &now, err);
-	if (r == 0 && now.state == DISPATCH_QUEUED) {
-		r = end_waiting(reg, d.id, err);
-		return r == -EBUSY ? 0 : r;
+	return r < 0 ? r : see_to_end(reg, d.id, grace_ms, err);
+}
+
+int
+dispatch_cancel_all(struct registry *reg, unsigned *ret_n, struct err *err)
+{
+	OWN(strv_freep) char **ids = NULL;
+	int one, r, n = db_do(registry_db(reg), err, "UPDATE dispatches SET cancel = 2 WHERE state < 3 AND "
+	                      "cancel < ?", "i", (int64_t)2);
+
+	if (n < 0)
+		return n;
+	*ret_n = (unsigned)n;
+	dispatch_tell();
+	r = dispatch_list_open(registry_db(reg), &ids, err);
+	/* Also when one of them cannot be ended: the others can. */
+	for (char **id = ids; id != NULL && *id != NULL; id++) {
+		one = see_to_end(reg, *id, 0, r == 0 ? err : NULL);
+		r = r == 0 ? one : r;
 	}
-	if (r == 0 && !dispatch_state_is_over(now.state))
-		(void)dispatch_cell_stop(now.cell, grace_ms, NULL);
 	return r;
 }

@@ -106,8 +106,14 @@ reap_file(struct reaping *reap, const struct workspace_change *change, struct er
 	return 0;
 }
 
-/* Folders count as the way to files; links and names that are no text are left out, as are FIFOs and the
- * like, which did not come here. */
+/* Folders count as the way to files; what nobody could ask for by its path is left out, and so are
+ * links, and FIFOs and the like, which did not come here. */
+static bool
+is_result(const struct workspace_change *change)
+{
+	return S_ISREG(change->type) && is_text(change->path) && strlen(change->path) < PATH_MAX;
+}
+
 static int
 reap_all(struct reaping *reap, int empty, struct err *err)
 {
@@ -116,10 +122,15 @@ reap_all(struct reaping *reap, int empty, struct err *err)
 	size_t n;
 	int r = workspace_list(&ws, &list, &n, err);
 
+	/* The agent's doing, and so it would be the next time. */
+	if (r == -E2BIG || r == -ENAMETOOLONG) {
+		reap->truncated = true;
+		return 0;
+	}
 	for (size_t i = 0; r == 0 && i < n; i++) {
 		if (list[i].kind != WORKSPACE_ADDED || S_ISDIR(list[i].type))
 			continue;
-		if (!S_ISREG(list[i].type) || !is_text(list[i].path))
+		if (!is_result(&list[i]))
 			reap->skipped++;
 		else
 			r = reap_file(reap, &list[i], err);

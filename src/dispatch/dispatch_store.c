@@ -68,6 +68,7 @@ read_row(const struct db_query *q, struct dispatch *ret_d, struct err *err)
 		.build_hash = strdup(db_text(q, 11)), .retries = (unsigned)db_int(q, 12),
 		.attempts = (unsigned)db_int(q, 13), .timeout_ms = (uint64_t)db_int(q, 14),
 		.cell = strdup(db_text(q, 15)), .cancel = db_int(q, 16) != 0,
+		.cancel_now = db_int(q, 16) > 1,
 		.created_ms = (uint64_t)db_int(q, 17), .started_ms = (uint64_t)db_int(q, 18),
 		.ended_ms = (uint64_t)db_int(q, 19), .exit_code = (int)db_int(q, 20),
 		.reason = strdup(db_text(q, 21)),

@@ -85,31 +85,51 @@ read_policy(void *arg, const char *hash, char **ret_text, size_t *ret_len, struc
 	return registry_read_blob(arg, hash, POLICY_FILE_MAX, ret_text, ret_len, err);
 }
 
-/* What a child is held to is what its parent was resolved to: the parent's cell must have all of
- * that still. */
+/* Whether the cell of D, the parent of what is asked for or one above that, has still all that it was
+ * given. */
 static int
-check_in_force(struct registry *reg, const struct dispatch_request *request, struct err *err)
+check_has_all(const struct dispatch *d, bool is_parent, struct err *err)
 {
-	OWN(dispatch_free) struct dispatch parent = {0};
 	enum dispatch_cell_state state;
 	struct err reason = {0};
 	uint32_t taken = 0;
-	int r = request->parent == NULL ? 0 : dispatch_read(registry_db(reg), request->parent, &parent, err);
 
-	if (r < 0 || request->parent == NULL || parent.state == DISPATCH_QUEUED)
-		return r;
-	state = dispatch_cell_look(parent.cell);
-	if (parent.state == DISPATCH_STARTING &&
+	if (d->state == DISPATCH_QUEUED)
+		return 0;
+	state = dispatch_cell_look(d->cell);
+	if (d->state == DISPATCH_STARTING &&
 	    (state == DISPATCH_CELL_NONE || state == DISPATCH_CELL_GRAVE))
 		return 0;
-	/* What was in force there, nobody can be asked any more. */
+	/* What was in force there, nobody can be asked any more.  Who finishes leaves its children what
+	 * they have, and so that to theirs. */
 	if (state != DISPATCH_CELL_LIVE)
-		return err_set(err, EPERM, "the dispatch that asks for this is over");
-	if (dispatch_cell_taken(parent.cell, &taken, &reason) < 0)
+		return is_parent ? err_set(err, EPERM, "the dispatch that asks for this is over") : 0;
+	if (dispatch_cell_taken(d->cell, &taken, &reason) < 0)
 		return err_set(err, EPERM, "the agent '%s' may not dispatch others now: its cell %s cannot be "
-		               "asked what it still has: %s", parent.agent, parent.cell, reason.text);
-	return taken == 0 ? 0 : err_set(err, EPERM, "the agent '%s' may not dispatch others any more: %s",
-	                                parent.agent, dispatch_taken_text(taken));
+		               "asked what it still has: %s", d->agent, d->cell, reason.text);
+	return taken == 0 ? 0 : err_set(err, EPERM, "the agent '%s' may not dispatch others any more%s: %s",
+	                                d->agent, is_parent ? "" : ", and so may none that it dispatched",
+	                                dispatch_taken_text(taken));
+}
+
+/* What a child is held to is what its parent was resolved to, and so on up: all of their cells must
+ * have that still. */
+static int
+check_in_force(struct registry *reg, const struct dispatch_request *request, struct err *err)
+{
+	char id[DISPATCH_ID_LEN + 1];
+	int r = 0;
+
+	snprintf(id, sizeof(id), "%s", request->parent != NULL ? request->parent : "");
+	for (bool is_parent = true; r == 0 && id[0] != '\0'; is_parent = false) {
+		OWN(dispatch_free) struct dispatch d = {0};
+
+		r = dispatch_read(registry_db(reg), id, &d, err);
+		r = r == 0 ? check_has_all(&d, is_parent, err) : r;
+		if (r == 0)
+			snprintf(id, sizeof(id), "%s", d.parent);
+	}
+	return r;
 }
 
 int

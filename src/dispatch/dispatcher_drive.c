@@ -122,7 +122,7 @@ conclude(struct drive *drive, const json_t *result)
 	if (result != NULL && drive_conclude(drive, result, &err) == 0)
 		return;
 	if (result == NULL && ++drive->failures >= HARVESTS_MAX &&
-	    drive_fail(drive, "what the agent left could not be kept: is the disk full?", &err) == 0)
+	    drive_fail(drive, "what the agent left could not be kept: is the disk full?", true, &err) == 0)
 		return;
 	again(drive, &err);
 }
@@ -247,7 +247,7 @@ follow(struct drive *drive, int fd)
 	drive->failures = 0;
 	dispatcher_tell(drive);
 	if (was_cancelled(drive))
-		(void)dispatch_cell_stop(drive->d.cell, CANCEL_GRACE_MS, NULL);
+		(void)dispatch_cell_stop(drive->d.cell, drive->d.cancel_now ? 0 : CANCEL_GRACE_MS, NULL);
 }
 
 static void
@@ -286,12 +286,12 @@ look_for_none(struct drive *drive)
 	int r;
 
 	if (drive->d.state == DISPATCH_RUNNING) {
-		r = drive_fail(drive, "what was kept of its cell was discarded before it was read", &err);
+		r = drive_fail(drive, "what was kept of its cell was discarded before it was read", true, &err);
 	} else if (!dispatch_is_of_this_boot(drive->d.boot)) {
 		/* What was on its way to the disk then is not there to tell. */
-		r = drive_fail(drive, "the machine was restarted when it was about to begin", &err);
+		r = drive_fail(drive, "the machine was restarted when it was about to begin", false, &err);
 	} else if (drive->began) {
-		r = drive_fail(drive, drive->trouble, &err);
+		r = drive_fail(drive, drive->trouble, false, &err);
 	} else {
 		r = cell_state_bury(drive->d.cell, &err);
 		if (r == 0) {
@@ -348,7 +348,7 @@ drive_look(struct drive *drive)
 		drive_attach(drive);
 		drive_tail(drive);
 		if (note_ran(drive, &err) < 0 ||
-		    drive_fail(drive, "the supervisor of its cell was killed, and the cell with it",
+		    drive_fail(drive, "the supervisor of its cell was killed, and the cell with it", true,
 		               &err) < 0)
 			again(drive, &err);
 		return;
@@ -421,7 +421,7 @@ drive_launch(struct drive *drive)
 	fd = dispatch_start(dispatcher->reg, &drive->d, &said, &err);
 	if (fd < 0) {
 		/* Nothing was started, so there is nothing to look for. */
-		if (drive_fail(drive, err.text, &err) < 0)
+		if (drive_fail(drive, err.text, false, &err) < 0)
 			again(drive, &err);
 		return;
 	}

@@ -159,18 +159,43 @@ try_again(struct drive *drive, const struct dispatch_ending *end, struct err *er
 	return 0;
 }
 
-/* Another cell would have again what was taken back from this one. */
-static void
-explain_taken(const struct dispatch_ending *end, uint32_t taken, char ret_reason[DISPATCH_REASON_MAX])
+/* Why there is no other attempt, besides what the reason says; NULL: there may be one.  Another cell
+ * would have again what was taken back from this one, and do again what this one was ended for. */
+static const char *
+why_last(int ending, uint32_t taken)
 {
-	snprintf(ret_reason, DISPATCH_REASON_MAX, "%.300s%sit was not tried again: %s", end->reason,
-	         end->reason[0] != '\0' ? "; " : "", dispatch_taken_text(taken));
+	switch (ending) {
+	case CELL_END_OPERATOR:
+	case CELL_END_RULES:
+	case CELL_END_ALARM:
+	case CELL_END_BUDGET: return "";
+	default:              return taken != 0 ? dispatch_taken_text(taken) : NULL;
+	}
+}
+
+/* The same of a cell whose record nobody else has read. */
+static const char *
+why_last_of(const char *cell)
+{
+	OWN(cell_record_free) struct cell_record record = {0};
+	OWN(closep) int entry = dispatch_cell_open(cell);
+
+	if (entry < 0 || cell_record_read(entry, &record, NULL) < 0)
+		return "it is not known whether something was taken back from it while it ran";
+	return why_last(record.end, record.taken);
+}
+
+static void
+explain_last(const struct dispatch_ending *end, const char *why, char ret_reason[DISPATCH_REASON_MAX])
+{
+	snprintf(ret_reason, DISPATCH_REASON_MAX, "%.300s%sit was not tried again%s%s", end->reason,
+	         end->reason[0] != '\0' ? "; " : "", why[0] != '\0' ? ": " : "", why);
 	clean(ret_reason);
 }
 
-/* TAKEN, of its cell: enum cell_taken bits. */
+/* LAST, as of why_last(). */
 static int
-end_attempt(struct drive *drive, struct dispatch_ending *end, uint32_t taken, struct err *err)
+end_attempt(struct drive *drive, struct dispatch_ending *end, const char *last, struct err *err)
 {
 	char reason[DISPATCH_REASON_MAX];
 	OWN(dispatch_free) struct dispatch now = {0};
@@ -185,16 +210,16 @@ end_attempt(struct drive *drive, struct dispatch_ending *end, uint32_t taken, st
 	}
 	end->ended_ms = dispatch_now_ms();
 	if (!well && !now.cancel && drive->d.attempts <= drive->d.retries) {
-		if (taken == 0)
+		if (last == NULL)
 			return try_again(drive, end, err);
-		explain_taken(end, taken, reason);
+		explain_last(end, last, reason);
 		end->reason = reason;
 	}
 	return finish(drive, end, err);
 }
 
 int
-drive_fail(struct drive *drive, const char *reason, struct err *err)
+drive_fail(struct drive *drive, const char *reason, bool ran, struct err *err)
 {
 	char text[DISPATCH_REASON_MAX];
 	struct dispatch_ending end = { .state = DISPATCH_FAILED, .exit_code = -1, .reason = text };
@@ -202,7 +227,7 @@ drive_fail(struct drive *drive, const char *reason, struct err *err)
 	/* REASON may be in *ERR. */
 	snprintf(text, sizeof(text), "%s", reason);
 	clean(text);
-	return end_attempt(drive, &end, 0, err);
+	return end_attempt(drive, &end, ran ? why_last_of(drive->d.cell) : NULL, err);
 }
 
 int
@@ -262,7 +287,8 @@ drive_conclude(struct drive *drive, const json_t *result, struct err *err)
 		snprintf(reason, sizeof(reason), "%s", drive->trouble[0] != '\0' ? drive->trouble :
 		         "its cell was killed");
 	clean(reason);
-	return end_attempt(drive, &end, (uint32_t)json_integer_value(json_object_get(result, "taken")), err);
+	return end_attempt(drive, &end, why_last(ending, (uint32_t)json_integer_value(json_object_get(result, "taken"))),
+	                   err);
 }
 
 /* We, or somebody before us, were killed between the event and the row. */

@@ -87,8 +87,9 @@ void drive_last_line(struct drive *drive, enum dispatch_stream stream,
 
 /* The attempt is over: RESULT is what was harvested. */
 int drive_conclude(struct drive *drive, const json_t *result, struct err *err);
-/* The attempt is over, and there is nothing to harvest. */
-int drive_fail(struct drive *drive, const char *reason, struct err *err);
+/* The attempt is over, and there is nothing to harvest.  RAN: the agent may have run, so that there is
+ * no other attempt unless the cell's record tells that there may be. */
+int drive_fail(struct drive *drive, const char *reason, bool ran, struct err *err);
 /* The dispatch is over without an attempt. */
 int drive_cancel(struct drive *drive, struct err *err);
 /* The end is written, but for the row. */

@@ -111,6 +111,8 @@ give_head(struct serve_request *q, unsigned status, const char *type, uint64_t l
 	h1_write_head(&b, &head, (struct h1_style){ .keep_alive = c->keep_alive,
 		.plain_body = is_old, .no_body = q->is_head, .to_http10 = is_old });
 	c->way->server->stats.statuses[status / 100 % 6]++;
+	if (status < 400 && q->role != SERVE_GUEST)
+		c->is_known = true;
 	give(c, b.data, b.len);
 }
 

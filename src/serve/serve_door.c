@@ -194,6 +194,9 @@ serve_door_check(struct serve_request *q)
 	if (!(q->door->is_tcp ? check_tcp(q) : check_unix(q)))
 		return false;
 	q->conn->way->server->stats.refused--;
+	/* A token that is the handler's to judge is judged by what it answers. */
+	if (q->role != SERVE_GUEST && q->token[0] == '\0')
+		q->conn->is_known = true;
 	return true;
 }
 
@@ -205,17 +208,23 @@ is_wanted(const struct serve_doorway *way)
 	return !way->server->stopping && way->n_conns < SERVE_CONNS_MAX;
 }
 
-/* Who is idle the longest makes room; the newest are in front. */
+/* Whoever came first of those that are not known, or they could keep all others out by not going on;
+ * else who is idle the longest.  The newest are in front. */
 static void
 make_room(struct serve_doorway *way)
 {
-	struct serve_conn *oldest = NULL;
+	struct serve_conn *unknown = NULL, *idle = NULL;
 
-	for (struct serve_conn *c = way->server->conns; c != NULL; c = c->next)
-		if (c->way == way && c->step == STEP_IDLE)
-			oldest = c;
-	if (oldest != NULL)
-		serve_conn_drop(oldest, false);
+	for (struct serve_conn *c = way->server->conns; c != NULL; c = c->next) {
+		if (c->way != way)
+			continue;
+		if (!c->is_known && c->step != STEP_ASKED && c->step != STEP_STREAMS)
+			unknown = c;
+		if (c->step == STEP_IDLE)
+			idle = c;
+	}
+	if (unknown != NULL || idle != NULL)
+		serve_conn_drop(unknown != NULL ? unknown : idle, false);
 }
 
 void

@@ -38,6 +38,7 @@ struct serve_conn {
 	bool keep_alive;                /* of the request at hand */
 	bool ended;                     /* the client says no more */
 	bool failed;                    /* nothing more can be written: dropped when the round ends */
+	bool is_known;                  /* has shown who it is, and that was judged */
 	/* Of an answer: what is still to be written. */
 	struct buf out;
 	size_t out_at;

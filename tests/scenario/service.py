@@ -39,6 +39,27 @@ def connect(path, timeout=SECONDS):
     return sock
 
 
+def crowd(port, *said):
+    """300 connections to PORT, each of which says one of SAID, takes what is answered to all but its last
+    part, and then nothing."""
+    crowd = []
+    for i in range(300):
+        *whole, half = said[i % len(said)]
+        try:
+            sock = socket.create_connection(("127.0.0.1", port), timeout=1)
+            crowd.append(sock)
+            for part in whole:
+                sock.sendall(part)
+                assert sock.recv(4096).startswith(b"HTTP/1.1 ")
+            sock.sendall(half)
+            if i >= 290:                    # one that has not been heard yet could make room
+                sock.settimeout(0.1)
+                sock.recv(1)
+        except TimeoutError:                # nothing is said, or there is no more room
+            pass
+    return crowd
+
+
 class Answer:
     def __init__(self, response):
         self.status = response.status

@@ -176,6 +176,27 @@ def test_a_rule_that_the_operator_took_back(online):
     refused(operator, parent, "an operator changed its policy")
 
 
+def test_by_way_of_a_child_from_before(operator):
+    """What the lead lost, those that its children dispatch do not get either, as long as it runs."""
+    agent(operator, "child", "echo done")
+    agent(operator, "mid", "sleep 1000", delegate={"agents": ["child"], "depth": 1, "fan_out": 9})
+    folder = operator.folder("go")
+    parent = lead(operator, agents=["mid"], script="while [ ! -e go ]; do sleep 0.1; done",
+                  workspace={"path": str(folder), "mode": "ro"})
+    mid = detach(operator, "mid", "--parent", parent)
+    await_state(operator, mid, "running")
+    assert dispatch(operator, "--parent", mid, "child").ok() == "done\n"
+    cell = show(operator, parent)["cell"]
+    operator.cloister("ttl", cell, "1h").ok()
+    refused(operator, mid, "none that it dispatched", "how long it runs")
+    operator.cloister("ttl", cell, "none").ok()
+    assert dispatch(operator, "--parent", mid, "child").ok() == "done\n"
+    # One that is over is nobody to be asked.
+    operator.file("go/go")
+    assert await_over(operator, parent)["state"] == "finished"
+    assert dispatch(operator, "--parent", mid, "child").ok() == "done\n"
+
+
 def test_a_rule_that_allows_less(online):
     operator = online.operator
     policy(operator, "p", ANY)

@@ -1,12 +1,14 @@
 """`cloister mcp --http`: who may come in, sessions of the older revisions, streams."""
 import json
 import socket
+import time
 from contextlib import closing
 
 import pytest
 
 from mcp_lab import ID, META, NEWEST, Http, Stand, call, events, message
 from operators import SECONDS, wait_until
+from service import crowd
 
 
 @pytest.fixture
@@ -30,6 +32,19 @@ def test_the_token(operator, server):
         status, headers, _ = server.post(message("ping"), {"Authorization": wrong}, token=False)
         assert status == 401 and "Bearer" in headers["www-authenticate"]
     assert server.modern("server/discover")[0] == 200
+
+
+def test_who_has_shown_no_token_keeps_nobody_out(operator, server):
+    """Nor does one that only looks like a token, with a body that does not come."""
+    head = f"POST /mcp HTTP/1.1\r\nHost: localhost:{server.port}\r\n"
+    looks = (head + f"Authorization: Bearer {'a' * 16}.{'0' * 64}\r\nContent-Type: application/json\r\n"
+             "Accept: application/json, text/event-stream\r\nContent-Length: 9\r\n\r\n{")
+    strangers = crowd(server.port, [head.encode()], [looks.encode()])
+    began = time.monotonic()
+    assert server.modern("server/discover")[0] == 200
+    assert time.monotonic() - began < 5
+    for sock in strangers:
+        sock.close()
 
 
 @pytest.mark.parametrize("headers, status", [

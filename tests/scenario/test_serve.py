@@ -8,12 +8,13 @@ import signal
 import socket
 import subprocess
 import threading
+import time
 from contextlib import closing
 
 import pytest
 
 from operators import CLOISTER, IS_ROOT, SECONDS, TREE, USER, only_root, wait_until
-from service import Answer, Service, UnixConnection, connect, read_all
+from service import Answer, Service, UnixConnection, connect, crowd, read_all
 
 
 @pytest.fixture
@@ -332,6 +333,30 @@ def test_tcp(operator):
     assert service.stop() == 0
     service.start()                         # the same token and certificate
     assert service.tcp("GET", "/v1/cells", token).ok() == {"cells": []}
+
+
+@pytest.mark.parametrize("who", ["user"])
+def test_who_has_shown_no_token_keeps_nobody_out(operator):
+    """Also by being told so first, or by having a page that is everybody's."""
+    service = Service(operator, "--listen", "127.0.0.1:0", "--no-tls")
+    token = (operator.base / "data" / "serve" / "token").read_text().strip()
+    get = f"GET /%s HTTP/1.1\r\nHost: localhost:{service.port}\r\n%s\r\n"
+    half = b"GET /v1/cells HTTP/1.1\r\nHost:"
+    known = http.client.HTTPConnection("127.0.0.1", service.port, timeout=SECONDS)
+    ask = lambda: known.request("GET", "/v1/cells", headers={"Authorization": f"Bearer {token}"})
+    with closing(known):
+        ask()
+        assert Answer(known.getresponse()).ok() == {"cells": []}
+        strangers = crowd(service.port, [half], [(get % ("", "")).encode(), half],
+                          [(get % ("v1/cells", "Authorization: Bearer x\r\n")).encode(), half])
+        began = time.monotonic()
+        assert service.tcp("GET", "/v1/cells", token, tls=False).ok() == {"cells": []}
+        assert time.monotonic() - began < 5
+        known.auto_open = 0                 # who has shown one keeps its place
+        ask()
+        assert Answer(known.getresponse()).ok() == {"cells": []}
+    for sock in strangers:
+        sock.close()
 
 
 def test_tcp_names(operator):

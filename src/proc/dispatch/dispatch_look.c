@@ -290,3 +290,22 @@ proc_cancel(const struct said *said)
 			status = tell_error(&err);
 	return status;
 }
+
+int
+proc_cancel_all(void)
+{
+	OWN(registry_closep) struct registry *reg = NULL;
+	struct err err = {0};
+	unsigned n = 0;
+	int r = registry_open(false, &reg, &err);
+
+	if (r == -ENOENT)
+		return 0;
+	r = r == 0 ? dispatch_cancel_all(reg, &n, &err) : r;
+	if (n > 0)
+		printf("cancelled %u %s\n", n, n == 1 ? "dispatch" : "dispatches");
+	if (r == 0 && n > 0)
+		r = operator_note("dispatches.cancelled", (struct audit_member[]){
+		                  { .name = "dispatches", .kind = AUDIT_NUMBER, .number = n } }, 1, &err);
+	return r < 0 ? tell_error(&err) : 0;
+}

@@ -50,6 +50,8 @@ int proc_show(const struct said *said);
 int proc_events(const struct said *said);
 int proc_output(const struct said *said);
 int proc_cancel(const struct said *said);
+/* All of them: the rest of `cloister kill --all`. */
+int proc_cancel_all(void);
 
 /* ---- prune.c ---- */
 

@@ -238,6 +238,8 @@ main(int argc, char **argv)
 		return proc_failf("cloister-dispatch is started by cloister only");
 	if (strcmp(args.command, "harvest") == 0 && args.n_words == 2)
 		return harvest(args.words[0], args.words[1]);
+	if (strcmp(args.command, "cancel-all") == 0)
+		return proc_cancel_all();
 	if (get_said(&args, &said, &err) < 0)
 		return tell_error(&err);
 	status = strcmp(args.command, "dispatch") == 0 ? proc_dispatch(&said) : run_verb(&said);

@@ -73,7 +73,8 @@ const struct api_route api_routes[] = {
 	{ "POST", "/v1/cells/{cell}/thaw", OPERATOR, "thawCell", "Let a frozen cell go on.",
 	  NULL, "?Nothing", "Cell", 200, 4096, api_cell_thaw, NULL },
 
-	{ "POST", "/v1/cells/kill", OPERATOR, "killAllCells", "The emergency stop: end every cell, now.",
+	{ "POST", "/v1/cells/kill", OPERATOR, "killAllCells", "The emergency stop: end every cell, now, "
+	  "and cancel all dispatches.",
 	  NULL, "?Nothing", "Done", 200, 4096, api_cells_kill, NULL },
 	{ "POST", "/v1/cells/freeze", OPERATOR, "freezeAllCells", "Stop every cell where it is.",
 	  NULL, "?Nothing", "Done", 200, 4096, api_cells_freeze, NULL },

@@ -7,6 +7,7 @@
 #include "base/num.h"
 #include "base/own.h"
 #include "cell/cell_secrets.h"
+#include "dispatch/dispatch.h"
 #include "proc/serve/api.h"
 #include "proc/serve/api_steer.h"
 #include "proc/serve/vault_child.h"
@@ -200,7 +201,17 @@ do_every(struct api_call *c, uint32_t type, const char *note)
 int
 api_cells_kill(struct api_call *c)
 {
-	return do_every(c, CONTROL_KILL, "cells.kill");
+	struct err why = {0};
+	unsigned n = 0;
+	int r = do_every(c, CONTROL_KILL, "cells.kill");
+
+	/* Or what waits for a place would be next. */
+	if (dispatch_cancel_all(api_registry(c), &n, &why) < 0 && r == 0)
+		json_array_append_new(json_object_get(c->answer, "failed"),
+		                      json_sprintf("dispatches could not be cancelled: %s", why.text));
+	if (n > 0)
+		api_steer_note(c, "dispatches.cancelled", NULL, NULL);
+	return r;
 }
 
 int
