@@ -27,6 +27,7 @@ struct exchange_secrets {
 	struct buf head;                /* to send, encoded; empty: as it came */
 	bool carries;                   /* something real goes out, or might come back */
 	bool swapped;                   /* and it is not just a signature */
+	bool whole;                     /* the answer has to be: half of a value cannot be found in it */
 	const struct bound_secret *signs;       /* whose signature is in it, or NULL */
 	size_t signs_at;                /* its number in VIEW */
 	bool signs_body;                /* the body will tell, and is held until then: MAYBE */
