@@ -85,8 +85,9 @@ static const struct cause {
 	  "Nothing leaves a cell then." },
 	{ "many", false, true, "More was refused in a short time than is told one by one. The events "
 	  "before this one show what it was like." },
-	{ "doh", false, false, "It asks a DNS-over-HTTPS service, which would hide the names that are "
-	  "looked up. The cell's own resolver answers for every name that a rule mentions." },
+	{ "doh", false, false, "It goes to a service that resolves names over HTTPS or TLS, or asks as one asks "
+	  "those, which would hide the names that are looked up. No rule changes that: the cell's own "
+	  "resolver answers for every name that a rule mentions." },
 };
 
 static const struct cause *
