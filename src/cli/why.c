@@ -58,8 +58,7 @@ static const struct cause {
 	{ "unreadable", false, true, "A rule depends on what is in its body, and the body cannot be read "
 	  "as what it claims to be, or is too large to be held." },
 	{ "certificate", false, true, "The server's certificate is not good for this name. No rule "
-	  "changes that: if the server has a certificate of your own authority, name the "
-	  "authority's file in SSL_CERT_FILE." },
+	  "changes that: if it is your own, or by an authority of yours, `cloister run --ca FILE` trusts it." },
 	{ "unresolved", false, true, "A rule allows it, but the name could not be resolved." },
 	{ "unreachable", false, true, "A rule allows it, but the server could not be reached." },
 	{ "protocol", false, true, "What was sent is not the protocol that the rule is about." },
