@@ -12,7 +12,7 @@
 
 /* The members of an event that are told; each cut to its room. */
 struct event {
-	char type[8], verdict[8], note[160], rule[96], reason[160], method[16], scheme[8], host[96],
+	char type[8], verdict[8], why[16], note[160], rule[96], reason[160], method[16], scheme[8], host[96],
 		path[64], port[8], count[16], secret[40], user[40];
 };
 
@@ -75,6 +75,7 @@ read_event(const char *members, struct event *e)
 {
 	const struct { const char *key; char *out; size_t size; } wanted[] = {
 		{ "type", e->type, sizeof(e->type) }, { "verdict", e->verdict, sizeof(e->verdict) },
+		{ "why", e->why, sizeof(e->why) },
 		{ "note", e->note, sizeof(e->note) }, { "rule", e->rule, sizeof(e->rule) },
 		{ "reason", e->reason, sizeof(e->reason) },
 		{ "method", e->method, sizeof(e->method) },
@@ -128,6 +129,23 @@ tell_what(const struct event *e, char ret_what[CELL_REFUSAL_TEXT])
 		snprintf(ret_what, CELL_REFUSAL_TEXT, "%s %s:%s", e->type, e->host, e->port);
 }
 
+/* Allowed, but it did not work: the name, the server, what it speaks. */
+static bool
+has_failed(const struct event *e)
+{
+	return strcmp(e->verdict, "allow") == 0 && e->why[0] != '\0' && strcmp(e->why, "learn") != 0;
+}
+
+static const char *
+tell_why(const struct event *e)
+{
+	bool is_exfiltration = strcmp(e->why, "exfiltration") == 0;
+
+	if (e->reason[0] != '\0' && !is_exfiltration)
+		return e->reason;
+	return e->note[0] == '\0' && strcmp(e->type, "dns") == 0 ? "no rule mentions it" : e->note;
+}
+
 void
 cell_refusals_note(struct cell_refusals *refusals, const char *members)
 {
@@ -136,6 +154,7 @@ cell_refusals_note(struct cell_refusals *refusals, const char *members)
 	uint64_t count;
 
 	read_event(members, &e);
+	refusals->failed += has_failed(&e);
 	if (strcmp(e.verdict, "deny") != 0 && strcmp(e.verdict, "ask") != 0)
 		return;
 	if (num_parse_count(e.count, 1, CELL_REFUSAL_TIMES_MAX, &count, NULL) == 0)
@@ -143,8 +162,7 @@ cell_refusals_note(struct cell_refusals *refusals, const char *members)
 	refusals->total += refusal.times;
 	tell_what(&e, refusal.what);
 	snprintf(refusal.why, sizeof(refusal.why), e.rule[0] != '\0' ? "%s (%s)" : "%s",
-	         e.reason[0] != '\0' ? e.reason : e.note[0] == '\0' && strcmp(e.type, "dns") == 0 ?
-	         "no rule mentions it" : e.note, e.rule);
+	         tell_why(&e), e.rule);
 	for (size_t i = 0; i < refusals->n; i++) {
 		struct cell_refusal *same = &refusals->kinds[i];
 
@@ -157,13 +175,11 @@ cell_refusals_note(struct cell_refusals *refusals, const char *members)
 		refusals->kinds[refusals->n++] = refusal;
 }
 
-void
-cell_refusals_print(FILE *out, const struct cell_refusals *refusals, const char *cell)
+static void
+print_refused(FILE *out, const struct cell_refusals *refusals)
 {
 	uint64_t told = 0;
 
-	if (refusals->total == 0)
-		return;
 	fprintf(out, "cloister: refused %llu %s:\n", (unsigned long long)refusals->total,
 	        refusals->total == 1 ? "time" : "times");
 	for (size_t i = 0; i < refusals->n; i++) {
@@ -182,6 +198,19 @@ cell_refusals_print(FILE *out, const struct cell_refusals *refusals, const char 
 	if (told < refusals->total)
 		fprintf(out, "cloister:   and %llu more\n",
 		        (unsigned long long)(refusals->total - told));
+}
+
+void
+cell_refusals_print(FILE *out, const struct cell_refusals *refusals, const char *cell)
+{
+	if (refusals->total == 0 && refusals->failed == 0)
+		return;
+	if (refusals->total > 0)
+		print_refused(out, refusals);
+	if (refusals->failed > 0)
+		fprintf(out, "cloister: %llu %s allowed, and failed on the way\n",
+		        (unsigned long long)refusals->failed, refusals->failed == 1 ? "request was"
+		                                                                     : "requests were");
 	fprintf(out, "cloister: `cloister why %s` explains the last one, `cloister events %s` shows "
 	        "all\n", cell, cell);
 }

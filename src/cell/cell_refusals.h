@@ -1,4 +1,4 @@
-/* cell_refusals.h - counts what a cell was refused, for the last words of `run`.
+/* cell_refusals.h - counts what a cell was refused, and what failed, for the last words of `run`.
  *
  * Fixed in size and never fails: what it cannot read it counts, and no more. */
 #ifndef CLOISTER_CELL_REFUSALS_H
@@ -19,11 +19,12 @@ struct cell_refusals {
 	} kinds[CELL_REFUSALS_MAX];
 	size_t n;
 	uint64_t total;
+	uint64_t failed;                /* requests that were allowed, and came to nothing */
 };
 
 /* MEMBERS: one event as the courier sends it (COURIER_EVENTS). */
 void cell_refusals_note(struct cell_refusals *refusals, const char *members);
-/* A few lines, each beginning with "cloister: "; none if nothing was refused.  CELL is
+/* A few lines, each beginning with "cloister: "; none if nothing was refused or failed.  CELL is
  * what the operator calls it. */
 void cell_refusals_print(FILE *out, const struct cell_refusals *refusals, const char *cell);
 #endif

@@ -58,8 +58,7 @@ static const struct cause {
 	{ "unreadable", false, true, "A rule depends on what is in its body, and the body cannot be read "
 	  "as what it claims to be, or is too large to be held." },
 	{ "certificate", false, true, "The server's certificate is not good for this name. No rule "
-	  "changes that: if the server has a certificate of your own authority, name the "
-	  "authority's file in SSL_CERT_FILE." },
+	  "changes that: if it is your own, or by an authority of yours, `cloister run --ca FILE` trusts it." },
 	{ "unresolved", false, true, "A rule allows it, but the name could not be resolved." },
 	{ "unreachable", false, true, "A rule allows it, but the server could not be reached." },
 	{ "protocol", false, true, "What was sent is not the protocol that the rule is about." },
@@ -85,8 +84,9 @@ static const struct cause {
 	  "Nothing leaves a cell then." },
 	{ "many", false, true, "More was refused in a short time than is told one by one. The events "
 	  "before this one show what it was like." },
-	{ "doh", false, false, "It asks a DNS-over-HTTPS service, which would hide the names that are "
-	  "looked up. The cell's own resolver answers for every name that a rule mentions." },
+	{ "doh", false, false, "It goes to a service that resolves names over HTTPS or TLS, or asks as one asks "
+	  "those, which would hide the names that are looked up. No rule changes that: the cell's own "
+	  "resolver answers for every name that a rule mentions." },
 };
 
 static const struct cause *

@@ -79,6 +79,8 @@ void policy_decide(const struct policy *p, const struct policy_request *req,
 /* Whether REQ asks a service that resolves names, over HTTPS or TLS.  That is refused whatever the
  * rules say: names could be asked for that none of them mentions. */
 bool policy_is_doh(const struct policy_request *req);
+/* Whether it is such a question by its own looks, and not only by whom it goes to. */
+bool policy_asks_for_name(const struct policy_request *req);
 
 /* Whether, in every layer, any rule could match this host that does not deny, or says why it
  * does (DNS answers by it; the answer is an address of ours, and nothing leaves for it). */

@@ -1,6 +1,7 @@
 /* policy_doh.c - knows requests that ask somebody else for names: resolvers over HTTPS and TLS. */
 #include <arpa/inet.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/own.h"
 #include "policy/policy_parts.h"
@@ -8,25 +9,79 @@
 #define HTTPS_PORT 443
 #define DOT_PORT 853                    /* DNS over TLS */
 
-static const char *const hosts[] = {
-	"1dot1dot1dot1.cloudflare-dns.com", "chrome.cloudflare-dns.com", "cloudflare-dns.com",
-	"dns.adguard-dns.com", "dns.adguard.com", "dns.alidns.com", "dns.cloudflare.com",
-	"dns.google", "dns.google.com", "dns.mullvad.net", "dns.nextdns.io", "dns.quad9.net",
-	"dns.sb", "dns.switch.ch", "dns10.quad9.net", "dns11.quad9.net", "dns64.dns.google",
-	"dns9.quad9.net", "dnsforge.de", "doh.applied-privacy.net", "doh.cleanbrowsing.org",
-	"doh.dns.sb", "doh.familyshield.opendns.com", "doh.libredns.gr", "doh.mullvad.net",
-	"doh.opendns.com", "doh.pub", "doh.sandbox.opendns.com", "doh.tiar.app",
-	"doh.umbrella.com", "doh.xfinity.com", "family.cloudflare-dns.com", "freedns.controld.com",
-	"mozilla.cloudflare-dns.com", "one.one.one.one", "ordns.he.net",
-	"private.canadianshield.cira.ca", "security.cloudflare-dns.com", "unfiltered.adguard-dns.com",
+/* And all names below them. */
+static const char *const names[] = {
+	"adult-filter-dns.cleanbrowsing.org", "canadianshield.cira.ca", "child-noads.joindns4.eu",
+	"child.joindns4.eu", "cloudflare-dns.com", "cloudflare-gateway.com", "d.adguard-dns.com",
+	"dns-family.adguard.com", "dns-unfiltered.adguard.com", "dns.adguard-dns.com",
+	"dns.adguard.com", "dns.alidns.com", "dns.cloudflare.com", "dns.controld.com",
+	"dns.google", "dns.google.com", "dns.mullvad.net", "dns.nextdns.io", "dns.opendns.com",
+	"dns.quad9.net", "dns.sb", "dns.switch.ch", "dns.umbrella.com", "dns.yandex.net",
+	"dns10.quad9.net", "dns11.quad9.net", "dns12.quad9.net", "dns9.quad9.net", "dnsforge.de",
+	"doh.applied-privacy.net", "doh.cleanbrowsing.org", "doh.familyshield.opendns.com",
+	"doh.libredns.gr", "doh.mullvad.net", "doh.opendns.com", "doh.pub",
+	"doh.sandbox.opendns.com", "doh.tiar.app", "doh.umbrella.com", "doh.xfinity.com",
+	"dot.pub", "dot.sb", "family-filter-dns.cleanbrowsing.org", "family.adguard-dns.com",
+	"freedns.controld.com", "noads.joindns4.eu", "one.one.one.one", "ordns.he.net",
+	"protective.joindns4.eu", "security-filter-dns.cleanbrowsing.org",
+	"unfiltered.adguard-dns.com", "unfiltered.joindns4.eu",
+};
+/* As inet_ntop() writes them. */
+static const char *const addresses[] = {
+	/* Google */
 	"8.8.8.8", "8.8.4.4", "[2001:4860:4860::8888]", "[2001:4860:4860::8844]",
-	"1.1.1.1", "1.0.0.1", "[2606:4700:4700::1111]", "[2606:4700:4700::1001]",
-	"9.9.9.9", "149.112.112.112", "[2620:fe::fe]", "[2620:fe::9]",
+	"[2001:4860:4860::6464]", "[2001:4860:4860::64]",
+	/* Cloudflare */
+	"1.1.1.1", "1.0.0.1", "1.1.1.2", "1.0.0.2", "1.1.1.3", "1.0.0.3",
+	"[2606:4700:4700::1111]", "[2606:4700:4700::1001]", "[2606:4700:4700::1112]",
+	"[2606:4700:4700::1002]", "[2606:4700:4700::1113]", "[2606:4700:4700::1003]",
+	"[2606:4700:4700::64]", "[2606:4700:4700::6400]",
+	/* Quad9 */
+	"9.9.9.9", "149.112.112.112", "9.9.9.10", "149.112.112.10", "9.9.9.11", "149.112.112.11",
+	"9.9.9.12", "149.112.112.12", "[2620:fe::fe]", "[2620:fe::9]", "[2620:fe::10]",
+	"[2620:fe::fe:10]", "[2620:fe::11]", "[2620:fe::fe:11]", "[2620:fe::12]", "[2620:fe::fe:12]",
+	/* OpenDNS */
+	"208.67.222.222", "208.67.220.220", "208.67.222.220", "208.67.220.222", "208.67.222.123",
+	"208.67.220.123", "208.67.222.2", "208.67.220.2", "146.112.41.2", "146.112.41.3",
+	"146.112.41.4", "[2620:119:35::35]", "[2620:119:53::53]", "[2620:119:35::123]",
+	"[2620:119:53::123]", "[2620:0:ccc::2]", "[2620:0:ccd::2]", "[2620:119:fc::2]",
+	"[2620:119:fc::3]", "[2620:119:fc::4]",
+	/* AdGuard */
+	"94.140.14.14", "94.140.15.15", "94.140.14.15", "94.140.15.16", "94.140.14.140",
+	"94.140.14.141", "[2a10:50c0::ad1:ff]", "[2a10:50c0::ad2:ff]", "[2a10:50c0::bad1:ff]",
+	"[2a10:50c0::bad2:ff]", "[2a10:50c0::1:ff]", "[2a10:50c0::2:ff]",
+	/* Mullvad */
+	"194.242.2.2", "194.242.2.3", "194.242.2.4", "194.242.2.5", "194.242.2.6", "194.242.2.9",
+	"[2a07:e340::2]", "[2a07:e340::3]", "[2a07:e340::4]", "[2a07:e340::5]", "[2a07:e340::6]",
+	"[2a07:e340::9]",
+	/* CleanBrowsing */
+	"185.228.168.9", "185.228.169.9", "185.228.168.10", "185.228.169.11", "185.228.168.168",
+	"185.228.169.168", "[2a0d:2a00:1::]", "[2a0d:2a00:2::]", "[2a0d:2a00:1::1]",
+	"[2a0d:2a00:2::1]", "[2a0d:2a00:1::2]", "[2a0d:2a00:2::2]",
+	/* Control D */
+	"76.76.2.0", "76.76.10.0", "76.76.2.1", "76.76.10.1", "76.76.2.2", "76.76.10.2", "76.76.2.3",
+	"76.76.10.3", "76.76.2.4", "76.76.10.4", "76.76.2.5", "76.76.10.5", "76.76.2.11",
+	"76.76.10.11", "76.76.2.22", "[2606:1a40::]", "[2606:1a40:1::]", "[2606:1a40::1]",
+	"[2606:1a40:1::1]", "[2606:1a40::2]", "[2606:1a40:1::2]", "[2606:1a40::3]", "[2606:1a40:1::3]",
+	"[2606:1a40::11]", "[2606:1a40:1::11]", "[2606:1a40::22]",
+	/* DNS.SB, AliDNS, DNSPod, Yandex, Hurricane Electric */
+	"185.222.222.222", "45.11.45.11", "[2a09::]", "[2a11::]", "223.5.5.5", "223.6.6.6",
+	"[2400:3200::1]", "[2400:3200:baba::1]", "119.29.29.29", "1.12.12.12", "120.53.53.53",
+	"77.88.8.8", "77.88.8.1", "77.88.8.88", "77.88.8.2", "77.88.8.7", "77.88.8.3",
+	"[2a02:6b8::feed:ff]", "[2a02:6b8:0:1::feed:ff]", "74.82.42.42", "[2001:470:20::2]",
 };
 static const char *const types[] = {
 	"application/dns-message", "application/dns-json", "application/dns-udpwireformat",
 	"application/oblivious-dns-message",
 };
+
+static bool
+is_below(const char *host, const char *name)
+{
+	size_t n = strlen(host), len = strlen(name);
+
+	return n >= len && strcmp(host + n - len, name) == 0 && (n == len || host[n - len - 1] == '.');
+}
 
 /* HOST as it stands in a request; an IPv4 address may be written as an IPv6 one. */
 static bool
@@ -37,28 +92,53 @@ is_resolver(const char *host)
 
 	if (*host == '[' && policy_address(host, net.address) && policy_net_is_ipv4(&net))
 		host = inet_ntop(AF_INET, net.address + 12, text, sizeof(text));
-	for (size_t i = 0; i < ARRAY_LEN(hosts); i++)
-		if (strcmp(host, hosts[i]) == 0)
+	for (size_t i = 0; i < ARRAY_LEN(addresses); i++)
+		if (strcmp(host, addresses[i]) == 0)
+			return true;
+	for (size_t i = 0; i < ARRAY_LEN(names); i++)
+		if (is_below(host, names[i]))
 			return true;
 	return false;
 }
 
+/* Each field: there may be several. */
 static bool
-head_asks(const struct http_head *head)
+fields_ask(const struct http_head *head)
 {
-	static const char path[] = "/dns-query";
-	const size_t len = sizeof(path) - 1;
+	for (size_t i = 0; i < head->n_fields; i++) {
+		if (!http_text_is(head->fields[i].name, "content-type") &&
+		    !http_text_is(head->fields[i].name, "accept"))
+			continue;
+		for (size_t k = 0; k < ARRAY_LEN(types); k++)
+			if (http_text_has_nocase(head->fields[i].value, types[k]))
+				return true;
+	}
+	return false;
+}
 
-	for (size_t i = 0; i < ARRAY_LEN(types); i++)
-		if (http_text_has_nocase(http_head_get(head, "content-type"), types[i]) ||
-		    http_text_has_nocase(http_head_get(head, "accept"), types[i]))
+/* Wherever it is, /dns-query is asked with ?dns=AAAB..., or else with a body, whatever that is said
+ * to be. */
+static bool
+path_asks(const struct http_head *head)
+{
+	static const char segment[] = "/dns-query";
+	const size_t len = sizeof(segment) - 1;
+	const char *at = head->path.at, *all = at + head->path.len;
+	const char *query = memchr(at, '?', head->path.len);
+	const char *end = query != NULL ? query : all;
+	bool asks = query != NULL &&
+	            http_text_has_nocase((struct http_text){ query, (size_t)(all - query) }, "dns=");
+
+	for (; (size_t)(end - at) >= len; at++) {
+		const char *rest = at + len;
+
+		if (strncasecmp(at, segment, len) != 0 || (rest < end && *rest != '/' && *rest != ';'))
+			continue;
+		while (rest < end && *rest == '/')
+			rest++;
+		if (asks || (http_text_is(head->method, "POST") && (rest == end || *rest == ';')))
 			return true;
-	/* Wherever it is: /dns-query?dns=AAAB... */
-	for (size_t i = 0; i + len < head->path.len; i++)
-		if (memcmp(head->path.at + i, path, len) == 0 && head->path.at[i + len] == '?' &&
-		    http_text_has_nocase((struct http_text){ head->path.at + i + len,
-		                                             head->path.len - i - len }, "dns="))
-			return true;
+	}
 	return false;
 }
 
@@ -71,9 +151,16 @@ port_asks(enum policy_protocol protocol, uint16_t port)
 bool
 policy_is_doh(const struct policy_request *req)
 {
-	if (port_asks(req->protocol, req->port) && is_resolver(req->host))
-		return true;
-	return req->protocol == POLICY_HTTP && head_asks(req->head);
+	return (port_asks(req->protocol, req->port) && is_resolver(req->host)) ||
+	       policy_asks_for_name(req);
+}
+
+bool
+policy_asks_for_name(const struct policy_request *req)
+{
+	if (req->protocol != POLICY_HTTP)
+		return req->port == DOT_PORT && is_resolver(req->host);
+	return fields_ask(req->head) || path_asks(req->head);
 }
 
 /* ---- of rules ---- */

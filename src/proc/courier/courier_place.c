@@ -185,6 +185,21 @@ tell_misplaced(struct exchange *ex, const struct secret *s, const struct swap_se
 }
 
 enum swap_verdict
+exchange_judge_stray(void *arg, const struct swap_seen *seen)
+{
+	struct exchange *ex = arg;
+	const struct secrets_view *s = ex->secrets->view;
+	const struct secret *secret = s->at[s->owner[seen->needle]]->secret;
+	bool in_scope = exchange_fits_scope(ex, secret);
+
+	if (in_scope && (is_lone_id(ex, seen) || is_signers(ex, seen) ||
+	                 fits_place(secret, exchange_head(ex), seen)))
+		return SWAP_LEAVE;
+	tell_misplaced(ex, secret, seen, in_scope);
+	return SWAP_STOP;
+}
+
+enum swap_verdict
 exchange_judge(void *arg, const struct swap_seen *seen)
 {
 	struct exchange *ex = arg;

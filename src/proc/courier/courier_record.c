@@ -95,7 +95,7 @@ put_outcome(struct events *e, const struct exchange *ex)
 	}
 	event_u64(e, "ms", now - ex->began_ms);
 	if (ex->first_ms != 0 && !ex->refused)
-		event_u64(e, "upstream_ms", ex->first_ms - ex->began_ms);
+		event_u64(e, "upstream_ms", ex->first_ms - ex->left_ms);
 }
 
 /* Not with the events that are only counted when there are many: each of them counts. */
@@ -168,6 +168,8 @@ exchange_record_intent(struct exchange *ex)
 void
 exchange_record(struct exchange *ex)
 {
+	if (exchange_awaits_stray(ex))
+		return;
 	record(ex);
 	courier_at_round_end(ex->courier);
 }

@@ -242,10 +242,18 @@ answer(struct exchange *ex, uint16_t status, const char *error, const char *why,
 void
 exchange_refuse_with(struct exchange *ex, uint16_t status, const char *why, const char *reason)
 {
+	const char *stray;
+
 	if (reason == NULL)
 		reason = reason_for(ex, why);
 	exchange_drain(ex);
 	exchange_drop_held(ex);
+	stray = exchange_find_stray(ex);
+	if (stray != NULL) {
+		status = 403;
+		why = "exfiltration";
+		reason = stray;
+	}
 	ex->refused = true;
 	ex->why = why;
 	if (ex->note[0] == '\0' && (ex->decision.reason == NULL ||

@@ -65,6 +65,15 @@ exchange_scrub_fields(struct exchange *ex, struct http_head *head, const char **
 	return true;
 }
 
+/* Some bytes of something; lists have parts of their own, of which nothing is cut. */
+static bool
+is_part(const struct http_head *head)
+{
+	struct http_text range = http_head_get(head, "content-range");
+
+	return head->status == 206 && (range.len == 0 || http_text_has_nocase(range, "bytes"));
+}
+
 bool
 exchange_scrub_head(struct exchange *ex, struct http_head *head, bool has_body,
                     const char **ret_why)
@@ -75,9 +84,13 @@ exchange_scrub_head(struct exchange *ex, struct http_head *head, bool has_body,
 	             head->status < 300;
 	/* A signature in what is packed gives no key away, unless it is a token's; and what is packed
 	 * at rest, as objects are, is checked and cut by its bytes. */
-	bool as_it_is = !plain && x->signs != NULL && x->made == NULL && !x->swapped && !holds;
+	bool as_it_is = !plain && x->signs != NULL && !x->whole && !x->swapped && !holds;
 
 	(void)exchange_scratch(ex);
+	if (x->whole && is_part(head)) {
+		*ret_why = "it is a part that was not asked for, in which a secret could not be seen";
+		return false;
+	}
 	if (!plain && !as_it_is && !exchange_unpack_begin(ex, head, has_body, ret_why))
 		return false;
 	if (holds)

@@ -113,15 +113,39 @@ is_wrong(const struct exchange *ex)
 	return ex->secrets->wrong.code != 0 && !ex->secrets->swapped;
 }
 
-static bool
-may_come_back(const struct exchange *ex)
+/* What was sent there before, by whomever, may come back with any answer. */
+static void
+find_what_returns(struct exchange *ex)
 {
-	const struct secrets_view *s = ex->secrets->view;
+	struct exchange_secrets *x = ex->secrets;
 
-	for (size_t i = 0; i < s->n_known; i++)
-		if (policy_mentions_host(s->at[i]->secret->scope, ex->host))
-			return true;
-	return false;
+	for (size_t i = 0; i < x->view->n_known; i++) {
+		const struct secret *secret = x->view->at[i]->secret;
+
+		if (!policy_mentions_host(secret->scope, ex->host))
+			continue;
+		x->carries = true;
+		/* A key that only signs is told to nobody. */
+		x->whole |= secret->places != 0;
+	}
+}
+
+/* HEAD asks for no part of the answer. */
+static int
+ask_whole(const struct exchange_secrets *x, struct http_head *head, struct err *err)
+{
+	/* Azure has one of its own, and Apache a former one. */
+	static const char *const names[] = { "range", "request-range", "x-ms-range" };
+
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		if (x->covered && http_head_get(head, names[i]).len > 0)
+			return err_set(err, EPERM, "it is signed and asks for a part of the answer, in which "
+			               "a secret that goes there too could not be seen");
+		http_head_drop(head, names[i]);
+	}
+	if (!x->covered)
+		http_head_drop(head, "if-range");
+	return 0;
 }
 
 /* HEAD is what is sent.  False: EX is refused. */
@@ -138,11 +162,9 @@ keep_head(struct exchange *ex, struct http_head *head)
 	/* What comes back has to be seen.  A signature has no secret in it that could come
 	 * back, and may cover the field. */
 	r = x->covered ? 0 : swap_ask_plain(head, &err);
-	/* Half of a value is nothing that could be found. */
-	if ((x->swapped || x->captures) && !x->covered) {
-		http_head_drop(head, "range");
-		http_head_drop(head, "if-range");
-	}
+	x->whole |= x->captures || x->made != NULL;
+	if (r == 0 && x->whole)
+		r = ask_whole(x, head, &err);
 	if (r == 0)
 		r = http_head_check(head, &err);
 	if (r < 0)
@@ -189,11 +211,11 @@ exchange_use_secrets(struct exchange *ex)
 	}
 	if (is_wrong(ex))
 		return exchange_refuse_secret(ex, -EBADMSG, &ex->secrets->wrong);
-	/* By the time one is found in the body or a message, the head has gone; and what was
-	 * sent there before may come back with any answer. */
+	/* By the time one is found in the body or a message, the head has gone. */
 	ex->secrets->captures = exchange_find_capture(ex, &of) != NULL;
-	if (ex->is_upgrade || ex->secrets->captures || may_come_back(ex))
+	if (ex->is_upgrade || ex->secrets->captures)
 		ex->secrets->carries = true;
+	find_what_returns(ex);
 	return keep_head(ex, head);
 }
 

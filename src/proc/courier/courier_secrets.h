@@ -172,6 +172,17 @@ bool exchange_use_raw(struct exchange *ex, const unsigned char *data, size_t len
 /* Trailers are not for placeholders.  False: EX is refused. */
 bool exchange_use_trailers(struct exchange *ex, struct http_field *fields, size_t n);
 
+/* ---- courier_stray.c: what is refused anyway ---- */
+
+#define COURIER_STRAY_MS 1000           /* how long the record of a refusal waits for the body */
+
+/* Whether a placeholder is in EX's head where it may not be: why not, or NULL.  Then the body is
+ * searched as it comes, and the record waits for it. */
+const char *exchange_find_stray(struct exchange *ex);
+bool exchange_awaits_stray(const struct exchange *ex);
+void exchange_watch(struct exchange *ex, const unsigned char *data, size_t len);
+void exchange_watch_end(struct exchange *ex);
+
 /* The answer to a request that carried something real: its head (false: it cannot be
  * passed on; *ret_why says so), its body and its end.  With HAS_BODY it may be held from then
  * on: exchange_is_held(). */

@@ -27,6 +27,7 @@ struct exchange_secrets {
 	struct buf head;                /* to send, encoded; empty: as it came */
 	bool carries;                   /* something real goes out, or might come back */
 	bool swapped;                   /* and it is not just a signature */
+	bool whole;                     /* the answer has to be: half of a value cannot be found in it */
 	const struct bound_secret *signs;       /* whose signature is in it, or NULL */
 	size_t signs_at;                /* its number in VIEW */
 	bool signs_body;                /* the body will tell, and is held until then: MAYBE */
@@ -47,6 +48,7 @@ struct exchange_secrets {
 	struct exchange_made *made;     /* NULL: no token was */
 	const struct swap_set *coming;  /* what the answer is searched for, by KNOWN */
 
+	bool watched, waits;            /* it is refused: BODY is only searched; the record waits for it */
 	bool captures;                  /* tokens may come back */
 	unsigned char carried[BOUND_MAX];       /* secrets that are in it, or tokens of theirs */
 	struct exchange_held *answer_held;
@@ -80,6 +82,8 @@ bool exchange_has_ended(struct exchange *ex, size_t owner);
 void exchange_note_carried(struct exchange *ex, size_t owner);
 /* Of a request: REPLACE where it may be, STOP where not. */
 swap_judge exchange_judge;
+/* Of one that is refused: LEAVE where it may be, STOP where not. */
+swap_judge exchange_judge_stray;
 /* What is signed cannot be changed: nothing of ours may be in it at all. */
 swap_judge exchange_judge_never;
 /* Of what is only searched. */

@@ -59,8 +59,10 @@ exchange_may_leave(struct exchange *ex)
 	     !exchange_may_send(ex, ex->length)) || !exchange_afford(ex) || !exchange_fire(ex))
 		return false;
 	/* Also what is tried a second time: its record is there. */
-	if (!c->strict || ex->intent != 0)
+	if (!c->strict || ex->intent != 0) {
+		ex->left_ms = ex->left_ms != 0 ? ex->left_ms : loop_now_ms();
 		return true;
+	}
 	ex->intent = ++c->n_intents;
 	exchange_record_intent(ex);
 	ex->step = STEP_WAIT;

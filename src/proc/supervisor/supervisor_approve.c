@@ -161,6 +161,9 @@ answer_others(struct approval *a, const struct steer_who *who)
 			return;
 		b->last = a->last;
 		b->how = a->how;
+		/* Who opened the rule has approved this, too. */
+		memcpy(b->given, a->given, sizeof(b->given));
+		b->n_given = a->n_given;
 		snprintf(b->why, sizeof(b->why), "%s", a->why);
 		put_answer(s, b, true, "");
 		(void)steer_send(a->sv, s);

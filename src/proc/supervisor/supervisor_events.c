@@ -66,9 +66,8 @@ take_event(struct supervisor *sv, struct buf *body, bool record)
 		return -EBADMSG;
 	if (!record)
 		return 0;
-	if (refused == 1)
-		cell_refusals_note(&sv->timeline.refusals, event);
-	else
+	cell_refusals_note(&sv->timeline.refusals, event);
+	if (refused == 0)
 		notify_of(sv, event);
 	return supervisor_timeline_put(sv, event, strlen(event));
 }
