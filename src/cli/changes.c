@@ -50,8 +50,10 @@ changes_open(const char *word, struct changes *ret_changes, struct err *err)
 	if (r < 0)
 		return r;
 	*ret_changes = changes;
-	/* The parts point into the record's grants, which did not move. */
+	/* The record's grants, which parts point to, did not move. */
 	changes = (struct changes){ .state_dir = -1 };
+	for (size_t i = 0; i < ret_changes->n_parts; i++)
+		ret_changes->parts[i].ws.named = &ret_changes->parts[i].named;
 	return 0;
 }
 
@@ -61,6 +63,7 @@ changes_free(struct changes *changes)
 	for (size_t i = 0; i < changes->n_parts; i++) {
 		closep(&changes->parts[i].ws.changes);
 		closep(&changes->parts[i].ws.real);
+		workspace_named_free(&changes->parts[i].named);
 	}
 	closep(&changes->state_dir);
 	cell_record_free(&changes->record);
@@ -123,6 +126,15 @@ changes_check_paths(const struct changes *changes, char *const *paths, struct er
 			               "`cloister diff` shows them", *paths, changes->entry.id);
 	}
 	return 0;
+}
+
+void
+changes_warn(const struct changes *changes)
+{
+	for (size_t i = 0; i < changes->n_parts; i++)
+		if (changes->parts[i].named.why.code != 0)
+			fprintf(stderr, "cloister: not all that git would run here may be held back: %s\n",
+			        changes->parts[i].named.why.text);
 }
 
 void

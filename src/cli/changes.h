@@ -14,6 +14,7 @@ struct changes_part {
 	const struct cell_grant *grant; /* in the record */
 	bool main;                      /* the workspace: its paths are shown as they are */
 	bool volume;                    /* given with -v: applied only where it is named */
+	struct workspace_named named;   /* for WS */
 };
 
 struct changes {
@@ -24,6 +25,7 @@ struct changes {
 	size_t n_parts;
 };
 
+/* It must not be moved: the parts point into it. */
 int changes_open(const char *word, struct changes *ret_changes, struct err *err);
 void changes_free(struct changes *changes);     /* for OWN() too */
 
@@ -34,6 +36,9 @@ int changes_paths_in(const struct changes *changes, const struct changes_part *p
                      char *const *paths, char ***ret_paths, struct err *err);
 /* Every path must be in some part. */
 int changes_check_paths(const struct changes *changes, char *const *paths, struct err *err);
+
+/* Tell on standard error of what could not be looked at to know what is to be held back. */
+void changes_warn(const struct changes *changes);
 
 /* A path of PART as it is shown: relative to the workspace, or absolute. */
 void changes_print_path(FILE *out, const struct changes_part *part, const char *path);

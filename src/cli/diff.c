@@ -217,6 +217,7 @@ cmd_diff(int argc, char **argv)
 		putchar('\n');
 	}
 	fflush(stdout);
+	changes_warn(&changes);
 	if (r == 0 && changes.record.incomplete[0] != '\0')
 		return cli_failf("these are not all changes: %s", changes.record.incomplete);
 	if (r == 0 && diff.hidden > 0)

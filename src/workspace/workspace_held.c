@@ -134,9 +134,8 @@ name_matches(const char *pattern, const char *name)
 	return p == plen;
 }
 
-/* PATTERN against the beginning of PATH. */
-static enum held
-match_pattern(const char *pattern, const char *path)
+enum held
+held_match(const char *pattern, const char *path)
 {
 	while (*pattern != '\0' && *path != '\0') {
 		if (!name_matches(pattern, path))
@@ -153,7 +152,7 @@ match_table(const char *const *table, size_t n, const char *path)
 	enum held best = HELD_NO, m;
 
 	for (size_t i = 0; i < n && best != HELD_YES; i++) {
-		m = match_pattern(table[i], path);
+		m = held_match(table[i], path);
 		if (m > best)
 			best = m;
 	}

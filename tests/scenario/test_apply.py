@@ -237,6 +237,31 @@ def test_held_by_way_of_another_name(operator, workspace):
         assert not os.path.lexists(workspace / name), name
 
 
+def test_held_by_gits_configuration(operator, workspace):
+    """What the real repository's configuration names runs on the next commit."""
+    operator.host("mkdir -p scripts/hooks; echo '#!/bin/sh' >scripts/hooks/pre-commit; git init -q .;"
+                  "git config core.hooksPath scripts/hooks; git config filter.x.clean 'sh tools/clean.sh %f'", cwd=workspace)
+    id = operator.change(workspace, "echo evil >>scripts/hooks/pre-commit; mkdir tools;"
+                         "echo evil >tools/clean.sh; echo fine >tools/fine")
+    assert "M scripts/hooks/pre-commit  (held back" in operator.cloister("diff", id).ok()
+    done = operator.cloister("apply", id)
+    assert done.status == 0 and "2 held back" in done.err and "not all" not in done.err
+    assert (workspace / "scripts/hooks/pre-commit").read_text() == "#!/bin/sh\n"
+    assert not (workspace / "tools/clean.sh").exists() and (workspace / "tools/fine").exists()
+    operator.cloister("apply", id, "scripts/hooks", "tools/clean.sh").ok()
+    assert (workspace / "tools/clean.sh").exists()
+
+
+def test_gits_configuration_cannot_be_read(operator, workspace):
+    operator.folder("workspace/.git", {"config": "what\nis = \"this\n"})
+    id = operator.change(workspace, "echo fine >fine")
+    for word in ("diff", "apply"):
+        done = operator.cloister(word, id)
+        assert done.status == 0 and "not all that git would run here" in done.err
+        assert ".git/config': line 2 is not as git writes it" in done.err
+    assert (workspace / "fine").exists()
+
+
 # ---- conflicts -------------------------------------------------------------------
 
 def test_conflict(operator, workspace):
