@@ -11,6 +11,17 @@
 #include "cli/changes.h"
 #include "cli/cli.h"
 
+/* What ruled over this cell will rule over the next one. */
+static int
+hold_sources(const struct cell_spec *spec, struct changes_part *part, struct err *err)
+{
+	int r = 0;
+
+	for (char **source = spec->sources; r == 0 && source != NULL && *source != NULL; source++)
+		r = workspace_named_add(&part->named, part->ws.real, *source, err);
+	return r;
+}
+
 static int
 open_part(struct changes *changes, size_t grant, struct err *err)
 {
@@ -33,7 +44,7 @@ open_part(struct changes *changes, size_t grant, struct err *err)
 	changes->n_parts++;
 	if (part->ws.real < 0)
 		return err_errno(err, "cannot open the workspace '%s'", g->host);
-	return 0;
+	return hold_sources(&changes->record.spec, part, err);
 }
 
 int

@@ -262,6 +262,38 @@ def test_gits_configuration_cannot_be_read(operator, workspace):
     assert (workspace / "fine").exists()
 
 
+RULES = "version: 1\negress:\n  - allow: a.example\n"
+
+
+def test_held_what_ruled_over_the_cell(operator, workspace):
+    """All files that the policy came from, not only cloister.yaml."""
+    key = f"secrets: {{KEY: {{hosts: a.example, from: 'file:{workspace}/p/token'}}}}\n"
+    operator.folder("workspace/p", {
+        "base.yaml": RULES, "far.yaml": RULES, "plain.yaml": RULES, "token": "t0ken-t0ken-t0ken",
+        "outer.yaml": "version: 1\nextends: more.yaml\n" + key, "more.yaml": RULES,
+        "given.yaml": "version: 1\nextends: link.yaml\n" + key})
+    operator.folder("workspace", {"cloister.yaml": "version: 1\nextends: [p/base.yaml]\n"})
+    (workspace / "p/link.yaml").symlink_to("far.yaml")
+    (workspace / "p/token").chmod(0o600)
+    everything = "for f in p/*; do rm $f; echo evil >$f; done"
+    before = tree(workspace)
+    # Found there, and what it extends.
+    id = operator.change(workspace, everything)
+    operator.cloister("apply", id, "p/plain.yaml").ok()
+    assert "! p/base.yaml  (held back)" in operator.cloister("apply", "-n", id).out
+    operator.cloister("discard", id).ok()
+    (workspace / "p/plain.yaml").write_text(RULES)
+    # Given with -p, from another folder, and --within.
+    done = operator.run("-q", "-w", workspace, "-p", "p/given.yaml", "--within", "./p/outer.yaml",
+                        "--", "sh", "-c", f"{everything}; echo $CLOISTER_CELL", cwd=workspace)
+    id = done.ok().strip()
+    operator.kept.add(id)
+    done = operator.cloister("apply", id)
+    assert done.status == 0 and "held back that would run" in done.err
+    changed = {p for p, was in tree(workspace).items() if was[-1] != before[p][-1]}
+    assert changed == {b"p/base.yaml", b"p/plain.yaml"}
+
+
 # ---- conflicts -------------------------------------------------------------------
 
 def test_conflict(operator, workspace):
