@@ -85,15 +85,24 @@ show_name(const struct changes_part *part, const struct workspace_change *change
 	putchar('\n');
 }
 
+/* Not shown must not look like nothing there, nor keep what comes behind it from being shown. */
 static void
-show_link(int folder, const char *path, char sign)
+show_hidden(struct diff *diff, const char *why)
+{
+	printf("  (contents not shown: %s)\n", why);
+	diff->hidden++;
+}
+
+static void
+show_link(struct diff *diff, int folder, const char *path, char sign)
 {
 	char target[4096];
 	ssize_t n = readlinkat(folder, path, target, sizeof(target));
 
-	/* The way to it may hold a link by now: then there is nothing to show. */
-	if (n < 0)
+	if (n < 0) {
+		show_hidden(diff, strerrordesc_np(errno));
 		return;
+	}
 	printf("%c-> ", sign);
 	text_print_safe(stdout, target, (size_t)n, false);
 	putchar('\n');
@@ -106,24 +115,26 @@ show_text(struct diff *diff, const struct changes_part *part,
 	OWN(closep) int old = -1, new = -1;
 	OWN(freep) char *old_label = str_format("a/%s", change->path);
 	OWN(freep) char *new_label = str_format("b/%s", change->path);
+	char why[64];
 	int r;
 
 	if (S_ISREG(change->old_mode))
-		old = workspace_open(part->ws.real, change->path, err);
+		old = workspace_open(part->ws.real, change->path, NULL);
 	if (S_ISREG(change->mode))
-		new = workspace_open(part->ws.changes, change->path, err);
+		new = workspace_open(part->ws.changes, change->path, NULL);
 	if (old_label == NULL || new_label == NULL)
 		return err_errno(err, "cannot show a change");
-	if ((S_ISREG(change->old_mode) && old < 0) || (S_ISREG(change->mode) && new < 0))
-		return -err->code;
+	if ((S_ISREG(change->old_mode) && old < 0) || (S_ISREG(change->mode) && new < 0)) {
+		show_hidden(diff, strerrordesc_np(old < 0 && S_ISREG(change->old_mode) ? -old : -new));
+		return 0;
+	}
 	r = diff_print_text(old, new, old < 0 ? "/dev/null" : old_label,
 	                    new < 0 ? "/dev/null" : new_label, diff->colour, err);
 	if (r != -E2BIG)
 		return r;
-	/* Not shown must not look like nothing there. */
-	printf("  (contents not shown: %llu bytes that diff could not compare)\n",
-	       (unsigned long long)change->size);
-	diff->hidden++;
+	snprintf(why, sizeof(why), "%llu bytes that diff could not compare",
+	         (unsigned long long)change->size);
+	show_hidden(diff, why);
 	return 0;
 }
 
@@ -141,9 +152,9 @@ show_patch(struct diff *diff, const struct changes_part *part,
 	if (change->mode_only)
 		return 0;
 	if (S_ISLNK(change->old_mode))
-		show_link(part->ws.real, change->path, '-');
+		show_link(diff, part->ws.real, change->path, '-');
 	if (S_ISLNK(change->mode))
-		show_link(part->ws.changes, change->path, '+');
+		show_link(diff, part->ws.changes, change->path, '+');
 	if (S_ISREG(change->old_mode) || S_ISREG(change->mode))
 		return show_text(diff, part, change, err);
 	return 0;

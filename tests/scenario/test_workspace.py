@@ -289,6 +289,21 @@ def test_much_text(operator, workspace):
     assert said.count("\n+") >= 300000 and "+300000\n" in said
 
 
+def test_a_path_that_is_too_long(operator, workspace):
+    """It cannot be opened by its path; what comes behind it is shown all the same."""
+    done = operator.run("-q", "-w", workspace, "--", "/usr/bin/python3", "-Ic", """
+import os
+open('zz', 'w').write('behind\\n')
+for i in range(20): os.mkdir('e' * 250); os.chdir('e' * 250)
+open('f', 'w').write('x\\n'); os.symlink('x', 'l'); print(os.environ['CLOISTER_CELL'])""")
+    id = done.ok().strip()
+    operator.kept.add(id)
+    said = operator.cloister("diff", id)
+    assert said.status == 125 and "2 files could not be shown" in said.err
+    assert said.out.count("  (contents not shown: File name too long)\n") == 2
+    assert said.out.endswith("A zz\n--- /dev/null\n+++ b/zz\n@@ -0,0 +1 @@\n+behind\n")
+
+
 def test_diff_cut_short(operator, workspace):
     id = operator.change(workspace, "seq 300000 >numbers")
     assert operator.host(f"{operator.program} diff {id} | head -2").startswith("A numbers\n")
