@@ -7,10 +7,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/io.h"
 #include "base/json.h"
 #include "base/own.h"
 #include "base/text.h"
+#include "base/utf8.h"
 #include "cli/changes.h"
 #include "cli/cli.h"
 
@@ -108,13 +110,54 @@ show_link(struct diff *diff, int folder, const char *path, char sign)
 	putchar('\n');
 }
 
+static bool
+needs_quotes(const char *path)
+{
+	uint32_t code;
+	size_t n;
+
+	for (size_t len = strlen(path); len > 0; path += n, len -= n) {
+		n = utf8_next(path, len, &code);
+		if (n == 0 || utf8_is_control(code) || code == '"' || code == '\\')
+			return true;
+	}
+	return false;
+}
+
+/* What a patch calls PATH: as git writes it and reads it again, so that a name has no say over the
+ * lines of the patch. */
+static char *
+make_label(const char *side, const char *path)
+{
+	OWN(buf_free) struct buf b = {0};
+	char octal[5];
+
+	if (!needs_quotes(path))
+		return str_format("%s/%s", side, path);
+	buf_init(&b, 8 + 4 * strlen(path));
+	buf_put(&b, "\"", 1);
+	buf_put(&b, side, 1);
+	buf_put(&b, "/", 1);
+	for (; *path != '\0'; path++) {
+		const unsigned char c = (unsigned char)*path;
+
+		snprintf(octal, sizeof(octal), c == '"' || c == '\\' ? "\\%c" : "\\%03o", c);
+		if (c < ' ' || c > '~' || c == '"' || c == '\\')
+			buf_put(&b, octal, strlen(octal));
+		else
+			buf_put(&b, path, 1);
+	}
+	buf_put(&b, "\"", 2);
+	return buf_failed(&b) ? NULL : (char *)TAKE(b.data);
+}
+
 static int
 show_text(struct diff *diff, const struct changes_part *part,
           const struct workspace_change *change, struct err *err)
 {
 	OWN(closep) int old = -1, new = -1;
-	OWN(freep) char *old_label = str_format("a/%s", change->path);
-	OWN(freep) char *new_label = str_format("b/%s", change->path);
+	OWN(freep) char *old_label = make_label("a", change->path);
+	OWN(freep) char *new_label = make_label("b", change->path);
 	char why[64];
 	int r;
 

@@ -260,6 +260,25 @@ def test_names_cannot_disturb_a_terminal(operator, workspace):
     assert set(NASTY) <= set(os.listdir(workspace))
 
 
+def test_names_cannot_forge_a_patch(operator, workspace):
+    """They are quoted as git does, which makes of it what the cell did."""
+    names = ["a\n+++ forged", 'quote"back\\slash', "tab\t", "esc\x1b", "\udcff", "\u202e", "\u00fc"]
+    twin = operator.folder("twin", FILES)
+    script = "import os\nfor n in %r: open(n, 'w').write('contents\\n')\n" % [
+        os.fsencode(n) for n in names]
+    done = operator.run("-q", "-w", workspace, "--", "/usr/bin/python3", "-Ic",
+                        script + "print(os.environ['CLOISTER_CELL'])")
+    id = done.ok().strip()
+    operator.kept.add(id)
+    said = operator.cloister("diff", id).ok()
+    assert '+++ "b/a\\012+++ forged"\n' in said and "+++ b/\u00fc\n" in said
+    assert "\n+++ forged" not in said and said.count("\n+++ ") == len(names)
+    operator.host(f"{operator.program} diff {id} | git apply -", cwd=twin)
+    operator.cloister("apply", id).ok()
+    assert set(os.listdir(twin)) == set(FILES) - {"d/b", "d/e/c"} | {"d"} | set(names)
+    assert tree(twin) == tree(workspace)
+
+
 def test_colours_only_on_a_terminal(operator, workspace):
     id = operator.change(workspace, "printf 'more \\033[31m\\n' >>a")
     t = Terminal(operator, operator.program, "diff", id)
