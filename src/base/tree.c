@@ -32,6 +32,96 @@ tree_is_beneath(const char *path, const char *folder)
 	return strncmp(path, folder, len) == 0 && (path[len] == '/' || path[len] == '\0');
 }
 
+/* ---- where a path leads ---- */
+
+#define LINKS_MAX 40                    /* as the kernel has it */
+
+struct following {
+	char at[PATH_MAX], rest[PATH_MAX];      /* the way so far, without links; what comes behind */
+	int links;
+	int (*step)(void *arg, const char *at, int found);
+	void *arg;
+};
+
+/* REST becomes the target of the link at AT, then what it was.  1 if there is one, else 0, or
+ * -errno if nothing can be said of AT. */
+static int
+follow_link(struct following *f)
+{
+	char target[PATH_MAX], joined[2 * PATH_MAX];
+	ssize_t n = readlink(f->at, target, sizeof(target) - 1);
+
+	if (n < 0)
+		return errno == EINVAL ? 0 : -errno;
+	target[n] = '\0';
+	if (snprintf(joined, sizeof(joined), "%s/%s", target, f->rest) >= PATH_MAX)
+		return -ENAMETOOLONG;
+	memcpy(f->rest, joined, strlen(joined) + 1);
+	return 1;
+}
+
+/* AT grows by a name of LEN bytes, which REST loses. */
+static int
+follow_name(struct following *f, size_t len)
+{
+	size_t was = strlen(f->at);
+	int found, r;
+
+	if (was + 1 + len >= PATH_MAX)
+		return -ENAMETOOLONG;
+	f->at[was] = '/';
+	memcpy(f->at + was + 1, f->rest, len);
+	f->at[was + 1 + len] = '\0';
+	memmove(f->rest, f->rest + len, strlen(f->rest + len) + 1);
+	found = follow_link(f);
+	r = f->step(f->arg, f->at, found);
+	if (r < 0 || (found > 0 && ++f->links > LINKS_MAX))
+		return r < 0 ? r : -ELOOP;
+	if (found > 0)
+		f->at[f->rest[0] == '/' ? 0 : was] = '\0';
+	return 1;
+}
+
+/* 1: there is more; 0: that was all. */
+static int
+follow_step(struct following *f)
+{
+	size_t skip = strspn(f->rest, "/"), len = strcspn(f->rest + skip, "/");
+	char *slash = strrchr(f->at, '/');
+
+	memmove(f->rest, f->rest + skip, strlen(f->rest + skip) + 1);
+	if (len == 0)
+		return 0;
+	if (len > 2 || memcmp(f->rest, "..", len) != 0)
+		return follow_name(f, len);
+	if (len == 2 && slash != NULL)
+		*slash = '\0';
+	memmove(f->rest, f->rest + len, strlen(f->rest + len) + 1);
+	return 1;
+}
+
+int
+tree_follow(const char *path, int (*step)(void *arg, const char *at, int found), void *arg,
+            char ret_end[PATH_MAX])
+{
+	struct following f = { .step = step, .arg = arg };
+	int r = 1;
+
+	if (path[0] != '/' && (getcwd(f.at, sizeof(f.at)) == NULL || f.at[0] != '/'))
+		return -ENOENT;
+	if (strcmp(f.at, "/") == 0)
+		f.at[0] = '\0';
+	if (snprintf(f.rest, sizeof(f.rest), "%s", path) >= (int)sizeof(f.rest))
+		return -ENAMETOOLONG;
+	while (r > 0)
+		r = follow_step(&f);
+	if (r == 0)
+		memcpy(ret_end, f.at, sizeof(f.at));
+	return r;
+}
+
+/* ---- opening and removing ---- */
+
 int
 tree_open_dir(int dir, const char *name)
 {

@@ -2,6 +2,7 @@
  * folders that only we may fill. */
 #ifndef CLOISTER_TREE_H
 #define CLOISTER_TREE_H
+#include <limits.h>
 #include <stdbool.h>
 
 struct err;
@@ -9,6 +10,13 @@ struct err;
 bool tree_is_dots(const char *name);            /* "." or ".." */
 /* Whether PATH is FOLDER or beneath it, by their words: both absolute and without dots. */
 bool tree_is_beneath(const char *path, const char *folder);
+
+/* Go where PATH leads, link by link.  STEP gets every place on the way: absolute, without dots, no
+ * link above it; FOUND is 1 for a link, 0 for what is none, else -errno, and then it goes on as if
+ * a plain folder were there.  A negative value from STEP ends it and is returned.  STEP's last
+ * place is where PATH leads to, unless it ends in dots: END is. */
+int tree_follow(const char *path, int (*step)(void *arg, const char *at, int found), void *arg,
+                char ret_end[PATH_MAX]);
 
 /* Open the folder NAME beneath DIR, with no link on the way and no mount crossed: a
  * descriptor or -errno; -EXDEV behind a mount. */

@@ -62,7 +62,7 @@ get_limits(struct buf *b, struct cell_limits *l)
 enum { FLAG_ROOT = 1, FLAG_DETACHED = 2, FLAG_TTY = 4, FLAG_QUIET = 8, FLAG_POLICY = 16,
        FLAG_AUTHORITIES = 32, FLAG_LEARN = 64, FLAG_SECRETS = 128,
        FLAG_CLAIM = 256, FLAG_KEEP = 512, FLAG_STREAMS = 1024, FLAG_INPUT = 2048, FLAG_STRICT = 4096,
-       FLAGS = 8191 };
+       FLAG_SOURCES = 8192, FLAGS = 16383 };
 enum { GRANT_WORKSPACE = 1, GRANT_GIT_DIR = 2, GRANT_FLAGS = 3 };
 
 void
@@ -95,7 +95,8 @@ cell_spec_put(struct buf *b, const struct cell_spec *spec)
 	               (spec->learn ? FLAG_LEARN : 0) | (spec->has_secrets ? FLAG_SECRETS : 0) |
 	               (spec->claim ? FLAG_CLAIM : 0) | (spec->keep ? FLAG_KEEP : 0) |
 	               (spec->streams ? FLAG_STREAMS : 0) | (spec->input ? FLAG_INPUT : 0) |
-	               (spec->audit_strict ? FLAG_STRICT : 0));
+	               (spec->audit_strict ? FLAG_STRICT : 0) |
+	               (spec->sources != NULL ? FLAG_SOURCES : 0));
 	buf_put_strv(b, spec->egress_env != NULL ? spec->egress_env : (char *[]){ NULL });
 	buf_put_u32(b, (uint32_t)spec->n_ports);
 	for (size_t i = 0; i < spec->n_ports; i++)
@@ -119,6 +120,8 @@ cell_spec_put(struct buf *b, const struct cell_spec *spec)
 		buf_put_u64(b, spec->watch.limits[i >> 2][i >> 1 & 1][i & 1]);
 	buf_put_u32(b, (spec->watch.times ? 1 : 0) | (spec->watch.principal ? 2 : 0) |
 	               (spec->watch.cpu ? 4 : 0));
+	if (spec->sources != NULL)
+		buf_put_strv(b, spec->sources);
 }
 
 static int
@@ -135,6 +138,17 @@ get_watch(struct buf *b, struct cell_spec *spec)
 	spec->watch.principal = (flags & 2) != 0;
 	spec->watch.cpu = (flags & 4) != 0;
 	return 0;
+}
+
+static int
+get_sources(struct buf *b, struct cell_spec *spec)
+{
+	int r = buf_dup_strv(b, CELL_SOURCES_MAX, &spec->sources);
+
+	for (size_t i = 0; r == 0 && (i == 0 || spec->sources[i] != NULL); i++)
+		if (spec->sources[i] == NULL || spec->sources[i][0] != '/')
+			r = -EBADMSG;
+	return r;
 }
 
 static int
@@ -298,6 +312,8 @@ cell_spec_get(struct buf *b, struct cell_spec *ret_spec, struct err *err)
 		r = -EBADMSG;
 	if (r == 0)
 		r = get_watch(b, &spec);
+	if (r == 0 && (flags & FLAG_SOURCES) != 0)
+		r = get_sources(b, &spec);
 	if (r < 0)
 		return err_set(err, -r, "the description of the cell is malformed");
 	spec.profile = profile;
@@ -342,6 +358,7 @@ cell_spec_free(struct cell_spec *spec)
 	strv_free(spec->placeholders);
 	strv_free(spec->secrets);
 	strv_free(spec->setups);
+	strv_free(spec->sources);
 	free(spec->principal);
 	free(spec->chain);
 	cell_spec_free_files(spec);

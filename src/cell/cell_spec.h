@@ -25,6 +25,7 @@ struct err;
 #define CELL_AUDIT_MAX (256ULL << 20)   /* of a timeline, unless the policy says otherwise, */
 #define CELL_AUDIT_LEAST (1ULL << 20)   /* which is not less than this */
 #define CELL_SETUPS_MAX 32
+#define CELL_SOURCES_MAX 256
 #define CELL_PRINCIPAL_MAX 256          /* bytes */
 #define CELL_CHAIN_MAX 1024             /* likewise */
 #define CELL_CHAIN_DEPTH_MAX 16
@@ -102,6 +103,7 @@ struct cell_spec {
 	bool has_authorities;
 	bool has_secrets;               /* with a policy only */
 	bool learn;                     /* everything is allowed, and recorded */
+	char **sources;                 /* the operator's files that what rules came from; NULL: none */
 	char **egress_env;              /* the operator's proxies, for the courier */
 	struct cell_port ports[CELL_PORTS_MAX]; /* --publish */
 	size_t n_ports;

@@ -2,10 +2,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
-#include <unistd.h>
 
 #include "base/err.h"
 #include "base/io.h"
@@ -65,74 +63,18 @@ cell_writable_covers(const char *path)
 	return r == -ENOENT ? false : r < 0 ? true : lists(text, len, path);
 }
 
-#define LINKS_MAX 40                    /* as the kernel has it */
-
-/* What comes behind a link at AT: its target, then REST.  0: there is none; negative: it
- * leads nowhere that can be said. */
+/* A place on the way to something: where nothing can be said of it, it counts as the agent's. */
 static int
-follow_link(const char *at, char rest[PATH_MAX])
+distrust_step(void *arg, const char *at, int found)
 {
-	char target[PATH_MAX], joined[2 * PATH_MAX];
-	ssize_t n = readlink(at, target, sizeof(target) - 1);
-
-	if (n < 0)
-		return errno == EINVAL ? 0 : -errno;
-	target[n] = '\0';
-	if (snprintf(joined, sizeof(joined), "%s/%s", target, rest) >= PATH_MAX)
-		return -ENAMETOOLONG;
-	memcpy(rest, joined, strlen(joined) + 1);
-	return 1;
-}
-
-/* One part of REST, behind AT, which has no links in it.  1: there are more; 0: that was
- * all; negative: it is not the operator's word alone. */
-static int
-take_step(char at[PATH_MAX], char rest[PATH_MAX], int *links)
-{
-	size_t skip = strspn(rest, "/"), len = strcspn(rest + skip, "/"), was;
-	const char *part = rest + skip;
-	int r;
-
-	if (skip > 0)
-		memmove(rest, part, strlen(part) + 1);
-	if (len == 0)
-		return 0;
-	was = strlen(at);
-	if (len == 2 && memcmp(rest, "..", 2) == 0) {
-		at[was > 0 ? (size_t)(strrchr(at, '/') - at) : 0] = '\0';
-	} else if (len != 1 || rest[0] != '.') {
-		if (was + 1 + len >= PATH_MAX)
-			return -ENAMETOOLONG;
-		at[was] = '/';
-		memcpy(at + was + 1, rest, len);
-		at[was + 1 + len] = '\0';
-		if (cell_writable_covers(at))
-			return -EPERM;
-		memmove(rest, rest + len, strlen(rest + len) + 1);
-		r = follow_link(at, rest);
-		if (r < 0 || (r > 0 && ++*links > LINKS_MAX))
-			return r < 0 ? r : -ELOOP;
-		if (r > 0)
-			at[rest[0] == '/' ? 0 : was] = '\0';
-		return 1;
-	}
-	memmove(rest, rest + len, strlen(rest + len) + 1);
-	return 1;
+	(void)arg;
+	return cell_writable_covers(at) ? -EPERM : found < 0 ? found : 0;
 }
 
 bool
 cell_writable_leads(const char *path)
 {
-	char at[PATH_MAX] = "", rest[PATH_MAX];
-	int r = 1, links = 0;
+	char end[PATH_MAX];
 
-	if (path[0] != '/' && (getcwd(at, sizeof(at)) == NULL || at[0] != '/'))
-		return true;
-	if (strcmp(at, "/") == 0)
-		at[0] = '\0';
-	if (snprintf(rest, sizeof(rest), "%s", path) >= (int)sizeof(rest))
-		return true;
-	while (r > 0)
-		r = take_step(at, rest, &links);
-	return r < 0;
+	return tree_follow(path, distrust_step, NULL, end) < 0;
 }

@@ -180,6 +180,7 @@ cmd_apply(int argc, char **argv)
 	if (r == 0)
 		r = apply_all(&apply, &changes, argv + rest + 1, &err);
 	fflush(stdout);
+	changes_warn(&changes);
 	/* Also when it broke off in the middle. */
 	noted = note_applied(&apply, changes.entry.id, &why);
 	if (r == 0 && noted == 0 && !apply.dry_run && changes.state_dir >= 0)

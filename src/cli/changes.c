@@ -13,6 +13,17 @@
 #include "cli/cli.h"
 #include "cli/timeline.h"
 
+/* What ruled over this cell will rule over the next one. */
+static int
+hold_sources(const struct cell_spec *spec, struct changes_part *part, struct err *err)
+{
+	int r = 0;
+
+	for (char **source = spec->sources; r == 0 && source != NULL && *source != NULL; source++)
+		r = workspace_named_add(&part->named, part->ws.real, *source, err);
+	return r;
+}
+
 static int
 open_part(struct changes *changes, size_t grant, struct err *err)
 {
@@ -35,7 +46,7 @@ open_part(struct changes *changes, size_t grant, struct err *err)
 	changes->n_parts++;
 	if (part->ws.real < 0)
 		return err_errno(err, "cannot open the workspace '%s'", g->host);
-	return 0;
+	return hold_sources(&changes->record.spec, part, err);
 }
 
 static int
@@ -100,8 +111,10 @@ changes_open(const char *word, struct changes *ret_changes, struct err *err)
 	if (r < 0)
 		return r;
 	*ret_changes = changes;
-	/* The parts point into the record's grants, which did not move. */
+	/* The record's grants, which parts point to, did not move. */
 	changes = (struct changes){ .state_dir = -1 };
+	for (size_t i = 0; i < ret_changes->n_parts; i++)
+		ret_changes->parts[i].ws.named = &ret_changes->parts[i].named;
 	return 0;
 }
 
@@ -111,6 +124,7 @@ changes_free(struct changes *changes)
 	for (size_t i = 0; i < changes->n_parts; i++) {
 		closep(&changes->parts[i].ws.changes);
 		closep(&changes->parts[i].ws.real);
+		workspace_named_free(&changes->parts[i].named);
 	}
 	closep(&changes->state_dir);
 	cell_record_free(&changes->record);
@@ -189,6 +203,15 @@ changes_tell_rest(const struct changes *changes, bool is_none)
 		        "too large for the disk\n", (unsigned long long)left_out);
 	else if (is_none && isatty(STDERR_FILENO))
 		fputs("cloister: nothing was changed\n", stderr);
+}
+
+void
+changes_warn(const struct changes *changes)
+{
+	for (size_t i = 0; i < changes->n_parts; i++)
+		if (changes->parts[i].named.why.code != 0)
+			fprintf(stderr, "cloister: not all that git would run here may be held back: %s\n",
+			        changes->parts[i].named.why.text);
 }
 
 void

@@ -14,6 +14,7 @@ struct changes_part {
 	const struct cell_grant *grant; /* in the record */
 	bool main;                      /* the workspace: its paths are shown as they are */
 	bool volume;                    /* given with -v: applied only where it is named */
+	struct workspace_named named;   /* for WS */
 };
 
 struct changes {
@@ -25,7 +26,7 @@ struct changes {
 };
 
 /* Of a cell that had an overlay and changed nothing there are no parts, and perhaps no state_dir (-1).
- * -ENOENT also if it had none. */
+ * -ENOENT also if it had none.  It must not be moved: the parts point into it. */
 int changes_open(const char *word, struct changes *ret_changes, struct err *err);
 void changes_free(struct changes *changes);     /* for OWN() too */
 
@@ -40,6 +41,8 @@ int changes_check_paths(const struct changes *changes, char *const *paths, struc
 /* For people, of what is there when all was shown or applied: that there is none, if it is so; and what
  * never came out of the cell, which is said nowhere else with `run -q`. */
 void changes_tell_rest(const struct changes *changes, bool is_none);
+/* Tell on standard error of what could not be looked at to know what is to be held back. */
+void changes_warn(const struct changes *changes);
 
 /* A path of PART as it is shown: relative to the workspace, or absolute. */
 void changes_print_path(FILE *out, const struct changes_part *part, const char *path);

@@ -7,10 +7,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/io.h"
 #include "base/json.h"
 #include "base/own.h"
 #include "base/text.h"
+#include "base/utf8.h"
 #include "cli/changes.h"
 #include "cli/cli.h"
 
@@ -85,18 +87,68 @@ show_name(const struct changes_part *part, const struct workspace_change *change
 	putchar('\n');
 }
 
+/* Not shown must not look like nothing there, nor keep what comes behind it from being shown. */
 static void
-show_link(int folder, const char *path, char sign)
+show_hidden(struct diff *diff, const char *why)
+{
+	printf("  (contents not shown: %s)\n", why);
+	diff->hidden++;
+}
+
+static void
+show_link(struct diff *diff, int folder, const char *path, char sign)
 {
 	char target[4096];
 	ssize_t n = readlinkat(folder, path, target, sizeof(target));
 
-	/* The way to it may hold a link by now: then there is nothing to show. */
-	if (n < 0)
+	if (n < 0) {
+		show_hidden(diff, strerrordesc_np(errno));
 		return;
+	}
 	printf("%c-> ", sign);
 	text_print_safe(stdout, target, (size_t)n, false);
 	putchar('\n');
+}
+
+static bool
+needs_quotes(const char *path)
+{
+	uint32_t code;
+	size_t n;
+
+	for (size_t len = strlen(path); len > 0; path += n, len -= n) {
+		n = utf8_next(path, len, &code);
+		if (n == 0 || utf8_is_control(code) || code == '"' || code == '\\')
+			return true;
+	}
+	return false;
+}
+
+/* What a patch calls PATH: as git writes it and reads it again, so that a name has no say over the
+ * lines of the patch. */
+static char *
+make_label(const char *side, const char *path)
+{
+	OWN(buf_free) struct buf b = {0};
+	char octal[5];
+
+	if (!needs_quotes(path))
+		return str_format("%s/%s", side, path);
+	buf_init(&b, 8 + 4 * strlen(path));
+	buf_put(&b, "\"", 1);
+	buf_put(&b, side, 1);
+	buf_put(&b, "/", 1);
+	for (; *path != '\0'; path++) {
+		const unsigned char c = (unsigned char)*path;
+
+		snprintf(octal, sizeof(octal), c == '"' || c == '\\' ? "\\%c" : "\\%03o", c);
+		if (c < ' ' || c > '~' || c == '"' || c == '\\')
+			buf_put(&b, octal, strlen(octal));
+		else
+			buf_put(&b, path, 1);
+	}
+	buf_put(&b, "\"", 2);
+	return buf_failed(&b) ? NULL : (char *)TAKE(b.data);
 }
 
 static int
@@ -104,26 +156,28 @@ show_text(struct diff *diff, const struct changes_part *part,
           const struct workspace_change *change, struct err *err)
 {
 	OWN(closep) int old = -1, new = -1;
-	OWN(freep) char *old_label = str_format("a/%s", change->path);
-	OWN(freep) char *new_label = str_format("b/%s", change->path);
+	OWN(freep) char *old_label = make_label("a", change->path);
+	OWN(freep) char *new_label = make_label("b", change->path);
+	char why[64];
 	int r;
 
 	if (S_ISREG(change->old_mode))
-		old = workspace_open(part->ws.real, change->path, err);
+		old = workspace_open(part->ws.real, change->path, NULL);
 	if (S_ISREG(change->mode))
-		new = workspace_open(part->ws.changes, change->path, err);
+		new = workspace_open(part->ws.changes, change->path, NULL);
 	if (old_label == NULL || new_label == NULL)
 		return err_errno(err, "cannot show a change");
-	if ((S_ISREG(change->old_mode) && old < 0) || (S_ISREG(change->mode) && new < 0))
-		return -err->code;
+	if ((S_ISREG(change->old_mode) && old < 0) || (S_ISREG(change->mode) && new < 0)) {
+		show_hidden(diff, strerrordesc_np(old < 0 && S_ISREG(change->old_mode) ? -old : -new));
+		return 0;
+	}
 	r = diff_print_text(old, new, old < 0 ? "/dev/null" : old_label,
 	                    new < 0 ? "/dev/null" : new_label, diff->colour, err);
 	if (r != -E2BIG)
 		return r;
-	/* Not shown must not look like nothing there. */
-	printf("  (contents not shown: %llu bytes that diff could not compare)\n",
-	       (unsigned long long)change->size);
-	diff->hidden++;
+	snprintf(why, sizeof(why), "%llu bytes that diff could not compare",
+	         (unsigned long long)change->size);
+	show_hidden(diff, why);
 	return 0;
 }
 
@@ -141,9 +195,9 @@ show_one(struct diff *diff, const struct changes_part *part,
 	if (change->mode_only)
 		return 0;
 	if (S_ISLNK(change->old_mode))
-		show_link(part->ws.real, change->path, '-');
+		show_link(diff, part->ws.real, change->path, '-');
 	if (S_ISLNK(change->mode))
-		show_link(part->ws.changes, change->path, '+');
+		show_link(diff, part->ws.changes, change->path, '+');
 	if (S_ISREG(change->old_mode) || S_ISREG(change->mode))
 		return show_text(diff, part, change, err);
 	return 0;
@@ -258,6 +312,7 @@ cmd_diff(int argc, char **argv)
 		putchar('\n');
 	}
 	fflush(stdout);
+	changes_warn(&changes);
 	if (r == 0 && changes.record.incomplete[0] != '\0')
 		return cli_failf("these are not all changes: %s", changes.record.incomplete);
 	if (r == 0 && diff.hidden > 0)

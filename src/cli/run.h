@@ -72,6 +72,8 @@ int run_add_ca(struct run *run, const char *text, struct err *err);
 int run_add_port(struct run *run, const char *text, struct err *err);
 int run_set_rate(struct run *run, const char *text, struct err *err);
 int run_set_bandwidth(struct run *run, const char *text, struct err *err);
+/* What rules over the cell comes from this file, too, so `apply` holds it back. */
+int run_add_source(struct run *run, const char *path, struct err *err);
 /* Loads the policy, if there is one; all grants are known. */
 int run_finish_policy(struct run *run, struct err *err);
 

@@ -82,6 +82,31 @@ run_seal(int fd, struct err *err)
 	return 0;
 }
 
+int
+run_add_source(struct run *run, const char *path, struct err *err)
+{
+	OWN(freep) char *here = path[0] == '/' ? NULL : getcwd(NULL, 0);
+	OWN(freep) char *whole = str_format("%s%s%s", here != NULL ? here : "", path[0] == '/' ? "" : "/",
+	                                    path);
+	char **sources = run->spec.sources;
+	size_t n = sources == NULL ? 0 : strv_len(sources);
+
+	if (whole == NULL)
+		return err_set(err, ENOMEM, "out of memory");
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(sources[i], whole) == 0)
+			return 0;
+	if (n == CELL_SOURCES_MAX)
+		return err_set(err, E2BIG, "the policy is made of over %d files", CELL_SOURCES_MAX);
+	sources = reallocarray(sources, n + 2, sizeof(*sources));
+	if (sources == NULL)
+		return err_set(err, ENOMEM, "out of memory");
+	sources[n] = TAKE(whole);
+	sources[n + 1] = NULL;
+	run->spec.sources = sources;
+	return 0;
+}
+
 /* ---- the policy file -------------------------------------------------------------- */
 
 /* Whose word a file is that nobody named: only the operator's own.  An agent that could
@@ -126,7 +151,7 @@ check_extended(void *arg, const struct node *node, const char *path, struct err 
 	if (cell_writable_leads(whole))
 		return node_err(err, node, "an agent can or could write '%s', or a link to it: look at it, and "
 		                "give this policy with -p; or --no-policy", path);
-	return 0;
+	return run_add_source(run, whole, err);
 }
 
 static int
@@ -135,10 +160,8 @@ take_file(void *arg, const struct node *node, const char *path, struct err *err)
 	struct run *run = arg;
 
 	(void)node;
-	(void)path;
-	(void)err;
 	run->source.is_more = true;
-	return 0;
+	return run_add_source(run, path, err);
 }
 
 static int
@@ -293,9 +316,12 @@ load_policy(struct run *run, struct policy **ret_policy, struct err *err)
 		return err_set(err, EINVAL, "--no-policy and -p are given: leave one out");
 	r = put_flow(run, "rate", run->rate, err);
 	r = r == 0 ? put_flow(run, "bandwidth", run->bandwidth, err) : r;
-	if (r == 0 && run->policy_file != NULL)
-		r = policy_load_file(AT_FDCWD, run->policy_file, &reader, ret_policy, &limits, err);
-	else if (r == 0 && !run->no_policy)
+	if (r == 0 && run->policy_file != NULL) {
+		r = run_add_source(run, run->policy_file, err);
+		r = r == 0 ? policy_load_file(AT_FDCWD, run->policy_file, &reader, ret_policy, &limits,
+		                              err) : r;
+	}
+	if (r == 0 && run->policy_file == NULL && !run->no_policy)
 		r = find_policy(run, ret_policy, &limits, err);
 	for (size_t i = 0; r == 0 && i < run->n_allows; i++)
 		if ((r = policy_add_short(ret_policy, run->allows[i], err)) == 0)
@@ -347,7 +373,8 @@ pack_authorities(struct run *run, struct err *err)
 
 	buf_init(&all, AUTHORITIES_MAX);
 	for (size_t i = 0; r == 0 && i < run->n_cas; i++)
-		r = add_authority(&all, run->cas[i], err);
+		if ((r = add_authority(&all, run->cas[i], err)) == 0)
+			r = run_add_source(run, run->cas[i], err);
 	if (r < 0 || run->n_cas == 0)
 		return r;
 	run->cas_fd = cell_policy_seal("authorities", all.data, all.len, err);

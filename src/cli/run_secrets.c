@@ -111,8 +111,15 @@ pack_request(struct run *run, int fd, struct err *err)
 		r = add_wanted(&q, &run->wants.at[i], err);
 	if (r < 0)
 		return r;
-	for (size_t i = 0; i < q.n_bind; i++)
+	for (size_t i = 0; r == 0 && i < q.n_bind; i++) {
+		const struct secret *secret = q.bind[i].secret;
+
 		run_bind_within(run, &q.bind[i]);
+		if (secret != NULL && strncmp(secret->from, "file:", 5) == 0)
+			r = run_add_source(run, secret->from + 5, err);
+	}
+	if (r < 0)
+		return r;
 	vault_request_put(&b, &q);
 	if (buf_failed(&b))
 		return err_set(err, E2BIG, "the cell's secrets are too many");

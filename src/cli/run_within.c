@@ -13,6 +13,7 @@
 #include "vault/vault_request.h"
 
 struct run_layer {
+	struct run *run;
 	const char *file;
 	struct secret_wants wants;      /* what it gives */
 };
@@ -29,6 +30,7 @@ run_add_within(struct run *run, const char *file, struct err *err)
 		return err_set(err, ENOMEM, "out of memory");
 	run->within = grown;
 	memset(&grown[run->n_within], 0, sizeof(*grown));
+	grown[run->n_within].run = run;
 	grown[run->n_within++].file = file;
 	return 0;
 }
@@ -50,6 +52,13 @@ take_secrets(void *arg, const struct node *node, struct err *err)
 		return node_err(err, node, "an agent can or could write this file, or a link to it, so it "
 		                "gives no cell secrets: keep them in a file of yours");
 	return secret_wants_read(&layer->wants, node, err);
+}
+
+static int
+take_file(void *arg, const struct node *node, const char *path, struct err *err)
+{
+	(void)node;
+	return run_add_source(((struct run_layer *)arg)->run, path, err);
 }
 
 /* ---- limits ---- */
@@ -108,11 +117,13 @@ run_finish_within(struct run *run, struct policy *policy, struct err *err)
 		return err_set(err, EINVAL, "--within does not go with learning, which allows everything");
 	for (size_t i = 0; r == 0 && i < run->n_within; i++) {
 		struct run_layer *layer = &run->within[i];
-		const struct policy_reader reader = { .secrets = take_secrets, .arg = layer };
+		const struct policy_reader reader = { .secrets = take_secrets, .file = take_file,
+		                                      .arg = layer };
 		OWN(policy_freep) struct policy *outer = NULL;
 		struct policy_limits limits = {0};
 
-		r = policy_load_file(AT_FDCWD, layer->file, &reader, &outer, &limits, err);
+		r = run_add_source(run, layer->file, err);
+		r = r == 0 ? policy_load_file(AT_FDCWD, layer->file, &reader, &outer, &limits, err) : r;
 		r = r == 0 ? bind(run, outer, i + 1, err) : r;
 		if (r < 0)
 			return r;

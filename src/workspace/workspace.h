@@ -17,7 +17,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-struct err;
+#include "base/err.h"
 
 #define WORKSPACE_DEPTH_MAX 256         /* folders below one another */
 #define WORKSPACE_ENTRIES_MAX 4000000
@@ -34,12 +34,27 @@ struct err;
  * option userxattr enforces. */
 int workspace_collect(int from, int to, uint64_t *ret_skipped, struct err *err);
 
+/* Paths of a workspace that would run, or rule over cells, because a file of the host's own
+ * names them: held, with all that is beneath them. */
+#define WORKSPACE_NAMED_MAX 4096
+struct workspace_named {
+	char **paths;                   /* relative to the workspace; "": all of it */
+	size_t n;
+	struct err why;                 /* if there may be more of them: why */
+};
+/* PATH is absolute; it, and each link on the way to it, counts if it is in the workspace REAL. */
+int workspace_named_add(struct workspace_named *named, int real, const char *path, struct err *err);
+void workspace_named_free(struct workspace_named *named);      /* for OWN() too */
+
 /* Where changes are and where they go to. */
 struct workspace {
 	int changes;                    /* a folder that workspace_collect() filled */
 	int real;                       /* the workspace */
 	bool git_dir;                   /* REAL is itself a git directory, such as the one
 	                                 * that linked worktrees share */
+	struct workspace_named *named;  /* grows by what the configuration names of the git
+	                                 * repositories that are met on the way; NULL: it is
+	                                 * not looked at */
 };
 
 enum workspace_kind { WORKSPACE_ADDED, WORKSPACE_MODIFIED, WORKSPACE_DELETED };

@@ -109,6 +109,47 @@ apply_tell(struct apply *a, const struct walk_node *node)
 		a->how->told(a->how->arg, &node->change, !node->change.held);
 }
 
+void
+apply_drop_temporary(int real, const char *tmp)
+{
+	if (unlinkat(real, tmp, 0) < 0 && errno == EISDIR)
+		(void)unlinkat(real, tmp, AT_REMOVEDIR);
+}
+
+int
+apply_sweep(const struct apply *a, int real, struct err *err)
+{
+	struct stat only = { .st_ino = a->removing }, st;
+
+	apply_drop_temporary(real, a->tmp);
+	if (wtree_stat(real, a->tmp, &st) < 0 || st.st_mode == 0)
+		return 0;
+	only.st_dev = st.st_dev;        /* which a later start of the machine may count anew */
+	return wtree_remove(real, a->tmp, &only, err);
+}
+
+/* On the changes while they are being applied: a run that finds it goes on with one that
+ * was interrupted.  It says which folder was being removed. */
+#define APPLYING "user.cloister.applying"
+
+int
+apply_note_removal(const struct apply *a, const struct walk_node *node, struct err *err)
+{
+	char text[32];
+	int n = snprintf(text, sizeof(text), "%llu", (unsigned long long)node->old.st_ino);
+
+	return fsetxattr(a->changes, APPLYING, text, (size_t)n, 0) < 0 ? apply_fail(node, err) : 0;
+}
+
+static void
+find_interrupted(struct apply *a)
+{
+	char text[32] = "";
+
+	a->again = fgetxattr(a->changes, APPLYING, text, sizeof(text) - 1) >= 0;
+	a->removing = (ino_t)strtoull(text, NULL, 10);
+}
+
 int
 apply_fail(const struct walk_node *node, struct err *err)
 {
@@ -198,17 +239,13 @@ run_pass(const struct workspace *ws, const struct walk_hooks *hooks, struct appl
 	return walk_run(&walk, err);
 }
 
-/* On the changes while they are being applied: a run that finds it goes on with one that
- * was interrupted. */
-#define APPLYING "user.cloister.applying"
-
 static int
 apply_locked(const struct workspace *ws, struct apply *a, const struct choices *choices,
              struct err *err)
 {
 	int r;
 
-	a->again = fgetxattr(ws->changes, APPLYING, NULL, 0) >= 0;
+	find_interrupted(a);
 	r = run_pass(ws, &apply_look, a, choices, err);
 	if (r == 0)
 		r = choices_check(choices, err);
@@ -216,9 +253,9 @@ apply_locked(const struct workspace *ws, struct apply *a, const struct choices *
 		r = tell_conflicts(a, err);
 	if (r < 0 || a->how->dry_run)
 		return r;
-	if (fsetxattr(ws->changes, APPLYING, "", 0, 0) < 0)
+	if (!a->again && fsetxattr(ws->changes, APPLYING, "", 0, 0) < 0)
 		return err_errno(err, "cannot mark the changes as being applied");
-	r = wtree_remove(ws->real, a->tmp, err);
+	r = apply_sweep(a, ws->real, err);
 	if (r == 0)
 		r = run_pass(ws, &apply_write, a, choices, err);
 	if (r < 0)
@@ -237,7 +274,7 @@ workspace_apply_changes(const struct workspace *ws, const struct workspace_apply
                         size_t *ret_applied, size_t *ret_held, struct err *err)
 {
 	OWN(choices_free) struct choices choices = {0};
-	struct apply a = { .how = how };
+	struct apply a = { .how = how, .changes = ws->changes };
 	int r = name_temporary(how->cell, a.tmp, err);
 
 	if (r == 0)
@@ -262,7 +299,7 @@ sweep_enter(void *arg, const struct walk_node *node, int dir_changes, int dir_re
             bool opaque, struct err *err)
 {
 	(void)node, (void)dir_changes, (void)opaque;
-	return dir_real < 0 ? 0 : wtree_remove(dir_real, arg, err);
+	return dir_real < 0 ? 0 : apply_sweep(arg, dir_real, err);
 }
 
 int
@@ -270,11 +307,12 @@ workspace_apply_undo_temporary(const struct workspace *ws, const char *cell,
                                struct err *err)
 {
 	static const struct walk_hooks hooks = { .enter = sweep_enter };
-	char tmp[NAME_MAX + 1];
-	struct walk walk = { .ws = ws, .hooks = &hooks, .arg = tmp };
-	int r = name_temporary(cell, tmp, err);
+	struct apply a = { .changes = ws->changes };
+	struct walk walk = { .ws = ws, .hooks = &hooks, .arg = &a };
+	int r = name_temporary(cell, a.tmp, err);
 
+	find_interrupted(&a);
 	if (r == 0)
-		r = wtree_remove(ws->real, tmp, err);
+		r = apply_sweep(&a, ws->real, err);
 	return r < 0 ? r : walk_run(&walk, err);
 }

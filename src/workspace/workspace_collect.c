@@ -265,7 +265,7 @@ workspace_collect(int from, int to, uint64_t *ret_skipped, struct err *err)
 	if (c.links >= 0) {
 		close(c.links);
 		if (r == 0)
-			r = wtree_remove(to, LINKS, err);
+			r = wtree_remove(to, LINKS, NULL, err);
 	}
 	if (r == 0)
 		*ret_skipped = c.skipped;

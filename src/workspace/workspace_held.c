@@ -19,8 +19,10 @@
  * any run of characters within a name; letter case does not matter, because it
  * does not to some file systems. */
 static const char *const held_anywhere[] = {
-	/* On entering a folder: direnv, autoenv, mise. */
-	".envrc", ".envrc.*", ".direnv", ".autoenv", ".autoenv.zsh",
+	/* On entering a folder: direnv, autoenv, mise, rvm; what direnv evaluates again when it
+	 * changed, once its own file was allowed. */
+	".envrc", ".envrc.*", ".direnv", ".autoenv", ".autoenv.zsh", ".rvmrc",
+	"flake.nix", "shell.nix",
 	"mise.toml", ".mise.toml", "mise.*.toml", ".mise.*.toml", ".mise", ".rtx.toml",
 
 	/* On a commit, through hooks that are already there. */
@@ -39,13 +41,13 @@ static const char *const held_anywhere[] = {
 	".vim", ".vimrc", ".gvimrc", ".exrc", ".lvimrc", "_vimrc", "_exrc",
 	".nvim", ".nvimrc", ".nvim.lua", ".dir-locals.el", ".dir-locals-2.el",
 	".emacs", ".emacs.d", ".luarc.json", ".luarc.jsonc", ".latexmkrc", "latexmkrc",
-	".devcontainer", ".devcontainer.json",
+	".devcontainer", ".devcontainer.json", ".run/*.xml", ".ctags.d", ".venv/bin",
 
 	/* On starting another agent here: hooks, tools to start, permissions. */
 	".claude", ".claude.json", ".mcp.json", ".cursor", ".windsurf", ".codex",
 	".gemini", ".continue", ".roo", ".kiro", ".amazonq", ".junie", ".opencode",
 	"opencode.json", "opencode.jsonc", ".crush.json", "crush.json", ".goose", ".qwen",
-	".augment", ".aider.conf.yml",
+	".augment", ".aider.conf.yml", ".trae", ".factory",
 
 	/* On starting the next cell here: what it may reach. */
 	"cloister.yaml",
@@ -83,9 +85,14 @@ static const char *const held_in_git[] = {
 	"config", "config.worktree",
 	"commondir",                    /* where config and hooks are looked for instead */
 	"info/attributes",
+	"objects/info/alternates", "objects/info/http-alternates", /* whose objects are believed */
 	/* Commands of an operation in progress, run by --continue. */
 	"rebase-merge", "rebase-apply", "sequencer", "BISECT_RUN",
 };
+
+/* Only right beneath one: in a submodule's, whose name may have slashes in it, they look like
+ * branches.  Where a remote really is. */
+static const char *const held_right_in_git[] = { "remotes/*", "branches/*" };
 
 /* The second is what file systems with 8.3 names know the first by. */
 static const char *const git_names[] = { ".git", "git~1" };
@@ -134,9 +141,8 @@ name_matches(const char *pattern, const char *name)
 	return p == plen;
 }
 
-/* PATTERN against the beginning of PATH. */
-static enum held
-match_pattern(const char *pattern, const char *path)
+enum held
+held_match(const char *pattern, const char *path)
 {
 	while (*pattern != '\0' && *path != '\0') {
 		if (!name_matches(pattern, path))
@@ -153,7 +159,7 @@ match_table(const char *const *table, size_t n, const char *path)
 	enum held best = HELD_NO, m;
 
 	for (size_t i = 0; i < n && best != HELD_YES; i++) {
-		m = match_pattern(table[i], path);
+		m = held_match(table[i], path);
 		if (m > best)
 			best = m;
 	}
@@ -173,6 +179,7 @@ match_git(const char *rest)
 	enum held best = match_table(held_in_git, ARRAY_LEN(held_in_git), rest);
 	const char *sub = next_name(rest);
 
+	best = max_held(best, match_table(held_right_in_git, ARRAY_LEN(held_right_in_git), rest));
 	/* Submodules' git directories, whose names may have slashes in them. */
 	if (name_matches("modules", rest)) {
 		best = max_held(best, *sub == '\0' ? HELD_AROUND : HELD_NO);

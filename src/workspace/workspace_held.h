@@ -21,4 +21,8 @@ struct held_git {
 /* GIT: all such directories that PATH is beneath; NULL if none.
  * *ret_in_git: whether PATH is beneath any git directory. */
 enum held held_path(const char *path, const struct held_git *git, bool *ret_in_git);
+
+/* PATTERN, in which '*' is any run of characters within a name, against the beginning of PATH:
+ * HELD_YES for what it names and all beneath it, HELD_AROUND for the folders above it. */
+enum held held_match(const char *pattern, const char *path);
 #endif

@@ -10,7 +10,9 @@ struct apply {
 	const struct workspace_apply *how;
 	char tmp[NAME_MAX + 1];         /* the name for what is not complete yet */
 	size_t applied, held;
-	bool again;                     /* an earlier run was interrupted */
+	int changes;
+	bool again;                     /* an earlier run was interrupted; */
+	ino_t removing;                 /* this folder was under the name TMP then, or 0 */
 	size_t conflicts;
 	char conflict[WORKSPACE_CONFLICTS_TOLD][WTREE_SHOWN_MAX];
 };
@@ -24,6 +26,15 @@ extern const struct walk_hooks apply_clear;
 
 int apply_stopped(const struct apply *a, struct err *err);
 void apply_tell(struct apply *a, const struct walk_node *node);
+
+/* Remove a temporary that this run made: a folder has nothing in it yet. */
+void apply_drop_temporary(int real, const char *tmp);
+/* Remove what an earlier run left in a folder of the workspace.  A folder with something in it is
+ * left alone if it is not that which was to be removed then: the name can be known, and be given to
+ * somebody's. */
+int apply_sweep(const struct apply *a, int real, struct err *err);
+/* Before a folder gets the name TMP to be removed under. */
+int apply_note_removal(const struct apply *a, const struct walk_node *node, struct err *err);
 
 /* Whether the folder becomes what the changes say. */
 bool apply_settles(const struct walk_node *node);

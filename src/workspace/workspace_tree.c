@@ -270,10 +270,11 @@ wtree_names_has(const struct wtree_names *names, const char *name)
 /* ---- removing --------------------------------------------------------------- */
 
 int
-wtree_remove(int dir, const char *name, struct err *err)
+wtree_remove(int dir, const char *name, const struct stat *only, struct err *err)
 {
 	char shown[WTREE_SHOWN_MAX];
 	OWN(closep) int fd = -1;
+	struct stat st;
 	int r;
 
 	if (unlinkat(dir, name, 0) == 0 || errno == ENOENT)
@@ -286,6 +287,10 @@ wtree_remove(int dir, const char *name, struct err *err)
 		fd = -1;
 		return err_errno(err, "cannot remove '%s'", wtree_show(shown, name));
 	}
+	if (only != NULL && (fstat(fd, &st) < 0 || st.st_ino != only->st_ino ||
+	                     st.st_dev != only->st_dev))
+		return err_set(err, EBUSY, "cannot remove '%s': something else is there now",
+		               wtree_show(shown, name));
 	r = tree_empty(fd, err);
 	if (r == 0 && unlinkat(dir, name, AT_REMOVEDIR) < 0 && errno != ENOENT)
 		r = err_errno(err, "cannot remove '%s'", wtree_show(shown, name));

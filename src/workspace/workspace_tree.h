@@ -67,6 +67,7 @@ int wtree_copy_data(int from, int to, uint64_t size);
  * What cannot be read in B is not the same. */
 int wtree_same_data(int a, int b, uint64_t size);
 
-/* Remove NAME, whatever it is, with all that is beneath it; nothing there is fine. */
-int wtree_remove(int dir, const char *name, struct err *err);
+/* Remove NAME, whatever it is, with all that is beneath it; nothing there is fine.  A folder that is
+ * not ONLY (NULL: any is) is left alone: -EBUSY. */
+int wtree_remove(int dir, const char *name, const struct stat *only, struct err *err);
 #endif

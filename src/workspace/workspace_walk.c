@@ -10,6 +10,7 @@
 #include "base/own.h"
 #include "base/tree.h"
 #include "workspace/workspace_held.h"
+#include "workspace/workspace_named.h"
 #include "workspace/workspace_worktree.h"
 
 /* A folder and its counterpart. */
@@ -239,6 +240,8 @@ descend(struct walk *walk, const struct place *at, const struct walk_node *node,
 		return fail(node, -real, err);
 	sub.real = real < 0 ? -1 : real;
 	r = find_git_dir(walk, &sub, err);
+	if (r == 0 && walk->ws->named != NULL && sub.real >= 0)
+		r = named_look(walk->ws->named, walk->ws->real, sub.real, false, false, err);
 	if (r == 0 && walk->hooks->enter != NULL)
 		r = walk->hooks->enter(walk->arg, node, dir, sub.real, sub.opaque, err);
 	if (r == 0)
@@ -277,6 +280,8 @@ walk_node(struct walk *walk, const struct place *at, struct walk_node *node,
 		match = held_path(node->path, at->git, &in_git);
 	if (match != HELD_NO && workspace_adds_worktree(walk->ws, node, in_git))
 		match = HELD_NO;
+	if (node->differs || named)
+		match = named_match(walk->ws->named, node->path, match);
 	released = at->released || (named && match == HELD_YES);
 	node->chosen = choice >= CHOICE_IN;
 	node->change.held = node->differs && is_held(node, at, match, in_git) &&
@@ -366,6 +371,8 @@ walk_run(struct walk *walk, struct err *err)
 		top.git = &top.is_git;
 	else
 		r = find_git_dir(walk, &top, err);
+	if (r == 0 && walk->ws->named != NULL)
+		r = named_look(walk->ws->named, top.real, top.real, walk->ws->git_dir, true, err);
 	if (r == 0)
 		r = walk_place(walk, &top, err);
 	wtree_path_free(&walk->path);

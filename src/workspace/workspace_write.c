@@ -2,6 +2,7 @@
  *
  * Everything is made under a temporary name in the folder where it belongs, so
  * that it takes on what new files there get, and put in its place by a rename. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -43,6 +44,18 @@ give_to_owner(const struct walk_node *node, int fd)
 	return 0;
 }
 
+/* Remove the folder that was there, which has the temporary name now.  If it is another one, because
+ * somebody was faster, it gets its name back. */
+static int
+remove_old(const struct apply *a, const struct walk_node *node, unsigned back, struct err *err)
+{
+	int r = wtree_remove(node->real, a->tmp, &node->old, err);
+
+	if (r == -EBUSY)
+		(void)renameat2(node->real, a->tmp, node->real, node->name, back);
+	return r;
+}
+
 /* Put the complete temporary into its place. */
 static int
 put_in_place(const struct apply *a, const struct walk_node *node, struct err *err)
@@ -57,13 +70,16 @@ put_in_place(const struct apply *a, const struct walk_node *node, struct err *er
 	} else if (!was_dir && !is_dir) {
 		r = renameat(real, a->tmp, real, node->name);
 	} else {
+		r = was_dir ? apply_note_removal(a, node, err) : 0;
+		if (r < 0)
+			return r;
 		r = renameat2(real, a->tmp, real, node->name, RENAME_EXCHANGE);
 		if (r == 0)
-			return wtree_remove(real, a->tmp, err);
+			return remove_old(a, node, RENAME_EXCHANGE, err);
 		/* Not every file system can do it at once. */
 		if (errno != EINVAL)
 			return apply_fail(node, err);
-		r = wtree_remove(real, node->name, err);
+		r = wtree_remove(real, node->name, &node->old, err);
 		if (r < 0)
 			return r;
 		r = renameat(real, a->tmp, real, node->name);
@@ -98,10 +114,32 @@ make_file(const struct apply *a, const struct walk_node *node)
 	return r < 0 ? -1 : 0;
 }
 
+/* What stands at the temporary name may be something else by now, which root must not give away:
+ * that it is a link of ours, to TARGET, is looked at by the descriptor that is used. */
+static int
+open_made_link(const struct apply *a, const struct walk_node *node, const char *target)
+{
+	OWN(closep) int fd = openat(node->real, a->tmp, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	char now[PATH_MAX];
+	struct stat st;
+	ssize_t n;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return -1;
+	n = S_ISLNK(st.st_mode) ? readlinkat(fd, "", now, sizeof(now)) : 0;
+	if (n != (ssize_t)strlen(target) || memcmp(now, target, (size_t)n) != 0 ||
+	    st.st_uid != geteuid() || st.st_nlink != 1) {
+		errno = EBUSY;
+		return -1;
+	}
+	return TAKE_FD(fd);
+}
+
 static int
 make_link(const struct apply *a, const struct walk_node *node)
 {
 	struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, node->new.st_mtim };
+	OWN(closep) int fd = -1;
 	char target[PATH_MAX];
 	ssize_t n = readlinkat(node->changes, node->name, target, sizeof(target) - 1);
 	uid_t uid;
@@ -110,14 +148,31 @@ make_link(const struct apply *a, const struct walk_node *node)
 	if (n < 0)
 		return -1;
 	target[n] = '\0';
-	if (symlinkat(target, node->real, a->tmp) < 0 ||
-	    utimensat(node->real, a->tmp, times, AT_SYMLINK_NOFOLLOW) < 0)
+	if (symlinkat(target, node->real, a->tmp) < 0)
+		return -1;
+	fd = open_made_link(a, node, target);
+	if (fd < 0 || utimensat(fd, "", times, AT_EMPTY_PATH) < 0)
 		return -1;
 	if (geteuid() != 0)
 		return 0;
 	if (wanted_owner(node, &uid, &gid) < 0)
 		return -1;
-	return fchownat(node->real, a->tmp, uid, gid, AT_SYMLINK_NOFOLLOW);
+	return fchownat(fd, "", uid, gid, AT_EMPTY_PATH);
+}
+
+/* Likewise: as it was made, and nothing in it. */
+static bool
+is_made_dir(int dir, const struct stat *st)
+{
+	int again = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	OWN(closedirp) DIR *stream = again < 0 ? NULL : fdopendir(again);
+	size_t n = 0;
+
+	if (stream == NULL && again >= 0)
+		close(again);
+	while (stream != NULL && n < 3 && readdir(stream) != NULL)
+		n++;
+	return n == 2 && st->st_uid == geteuid() && (st->st_mode & 01077) == 0;
 }
 
 static int
@@ -134,10 +189,9 @@ make_dir(const struct apply *a, const struct walk_node *node)
 		dir = -1;
 		return -1;
 	}
-	/* Root must not give away a folder that somebody put in place of ours. */
 	if (fstat(dir, &st) < 0)
 		return -1;
-	if (st.st_uid != geteuid()) {
+	if (!is_made_dir(dir, &st)) {
 		errno = EBUSY;
 		return -1;
 	}
@@ -151,13 +205,18 @@ make_dir(const struct apply *a, const struct walk_node *node)
 static int
 write_deletion(const struct apply *a, const struct walk_node *node, struct err *err)
 {
+	int r;
+
 	if (!S_ISDIR(node->old.st_mode))
 		return unlinkat(node->real, node->name, 0) < 0 && errno != ENOENT ?
 		       apply_fail(node, err) : 0;
+	r = apply_note_removal(a, node, err);
+	if (r < 0)
+		return r;
 	/* At once for whoever looks, and whole again for none. */
 	if (renameat(node->real, node->name, node->real, a->tmp) < 0)
 		return apply_fail(node, err);
-	return wtree_remove(node->real, a->tmp, err);
+	return remove_old(a, node, RENAME_NOREPLACE, err);
 }
 
 static int
@@ -181,7 +240,7 @@ write_change(const struct apply *a, const struct walk_node *node, struct err *er
 		r = make_dir(a, node);
 	r = r < 0 ? apply_fail(node, err) : put_in_place(a, node, err);
 	if (r < 0)
-		(void)wtree_remove(node->real, a->tmp, NULL);
+		apply_drop_temporary(node->real, a->tmp);
 	return r;
 }
 
@@ -209,10 +268,8 @@ static int
 write_enter(void *arg, const struct walk_node *node, int dir_changes, int dir_real,
             bool opaque, struct err *err)
 {
-	const struct apply *a = arg;
-
 	(void)node, (void)dir_changes, (void)opaque;
-	return dir_real < 0 ? 0 : wtree_remove(dir_real, a->tmp, err);
+	return dir_real < 0 ? 0 : apply_sweep(arg, dir_real, err);
 }
 
 static int

@@ -263,6 +263,63 @@ def test_held_by_way_of_another_name(operator, workspace):
         assert not os.path.lexists(workspace / name), name
 
 
+def test_held_by_gits_configuration(operator, workspace):
+    """What the real repository's configuration names runs on the next commit."""
+    operator.host("mkdir -p scripts/hooks; echo '#!/bin/sh' >scripts/hooks/pre-commit; git init -q .;"
+                  "git config core.hooksPath scripts/hooks; git config filter.x.clean 'sh tools/clean.sh %f'", cwd=workspace)
+    id = operator.change(workspace, "echo evil >>scripts/hooks/pre-commit; mkdir tools;"
+                         "echo evil >tools/clean.sh; echo fine >tools/fine")
+    assert "M scripts/hooks/pre-commit  (held back" in operator.cloister("diff", id).ok()
+    done = operator.cloister("apply", id)
+    assert done.status == 0 and "2 held back" in done.err and "not all" not in done.err
+    assert (workspace / "scripts/hooks/pre-commit").read_text() == "#!/bin/sh\n"
+    assert not (workspace / "tools/clean.sh").exists() and (workspace / "tools/fine").exists()
+    operator.cloister("apply", id, "scripts/hooks", "tools/clean.sh").ok()
+    assert (workspace / "tools/clean.sh").exists()
+
+
+def test_gits_configuration_cannot_be_read(operator, workspace):
+    operator.folder("workspace/.git", {"config": "what\nis = \"this\n"})
+    id = operator.change(workspace, "echo fine >fine")
+    for word in ("diff", "apply"):
+        done = operator.cloister(word, id)
+        assert done.status == 0 and "not all that git would run here" in done.err
+        assert ".git/config': line 2 is not as git writes it" in done.err
+    assert (workspace / "fine").exists()
+
+
+RULES = "version: 1\negress:\n  - allow: a.example\n"
+
+
+def test_held_what_ruled_over_the_cell(operator, workspace):
+    """All files that the policy came from, not only cloister.yaml."""
+    key = f"secrets: {{KEY: {{hosts: a.example, from: 'file:{workspace}/p/token'}}}}\n"
+    operator.folder("workspace/p", {
+        "base.yaml": RULES, "far.yaml": RULES, "plain.yaml": RULES, "token": "t0ken-t0ken-t0ken",
+        "outer.yaml": "version: 1\nextends: more.yaml\n" + key, "more.yaml": RULES,
+        "given.yaml": "version: 1\nextends: link.yaml\n" + key})
+    operator.folder("workspace", {"cloister.yaml": "version: 1\nextends: [p/base.yaml]\n"})
+    (workspace / "p/link.yaml").symlink_to("far.yaml")
+    (workspace / "p/token").chmod(0o600)
+    everything = "for f in p/*; do rm $f; echo evil >$f; done"
+    before = tree(workspace)
+    # Found there, and what it extends.
+    id = operator.change(workspace, everything)
+    operator.cloister("apply", id, "p/plain.yaml").ok()
+    assert "! p/base.yaml  (held back)" in operator.cloister("apply", "-n", id).out
+    operator.cloister("discard", id).ok()
+    (workspace / "p/plain.yaml").write_text(RULES)
+    # Given with -p, from another folder, and --within.
+    done = operator.run("-q", "-w", workspace, "-p", "p/given.yaml", "--within", "./p/outer.yaml",
+                        "--", "sh", "-c", f"{everything}; echo $CLOISTER_CELL", cwd=workspace)
+    id = done.ok().strip()
+    operator.kept.add(id)
+    done = operator.cloister("apply", id)
+    assert done.status == 0 and "held back that would run" in done.err
+    changed = {p for p, was in tree(workspace).items() if was[-1] != before[p][-1]}
+    assert changed == {b"p/base.yaml", b"p/plain.yaml"}
+
+
 # ---- conflicts -------------------------------------------------------------------
 
 def test_conflict(operator, workspace):

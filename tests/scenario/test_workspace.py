@@ -329,6 +329,25 @@ def test_names_cannot_disturb_a_terminal(operator, workspace):
     assert set(NASTY) <= set(os.listdir(workspace))
 
 
+def test_names_cannot_forge_a_patch(operator, workspace):
+    """They are quoted as git does, which makes of it what the cell did."""
+    names = ["a\n+++ forged", 'quote"back\\slash', "tab\t", "esc\x1b", "\udcff", "\u202e", "\u00fc"]
+    twin = operator.folder("twin", FILES)
+    script = "import os\nfor n in %r: open(n, 'w').write('contents\\n')\n" % [
+        os.fsencode(n) for n in names]
+    done = operator.run("-q", "-w", workspace, "--", "/usr/bin/python3", "-Ic",
+                        script + "print(os.environ['CLOISTER_CELL'])")
+    id = done.ok().strip()
+    operator.kept.add(id)
+    said = operator.cloister("diff", id).ok()
+    assert '+++ "b/a\\012+++ forged"\n' in said and "+++ b/\u00fc\n" in said
+    assert "\n+++ forged" not in said and said.count("\n+++ ") == len(names)
+    operator.host(f"{operator.program} diff {id} | git apply -", cwd=twin)
+    operator.cloister("apply", id).ok()
+    assert set(os.listdir(twin)) == set(FILES) - {"d/b", "d/e/c"} | {"d"} | set(names)
+    assert tree(twin) == tree(workspace)
+
+
 def test_colours_only_on_a_terminal(operator, workspace):
     id = operator.change(workspace, "printf 'more \\033[31m\\n' >>a")
     t = Terminal(operator, operator.program, "diff", id)
@@ -356,6 +375,21 @@ def test_much_text(operator, workspace):
     id = operator.change(workspace, "seq 300000 >numbers")
     said = operator.cloister("diff", id).ok()
     assert said.count("\n+") >= 300000 and "+300000\n" in said
+
+
+def test_a_path_that_is_too_long(operator, workspace):
+    """It cannot be opened by its path; what comes behind it is shown all the same."""
+    done = operator.run("-q", "-w", workspace, "--", "/usr/bin/python3", "-Ic", """
+import os
+open('zz', 'w').write('behind\\n')
+for i in range(20): os.mkdir('e' * 250); os.chdir('e' * 250)
+open('f', 'w').write('x\\n'); os.symlink('x', 'l'); print(os.environ['CLOISTER_CELL'])""")
+    id = done.ok().strip()
+    operator.kept.add(id)
+    said = operator.cloister("diff", id)
+    assert said.status == 125 and "2 files could not be shown" in said.err
+    assert said.out.count("  (contents not shown: File name too long)\n") == 2
+    assert said.out.endswith("A zz\n--- /dev/null\n+++ b/zz\n@@ -0,0 +1 @@\n+behind\n")
 
 
 def test_diff_cut_short(operator, workspace):

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/io.h"
 #include "test.h"
@@ -60,4 +61,61 @@ TEST(tree_empty_any_depth)
 	close(at);
 	CHECK_OK(tree_empty(dir, NULL));
 	CHECK(is_empty(dir));
+}
+
+struct way {
+	char text[512];
+	int end_after;
+};
+
+static int
+note_step(void *arg, const char *at, int found)
+{
+	struct way *way = arg;
+	size_t len = strlen(way->text), top = strlen(test_dir());
+
+	if (strncmp(at, test_dir(), top) == 0 && at[top] == '/')
+		snprintf(way->text + len, sizeof(way->text) - len, "%s%s ", at + top + 1,
+		         found == 1 ? "@" : found == 0 ? "" : "?");
+	return --way->end_after == 0 ? -EPERM : 0;
+}
+
+static const struct {
+	const char *path, *want, *end;
+} follow_cases[] = {
+	{ "a/file", "a a/file ", "a/file" },
+	{ "./a//../a/./file", "a a a/file ", "a/file" },
+	{ "one/file", "one@ two@ a a/file ", "a/file" },
+	{ "a/up/missing/x", "a a/up@ missing? missing/x? ", "missing/x" },
+	{ "a/file/x", "a a/file a/file/x? ", "a/file/x" },
+};
+
+TEST(tree_follow_tells_the_way)
+{
+	OWN(closep) int dir = open(test_dir(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	size_t top = strlen(test_dir());
+	char end[PATH_MAX];
+	struct way way;
+
+	CHECK_OK(mkdirat(dir, "a", 0700));
+	CHECK_OK(create_file_at(dir, "a/file", 0600, "", NULL));
+	CHECK_OK(symlinkat("two", dir, "one"));
+	CHECK_OK(symlinkat("./a/", dir, "two"));
+	CHECK_OK(symlinkat("..", dir, "a/up"));
+	CHECK_OK(symlinkat("round", dir, "round"));
+	CHECK_OK(chdir(test_dir()));
+	for (size_t i = 0; i < ARRAY_LEN(follow_cases); i++) {
+		way = (struct way){0};
+		CHECK_OK(tree_follow(follow_cases[i].path, note_step, &way, end));
+		CHECK(strncmp(end, test_dir(), top) == 0);
+		CHECK_STR(end + top + 1, follow_cases[i].end);
+		CHECK(strstr(way.text, follow_cases[i].want) != NULL);
+	}
+	way = (struct way){0};
+	CHECK_OK(tree_follow("/../..", note_step, &way, end));
+	CHECK_STR(end, "");
+	CHECK(tree_follow("round", note_step, &way, end) == -ELOOP);
+	way.end_after = 1;
+	CHECK(tree_follow("/", note_step, &way, end) == 0);
+	CHECK(tree_follow("a", note_step, &way, end) == -EPERM);
 }

@@ -8,6 +8,7 @@
 static char *argv_of_sample[] = { (char[]){ "sh" }, (char[]){ "-c" },
                                   (char[]){ "echo \"\n\"" }, NULL };
 static char *setups_of_sample[] = { (char[]){ "/caps/a/setup.sh" }, (char[]){ "/b" }, NULL };
+static char *sources_of_sample[] = { (char[]){ "/w/policies/base.yaml" }, (char[]){ "/p" }, NULL };
 static char *env_of_sample[] = { (char[]){ "A=1" }, NULL };
 static char path_of_sample[] = ".aws/credentials", text_of_sample[] = "text\n";
 static struct cell_grant grants_of_sample[] = {
@@ -32,6 +33,7 @@ sample(void)
 		.audit_strict = true, .audit_max = 5 << 20,
 		.watch = { .limits = { { { 1, 2 }, { 3, 4 } }, { { 5, 6 }, { 7, 8 } } }, .principal = true },
 		.claim = true, .streams = true, .setups = setups_of_sample,
+		.sources = sources_of_sample,
 		.principal = strdup("J\303\274rgen <j@a.example>"), .chain = strdup("lead/helper-2"),
 	};
 
@@ -78,6 +80,8 @@ TEST(cell_spec_round_trip)
 	CHECK_STR(out.files[0].text, "text\n");
 	CHECK(out.claim && !out.keep && out.streams && !out.input);
 	CHECK_STR(out.setups[1], "/b");
+	CHECK_STR(out.sources[0], "/w/policies/base.yaml");
+	CHECK(strcmp(out.sources[1], "/p") == 0 && out.sources[2] == NULL);
 	CHECK(out.setups[2] == NULL);
 	CHECK_STR(out.principal, "J\303\274rgen <j@a.example>");
 	CHECK_STR(out.chain, "lead/helper-2");
@@ -202,4 +206,22 @@ TEST(cell_names)
 	CHECK(!cell_name_ok(long_name));
 	CHECK_OK(cell_make_id(id, NULL));
 	CHECK(strlen(id) == CELL_ID_LEN && cell_name_ok(id));
+}
+
+/* What is there is a path, and without one there is no list. */
+TEST(cell_spec_sources)
+{
+	char *const lists[][2] = { { NULL }, { (char[]){ "p" } }, { (char[]){ "" } } };
+
+	for (size_t i = 0; i < ARRAY_LEN(lists); i++) {
+		OWN(sample_free) struct cell_spec in = sample();
+		struct cell_spec out = {0};
+		OWN(buf_free) struct buf b;
+		char *list[] = { lists[i][0], NULL };
+
+		in.sources = list;
+		buf_init(&b, CELL_SPEC_MAX);
+		cell_spec_put(&b, &in);
+		CHECK_ERR(cell_spec_get(&b, &out, NULL), EBADMSG);
+	}
 }

@@ -4,6 +4,7 @@
 #include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -376,16 +377,35 @@ TEST(workspace_apply_undo_temporary)
 {
 	struct workspace ws = { .real = lab_dir("real"), .changes = lab_dir("changes") };
 	struct err err = {0};
+	struct stat st;
+	char text[32];
 
 	lab_make_kept(ws.changes, "f d/a 644\nd e 755\n");
 	lab_make(ws.real, "f .cloister-lab.tmp 644\nf d/.cloister-lab.tmp/x 644\n"
 	         "l e/.cloister-lab.tmp x\nf d/.cloister-other.tmp 644\n");
+	/* The name is known: what is there may be anybody's folder. */
+	CHECK_ERR(workspace_apply_undo_temporary(&ws, "lab", &err), EBUSY);
+	CHECK(faccessat(ws.real, "d/.cloister-lab.tmp/x", F_OK, 0) == 0);
+	CHECK_OK(fstatat(ws.real, "d/.cloister-lab.tmp", &st, 0));
+	snprintf(text, sizeof(text), "%llu", (unsigned long long)st.st_ino);
+	CHECK_OK(fsetxattr(ws.changes, "user.cloister.applying", text, strlen(text), 0));
 	CHECK_OK(workspace_apply_undo_temporary(&ws, "lab", &err));
 	CHECK(faccessat(ws.real, ".cloister-lab.tmp", F_OK, 0) < 0);
 	CHECK(faccessat(ws.real, "d/.cloister-lab.tmp", F_OK, 0) < 0);
 	CHECK(faccessat(ws.real, "e/.cloister-lab.tmp", F_OK, AT_SYMLINK_NOFOLLOW) < 0);
 	CHECK(faccessat(ws.real, "d/.cloister-other.tmp", F_OK, 0) == 0);
 	LAB_CHECK_TREE(ws.changes, "d 755/\nd/a 644\ne 755/\n");
+}
+
+/* A folder under the name that is written to first is somebody's, unless it was being removed. */
+TEST(workspace_apply_leaves_a_folder_in_the_way)
+{
+	struct workspace ws = { .real = lab_dir("real"), .changes = lab_dir("changes") };
+
+	lab_make_kept(ws.changes, "f d/a 644 new\n");
+	lab_make(ws.real, "f d/.cloister-lab.tmp/x 644\n");
+	CHECK_ERR(lab_apply(&ws, (struct workspace_apply){0}, NULL, NULL, NULL), EBUSY);
+	CHECK(faccessat(ws.real, "d/.cloister-lab.tmp/x", F_OK, 0) == 0);
 }
 
 TEST(workspace_open_stays_inside)

@@ -127,7 +127,7 @@ make_one(int dir, const char *line, bool kept)
 			test_skip("no user extended attributes here");
 		break;
 	case 'x':
-		CHECK_OK(wtree_remove(dir, path, NULL));
+		CHECK_OK(wtree_remove(dir, path, NULL, NULL));
 		break;
 	default:
 		test_fail(__FILE__, __LINE__, "lab_make() knows no such line: %s", line);

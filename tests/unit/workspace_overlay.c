@@ -75,7 +75,7 @@ do_anything(struct dice *dice, int dir)
 		(void)unlinkat(dir, path, roll(dice, 2) ? AT_REMOVEDIR : 0);
 		break;
 	case 6:
-		(void)!wtree_remove(dir, path, NULL);
+		(void)!wtree_remove(dir, path, NULL, NULL);
 		break;
 	case 7:
 		(void)!symlinkat(roll(dice, 2) ? other : "/etc/passwd", dir, path);
@@ -94,7 +94,7 @@ do_anything(struct dice *dice, int dir)
 		(void)mkfifoat(dir, other, 0600);
 		break;
 	case 11:                        /* what build tools and package managers do */
-		if (wtree_remove(dir, path, NULL) == 0 && mkdirat(dir, path, 0755) == 0)
+		if (wtree_remove(dir, path, NULL, NULL) == 0 && mkdirat(dir, path, 0755) == 0)
 			for (unsigned n = roll(dice, 4); n > 0; n--) {
 				snprintf(other, sizeof(other), "%.8s/%c", path, 'a' + (int)roll(dice, 4));
 				write_any(dice, dir, other);

@@ -92,3 +92,77 @@ TEST(workspace_race_links_as_user)
 {
 	lab_as_user(race, NULL);
 }
+
+/* ---- what is root's stays root's, in a folder of somebody else ---- */
+
+#define OWNER 12345
+#define MADE 300
+
+struct thief {
+	int real;
+	pthread_t thread;
+	atomic_bool done;
+	atomic_uint swaps;
+};
+
+/* Puts what is root's where apply is about to go on with what it just made. */
+static void *
+steal(void *arg)
+{
+	struct thief *t = arg;
+	char name[16];
+
+	for (unsigned i = 0; !t->done && i < MADE; ) {
+		snprintf(name, sizeof(name), "%s%u", i % 2 == 0 ? "file" : "dir", i);
+		if (renameat2(t->real, name, t->real, ".cloister-lab.tmp", RENAME_EXCHANGE) == 0) {
+			t->swaps++;
+			i++;
+		}
+	}
+	return NULL;
+}
+
+TEST(workspace_race_gives_nothing_away)
+{
+	struct workspace ws = { .real = lab_dir("real"), .changes = lab_dir("changes") };
+	struct thief t = { .real = ws.real };
+	char line[64];
+	int kept[MADE];
+	struct stat st;
+
+	if (geteuid() != 0)
+		_exit(77);
+	for (unsigned i = 0; i < MADE; i++) {
+		snprintf(line, sizeof(line), i % 2 == 0 ? "f file%u 600 canary\n" : "f dir%u/x 600 canary\n",
+		         i);
+		lab_make(ws.real, line);
+		snprintf(line, sizeof(line), i % 2 == 0 ? "file%u" : "dir%u", i);
+		kept[i] = openat(ws.real, line, O_RDONLY | O_CLOEXEC);
+		CHECK_OK(kept[i]);
+	}
+	CHECK_OK(fchown(ws.real, OWNER, OWNER));
+	for (int i = 0; i < 20; i++) {
+		unsigned at = t.swaps;
+
+		/* What was put in the place of a change is to be overwritten, if it is asked for again. */
+		CHECK_OK(tree_empty(ws.changes, NULL));
+		for (int k = 0; k < 200; k++) {
+			snprintf(line, sizeof(line), k % 2 == 0 ? "l l%d.%d x\n" : "d d%d.%d 755\n", i, k);
+			lab_make_kept(ws.changes, line);
+		}
+		t.done = false;
+		CHECK(pthread_create(&t.thread, NULL, steal, &t) == 0);
+		(void)lab_apply(&ws, (struct workspace_apply){ .force = true }, NULL, NULL, NULL);
+		t.done = true;
+		CHECK(pthread_join(t.thread, NULL) == 0);
+		if (t.swaps == at)
+			continue;
+		for (unsigned k = 0; k < MADE; k++) {
+			CHECK_OK(fstat(kept[k], &st));
+			CHECK(st.st_uid == 0 && st.st_gid == 0);
+			CHECK(!S_ISDIR(st.st_mode) || faccessat(kept[k], "x", F_OK, 0) == 0);
+		}
+	}
+	CHECK(t.swaps > 0);
+	lab_clean();
+}
