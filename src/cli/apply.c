@@ -85,7 +85,7 @@ apply_part(struct apply *apply, const struct changes *changes,
 	struct workspace_apply how = {
 		.cell = changes->entry.id, .force = apply->force, .dry_run = apply->dry_run,
 		.since_ns = (int64_t)changes->record.started_ns, .told = told, .arg = apply,
-		.stop = &stopped,
+		.stop = &stopped, .linked_max = changes->record.spec.limits.disk,
 	};
 	size_t applied = 0, held = 0;
 	int r;

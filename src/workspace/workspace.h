@@ -86,6 +86,8 @@ struct workspace_apply {
 	char *const *paths;             /* only these (and what is beneath); NULL: all */
 	bool force;                     /* overwrite what changed here since SINCE */
 	bool dry_run;
+	uint64_t linked_max;            /* bytes that files with several names may come to, which
+	                                 * are written once for each: more is -EFBIG; 0: any */
 	int64_t since_ns;               /* when the cell started, CLOCK_REALTIME, in ns */
 	void (*told)(void *arg, const struct workspace_change *change, bool applied);
 	void *arg;

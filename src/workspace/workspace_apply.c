@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/num.h"
 #include "base/own.h"
 #include "workspace/workspace_parts.h"
 
@@ -230,6 +231,19 @@ tell_conflicts(const struct apply *a, struct err *err)
 }
 
 static int
+check_linked(const struct apply *a, struct err *err)
+{
+	char all[NUM_TEXT_MAX], most[NUM_TEXT_MAX];
+
+	if (a->how->linked_max == 0 || a->how->force || a->linked <= a->how->linked_max)
+		return 0;
+	num_format_size(all, a->linked);
+	num_format_size(most, a->how->linked_max);
+	return err_set(err, EFBIG, "hard links would become files of their own, %s in all, more than "
+	               "the cell's whole disk (%s): name what is to be applied, or --force", all, most);
+}
+
+static int
 run_pass(const struct workspace *ws, const struct walk_hooks *hooks, struct apply *a,
          const struct choices *choices, struct err *err)
 {
@@ -251,6 +265,8 @@ apply_locked(const struct workspace *ws, struct apply *a, const struct choices *
 		r = choices_check(choices, err);
 	if (r == 0 && a->conflicts > 0)
 		r = tell_conflicts(a, err);
+	if (r == 0)
+		r = check_linked(a, err);
 	if (r < 0 || a->how->dry_run)
 		return r;
 	if (!a->again && fsetxattr(ws->changes, APPLYING, "", 0, 0) < 0)

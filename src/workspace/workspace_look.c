@@ -87,6 +87,9 @@ look_visit(void *arg, const struct walk_node *node, struct err *err)
 		return 0;
 	if (a->how->dry_run && node->chosen)
 		apply_tell(a, node);
+	if (node->chosen && !node->change.held && S_ISREG(node->new.st_mode) &&
+	    node->new.st_nlink > 1)
+		a->linked += (uint64_t)node->new.st_blocks * 512;
 	if (node->change.held || old == 0)
 		return 0;
 	/* A folder's mode that is not what the cell saw may be the operator's doing; after

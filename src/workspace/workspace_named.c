@@ -322,12 +322,17 @@ named_look(struct workspace_named *named, int real, int dir, bool it_is_git_dir,
 {
 	char top[PATH_MAX], at[PATH_MAX], *slash;
 	struct adding a = { .named = named, .top = top, .err = err };
+	struct err why = {0};
 	int r = find_path(real, top, err);
 
-	if (r == 0)
-		r = find_path(dir, at, err);
-	if (r < 0)
+	if (r < 0 || (!above && faccessat(dir, ".git", F_OK, AT_SYMLINK_NOFOLLOW) < 0))
 		return r;
+	/* An agent can make its path too long. */
+	if (find_path(dir, at, &why) < 0) {
+		if (named->why.code == 0)
+			named->why = why;
+		return 0;
+	}
 	r = it_is_git_dir ? read_both(&a, at, at, at) : look_at_top(&a, at);
 	while (r == 0 && above && (slash = strrchr(at, '/')) != NULL) {
 		*slash = '\0';

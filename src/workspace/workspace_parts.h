@@ -13,6 +13,7 @@ struct apply {
 	int changes;
 	bool again;                     /* an earlier run was interrupted; */
 	ino_t removing;                 /* this folder was under the name TMP then, or 0 */
+	uint64_t linked;                /* bytes on the disk of files with several names, for each */
 	size_t conflicts;
 	char conflict[WORKSPACE_CONFLICTS_TOLD][WTREE_SHOWN_MAX];
 };

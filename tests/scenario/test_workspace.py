@@ -390,6 +390,8 @@ open('f', 'w').write('x\\n'); os.symlink('x', 'l'); print(os.environ['CLOISTER_C
     assert said.status == 125 and "2 files could not be shown" in said.err
     assert said.out.count("  (contents not shown: File name too long)\n") == 2
     assert said.out.endswith("A zz\n--- /dev/null\n+++ b/zz\n@@ -0,0 +1 @@\n+behind\n")
+    assert operator.cloister("apply", id).status == 0 and (workspace / "zz").exists()
+    operator.host("rm -rf e*", cwd=workspace)   # which Python cannot
 
 
 def test_diff_cut_short(operator, workspace):
