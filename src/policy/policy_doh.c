@@ -1,5 +1,6 @@
 /* policy_doh.c - knows requests that ask somebody else for names: resolvers over HTTPS and TLS. */
 #include <arpa/inet.h>
+#include <ctype.h>
 #include <string.h>
 #include <strings.h>
 
@@ -9,23 +10,31 @@
 #define HTTPS_PORT 443
 #define DOT_PORT 853                    /* DNS over TLS */
 
-/* And all names below them. */
-static const char *const names[] = {
-	"adult-filter-dns.cleanbrowsing.org", "canadianshield.cira.ca", "child-noads.joindns4.eu",
-	"child.joindns4.eu", "cloudflare-dns.com", "cloudflare-gateway.com", "d.adguard-dns.com",
-	"dns-family.adguard.com", "dns-unfiltered.adguard.com", "dns.adguard-dns.com",
-	"dns.adguard.com", "dns.alidns.com", "dns.cloudflare.com", "dns.controld.com",
-	"dns.google", "dns.google.com", "dns.mullvad.net", "dns.nextdns.io", "dns.opendns.com",
-	"dns.quad9.net", "dns.sb", "dns.switch.ch", "dns.umbrella.com", "dns.yandex.net",
-	"dns10.quad9.net", "dns11.quad9.net", "dns12.quad9.net", "dns9.quad9.net", "dnsforge.de",
-	"doh.applied-privacy.net", "doh.cleanbrowsing.org", "doh.familyshield.opendns.com",
-	"doh.libredns.gr", "doh.mullvad.net", "doh.opendns.com", "doh.pub",
-	"doh.sandbox.opendns.com", "doh.tiar.app", "doh.umbrella.com", "doh.xfinity.com",
-	"dot.pub", "dot.sb", "family-filter-dns.cleanbrowsing.org", "family.adguard-dns.com",
-	"freedns.controld.com", "noads.joindns4.eu", "one.one.one.one", "ordns.he.net",
-	"protective.joindns4.eu", "security-filter-dns.cleanbrowsing.org",
-	"unfiltered.adguard-dns.com", "unfiltered.joindns4.eu",
+/* And all names below them.  Each request is compared with all: their lengths are known. */
+#define N(text) { text, sizeof(text) - 1 }
+static const struct {
+	const char *text;
+	size_t len;
+} names[] = {
+	N("adult-filter-dns.cleanbrowsing.org"), N("canadianshield.cira.ca"),
+	N("child-noads.joindns4.eu"), N("child.joindns4.eu"), N("cloudflare-dns.com"),
+	N("cloudflare-gateway.com"), N("d.adguard-dns.com"), N("dns-family.adguard.com"),
+	N("dns-unfiltered.adguard.com"), N("dns.adguard-dns.com"), N("dns.adguard.com"),
+	N("dns.alidns.com"), N("dns.cloudflare.com"), N("dns.controld.com"), N("dns.google"),
+	N("dns.google.com"), N("dns.mullvad.net"), N("dns.nextdns.io"), N("dns.opendns.com"),
+	N("dns.quad9.net"), N("dns.sb"), N("dns.switch.ch"), N("dns.umbrella.com"),
+	N("dns.yandex.net"), N("dns10.quad9.net"), N("dns11.quad9.net"), N("dns12.quad9.net"),
+	N("dns9.quad9.net"), N("dnsforge.de"), N("doh.applied-privacy.net"),
+	N("doh.cleanbrowsing.org"), N("doh.familyshield.opendns.com"), N("doh.libredns.gr"),
+	N("doh.mullvad.net"), N("doh.opendns.com"), N("doh.pub"), N("doh.sandbox.opendns.com"),
+	N("doh.tiar.app"), N("doh.umbrella.com"), N("doh.xfinity.com"), N("dot.pub"),
+	N("dot.sb"), N("family-filter-dns.cleanbrowsing.org"), N("family.adguard-dns.com"),
+	N("freedns.controld.com"), N("noads.joindns4.eu"), N("one.one.one.one"),
+	N("ordns.he.net"), N("protective.joindns4.eu"),
+	N("security-filter-dns.cleanbrowsing.org"), N("unfiltered.adguard-dns.com"),
+	N("unfiltered.joindns4.eu"),
 };
+#undef N
 /* As inet_ntop() writes them. */
 static const char *const addresses[] = {
 	/* Google */
@@ -76,11 +85,9 @@ static const char *const types[] = {
 };
 
 static bool
-is_below(const char *host, const char *name)
+is_below(const char *host, size_t n, const char *name, size_t len)
 {
-	size_t n = strlen(host), len = strlen(name);
-
-	return n >= len && strcmp(host + n - len, name) == 0 && (n == len || host[n - len - 1] == '.');
+	return n >= len && (n == len || host[n - len - 1] == '.') && memcmp(host + n - len, name, len) == 0;
 }
 
 /* HOST as it stands in a request; an IPv4 address may be written as an IPv6 one. */
@@ -89,14 +96,16 @@ is_resolver(const char *host)
 {
 	struct policy_host net = { .kind = POLICY_HOST_NET, .bits = 128 };
 	char text[INET_ADDRSTRLEN];
+	size_t n;
 
 	if (*host == '[' && policy_address(host, net.address) && policy_net_is_ipv4(&net))
 		host = inet_ntop(AF_INET, net.address + 12, text, sizeof(text));
-	for (size_t i = 0; i < ARRAY_LEN(addresses); i++)
+	for (size_t i = 0; (*host == '[' || isdigit((unsigned char)*host)) && i < ARRAY_LEN(addresses); i++)
 		if (strcmp(host, addresses[i]) == 0)
 			return true;
+	n = strlen(host);
 	for (size_t i = 0; i < ARRAY_LEN(names); i++)
-		if (is_below(host, names[i]))
+		if (is_below(host, n, names[i].text, names[i].len))
 			return true;
 	return false;
 }

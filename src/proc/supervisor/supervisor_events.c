@@ -66,7 +66,9 @@ take_event(struct supervisor *sv, struct buf *body, bool record)
 		return -EBADMSG;
 	if (!record)
 		return 0;
-	cell_refusals_note(&sv->timeline.refusals, event);
+	/* What was allowed and went well has no cause. */
+	if (refused == 1 || strstr(event, "\"why\":") != NULL)
+		cell_refusals_note(&sv->timeline.refusals, event);
 	if (refused == 0)
 		notify_of(sv, event);
 	return supervisor_timeline_put(sv, event, strlen(event));
