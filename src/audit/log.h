@@ -4,7 +4,7 @@
  * NAME.2, and so on; the chain goes on, and each new file begins with a checkpoint, so that it
  * can be verified without those before it.
  *
- * All works on the folder's descriptor, and after audit_log_open() with openat, write, pwrite,
+ * All works on the folder's descriptor, and after audit_log_open() with openat, write, lseek,
  * fsync, fdatasync, ftruncate, fallocate, renameat and unlinkat only: a process that has locked itself
  * down can go on writing.  One process writes a timeline at a time; who shares one, locks. */
 #ifndef CLOISTER_AUDIT_LOG_H

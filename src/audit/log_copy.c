@@ -63,20 +63,13 @@ audit_copy_add(struct audit_log *log, const void *lines, size_t len)
 static int
 write_copy(struct audit_copy *c)
 {
-	size_t done = 0;
-	ssize_t n;
+	int r = write_all(c->fd, c->lines.data, c->lines.len, NULL);
 
-	while (done < c->lines.len) {
-		n = pwrite(c->fd, c->lines.data + done, c->lines.len - done, (off_t)(c->at + done));
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n < 0 ? -errno : -EIO;
-		done += (size_t)n;
-	}
-	c->at += done;
+	if (r == 0 && c->lines.len > 0 && fdatasync(c->fd) < 0)
+		r = -errno;
+	c->at += c->lines.len;
 	buf_reset(&c->lines);
-	return done > 0 && fdatasync(c->fd) < 0 ? -errno : 0;
+	return r;
 }
 
 /* The disk has all of the timeline. */
@@ -87,7 +80,7 @@ begin_anew(struct audit_log *log)
 
 	buf_reset(&c->lines);
 	c->at = 0;
-	c->follows = c->fd >= 0;
+	c->follows = c->fd >= 0 && lseek(c->fd, 0, SEEK_SET) == 0;
 }
 
 static int
@@ -106,8 +99,9 @@ audit_log_sync(struct audit_log *log, struct err *err)
 
 	if (!c->tried && log->fd >= 0)
 		make_copy(log);
-	/* A disk that fails once is not believed again. */
-	if (c->failed == 0)
+	/* A disk that fails once is not believed again.  Without a newest file, all was synced when the
+	 * one before was turned over. */
+	if (c->failed == 0 && log->fd >= 0)
 		c->failed = c->follows ? write_copy(c) : sync_timeline(log);
 	return c->failed == 0 ? 0 : err_set(err, -c->failed, "the timeline does not reach the disk: %s",
 	                                    strerrordesc_np(-c->failed));

@@ -7,29 +7,7 @@
 #include <sys/wait.h>
 
 #include "audit/operator.h"
-#include "base/err.h"
-#include "base/io.h"
-#include "test.h"
-
-#define TIME "2026-11-15T16:00:00.000Z"
-#define NAME "events.jsonl"
-#define CELL "cell/ab12cd34"
-
-struct lab {
-	int dir;
-	struct audit_key key;
-	struct audit_log log;
-	struct err err;
-};
-
-static void
-lab_open(struct lab *lab, uint64_t size_max)
-{
-	lab->dir = open(test_dir(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	lab->err = (struct err){0};
-	CHECK_OK(audit_key_make(&lab->key, &lab->err));
-	CHECK_OK(audit_log_open(&lab->log, lab->dir, NAME, CELL, &lab->key, size_max, &lab->err));
-}
+#include "audit_lab.h"
 
 static void
 lab_again(struct lab *lab)
@@ -38,26 +16,6 @@ lab_again(struct lab *lab)
 
 	audit_log_close(&lab->log);
 	CHECK_OK(audit_log_open(&lab->log, lab->dir, NAME, CELL, &lab->key, max, &lab->err));
-}
-
-static void
-lab_add(struct lab *lab, int n)
-{
-	static const char event[] = "{\"note\":\"x\",\"type\":\"test\"}";
-
-	for (int i = 0; i < n; i++) {
-		CHECK_OK(audit_log_put(&lab->log, TIME, event, strlen(event)));
-		CHECK_OK(audit_log_write(&lab->log, false, &lab->err));
-	}
-}
-
-static char *
-lab_read(struct lab *lab, const char *name)
-{
-	char *text;
-
-	CHECK_OK(read_file_at(lab->dir, name, 1 << 20, &text, NULL, &lab->err));
-	return text;
 }
 
 TEST(audit_record_round_trip)
@@ -204,7 +162,7 @@ TEST(audit_log_refuses_a_damaged_end)
 	lab_open(&lab, 1 << 20);
 	lab_add(&lab, 3);
 	audit_log_close(&lab.log);
-	OWN(freep) char *text = lab_read(&lab, NAME);
+	OWN(freep) char *text = lab_read(&lab, NAME, NULL);
 	*strstr(text, "test") = 'T';
 	CHECK_OK(create_file_at(lab.dir, NAME, 0600, text, &lab.err));
 	CHECK_ERR(audit_log_open(&again, lab.dir, NAME, CELL, &lab.key, 1 << 20, &lab.err), EBADMSG);
@@ -228,7 +186,7 @@ TEST(audit_log_files_turn_over)
 	CHECK_OK(audit_log_files(lab.dir, NAME, 1, &first, &last, &lab.err));
 	CHECK(first == 1 && last >= 5 && last == lab.log.last);
 	/* The next begins with a checkpoint. */
-	OWN(freep) char *text = lab_read(&lab, NAME ".2");
+	OWN(freep) char *text = lab_read(&lab, NAME ".2", NULL);
 	CHECK_OK(audit_record_read(text, strcspn(text, "\n"), &record, &lab.err));
 	CHECK(record.is_checkpoint);
 	/* A crash between the files. */

@@ -1,68 +1,30 @@
 /* audit_log_copy.c - tests of audit_log_sync(): what was synced is there again after the machine
  * stopped, whatever became of what was not. */
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include "audit/log.h"
 #include "audit/log_parts.h"
-#include "audit/verify.h"
-#include "base/err.h"
-#include "base/io.h"
-#include "test.h"
+#include "audit_lab.h"
 
-#define TIME "2026-11-15T16:00:00.000Z"
-#define NAME "events.jsonl"
 #define COPY NAME ".sync"
-#define CELL "cell/ab12cd34"
-#define TEXT_MAX (8 << 20)
 
-struct lab {
-	int dir;
-	struct audit_key key;
-	struct audit_log log;
-	struct err err;
-	size_t base, synced;            /* sizes of the newest file: the disk has them for sure */
-};
+/* Sizes of the newest file: so much of it is on the disk by itself, and with the copy. */
+static size_t on_disk, synced;
 
 static void
-lab_open(struct lab *lab, uint64_t size_max)
+lab_open_syncing(struct lab *lab, uint64_t size_max)
 {
-	lab->dir = open(test_dir(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	lab->err = (struct err){0};
-	CHECK_OK(audit_key_make(&lab->key, &lab->err));
-	CHECK_OK(audit_log_open(&lab->log, lab->dir, NAME, CELL, &lab->key, size_max, &lab->err));
+	lab_open(lab, size_max);
 	lab->log.syncs = true;
-}
-
-static void
-lab_add(struct lab *lab, int n)
-{
-	static const char event[] = "{\"note\":\"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\",\"type\":\"test\"}";
-
-	for (int i = 0; i < n; i++) {
-		CHECK_OK(audit_log_put(&lab->log, TIME, event, strlen(event)));
-		CHECK_OK(audit_log_write(&lab->log, false, &lab->err));
-	}
 }
 
 static void
 lab_sync(struct lab *lab)
 {
 	CHECK_OK(audit_log_sync(&lab->log, &lab->err));
-	lab->synced = lab->log.size;
+	synced = lab->log.size;
 	/* It was the timeline's turn. */
 	if (lab->log.copy.at == 0)
-		lab->base = lab->log.size;
-}
-
-static char *
-lab_read(struct lab *lab, const char *name, size_t *ret_len)
-{
-	char *text;
-
-	CHECK_OK(read_file_at(lab->dir, name, TEXT_MAX, &text, ret_len, &lab->err));
-	return text;
+		on_disk = lab->log.size;
 }
 
 static bool
@@ -131,16 +93,16 @@ check_losses(struct lab *lab)
 	OWN(freep) char *copy = lab_read(lab, COPY, &copy_len);
 
 	CHECK_U64(copy_len, AUDIT_COPY_SIZE);
-	CHECK(lab->base < lab->synced && lab->synced <= len);
+	CHECK(on_disk < synced && synced <= len);
 	for (size_t i = 0; i < sizeof(losses) / sizeof(losses[0]); i++) {
 		OWN(freep) char *lossy = malloc(len), *found = NULL;
 
 		memcpy(lossy, text, len);
-		lab_write(lab, NAME, lossy, losses[i](lossy, lab->base, len));
+		lab_write(lab, NAME, lossy, losses[i](lossy, on_disk, len));
 		lab_write(lab, COPY, copy, copy_len);
 		lab_find(lab, &found, &found_len);
-		if (found_len < lab->synced || memcmp(found, text, found_len) != 0)
-			test_fail(__FILE__, __LINE__, "loss %zu: %zu bytes of %zu", i, found_len, lab->synced);
+		if (found_len < synced || memcmp(found, text, found_len) != 0)
+			test_fail(__FILE__, __LINE__, "loss %zu: %zu bytes of %zu", i, found_len, synced);
 	}
 }
 
@@ -148,10 +110,10 @@ TEST(audit_copy_gives_back_what_was_lost)
 {
 	struct lab lab;
 
-	lab_open(&lab, 1 << 20);
+	lab_open_syncing(&lab, 1 << 20);
 	lab_add(&lab, 3);
 	lab_sync(&lab);
-	CHECK_U64(lab.base, lab.synced);
+	CHECK_U64(on_disk, synced);
 	lab_add(&lab, 1);
 	lab_sync(&lab);
 	lab_add(&lab, 40);
@@ -164,11 +126,11 @@ TEST(audit_copy_from_the_first_line_on)
 {
 	struct lab lab;
 
-	lab_open(&lab, 1 << 20);
+	lab_open_syncing(&lab, 1 << 20);
 	lab_sync(&lab);
 	lab_add(&lab, 5);
 	lab_sync(&lab);
-	CHECK_U64(lab.base, 0);
+	CHECK_U64(on_disk, 0);
 	check_losses(&lab);
 	audit_log_close(&lab.log);
 }
@@ -179,7 +141,7 @@ TEST(audit_copy_does_not_shorten_a_timeline)
 	size_t len, found_len;
 	struct lab lab;
 
-	lab_open(&lab, 1 << 20);
+	lab_open_syncing(&lab, 1 << 20);
 	lab_sync(&lab);
 	lab_add(&lab, 5);
 	lab_sync(&lab);
@@ -198,12 +160,12 @@ TEST(audit_copy_is_used_again_when_full)
 	unsigned times = 0;
 	struct lab lab;
 
-	lab_open(&lab, 16 << 20);
+	lab_open_syncing(&lab, 16 << 20);
 	lab_sync(&lab);
 	while (times < 3) {
 		lab_add(&lab, 97);
 		lab_sync(&lab);
-		times += lab.base == lab.synced;
+		times += on_disk == synced;
 	}
 	lab_add(&lab, 10);
 	lab_sync(&lab);
@@ -217,7 +179,7 @@ TEST(audit_copy_of_a_file_that_was_turned_over)
 	size_t older_len, len;
 	struct lab lab;
 
-	lab_open(&lab, 20000);
+	lab_open_syncing(&lab, 20000);
 	lab_sync(&lab);
 	while (lab.log.last < 3) {
 		lab_add(&lab, 1);
@@ -225,12 +187,12 @@ TEST(audit_copy_of_a_file_that_was_turned_over)
 	}
 	lab_add(&lab, 5);
 	lab_sync(&lab);
-	lab.base = 0;
+	on_disk = 0;
 	check_losses(&lab);
 	audit_log_close(&lab.log);
 
 	/* As long as nothing of the new file was synced, the copy is of the old one. */
-	lab_open(&lab, 20000);
+	lab_open_syncing(&lab, 20000);
 	lab_sync(&lab);
 	while (lab.log.last < 4)
 		lab_add(&lab, 1);
@@ -248,7 +210,7 @@ TEST(audit_copy_goes_with_the_timeline)
 {
 	struct lab lab;
 
-	lab_open(&lab, 1 << 20);
+	lab_open_syncing(&lab, 1 << 20);
 	lab_add(&lab, 3);
 	lab_sync(&lab);
 	CHECK(lab_has(&lab, COPY));
@@ -266,7 +228,7 @@ TEST(audit_copy_that_is_none)
 	size_t len, found_len;
 	struct lab lab;
 
-	lab_open(&lab, 1 << 20);
+	lab_open_syncing(&lab, 1 << 20);
 	lab_add(&lab, 5);
 	{
 		OWN(freep) char *text = lab_read(&lab, NAME, &len);
