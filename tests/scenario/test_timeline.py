@@ -225,6 +225,16 @@ def test_it_is_on_the_disk(online, mode):
     assert made >= len(urls) if mode == "strict" else made < 3
 
 
+def test_one_alone_after_many(online):
+    """It waits for others that do not come, not for long."""
+    online.start(STRICT, "sleep", "1000")
+    for n in range(3):
+        online.inside("curl", "-sS", "-Z", "--parallel-max", "32", "-o", "/dev/null", "--max-time", "20",
+                      f"http://up.example.test/204?{n}-[1-64]").ok()
+        online.inside("curl", "-sS", "--max-time", "20", f"http://up.example.test/204?{n}-alone").ok()
+    assert len(online.events(type="intent")) == 3 * 65
+
+
 def test_strict_with_a_tunnel(online):
     rules = "  - allow: up.example.test:80\n    protocol: tcp\naudit: strict\n"
     online.run(rules, "/usr/bin/python3", "-c", """

@@ -103,7 +103,8 @@ struct timeline {
 	 * told to be. */
 	uint64_t awaited, synced, told;
 	struct loop_round sync;
-	bool lets_go;                   /* others, before it syncs */
+	struct loop_timer gather;       /* others, before it syncs */
+	uint64_t together;              /* so many requests the last sync was for */
 	struct cell_refusals refusals;
 };
 

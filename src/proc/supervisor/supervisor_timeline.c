@@ -2,7 +2,6 @@
  * its own (audit/log.h), and tied to the operator's timeline at both ends. */
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -14,6 +13,7 @@
 #include "proc/supervisor/supervisor.h"
 
 #define BUSY_MS 500                     /* until it is tried again */
+#define GATHER_MS 1                     /* a request's record may wait for others' */
 
 /* ---- no room ---- */
 
@@ -148,29 +148,37 @@ supervisor_timeline_write(struct supervisor *sv)
 	return 0;
 }
 
-/* At the end of a round: all that came meanwhile is on the disk together. */
 static void
-sync_due(void *arg)
+sync_now(void *arg)
 {
 	struct supervisor *sv = arg;
 	struct timeline *t = &sv->timeline;
 	struct err err = {0};
 
+	loop_cancel_timer(sv->loop, &t->gather);
 	if (t->awaited == t->synced || t->halt == HALT_FAILED)
 		return;
-	/* Whoever is about to wait for the disk as well goes first, once: it takes as long for all. */
-	t->lets_go = !t->lets_go;
-	if (t->lets_go) {
-		sched_yield();
-		loop_at_round_end(sv->loop, &t->sync);
-		return;
-	}
 	if (audit_log_sync(&t->log, &err) < 0) {
 		halt(sv, HALT_FAILED, err.text);
 		return;
 	}
+	t->together = t->awaited - t->synced;
 	t->synced = t->awaited;
 	tell_recorded(sv);
+}
+
+/* At the end of a round.  The disk takes as long for one as for all, and as many as the last time
+ * are likely to come again. */
+static void
+sync_due(void *arg)
+{
+	struct supervisor *sv = arg;
+	struct timeline *t = &sv->timeline;
+
+	if (t->awaited - t->synced >= t->together)
+		sync_now(sv);
+	else if (t->gather.at_ms == 0)
+		loop_set_timer(sv->loop, &t->gather, GATHER_MS);
 }
 
 void
@@ -292,6 +300,7 @@ supervisor_timeline_begin(struct supervisor *sv)
 	buf_init(&t->event, AUDIT_EVENT_MAX);
 	t->again = (struct loop_timer){ .due = look_again, .arg = sv };
 	t->sync = (struct loop_round){ .run = sync_due, .arg = sv };
+	t->gather = (struct loop_timer){ .due = sync_now, .arg = sv };
 	if (operator_open(&t->operator, &err) < 0)
 		supervisor_say(sv, "the operator's timeline does not tell of the cell: %s", err.text);
 	(void)supervisor_timeline_open(sv);
@@ -360,6 +369,7 @@ supervisor_timeline_end(struct supervisor *sv, int status, bool is_changed)
 	if (t->ended)
 		return;
 	loop_cancel_round(sv->loop, &t->sync);
+	loop_cancel_timer(sv->loop, &t->gather);
 	if (t->log.fd >= 0) {
 		supervisor_hear_held(sv);
 		if (t->holds)
