@@ -4,6 +4,7 @@ The same clock, inside and outside: spawn_loop runs on either side and times its
 commands there.  A workspace's changes being kept after the end is a row of its own."""
 import os
 import shutil
+import subprocess
 
 from bench import Samples, Unmeasured, group
 from lab import PATH, SEP
@@ -89,20 +90,6 @@ def repository(who):
     return folder
 
 
-def samples_of(run, what):
-    """(wall, cpu) in milliseconds, from what spawn_loop printed."""
-    walls, cpus = Samples(), Samples()
-    for line in run.stdout.splitlines():
-        _, wall, cpu, status = map(int, line.split())
-        if status != 0:
-            raise Unmeasured(f"{what}: status {status}")
-        walls.append(wall / 1e6)
-        cpus.append(cpu / 1e6)
-    if run.returncode != 0 or not walls:
-        raise Unmeasured(f"{what}: status {run.returncode}: {run.stderr.strip()[-300:]}")
-    return walls, cpus
-
-
 class Place:
     """Where a command is timed: outside, or in a cell with FOLDER as its workspace."""
 
@@ -114,13 +101,25 @@ class Place:
                          "-v", f"{lab.bin}:{lab.bin}:ro", "--"]
         self.walls, self.cpus = Samples(), Samples()
 
-    def time(self, loop, command, keep=True):
-        run = self.who.run([*self.argv, self.lab.bin / "spawn_loop", *loop, SEP, *command],
-                           cwd=self.folder)
-        walls, cpus = samples_of(run, f"{command[0]} in {self.argv or 'the open'}")
-        if keep:
-            self.walls += walls
-            self.cpus += cpus
+    def loop(self, options, command):
+        return [*self.argv, self.lab.bin / "spawn_loop", *options, SEP, *command]
+
+    def keep(self, line, what):
+        """In milliseconds, what spawn_loop printed."""
+        _, wall, cpu, status = map(int, line.split())
+        if status != 0:
+            raise Unmeasured(f"{what}: status {status}")
+        self.walls.append(wall / 1e6)
+        self.cpus.append(cpu / 1e6)
+
+    def time(self, options, command, keep=True):
+        what = f"{command[0]} in {self.argv or 'the open'}"
+        run = self.who.run(self.loop(options, command), cwd=self.folder)
+        lines = run.stdout.splitlines()
+        if run.returncode != 0 or not lines:
+            raise Unmeasured(f"{what}: status {run.returncode}: {run.stderr.strip()[-300:]}")
+        for line in lines if keep else []:
+            self.keep(line, what)
 
     def tidy(self):
         if self.argv:
@@ -136,6 +135,36 @@ def interleave(places, rounds, before, loop, command):
         for place in order:
             before()
             place.time(loop, command, keep=i >= 0)
+            place.tidy()
+
+
+def take_turns(places, turns, each, warmup, command):
+    """As interleave(), for commands of milliseconds: all places are there the whole time, and a
+    moment in which the machine is slower is one for all of them."""
+    procs = {}
+    try:
+        for name, place in places.items():
+            procs[name] = place.who.popen(place.loop(["-t", "-n", each, "-w", warmup], command),
+                                          cwd=place.folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                          stderr=subprocess.DEVNULL, text=True)
+        order = list(places)
+        for turn in range(-3, turns):
+            order.reverse()
+            for name in order:
+                procs[name].stdin.write(".")
+                procs[name].stdin.flush()
+                for _ in range(each):
+                    line = procs[name].stdout.readline()
+                    if not line:
+                        raise Unmeasured(f"{command[0]}, {name}: it ended")
+                    if turn >= 0:
+                        places[name].keep(line, f"{command[0]}, {name}")
+    finally:
+        for proc in procs.values():
+            proc.stdin.close()
+            proc.stdout.close()
+            proc.wait(timeout=20)
+        for place in places.values():
             place.tidy()
 
 
@@ -169,10 +198,8 @@ def compile_project(lab, report):
 def git_status(lab, report):
     folder = repository(lab.user)
     places = places_of(lab, folder)
-    # The first of each lot writes the index anew: owners and inodes look different.  And
-    # while the kernel still takes down the cell before, both CPUs are not ours.
-    interleave(places, report.pick(10, 2), lambda: None,
-               ["-n", 100, "-w", 30], ["git", "status", "--short"])
+    # The first of each turn writes the index anew: owners and inodes look different.
+    take_turns(places, report.pick(200, 20), 5, 2, ["git", "status", "--short"])
     # Overlayfs makes stat() a tenth dearer, in a cell or not: no bar on that.
     report_places(report, places, "git status", lambda samples: samples.median, ("rw",))
 

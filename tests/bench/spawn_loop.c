@@ -1,8 +1,9 @@
 /* spawn_loop.c - starts commands and times them, with next to no cost of its own.
  *
- * spawn_loop [-n ROUNDS] [-w WARMUP] [-p] SEP CMD... [SEP CMD...]...
+ * spawn_loop [-n ROUNDS] [-w WARMUP] [-p] [-t] SEP CMD... [SEP CMD...]...
  *	Runs the commands in turn, A B A B, ROUNDS times, after WARMUP untimed
- *	rounds.  Prints "which wall_ns cpu_ns status" for each one timed.
+ *	rounds.  Prints "which wall_ns cpu_ns status" for each one timed.  With -t all
+ *	that once for each byte of standard input, when it comes.
  * spawn_loop -j WORKERS [-n TOTAL | -s MILLISECONDS] [-p] SEP CMD...
  *	Keeps WORKERS of them running until TOTAL are done, or the time is over.
  *	Prints "done failed elapsed_ns".
@@ -177,15 +178,17 @@ int
 main(int argc, char **argv)
 {
 	long rounds = -1, warmup = 0, workers = 0, ms = 0;
-	int piped = 0, opt;
+	int piped = 0, turns = 0, opt;
+	char byte;
 
-	while ((opt = getopt(argc, argv, "+n:w:j:s:p")) != -1) {
+	while ((opt = getopt(argc, argv, "+n:w:j:s:pt")) != -1) {
 		switch (opt) {
 		case 'n': rounds = atol(optarg); break;
 		case 'w': warmup = atol(optarg); break;
 		case 'j': workers = atol(optarg); break;
 		case 's': ms = atol(optarg); break;
 		case 'p': piped = 1; break;
+		case 't': turns = 1; break;
 		default: return 2;
 		}
 	}
@@ -197,6 +200,11 @@ main(int argc, char **argv)
 		in_parallel(workers, rounds < 0 ? INT32_MAX : rounds,
 		            ms > 0 ? ms * 1000000 : INT64_MAX / 2);
 	else
-		in_turn(rounds < 0 ? 1 : rounds, warmup);
+		do {
+			if (turns && read(STDIN_FILENO, &byte, 1) != 1)
+				break;
+			in_turn(rounds < 0 ? 1 : rounds, warmup);
+			fflush(stdout);
+		} while (turns);
 	return 0;
 }
