@@ -38,7 +38,10 @@ int workspace_collect(int from, int to, uint64_t *ret_skipped, struct err *err);
  * names them: held, with all that is beneath them. */
 #define WORKSPACE_NAMED_MAX 4096
 struct workspace_named {
-	char **paths;                   /* relative to the workspace; "": all of it */
+	struct workspace_name {
+		char *path;             /* relative to the workspace; "": all of it */
+		bool file;              /* it counts only while it is no folder */
+	} *list;
 	size_t n;
 	struct err why;                 /* if there may be more of them: why */
 };
