@@ -37,6 +37,7 @@ struct apply {
 	bool force, dry_run, silent;
 	const struct changes_part *part;
 	size_t applied, held, left;     /* LEFT: in volumes, which nobody named */
+	size_t refs, objects;           /* of git: those that move, and all that change */
 };
 
 static int
@@ -66,6 +67,31 @@ told(void *arg, const struct workspace_change *change, bool applied)
 	fputs(applied ? "\n" : "  (held back)\n", stdout);
 }
 
+static void
+told_git(void *arg, const struct workspace_git *sum)
+{
+	struct apply *apply = arg;
+
+	apply->refs += sum->n_refs;
+	for (size_t i = 0; i < ARRAY_LEN(sum->objects); i++)
+		apply->objects += sum->objects[i] + sum->packs[i];
+}
+
+/* Of commits, only what is in the tree can be read in a diff. */
+static void
+tell_git(const struct apply *apply)
+{
+	if (apply->refs > 0)
+		fprintf(stderr, "cloister: %zu ref%s of git %s, and", apply->refs, apply->refs == 1 ? "" : "s",
+		        apply->dry_run ? "would move" : "moved");
+	else if (apply->objects > 0)
+		fprintf(stderr, "cloister: git's objects %s, and", apply->dry_run ? "would change" : "changed");
+	else
+		return;
+	fputs(" `cloister diff` shows no commits: see `git log -p`, and `git diff --cached` for what is staged\n",
+	      stderr);
+}
+
 static int
 count_left(struct apply *apply, const struct changes_part *part, struct err *err)
 {
@@ -84,7 +110,8 @@ apply_part(struct apply *apply, const struct changes *changes,
 	OWN(strv_freep) char **chosen = NULL;
 	struct workspace_apply how = {
 		.cell = changes->entry.id, .force = apply->force, .dry_run = apply->dry_run,
-		.since_ns = (int64_t)changes->record.started_ns, .told = told, .arg = apply,
+		.since_ns = (int64_t)changes->record.started_ns, .told = told,
+		.told_git = told_git, .arg = apply,
 		.stop = &stopped, .linked_max = changes->record.spec.limits.disk,
 	};
 	size_t applied = 0, held = 0;
@@ -187,6 +214,7 @@ cmd_apply(int argc, char **argv)
 		r = forget_applied(&changes, &err);
 	if (r < 0 || noted < 0)
 		return cli_fail(r < 0 ? &err : &why);
+	tell_git(&apply);
 	if (apply.held > 0)
 		fprintf(stderr, "cloister: %zu held back that would run on this machine: look with "
 		        "`cloister diff %s`, and name what is to be applied\n", apply.held, argv[rest]);

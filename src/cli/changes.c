@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -222,4 +223,19 @@ changes_print_path(FILE *out, const struct changes_part *part, const char *path)
 		fputc('/', out);
 	}
 	text_print_safe(out, path, strlen(path), false);
+}
+
+int
+changes_open_files(const struct changes_part *part, const struct workspace_change *change, int *ret_old,
+                   int *ret_new)
+{
+	OWN(closep) int old = -1, new = -1;
+
+	if (S_ISREG(change->old_mode) && (old = workspace_open(part->ws.real, change->path, NULL)) < 0)
+		return old;
+	if (S_ISREG(change->mode) && (new = workspace_open(part->ws.changes, change->path, NULL)) < 0)
+		return new;
+	*ret_old = TAKE_FD(old);
+	*ret_new = TAKE_FD(new);
+	return 0;
 }

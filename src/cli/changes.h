@@ -52,4 +52,31 @@ void changes_print_path(FILE *out, const struct changes_part *part, const char *
  * they are too large for that, or something else is wrong with them. */
 int diff_print_text(int old, int new, const char *old_label, const char *new_label,
                     bool colour, struct err *err);
+/* Likewise, how many lines of them differ. */
+struct diff_count {
+	uint64_t added, removed;
+	bool binary;                    /* it has no lines */
+};
+int diff_count_text(int old, int new, struct diff_count *ret_count, struct err *err);
+
+/* diff_git.c: what changes to a git directory come to, in a few lines.  CELL: as the operator named it. */
+void diff_print_git(const struct changes_part *part, const struct workspace_git *sum, const char *cell,
+                    bool colour);
+
+/* diff_stat.c: a line for each file that changed, printed together and with their sum. */
+struct diff_stat {
+	struct diff_stat_row *rows;
+	size_t n, cap;
+	size_t hidden;                  /* of them, those that could not be compared */
+};
+/* MORE: what is beneath a folder comes too. */
+int diff_stat_add(struct diff_stat *stat, const struct changes_part *part,
+                  const struct workspace_change *change, bool more, struct err *err);
+void diff_stat_print(const struct diff_stat *stat, bool colour);
+void diff_stat_free(struct diff_stat *stat);    /* for OWN() too */
+
+/* The files of a change, old and new, open for reading; -1 where it is no regular file.  0, or why one
+ * could not be opened. */
+int changes_open_files(const struct changes_part *part, const struct workspace_change *change,
+                       int *ret_old, int *ret_new);
 #endif

@@ -16,18 +16,21 @@
 #include "cli/changes.h"
 #include "cli/cli.h"
 
-enum { OPT_NAMES, OPT_JSON };
+enum { OPT_STAT, OPT_NAMES, OPT_JSON };
 
 const struct cli_option cli_diff_options[] = {
+	{ "stat", 0, NULL, "only how much of each file changed", OPT_STAT },
 	{ "name-status", 0, NULL, "only which files changed", OPT_NAMES },
 	{ "json", 0, NULL, "only which files changed, for programs", OPT_JSON },
 	{0}
 };
 
 struct diff {
-	bool names, json, colour;
+	bool names, json, sizes, colour;
+	const char *cell;
 	struct json out;
-	size_t shown, held, hidden;
+	struct diff_stat stat;
+	size_t shown, hidden;
 };
 
 static int
@@ -37,10 +40,9 @@ take_option(void *arg, const struct cli_option *option, const char *value, struc
 
 	(void)value;
 	(void)err;
-	if (option->id == OPT_NAMES)
-		diff->names = true;
-	else
-		diff->json = true;
+	diff->sizes = diff->sizes || option->id == OPT_STAT;
+	diff->names = diff->names || option->id == OPT_NAMES;
+	diff->json = diff->json || option->id == OPT_JSON;
 	return 0;
 }
 
@@ -161,14 +163,11 @@ show_text(struct diff *diff, const struct changes_part *part,
 	char why[64];
 	int r;
 
-	if (S_ISREG(change->old_mode))
-		old = workspace_open(part->ws.real, change->path, NULL);
-	if (S_ISREG(change->mode))
-		new = workspace_open(part->ws.changes, change->path, NULL);
 	if (old_label == NULL || new_label == NULL)
 		return err_errno(err, "cannot show a change");
-	if ((S_ISREG(change->old_mode) && old < 0) || (S_ISREG(change->mode) && new < 0)) {
-		show_hidden(diff, strerrordesc_np(old < 0 && S_ISREG(change->old_mode) ? -old : -new));
+	r = changes_open_files(part, change, &old, &new);
+	if (r < 0) {
+		show_hidden(diff, strerrordesc_np(-r));
 		return 0;
 	}
 	r = diff_print_text(old, new, old < 0 ? "/dev/null" : old_label,
@@ -203,6 +202,23 @@ show_one(struct diff *diff, const struct changes_part *part,
 	return 0;
 }
 
+static int
+show_file(struct diff *diff, const struct changes_part *part, const struct workspace_change *change,
+          bool more, struct err *err)
+{
+	return diff->sizes ? diff_stat_add(&diff->stat, part, change, more, err) :
+	       show_one(diff, part, change, err);
+}
+
+static void
+show_not_listed(struct diff *diff, const struct err *why)
+{
+	fputs("  (what was in it is not shown: ", stdout);
+	text_print_safe(stdout, why->text, strlen(why->text), false);
+	fputs(")\n", stdout);
+	diff->hidden++;
+}
+
 /* Of a folder that is one no more, each file goes. */
 static int
 show_beneath(struct diff *diff, const struct changes_part *part,
@@ -211,14 +227,12 @@ show_beneath(struct diff *diff, const struct changes_part *part,
 	OWN(workspace_changes_freep) struct workspace_change *list = NULL;
 	struct err why = {0};
 	size_t n = 0;
-	int r = 0;
+	int r = workspace_list_folder(part->ws.real, folder->path, &list, &n, &why);
 
-	if (workspace_list_folder(part->ws.real, folder->path, &list, &n, &why) < 0) {
-		fputs("  (what was in it is not shown: ", stdout);
-		text_print_safe(stdout, why.text, strlen(why.text), false);
-		fputs(")\n", stdout);
-		diff->hidden++;
-	}
+	if (!diff->sizes || n == 0 || !S_ISDIR(folder->type))
+		r = show_file(diff, part, folder, n > 0, err);
+	if (why.code != 0)
+		show_not_listed(diff, &why);
 	for (size_t i = 0; r == 0 && i < n; i++) {
 		OWN(freep) char *path = str_format("%s/%s", folder->path, list[i].path);
 		const struct workspace_change gone = {
@@ -229,19 +243,24 @@ show_beneath(struct diff *diff, const struct changes_part *part,
 		if (path == NULL)
 			return err_errno(err, "cannot show a change");
 		if (!S_ISDIR(list[i].type))
-			r = show_one(diff, part, &gone, err);
+			r = show_file(diff, part, &gone, false, err);
 	}
 	return r;
 }
 
+/* MORE: something else that changed is in it. */
 static int
-show_patch(struct diff *diff, const struct changes_part *part,
-           const struct workspace_change *change, struct err *err)
+show_contents(struct diff *diff, const struct changes_part *part, const struct workspace_change *change,
+              bool more, struct err *err)
 {
-	int r = show_one(diff, part, change, err);
+	return S_ISDIR(change->old_mode) && !S_ISDIR(change->mode) ?
+	       show_beneath(diff, part, change, err) : show_file(diff, part, change, more, err);
+}
 
-	return r == 0 && S_ISDIR(change->old_mode) && !S_ISDIR(change->mode) ?
-	       show_beneath(diff, part, change, err) : r;
+static bool
+is_at_or_beneath(const char *path, const char *folder, size_t len)
+{
+	return strncmp(path, folder, len) == 0 && (path[len] == '/' || path[len] == '\0');
 }
 
 static bool
@@ -254,45 +273,136 @@ is_chosen(char *const *paths, const char *path)
 
 		while (len > 1 && (*paths)[len - 1] == '/')
 			len--;
-		if (strcmp(*paths, ".") == 0 ||
-		    (strncmp(*paths, path, len) == 0 && (path[len] == '/' || path[len] == '\0')))
+		if (strcmp(*paths, ".") == 0 || is_at_or_beneath(path, *paths, len))
 			return true;
 	}
 	return false;
+}
+
+/* Whether PATH names a git directory, or something in one. */
+static bool
+is_in_git(const char *path)
+{
+	for (; *path != '\0'; path += strcspn(path, "/"), path += *path == '/')
+		if (is_at_or_beneath(path, ".git", 4))
+			return true;
+	return false;
+}
+
+/* A git directory that was named, or of which a part was, is shown file by file, and so is what is in it
+ * for worktrees and submodules. */
+static bool
+is_named(const struct changes_part *part, char *const *paths, const struct workspace_git *sum)
+{
+	size_t len = strlen(sum->path);
+
+	if (part->ws.git_dir)
+		return paths != NULL;
+	for (; paths != NULL && *paths != NULL; paths++) {
+		size_t n = strlen(*paths);
+
+		while (n > 1 && (*paths)[n - 1] == '/')
+			n--;
+		if (is_in_git(*paths) && (is_at_or_beneath(sum->path, *paths, n) ||
+		                          is_at_or_beneath(*paths, sum->path, len - 1)))
+			return true;
+	}
+	return false;
+}
+
+struct part_list {
+	struct workspace_change *list;
+	size_t n;
+	struct workspace_git *sums;
+	size_t n_sums;
+	bool said[WORKSPACE_GIT_DIRS_MAX];
+};
+
+static void
+part_list_free(struct part_list *l)
+{
+	workspace_changes_free(l->list);
+	workspace_git_free(l->sums, l->n_sums);
+}
+
+static int
+show_change(struct diff *diff, const struct changes_part *part, struct part_list *l, size_t i,
+            char *const *chosen, struct err *err)
+{
+	const struct workspace_change *change = &l->list[i], *next = &l->list[i + 1];
+	const struct workspace_git *sum = change->summed > 0 ? &l->sums[change->summed - 1] : NULL;
+	size_t len = strlen(change->path);
+
+	if (diff->json) {
+		show_json(diff, part, change);
+		return 0;
+	}
+	if (diff->names) {
+		show_name(part, change);
+		return 0;
+	}
+	if (sum == NULL || is_named(part, chosen, sum))
+		return show_contents(diff, part, change, next->path != NULL && strncmp(next->path, change->path, len) == 0 &&
+		                     next->path[len] == '/', err);
+	if (!l->said[change->summed - 1])
+		diff_print_git(part, sum, diff->cell, diff->colour);
+	l->said[change->summed - 1] = true;
+	return 0;
 }
 
 static int
 show_part(struct diff *diff, const struct changes *changes, const struct changes_part *part,
           char *const *paths, struct err *err)
 {
-	OWN(workspace_changes_freep) struct workspace_change *list = NULL;
+	OWN(part_list_free) struct part_list l = {0};
 	OWN(strv_freep) char **chosen = NULL;
-	size_t n;
 	int r;
 
 	r = changes_paths_in(changes, part, paths, &chosen, err);
 	if (r == 0)
-		r = workspace_list(&part->ws, &list, &n, err);
-	for (size_t i = 0; r == 0 && i < n; i++) {
-		if (!is_chosen(chosen, list[i].path))
+		r = workspace_list(&part->ws, &l.list, &l.n, err);
+	if (r == 0 && !diff->json && !diff->names)
+		r = workspace_git_sum(&part->ws, l.list, l.n, &l.sums, &l.n_sums, err);
+	for (size_t i = 0; r == 0 && i < l.n; i++) {
+		if (!is_chosen(chosen, l.list[i].path))
 			continue;
 		diff->shown++;
-		diff->held += list[i].held;
-		if (diff->json)
-			show_json(diff, part, &list[i]);
-		else if (diff->names)
-			show_name(part, &list[i]);
-		else
-			r = show_patch(diff, part, &list[i], err);
+		r = show_change(diff, part, &l, i, chosen, err);
 	}
 	return r;
+}
+
+static int
+show_all(struct diff *diff, struct changes *changes, char *const *paths, struct err *err)
+{
+	int r = changes_check_paths(changes, paths, err);
+
+	if (r == 0 && diff->json)
+		json_open(&diff->out, NULL, '[');
+	for (size_t i = 0; r == 0 && i < changes->n_parts; i++)
+		r = show_part(diff, changes, &changes->parts[i], paths, err);
+	if (r == 0 && diff->json) {
+		json_close(&diff->out, ']');
+		putchar('\n');
+	}
+	if (r == 0 && diff->sizes)
+		diff_stat_print(&diff->stat, diff->colour);
+	diff->hidden += diff->stat.hidden;
+	fflush(stdout);
+	return r;
+}
+
+static void
+diff_free(struct diff *diff)
+{
+	diff_stat_free(&diff->stat);
 }
 
 int
 cmd_diff(int argc, char **argv)
 {
 	OWN(changes_free) struct changes changes = { .state_dir = -1 };
-	struct diff diff = { .out = { .out = stdout }, .colour = text_wants_colour(stdout) };
+	OWN(diff_free) struct diff diff = { .out = { .out = stdout }, .colour = text_wants_colour(stdout) };
 	struct err err = {0};
 	int rest, r;
 
@@ -300,18 +410,12 @@ cmd_diff(int argc, char **argv)
 		return cli_fail(&err);
 	if (rest == argc)
 		return cli_failf("which cell? cloister diff [OPTION...] CELL [PATH...]");
+	if (diff.sizes && (diff.names || diff.json))
+		return cli_failf("--stat is for people, so it goes with neither --name-status nor --json");
+	diff.cell = argv[rest];
 	r = changes_open(argv[rest], &changes, &err);
 	if (r == 0)
-		r = changes_check_paths(&changes, argv + rest + 1, &err);
-	if (r == 0 && diff.json)
-		json_open(&diff.out, NULL, '[');
-	for (size_t i = 0; r == 0 && i < changes.n_parts; i++)
-		r = show_part(&diff, &changes, &changes.parts[i], argv + rest + 1, &err);
-	if (r == 0 && diff.json) {
-		json_close(&diff.out, ']');
-		putchar('\n');
-	}
-	fflush(stdout);
+		r = show_all(&diff, &changes, argv + rest + 1, &err);
 	changes_warn(&changes);
 	if (r == 0 && changes.record.incomplete[0] != '\0')
 		return cli_failf("these are not all changes: %s", changes.record.incomplete);

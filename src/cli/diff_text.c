@@ -52,24 +52,10 @@ become_diff(int old, int new, int out, const char *old_label, const char *new_la
 	_exit(4);
 }
 
-static void
-print_line(const char *line, size_t len, bool colour)
-{
-	const char *start = "";
-
-	if (colour && len > 0)
-		start = line[0] == '+' ? "\033[32m" : line[0] == '-' ? "\033[31m" :
-		        line[0] == '@' ? "\033[36m" : "";
-	fputs(start, stdout);
-	text_print_safe(stdout, line, len, true);
-	if (*start != '\0')
-		fputs("\033[m", stdout);
-	putchar('\n');
-}
-
-int
-diff_print_text(int old, int new, const char *old_label, const char *new_label, bool colour,
-                struct err *err)
+/* Runs diff(1) and gives each line that it says, without its end, to TAKE. */
+static int
+each_line(int old, int new, const char *old_label, const char *new_label,
+          void (*take)(void *arg, const char *line, size_t len), void *arg, struct err *err)
 {
 	OWN(fclosep) FILE *from = NULL;
 	OWN(freep) char *line = NULL;
@@ -89,7 +75,7 @@ diff_print_text(int old, int new, const char *old_label, const char *new_label, 
 	if (from == NULL)
 		return err_errno(err, "cannot run diff");
 	while ((n = getline(&line, &cap, from)) > 0)
-		print_line(line, (size_t)n - (line[n - 1] == '\n' ? 1 : 0), colour);
+		take(arg, line, (size_t)n - (line[n - 1] == '\n' ? 1 : 0));
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 4)
@@ -99,4 +85,57 @@ diff_print_text(int old, int new, const char *old_label, const char *new_label, 
 	if (!WIFEXITED(status) || WEXITSTATUS(status) > 1)
 		return err_set(err, E2BIG, "diff gave up on it");
 	return 0;
+}
+
+static void
+print_line(void *arg, const char *line, size_t len)
+{
+	const char *start = "";
+
+	if (*(const bool *)arg && len > 0)
+		start = line[0] == '+' ? "\033[32m" : line[0] == '-' ? "\033[31m" :
+		        line[0] == '@' ? "\033[36m" : "";
+	fputs(start, stdout);
+	text_print_safe(stdout, line, len, true);
+	if (*start != '\0')
+		fputs("\033[m", stdout);
+	putchar('\n');
+}
+
+int
+diff_print_text(int old, int new, const char *old_label, const char *new_label, bool colour,
+                struct err *err)
+{
+	return each_line(old, new, old_label, new_label, print_line, &colour, err);
+}
+
+struct count {
+	size_t lines;
+	struct diff_count n;
+};
+
+static void
+count_line(void *arg, const char *line, size_t len)
+{
+	static const char head[] = "--- ";
+	struct count *c = arg;
+
+	/* Two lines of a patch that name the files, or one that says no more than that they differ. */
+	if (c->lines++ == 0)
+		c->n.binary = len < sizeof(head) || memcmp(line, head, sizeof(head) - 1) != 0;
+	if (c->lines <= 2 || len == 0)
+		return;
+	c->n.added += line[0] == '+';
+	c->n.removed += line[0] == '-';
+}
+
+int
+diff_count_text(int old, int new, struct diff_count *ret_count, struct err *err)
+{
+	struct count c = {0};
+	int r = each_line(old, new, "a", "b", count_line, &c, err);
+
+	if (r == 0)
+		*ret_count = c.n;
+	return r;
 }

@@ -38,7 +38,10 @@ int workspace_collect(int from, int to, uint64_t *ret_skipped, struct err *err);
  * names them: held, with all that is beneath them. */
 #define WORKSPACE_NAMED_MAX 4096
 struct workspace_named {
-	char **paths;                   /* relative to the workspace; "": all of it */
+	struct workspace_name {
+		char *path;             /* relative to the workspace; "": all of it */
+		bool file;              /* it counts only while it is no folder */
+	} *list;
 	size_t n;
 	struct err why;                 /* if there may be more of them: why */
 };
@@ -67,6 +70,9 @@ struct workspace_change {
 	uint64_t size;                  /* of a new regular file */
 	bool held;                      /* would run on the host later: applied only if named */
 	bool mode_only;                 /* same contents, other mode */
+	bool in_git;                    /* it is in a git directory, */
+	size_t git_base;                /* and here the names beneath that begin in PATH */
+	size_t summed;                  /* 0, or the number of the sum that stands for it */
 };
 
 /* What the changes do to the workspace: real differences only (a file copied up
@@ -81,6 +87,30 @@ int workspace_list_folder(int real, const char *path, struct workspace_change **
 void workspace_changes_free(struct workspace_change *list);     /* NULL is fine */
 void workspace_changes_freep(struct workspace_change **list);
 
+/* What changes to a git directory come to, for people: its objects cannot be read, and its refs can.
+ * Only changes that git itself makes count, in folders called .git, the common one of worktrees, and
+ * what is in these for submodules and worktrees; never what is held. */
+#define WORKSPACE_GIT_DIRS_MAX 64       /* changes to more of them are not summed */
+#define WORKSPACE_GIT_STEPS_MAX 64      /* refs of a directory whose logs are looked at */
+struct workspace_git_ref {
+	char *name;                     /* as git-check-ref-format(1) allows it: any bytes above 0x7f */
+	char *old, *new;                /* an id in hex, or another ref's name; NULL: there is none */
+	size_t steps;                   /* from OLD to NEW by the log, which the agent wrote; 0: not known */
+};
+struct workspace_git {
+	char *path;                     /* of the directory, with a slash; "": the workspace itself */
+	struct workspace_git_ref *refs; /* those that move, by their names */
+	size_t n_refs;
+	size_t objects[3], packs[3];    /* by enum workspace_kind */
+	size_t others;                  /* more of git's own files: index, logs and the like */
+	bool index;                     /* what the next commit is made of */
+};
+/* Number the changes in LIST that a sum stands for (1 is the first).  The caller owns *ret_sums
+ * (workspace_git_free), *ret_n of them. */
+int workspace_git_sum(const struct workspace *ws, struct workspace_change *list, size_t n,
+                      struct workspace_git **ret_sums, size_t *ret_n, struct err *err);
+void workspace_git_free(struct workspace_git *sums, size_t n);
+
 struct workspace_apply {
 	const char *cell;               /* names the temporary file: ".cloister-CELL.tmp" */
 	char *const *paths;             /* only these (and what is beneath); NULL: all */
@@ -90,6 +120,8 @@ struct workspace_apply {
 	                                 * are written once for each: more is -EFBIG; 0: any */
 	int64_t since_ns;               /* when the cell started, CLOCK_REALTIME, in ns */
 	void (*told)(void *arg, const struct workspace_change *change, bool applied);
+	/* Before anything is written: what it comes to for one git directory.  May be NULL. */
+	void (*told_git)(void *arg, const struct workspace_git *sum);
 	void *arg;
 	const volatile sig_atomic_t *stop; /* set by a signal handler: end between two
 	                                 * files with -EINTR; may be NULL */

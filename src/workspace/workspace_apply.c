@@ -243,6 +243,20 @@ check_linked(const struct apply *a, struct err *err)
 	               "the cell's whole disk (%s): name what is to be applied, or --force", all, most);
 }
 
+/* While the refs are what they were. */
+static int
+tell_git(const struct workspace *ws, const struct apply *a, struct err *err)
+{
+	struct workspace_git *sums = NULL;
+	size_t n = 0;
+	int r = a->git.n == 0 ? 0 : workspace_git_sum(ws, a->git.change, a->git.n, &sums, &n, err);
+
+	for (size_t i = 0; i < n; i++)
+		a->how->told_git(a->how->arg, &sums[i]);
+	workspace_git_free(sums, n);
+	return r;
+}
+
 static int
 run_pass(const struct workspace *ws, const struct walk_hooks *hooks, struct apply *a,
          const struct choices *choices, struct err *err)
@@ -267,6 +281,8 @@ apply_locked(const struct workspace *ws, struct apply *a, const struct choices *
 		r = tell_conflicts(a, err);
 	if (r == 0)
 		r = check_linked(a, err);
+	if (r == 0)
+		r = tell_git(ws, a, err);
 	if (r < 0 || a->how->dry_run)
 		return r;
 	if (!a->again && fsetxattr(ws->changes, APPLYING, "", 0, 0) < 0)
@@ -303,6 +319,7 @@ workspace_apply_changes(const struct workspace *ws, const struct workspace_apply
 		       err_errno(err, "cannot lock the changes");
 	r = apply_locked(ws, &a, &choices, err);
 	flock(ws->changes, LOCK_UN);
+	workspace_changes_free(a.git.change);
 	if (r == 0) {
 		*ret_applied = a.applied;
 		*ret_held = a.held;

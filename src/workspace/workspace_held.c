@@ -153,6 +153,16 @@ held_match(const char *pattern, const char *path)
 	return *pattern == '\0' ? HELD_YES : HELD_AROUND;
 }
 
+enum held
+held_match_file(const char *pattern, const char *path)
+{
+	enum held m = held_match(pattern, path);
+
+	for (; *pattern != '\0' && *path != '\0'; path = next_name(path))
+		pattern = next_name(pattern);
+	return m == HELD_YES ? (*path == '\0' ? HELD_AROUND : HELD_NO) : m;
+}
+
 static enum held
 match_table(const char *const *table, size_t n, const char *path)
 {

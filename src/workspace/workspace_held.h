@@ -25,4 +25,6 @@ enum held held_path(const char *path, const struct held_git *git, bool *ret_in_g
 /* PATTERN, in which '*' is any run of characters within a name, against the beginning of PATH:
  * HELD_YES for what it names and all beneath it, HELD_AROUND for the folders above it. */
 enum held held_match(const char *pattern, const char *path);
+/* Likewise, of what counts only while it is no folder: HELD_AROUND for itself, too. */
+enum held held_match_file(const char *pattern, const char *path);
 #endif

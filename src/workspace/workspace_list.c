@@ -7,11 +7,6 @@
 #include "base/own.h"
 #include "workspace/workspace_walk.h"
 
-struct list {
-	struct workspace_change *change;
-	size_t n, cap, bytes;
-};
-
 void
 workspace_changes_free(struct workspace_change *list)
 {
@@ -28,7 +23,7 @@ workspace_changes_freep(struct workspace_change **list)
 
 /* Room for one more and the end. */
 static int
-list_grow(struct list *list, struct err *err)
+list_grow(struct walk_list *list, struct err *err)
 {
 	struct workspace_change *more;
 	size_t cap = list->cap == 0 ? 64 : list->cap * 2;
@@ -43,29 +38,32 @@ list_grow(struct list *list, struct err *err)
 	return 0;
 }
 
-static int
-list_visit(void *arg, const struct walk_node *node, struct err *err)
+int
+walk_list_add(struct walk_list *list, const struct workspace_change *change, struct err *err)
 {
-	struct list *list = arg;
-	size_t len = strlen(node->path) + 1;
+	size_t len = strlen(change->path) + 1;
 	char *path;
 	int r;
 
-	if (!node->differs)
-		return 0;
 	if (len > WORKSPACE_NAMES_MAX - list->bytes)
 		return err_set(err, E2BIG, "too many changes to list");
 	r = list_grow(list, err);
 	if (r < 0)
 		return r;
-	path = strdup(node->path);
+	path = strdup(change->path);
 	if (path == NULL)
 		return err_errno(err, "cannot list the changes");
 	list->bytes += len;
-	list->change[list->n] = node->change;
+	list->change[list->n] = *change;
 	list->change[list->n++].path = path;
 	list->change[list->n].path = NULL;
 	return 0;
+}
+
+static int
+list_visit(void *arg, const struct walk_node *node, struct err *err)
+{
+	return node->differs ? walk_list_add(arg, &node->change, err) : 0;
 }
 
 int
@@ -73,7 +71,7 @@ workspace_list(const struct workspace *ws, struct workspace_change **ret_list,
                size_t *ret_n, struct err *err)
 {
 	static const struct walk_hooks hooks = { .visit = list_visit };
-	struct list list = {0};
+	struct walk_list list = {0};
 	struct walk walk = { .ws = ws, .hooks = &hooks, .arg = &list };
 	int r = list_grow(&list, err);
 

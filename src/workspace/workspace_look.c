@@ -90,8 +90,10 @@ look_visit(void *arg, const struct walk_node *node, struct err *err)
 	if (node->chosen && !node->change.held && S_ISREG(node->new.st_mode) &&
 	    node->new.st_nlink > 1)
 		a->linked += (uint64_t)node->new.st_blocks * 512;
-	if (node->change.held || old == 0)
-		return 0;
+	if (node->chosen && !node->change.held && node->change.in_git && a->how->told_git != NULL)
+		r = walk_list_add(&a->git, &node->change, err);
+	if (r < 0 || node->change.held || old == 0)
+		return r;
 	/* A folder's mode that is not what the cell saw may be the operator's doing; after
 	 * an interruption its ctime is ours. */
 	if (S_ISDIR(old) && node->change.mode_only && !a->again && is_newer(a, &node->old))

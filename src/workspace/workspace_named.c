@@ -25,8 +25,9 @@
 #define LINK_MAX_BYTES 8192
 #define INCLUDES_MAX 10                 /* within one another, as git has it */
 
-/* What a value is: one path; one of another configuration; a command; a command behind '!'. */
-enum kind { A_PATH, A_CONFIG, A_COMMAND, A_SHELL };
+/* What a value is: one path; one of another configuration; a command; a command behind '!'; one of
+ * those that only a person starts. */
+enum kind { A_PATH, A_CONFIG, A_COMMAND, A_SHELL, AN_ALIAS };
 
 /* Where there are subsections, in any of them; "*" is every key. */
 static const struct {
@@ -50,7 +51,7 @@ static const struct {
 	{ "credential", "helper", A_COMMAND }, { "remote", "uploadpack", A_COMMAND },
 	{ "remote", "receivepack", A_COMMAND }, { "trailer", "command", A_COMMAND },
 	{ "trailer", "cmd", A_COMMAND }, { "tar", "command", A_COMMAND },
-	{ "alias", "*", A_SHELL }, { "submodule", "update", A_SHELL },
+	{ "alias", "*", AN_ALIAS }, { "submodule", "update", A_SHELL },
 };
 
 /* ---- the list ---- */
@@ -59,8 +60,8 @@ void
 workspace_named_free(struct workspace_named *named)
 {
 	for (size_t i = 0; i < named->n; i++)
-		free(named->paths[i]);
-	free(named->paths);
+		free(named->list[i].path);
+	free(named->list);
 	*named = (struct workspace_named){0};
 }
 
@@ -68,7 +69,9 @@ enum held
 named_match(const struct workspace_named *named, const char *path, enum held best)
 {
 	for (size_t i = 0; named != NULL && i < named->n && best != HELD_YES; i++) {
-		enum held m = held_match(named->paths[i], path);
+		const struct workspace_name *name = &named->list[i];
+		enum held m = name->file ? held_match_file(name->path, path) :
+		              held_match(name->path, path);
 
 		if (m > best)
 			best = m;
@@ -77,25 +80,27 @@ named_match(const struct workspace_named *named, const char *path, enum held bes
 }
 
 static int
-list_add(struct workspace_named *named, const char *path, struct err *err)
+list_add(struct workspace_named *named, const char *path, bool file, struct err *err)
 {
-	char **more;
+	struct workspace_name *more;
 
 	for (size_t i = 0; i < named->n; i++)
-		if (strcmp(named->paths[i], path) == 0)
+		if (strcmp(named->list[i].path, path) == 0) {
+			named->list[i].file = named->list[i].file && file;
 			return 0;
+		}
 	if (named->n == WORKSPACE_NAMED_MAX) {
 		if (named->why.code == 0)
 			(void)err_set(&named->why, E2BIG, "over %d paths of the workspace are named in "
 			              "configuration", WORKSPACE_NAMED_MAX);
 		return 0;
 	}
-	more = reallocarray(named->paths, named->n + 1, sizeof(*more));
+	more = reallocarray(named->list, named->n + 1, sizeof(*more));
 	if (more == NULL)
 		return err_errno(err, "cannot list what configuration names");
-	named->paths = more;
-	more[named->n] = strdup(path);
-	return more[named->n++] != NULL ? 0 : err_errno(err, "cannot list what configuration names");
+	named->list = more;
+	more[named->n] = (struct workspace_name){ .path = strdup(path), .file = file };
+	return more[named->n++].path != NULL ? 0 : err_errno(err, "cannot list what configuration names");
 }
 
 /* ---- one path ---- */
@@ -103,6 +108,7 @@ list_add(struct workspace_named *named, const char *path, struct err *err)
 struct adding {
 	struct workspace_named *named;
 	const char *top;                /* of the workspace */
+	bool file;                      /* as in struct workspace_name */
 	struct err *err;
 };
 
@@ -115,7 +121,7 @@ add_step(void *arg, const char *at, int found)
 
 	if (found <= 0 || !tree_is_beneath(at, a->top) || at[len] == '\0')
 		return 0;
-	return list_add(a->named, at + len + 1, a->err);
+	return list_add(a->named, at + len + 1, a->file, a->err);
 }
 
 /* ALL: also if the whole workspace is beneath it. */
@@ -129,8 +135,8 @@ add_path(struct adding *a, const char *path, bool all)
 	if (r < 0)              /* it leads nowhere */
 		return r == -ENOMEM ? r : 0;
 	if (tree_is_beneath(end, a->top) && end[len] != '\0')
-		return list_add(a->named, end + len + 1, a->err);
-	return all && tree_is_beneath(a->top, end) ? list_add(a->named, "", a->err) : 0;
+		return list_add(a->named, end + len + 1, a->file, a->err);
+	return all && tree_is_beneath(a->top, end) ? list_add(a->named, "", false, a->err) : 0;
 }
 
 /* The path of an open folder: canonical. */
@@ -195,6 +201,8 @@ add_value(const struct config *c, const char *value, bool all)
 	return path == NULL ? out_of_memory(c) : add_path(c->adding, path, all);
 }
 
+#define BETWEEN_WORDS " \t\n!\"'`$(){}<>|&;="
+
 /* Any word of a command may be what it runs; the whole may be a path with blanks in it. */
 static int
 add_command(const struct config *c, const char *value)
@@ -206,9 +214,59 @@ add_command(const struct config *c, const char *value)
 	if (words == NULL)
 		return out_of_memory(c);
 	r = add_value(c, value, false);
-	for (char *word = strtok_r(words, " \t\n!\"'`$(){}<>|&;=", &rest); r == 0 && word != NULL;
-	     word = strtok_r(NULL, " \t\n!\"'`$(){}<>|&;=", &rest))
+	for (char *word = strtok_r(words, BETWEEN_WORDS, &rest); r == 0 && word != NULL;
+	     word = strtok_r(NULL, BETWEEN_WORDS, &rest))
 		r = word[0] == '-' ? 0 : add_value(c, word, false);
+	return r;
+}
+
+/* What these run is for a file to say that is not held (Makefile, package.json), or, of git, for no file
+ * that its arguments name: a plain word behind them is a target or a path to look at, not a folder
+ * that something is run from. */
+static bool
+takes_targets(const char *word, size_t len)
+{
+	static const char *const tools[] = { "make", "gmake", "npm", "yarn", "pnpm", "cargo", "go", "git" };
+
+	for (size_t i = 0; i < ARRAY_LEN(tools); i++)
+		if (strlen(tools[i]) == len && memcmp(tools[i], word, len) == 0)
+			return true;
+	return false;
+}
+
+/* A command that a person starts by its short name.  What it runs by name is a file, and so is what a
+ * target may be; a folder is not.  Any other word may be a folder to run something from. */
+static int
+add_alias(const struct config *c, const char *value)
+{
+	enum { BEGINS, HAS_TARGETS, HAS_WORDS } at = BEGINS;
+	int r = add_value(c, value, false);
+	size_t len;
+
+	for (value++; r == 0 && *value != '\0'; value += len) {
+		OWN(freep) char *word = NULL;
+
+		len = strcspn(value, BETWEEN_WORDS);
+		if (len == 0) {
+			len = 1;
+			if (strchr(";|&(\n", *value) != NULL || (*value == '{' && value[1] == ' '))
+				at = BEGINS;
+			else if (*value != ' ' && *value != '\t')
+				at = HAS_WORDS;
+			continue;
+		}
+		word = strndup(value, len);
+		if (word == NULL)
+			return out_of_memory(c);
+		if (word[0] == '-')
+			at = HAS_WORDS;
+		c->adding->file = at == BEGINS || (at == HAS_TARGETS && strchr(word, '/') == NULL);
+		if (word[0] != '-')
+			r = add_value(c, word, false);
+		c->adding->file = false;
+		if (at == BEGINS)
+			at = takes_targets(value, len) ? HAS_TARGETS : HAS_WORDS;
+	}
 	return r;
 }
 
@@ -236,6 +294,8 @@ take_value(void *arg, const char *section, const char *key, const char *value)
 			return add_value(c, value, true);
 		if (keys[i].kind == A_CONFIG)
 			return add_config(c, value);
+		if (keys[i].kind == AN_ALIAS)
+			return value[0] == '!' ? add_alias(c, value) : 0;
 		return keys[i].kind == A_COMMAND || value[0] == '!' ? add_command(c, value) : 0;
 	}
 	return 0;

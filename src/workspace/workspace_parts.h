@@ -10,6 +10,7 @@ struct apply {
 	const struct workspace_apply *how;
 	char tmp[NAME_MAX + 1];         /* the name for what is not complete yet */
 	size_t applied, held;
+	struct walk_list git;           /* what of git directories will be applied, if that is told */
 	int changes;
 	bool again;                     /* an earlier run was interrupted; */
 	ino_t removing;                 /* this folder was under the name TMP then, or 0 */

@@ -284,6 +284,8 @@ walk_node(struct walk *walk, const struct place *at, struct walk_node *node,
 		match = named_match(walk->ws->named, node->path, match);
 	released = at->released || (named && match == HELD_YES);
 	node->chosen = choice >= CHOICE_IN;
+	node->change.in_git = at->git != NULL;
+	node->change.git_base = at->git != NULL ? at->git->base : 0;
 	node->change.held = node->differs && is_held(node, at, match, in_git) &&
 	                    (at->blocked || !(named || at->released));
 	/* The folder is what is held, not only what is in it: something there must go

@@ -56,4 +56,11 @@ struct walk {
 
 /* The top folder itself is no node. */
 int walk_run(struct walk *walk, struct err *err);
+
+/* Changes, their paths copied; if there is any, one with a NULL path behind the last. */
+struct walk_list {
+	struct workspace_change *change;        /* workspace_changes_free() */
+	size_t n, cap, bytes;
+};
+int walk_list_add(struct walk_list *list, const struct workspace_change *change, struct err *err);
 #endif

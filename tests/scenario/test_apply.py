@@ -278,6 +278,16 @@ def test_held_by_gits_configuration(operator, workspace):
     assert (workspace / "tools/clean.sh").exists()
 
 
+def test_targets_of_an_alias_are_not_held(operator, workspace):
+    """What `make test` runs is in the Makefile, not in a folder called test."""
+    operator.host("mkdir test lib; git init -q .; git config alias.t '!make test'; git config alias.u '!cd lib && ./x'",
+                  cwd=workspace)
+    id = operator.change(workspace, "echo x >test/new; echo x >lib/x; echo x >make")
+    done = operator.cloister("apply", id)
+    assert done.out == "! lib/x  (held back)\n! make  (held back)\nA test/new\n"
+    assert (workspace / "test/new").exists() and not (workspace / "lib/x").exists()
+
+
 def test_gits_configuration_cannot_be_read(operator, workspace):
     operator.folder("workspace/.git", {"config": "what\nis = \"this\n"})
     id = operator.change(workspace, "echo fine >fine")

@@ -132,7 +132,8 @@ def test_the_document_knows_nothing_of_this_machine(document):
 # Of other programs.
 FOREIGN = {"--no-sandbox", "--user", "--scope", "--help", "--version", "--unshare-all",
            "--unix-socket", "--cacert", "--arg", "--argjson", "--slurpfile", "--dangerously-skip-permissions",
-           "--dangerously-bypass-approvals-and-sandbox", "--cli", "--method", "--transport", "--header"}
+           "--dangerously-bypass-approvals-and-sandbox", "--cli", "--method", "--transport", "--header",
+           "--cached"}
 
 
 @pytest.mark.parametrize("document", names([*DOCUMENTS, *PAGES]))

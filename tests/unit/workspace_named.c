@@ -38,6 +38,22 @@ static const struct {
 	  "f src 644\n",
 	  "A b.sh held\nA src\nA status\nA tools/\nA tools/clean.py held\n"
 	  "A tools/conv held\nA tools/x\n" },
+	{ "targets of an alias", "d .git 755\nd test 755\nd lib 755\n", CONFIG,
+	  "[alias]\nt = !make -s\nu = !make test && cd lib && make check\nv = \"!f() { git add docs; }; f\"\n"
+	  "w = !npm run \\\"build\\\" | ./ci\n",
+	  "f build/x 644\nf check/x 644\nf ci/x 644\nf docs/x 644\nf git/x 644\nf lib/x 644\nf make 755\n"
+	  "f run/x 644\nf test/x 644\n",
+	  "A build/ held\nA build/x held\nA check/\nA check/x\nA ci/\nA ci/x\nA docs/\nA docs/x\nA git/\n"
+	  "A git/x\nA lib/x held\nA make held\nA run/\nA run/x\nA test/x\n" },
+	{ "which are no folders any more", "d .git 755\nd test 755\nd ci 755\n", CONFIG,
+	  "[alias]\nt = !make test && ./ci\n", "f test 755\nl ci x\n", "M ci held\nM test held\n" },
+	{ "which may be folders to run from", "d .git 755\n", CONFIG,
+	  "[alias]\na = !make -C a1\nb = !make b1/x\nc = !sh -c 'make c1'\nd = !V=1 make d1\ne = !make V=1 e1\n"
+	  "f = !cd f1 && make f1\ng = !python3 g1\n[filter \"x\"]\nclean = make h1\n",
+	  "f a1/x 644\nf b1/x/y 644\nf c1/x 644\nf d1/x 644\nf e1/x 644\nf f1/x 644\nf g1/x 644\nf h1/x 644\n",
+	  "A a1/ held\nA a1/x held\nA b1/\nA b1/x/ held\nA b1/x/y held\nA c1/ held\nA c1/x held\nA d1/ held\n"
+	  "A d1/x held\nA e1/ held\nA e1/x held\nA f1/ held\nA f1/x held\nA g1/ held\nA g1/x held\nA h1/ held\n"
+	  "A h1/x held\n" },
 	{ "other keys", "d .git 755\n", CONFIG,
 	  "[user]\nname = src\n[remote \"o\"]\nurl = ../x\nurl = lib\n[branch \"m\"]\nremote = .\n",
 	  "f src 644\nf lib 644\n", "A lib\nA src\n" },
@@ -135,7 +151,7 @@ TEST(workspace_named_add_takes_what_is_within)
 	CHECK_OK(workspace_named_add(&named, real, in, NULL));
 	CHECK_OK(workspace_named_add(&named, real, out, NULL));
 	CHECK_OK(workspace_named_add(&named, real, "/", NULL));
-	CHECK(named.n == 1 && strcmp(named.paths[0], "base.yaml") == 0 && named.why.code == 0);
+	CHECK(named.n == 1 && strcmp(named.list[0].path, "base.yaml") == 0 && named.why.code == 0);
 	for (int i = 0; i < WORKSPACE_NAMED_MAX; i++) {
 		OWN(freep) char *path = NULL;
 
