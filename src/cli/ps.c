@@ -92,16 +92,14 @@ print_command(const struct ps *ps, const struct cell_spec *spec, int n)
 
 #define AGE_MAX (NUM_TEXT_MAX + 8)
 
-/* How long ago, in whole seconds.  What began or ended while we looked was just now. */
+/* What began or ended while we looked was just now. */
 static void
 tell_age(const struct ps *ps, uint64_t ns, const char *behind, char ret_age[AGE_MAX])
 {
-	uint64_t s = ps->now_ns > ns ? (ps->now_ns - ns) / 1000000000 : 0;
-	char text[NUM_TEXT_MAX] = "<1s";
+	uint64_t ms = ps->now_ns > ns ? (ps->now_ns - ns) / 1000000 : 0;
+	char text[NUM_TEXT_MAX];
 
-	if (s > 0)
-		num_format_duration(text, s * 1000);
-	snprintf(ret_age, AGE_MAX, "%s%s", text, behind);
+	snprintf(ret_age, AGE_MAX, "%s%s", num_format_age(text, ms), behind);
 }
 
 /* One line but for the command; SPEC's, or (NULL) the names of the columns. */
