@@ -169,7 +169,7 @@ async function begin() {
 	keys.everywhere([
 		...NAV.map((name, i) => [String(i + 1), TITLES[name].toLowerCase(), () => go(`#/${name}`)]), ["6", "audit", () => go("#/audit")],
 		["?", "these keys", help], ["d", "light, dark, or as the system", () => at("theme").click()],
-		["Ctrl+.", "emergency stop: twice freezes every cell; where that cannot be, three times kills them", press],
+		["Ctrl+.", "twice: freeze every cell; where that cannot be, three times: kill them", press],
 		["Escape", null, closeStop],
 	]);
 	follow(head);

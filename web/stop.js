@@ -1,5 +1,6 @@
-// stop.js - the emergency stop: Ctrl+. or the button opens it, the same again freezes every cell.
-// Freezing can be taken back; killing is a button of its own, which comes first where nothing can be frozen.
+// stop.js - freezing every cell: Ctrl+. or the button opens it, the same again does it.
+// Freezing can be taken back; killing, the emergency stop, is a button of its own, which comes first where
+// nothing can be frozen.
 
 import { post } from "./api.js";
 import { fill, h, setText } from "./dom.js";
@@ -32,12 +33,12 @@ function buildPanel() {
 	const thaw = h("button", { type: "button", onclick: () => act("thaw", "Thawed") }, "Thaw all");
 	const kill = sureButton("Kill every cell", "Press again to kill them all", () => act("kill", "Killed"), { class: "bad" });
 	panel = h("dialog", { class: "stop", "aria-labelledby": "stop-title" },
-		h("h2", { id: "stop-title" }, "Emergency stop"), h("p", { class: "about" }),
+		h("h2", { id: "stop-title" }, "All cells at once"), h("p", { class: "about" }),
 		h("div", { class: "choices" }, freeze, kill, thaw),
 		h("div", { class: "said", role: "status", "aria-live": "assertive" }),
 		h("button", { type: "button", class: "plain", onclick: () => panel.close() }, "Close ", h("kbd", null, "Esc")));
 	panel.addEventListener("close", () => {
-		setText(button(), "Stop");
+		setText(button(), "Freeze all");
 		button().classList.remove("armed");
 	});
 	document.body.append(panel);

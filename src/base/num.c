@@ -256,3 +256,12 @@ num_format_duration(char text[NUM_TEXT_MAX], uint64_t ms)
 		snprintf(text, NUM_TEXT_MAX, "%" PRIu64 "%s", ms / units[i].ms, units[i].name);
 	return text;
 }
+
+char *
+num_format_age(char text[NUM_TEXT_MAX], uint64_t ms)
+{
+	if (ms >= 1000)
+		return num_format_duration(text, ms / 1000 * 1000);
+	snprintf(text, NUM_TEXT_MAX, "<1s");
+	return text;
+}

@@ -33,6 +33,8 @@ num_hex_digit(char c)
 char *num_format_size(char text[NUM_TEXT_MAX], uint64_t bytes);
 /* "250ms", "12s", "3m20s", "2h05m", "4d". */
 char *num_format_duration(char text[NUM_TEXT_MAX], uint64_t ms);
+/* How long something is or was ago, in whole seconds: "<1s", "12s". */
+char *num_format_age(char text[NUM_TEXT_MAX], uint64_t ms);
 /* "5.00", "0.0375": two digits behind the point, or as many as say something, up to six. */
 char *num_format_nano(char text[NUM_TEXT_MAX], uint64_t nano);
 #endif

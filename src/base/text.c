@@ -81,6 +81,9 @@ text_nearest(const char *word, const char *const *names)
 		distance = edit_distance(word, len, name, name_len);
 		if (distance > 1 && strncmp(word, name, len) == 0)
 			distance = 1;           /* an abbreviation */
+		/* Who is wrong twice at least begins as was meant. */
+		if (distance > 1 && word[0] != name[0])
+			continue;
 		if (distance < best_distance) {
 			best_distance = distance;
 			best = *names;

@@ -217,7 +217,8 @@ cmd_apply(int argc, char **argv)
 	tell_git(&apply);
 	if (apply.held > 0)
 		fprintf(stderr, "cloister: %zu held back that would run on this machine: look with "
-		        "`cloister diff %s`, and name what is to be applied\n", apply.held, argv[rest]);
+		        "`cloister diff %s`, and name what is to be applied: `cloister apply %s PATH`\n", apply.held,
+		        argv[rest], argv[rest]);
 	if (apply.left > 0)
 		fprintf(stderr, "cloister: %zu changes to overlay volumes are left alone: name what of them "
 		        "is to be applied, as `cloister diff %s` shows it\n", apply.left, argv[rest]);

@@ -22,7 +22,7 @@ const struct cli_option cli_stop_options[] = {
 	{0}
 };
 const struct cli_option cli_kill_options[] = {
-	{ "all", 0, NULL, "every cell of this user: the emergency stop", OPT_ALL },
+	{ "all", 0, NULL, "the emergency stop: end every cell of this user", OPT_ALL },
 	{0}
 };
 

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/num.h"
@@ -23,6 +24,9 @@ const struct cli_option cli_events_options[] = {
 
 struct events {
 	bool follow, json, colour;
+	bool eyes;                      /* it is for a terminal: programs want nothing but the lines */
+	const char *none;               /* what stands in a column that an event does not have */
+	char day[TIMELINE_TIME_MAX];    /* of the last line; before that, today */
 };
 
 static int
@@ -54,17 +58,40 @@ print_verdict(const struct events *ev, const struct timeline_event *e)
 			return;
 		}
 	}
-	printf("%-7s", e->verdict[0] == '\0' || strcmp(e->type, "cell") == 0 ? "-" : "?");
+	printf("%-7s", e->verdict[0] == '\0' || strcmp(e->type, "cell") == 0 ? ev->none : "?");
 }
 
+/* The lines have the time only. */
 static void
-print_line(const struct events *ev, const struct timeline_event *e)
+print_day(struct events *ev, const struct timeline_event *e)
 {
-	char status[8] = "-", sent[NUM_TEXT_MAX] = "-", received[NUM_TEXT_MAX] = "-";
-	char took[NUM_TEXT_MAX] = "-", time[TIMELINE_TIME_MAX];
+	char day[TIMELINE_TIME_MAX];
+
+	if (!ev->eyes || !timeline_format_time(day, e->time, "%Y-%m-%d") || strcmp(day, ev->day) == 0)
+		return;
+	memcpy(ev->day, day, sizeof(day));
+	printf("%s      %s%s\n", ev->colour ? "\033[2m" : "", day, ev->colour ? "\033[0m" : "");
+}
+
+/* An answer that is an error is not what was hoped for, whatever the verdict. */
+static void
+print_status(const struct events *ev, const struct timeline_event *e)
+{
+	bool is_bad = ev->colour && e->status >= 400 && strncmp(e->type, "cell", 4) != 0;
+	char status[8] = "";
 
 	if (e->status != 0)
 		snprintf(status, sizeof(status), "%u", e->status);
+	printf("%s %6s%s", is_bad ? "\033[33m" : "", e->status != 0 ? status : ev->none,
+	       is_bad ? "\033[0m" : "");
+}
+
+static void
+print_line(struct events *ev, const struct timeline_event *e)
+{
+	char sent[NUM_TEXT_MAX], received[NUM_TEXT_MAX], took[NUM_TEXT_MAX], time[TIMELINE_TIME_MAX];
+
+	print_day(ev, e);
 	if (e->has_sizes) {
 		num_format_size(sent, e->sent);
 		num_format_size(received, e->received);
@@ -73,7 +100,9 @@ print_line(const struct events *ev, const struct timeline_event *e)
 	printf("%5llu ", (unsigned long long)e->n);
 	printf("%-8s ", timeline_format_time(time, e->time, "%H:%M:%S") ? time : "-");
 	print_verdict(ev, e);
-	printf(" %6s %7s %8s %7s  ", status, sent, received, took);
+	print_status(ev, e);
+	printf(" %7s %8s %7s  ", e->has_sizes ? sent : ev->none, e->has_sizes ? received : ev->none,
+	       e->has_sizes ? took : ev->none);
 	timeline_print_what(stdout, e);
 	if (timeline_is_refusal(e)) {
 		fputs(ev->colour ? "  \033[2m" : "  ", stdout);
@@ -89,7 +118,7 @@ print_line(const struct events *ev, const struct timeline_event *e)
 }
 
 static int
-print_event(const struct events *ev, const struct timeline_event *e, struct err *err)
+print_event(struct events *ev, const struct timeline_event *e, struct err *err)
 {
 	OWN(freep) char *line = NULL;
 
@@ -152,6 +181,21 @@ print_all(struct events *ev, struct timeline *t, struct err *err)
 	return r;
 }
 
+/* CELL is said if nobody named it. */
+static void
+print_head(struct events *ev, const char *cell)
+{
+	time_t now = time(NULL);
+	struct tm here;
+
+	if (localtime_r(&now, &here) == NULL || strftime(ev->day, sizeof(ev->day), "%Y-%m-%d", &here) == 0)
+		ev->day[0] = '\0';
+	if (cell != NULL)
+		printf("cell %s\n", cell);
+	printf("%5s %-8s %-7s %6s %7s %8s %7s  %s\n", "N", "TIME", "VERDICT", "STATUS", "SENT", "RECEIVED",
+	       "TOOK", "REQUEST");
+}
+
 int
 cmd_events(int argc, char **argv)
 {
@@ -167,9 +211,9 @@ cmd_events(int argc, char **argv)
 	if (timeline_open(rest < argc ? argv[rest] : NULL, &t, &err) < 0)
 		return cli_fail(&err);
 	ev.colour = !ev.json && text_wants_colour(stdout);
-	/* For eyes only: programs that read the lines want nothing but lines. */
-	if (!ev.json && isatty(STDOUT_FILENO))
-		printf("%5s %-8s %-7s %6s %7s %8s %7s  %s\n", "N", "TIME", "VERDICT", "STATUS", "SENT",
-		       "RECEIVED", "TOOK", "REQUEST");
+	ev.eyes = !ev.json && isatty(STDOUT_FILENO);
+	ev.none = ev.eyes ? "" : "-";
+	if (ev.eyes)
+		print_head(&ev, rest < argc ? NULL : timeline_cell(&t));
 	return print_all(&ev, &t, &err) < 0 ? cli_fail(&err) : 0;
 }

@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "boundary/boundary.h"
 #include "cell/cell_control.h"
+#include "cell/cell_unrun.h"
 #include "cli/cli.h"
 #include "cli/run.h"
 #include "ipc/control_channel.h"
@@ -33,6 +34,7 @@ struct exec {
 	struct loop *loop;
 	struct stdio stdio;
 	struct loop_source cell;        /* the connection to its supervisor */
+	struct cell_spec granted;       /* what that cell has */
 	unsigned slot;
 	const char *command;
 	bool exited;
@@ -77,9 +79,7 @@ take_started(struct exec *exec, struct ipc_message *message)
 		return;
 	}
 	if (error != 0) {
-		exec->status = error == ENOENT ? 127 : 126;
-		(void)err_set(&exec->err, (int)error, "cannot run '%s': %s", exec->command,
-		              strerrordesc_np((int)error));
+		exec->status = cell_tell_unrun(&exec->granted, exec->command, (int)error, &exec->err);
 		loop_quit(exec->loop);
 		return;
 	}
@@ -227,17 +227,17 @@ take_placeholders(struct run *run, const struct cell_spec *cell, struct err *err
 static int
 start(struct exec *exec, const char *word, char **argv, struct err *err)
 {
-	OWN(cell_spec_free) struct cell_spec cell = {0};
+	struct cell_spec *cell = &exec->granted;
 	struct cell_entry entry;
 	int r;
 
-	r = ask_spec(word, &cell, err);
+	r = ask_spec(word, cell, err);
 	if (r < 0)
 		return r;
-	exec->run.spec.root = cell.root;
-	exec->run.spec.has_policy = cell.has_policy;
-	memcpy(exec->run.spec.id, cell.id, sizeof(cell.id));
-	r = take_placeholders(&exec->run, &cell, err);
+	exec->run.spec.root = cell->root;
+	exec->run.spec.has_policy = cell->has_policy;
+	memcpy(exec->run.spec.id, cell->id, sizeof(cell->id));
+	r = take_placeholders(&exec->run, cell, err);
 	if (r == 0)
 		r = run_finish_env(&exec->run, err);
 	if (r == 0)
@@ -252,7 +252,7 @@ start(struct exec *exec, const char *word, char **argv, struct err *err)
 	exec->slot = entry.slot;
 	r = catch_signals(exec, err);
 	if (r == 0)
-		r = send_exec(exec, &cell, argv, err);
+		r = send_exec(exec, cell, argv, err);
 	return r < 0 ? r : loop_watch(exec->loop, &exec->cell, EPOLLIN, err);
 }
 
@@ -286,6 +286,7 @@ cmd_exec(int argc, char **argv)
 		r = loop_run(exec.loop, &err);
 	if (exec.loop != NULL)
 		stdio_close(&exec.stdio);
+	cell_spec_free(&exec.granted);
 	if (r < 0)
 		return cli_fail(&err);
 	if (exec.err.code != 0)

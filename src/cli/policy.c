@@ -2,6 +2,7 @@
  * registering is cloister-registry's. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -236,13 +237,19 @@ check_one(const struct policy_cli *cli, struct json *out, const char *file)
 bool
 policy_cli_default(int *argc, char ***argv)
 {
-	static char name[] = POLICY_CLI_FILE;
+	static char name[PATH_MAX];
 	static char *words[] = { name, NULL };
+	OWN(closep) int folder = -1;
+	unsigned up;
 
 	if (*argc > 0)
 		return true;
-	if (access(name, F_OK) < 0)
+	folder = policy_cli_find(".", &up);
+	if (folder < 0 || 3 * (size_t)up + sizeof(POLICY_CLI_FILE) > sizeof(name))
 		return false;
+	for (unsigned i = 0; i < up; i++)
+		memcpy(name + 3 * (size_t)i, "../", 3);
+	memcpy(name + 3 * (size_t)up, POLICY_CLI_FILE, sizeof(POLICY_CLI_FILE));
 	*argc = 1;
 	*argv = words;
 	return true;
@@ -255,7 +262,7 @@ policy_cli_check(const struct policy_cli *cli, int argc, char **argv)
 	int status = 0;
 
 	if (!policy_cli_default(&argc, &argv))
-		return cli_failf("there is no " POLICY_CLI_FILE " here to check: "
+		return cli_failf("there is no " POLICY_CLI_FILE " here or above to check: "
 		                 "cloister policy check FILE...");
 	if (cli->json)
 		json_open(&out, NULL, '[');

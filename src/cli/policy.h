@@ -37,7 +37,11 @@ int policy_cli_show(const struct policy_cli *cli, int argc, char **argv);
 int policy_cli_set(const struct policy_cli *cli, int argc, char **argv);
 int policy_cli_edit(const struct policy_cli *cli, int argc, char **argv);
 
-/* With no words left, the cloister.yaml of this folder is the one; false if there is none. */
+/* The folder, an O_PATH descriptor of the caller's, that has the cloister.yaml which is meant in START:
+ * that one, or *RET_UP above it.  It is looked for upwards as far as folders are the operator's own and
+ * of one file system, and not at home.  -1: there is none. */
+int policy_cli_find(const char *start, unsigned *ret_up);
+/* With no words left, the cloister.yaml of this folder or above is the one; false if there is none. */
 bool policy_cli_default(int *argc, char ***argv);
 /* Tell why a policy does not load: "file:line:column: ..."; returns POLICY_CLI_WRONG. */
 int policy_cli_refuse(const struct policy_cli *cli, const char *file, const struct err *err);

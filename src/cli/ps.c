@@ -25,7 +25,8 @@ const struct cli_option cli_ps_options[] = {
 };
 
 struct ps {
-	bool all, json;
+	bool all, json, colour;
+	bool has_changes;               /* one of those that were shown */
 	struct json out;
 	uint64_t now_ns;
 	size_t width;                   /* of the terminal; 0: there is none */
@@ -89,11 +90,36 @@ print_command(const struct ps *ps, const struct cell_spec *spec, int n)
 	puts(text);
 }
 
+#define AGE_MAX (NUM_TEXT_MAX + 8)
+
 /* What began or ended while we looked was just now. */
-static uint64_t
-since_ms(const struct ps *ps, uint64_t ns)
+static void
+tell_age(const struct ps *ps, uint64_t ns, const char *behind, char ret_age[AGE_MAX])
 {
-	return ps->now_ns > ns ? (ps->now_ns - ns) / 1000000 : 0;
+	uint64_t ms = ps->now_ns > ns ? (ps->now_ns - ns) / 1000000 : 0;
+	char text[NUM_TEXT_MAX];
+
+	snprintf(ret_age, AGE_MAX, "%s%s", num_format_age(text, ms), behind);
+}
+
+/* One line but for the command; SPEC's, or (NULL) the names of the columns. */
+static void
+print_row(const struct ps *ps, const struct cell_spec *spec, const char *state, const char *colour,
+          const char *age, const char *memory, const char *pids)
+{
+	const char *id = spec != NULL ? spec->id : "CELL";
+	const char *name = spec == NULL ? "NAME" : spec->name[0] != '\0' ? spec->name : "-";
+	bool colours = ps->colour && colour != NULL;
+	int n = printf("%-9s %-12s ", id, name);
+
+	fputs(colours ? colour : "", stdout);
+	n += printf("%-11s", state);
+	fputs(colours ? "\033[0m" : "", stdout);
+	n += printf(" %-*s %-7s %-5s ", ps->all ? 10 : 7, age, memory, pids);
+	if (spec != NULL)
+		print_command(ps, spec, n);
+	else
+		puts("COMMAND");
 }
 
 /* With how many of its requests wait for a person, if any does. */
@@ -110,8 +136,9 @@ tell_state(const struct cell_info *info, char ret_state[32])
 static void
 show_running(struct ps *ps, const struct cell_info *info)
 {
-	char age[NUM_TEXT_MAX], memory[NUM_TEXT_MAX] = "-", pids[NUM_TEXT_MAX] = "-", state[32];
-	int n;
+	char age[AGE_MAX], memory[NUM_TEXT_MAX] = "-", pids[NUM_TEXT_MAX] = "-", state[32];
+	const char *colour = info->state != CONTROL_STATE_RUNS ? "\033[36m" :
+	                     info->waiting > 0 ? "\033[33m" : "\033[32m";
 
 	if (ps->json) {
 		cell_info_json(&ps->out, info);
@@ -121,29 +148,25 @@ show_running(struct ps *ps, const struct cell_info *info)
 		num_format_size(memory, info->memory);
 	if (info->pids > 0)
 		snprintf(pids, sizeof(pids), "%llu", (unsigned long long)info->pids);
-	num_format_duration(age, since_ms(ps, info->started_ns));
+	tell_age(ps, info->started_ns, "", age);
 	tell_state(info, state);
-	n = printf("%-9s %-12s %-11s %-7s %-7s %-5s ", info->spec.id,
-	       info->spec.name[0] != '\0' ? info->spec.name : "-", state, age, memory, pids);
-	print_command(ps, &info->spec, n);
+	print_row(ps, &info->spec, state, colour, age, memory, pids);
 }
 
 static void
 show_ended(struct ps *ps, const struct cell_record *record)
 {
-	char age[NUM_TEXT_MAX], state[32];
-	int n;
+	char age[AGE_MAX], state[32];
 
 	if (ps->json) {
 		cell_record_json(&ps->out, record);
 		return;
 	}
-	num_format_duration(age, since_ms(ps, record->ended_ns));
+	tell_age(ps, record->ended_ns, " ago", age);
 	snprintf(state, sizeof(state), "ended %u%s", record->status,
 	         record->n_changes > 0 ? "*" : "");
-	n = printf("%-9s %-12s %-11s %-7s %-7s %-5s ", record->spec.id,
-	       record->spec.name[0] != '\0' ? record->spec.name : "-", state, age, "-", "-");
-	print_command(ps, &record->spec, n);
+	ps->has_changes |= record->n_changes > 0;
+	print_row(ps, &record->spec, state, record->status == 0 ? NULL : "\033[31m", age, "-", "-");
 }
 
 static int
@@ -238,16 +261,19 @@ cmd_ps(int argc, char **argv)
 	if (isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0)
 		ps.width = size.ws_col;
 	clock_gettime(CLOCK_REALTIME, &now);
+	ps.colour = text_wants_colour(stdout);
 	ps.now_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 	if (ps.json)
 		json_open(&ps.out, NULL, '[');
 	else
-		printf("%-9s %-12s %-11s %-7s %-7s %-5s %s\n", "CELL", "NAME", "STATE", "AGE", "MEMORY",
-		       "PIDS", "COMMAND");
+		print_row(&ps, NULL, "STATE", NULL, "AGE", "MEMORY", "PIDS");
 	if (list_running(&ps, &err) < 0)
 		return cli_fail(&err);
 	if (ps.all)
 		list_ended(&ps);
+	/* For eyes only: programs want nothing but cells. */
+	if (ps.has_changes && ps.width > 0)
+		puts("* changed its workspace: see `cloister diff CELL`");
 	for (size_t i = 0; i < ps.n_running; i++)
 		cell_spec_free(&ps.running[i].spec);
 	free(ps.running);

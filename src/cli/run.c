@@ -191,6 +191,10 @@ take_option(void *arg, const struct cli_option *option, const char *value, struc
 		if (run->policy_file != NULL)
 			return err_set(err, EINVAL, "one policy at a time: '%s' can `include` '%s'",
 			               run->policy_file, value);
+		/* As other tools publish ports. */
+		if (value[strspn(value, "0123456789:")] == '\0' && access(value, F_OK) < 0)
+			return err_set(err, EINVAL, "-p '%s': this names a policy; --publish CELLPORT:HOSTPORT lets this "
+			               "machine reach a server in the cell", value);
 		run->policy_file = value;
 		return 0;
 	case OPT_ALLOW:     return run_add_allow(run, value, err);

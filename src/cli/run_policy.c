@@ -24,7 +24,6 @@
 #include "policy/policy_budget.h"
 #include "policy/policy_yaml.h"
 
-#define POLICY_NAME "cloister.yaml"
 #define AUTHORITIES_MAX (1 << 20)
 
 int
@@ -114,12 +113,12 @@ run_add_source(struct run *run, const char *path, struct err *err)
 static int
 check_found(int folder, const char *where, struct err *err)
 {
-	OWN(freep) char *path = str_format("%s/" POLICY_NAME, where);
+	OWN(freep) char *path = str_format("%s/" POLICY_CLI_FILE, where);
 	struct stat st, above;
 
 	if (path == NULL)
 		return err_set(err, ENOMEM, "out of memory");
-	if (fstatat(folder, POLICY_NAME, &st, AT_SYMLINK_NOFOLLOW) < 0 || fstat(folder, &above) < 0)
+	if (fstatat(folder, POLICY_CLI_FILE, &st, AT_SYMLINK_NOFOLLOW) < 0 || fstat(folder, &above) < 0)
 		return err_errno(err, "cannot look at '%s'", path);
 	if (!S_ISREG(st.st_mode))
 		return err_set(err, EPERM, "'%s' is not a plain file: give the policy with -p, or "
@@ -188,35 +187,50 @@ take_part(void *arg, const struct node *key, const struct node *value, struct er
 	return policy_flat_part(&run->source.flat, key, value, err);
 }
 
-/* In the workspace, or else in the current folder; 0 if there is none. */
+/* The workspace, or else the current folder. */
+static char *
+look_from(const struct run *run)
+{
+	for (size_t i = 0; i < run->spec.n_grants; i++)
+		if (run->spec.grants[i].workspace)
+			return strdup(run->spec.grants[i].host);
+	return realpath(".", NULL);
+}
+
+/* One that is not where one stands is told of also where nobody watches. */
+static void
+tell_found(const struct run *run, const char *where, bool is_above)
+{
+	if (!run->spec.quiet && (is_above || isatty(STDERR_FILENO)))
+		fprintf(stderr, "cloister: the policy is %s/" POLICY_CLI_FILE "\n", where);
+}
+
+/* 0 if there is none. */
 static int
 find_policy(struct run *run, struct policy **ret_policy, struct policy_limits *ret_limits,
             struct err *err)
 {
-	OWN(freep) char *where = NULL;
+	OWN(freep) char *where = look_from(run);
 	OWN(closep) int folder = -1;
 	const struct policy_reader reader = { .secrets = run_take_secrets, .arg = run,
 	                                      .file = check_extended, .rule = take_rule,
 	                                      .part = take_part, .text = take_text };
-	struct stat st;
+	unsigned up = 0;
 	int r;
 
-	for (size_t i = 0; where == NULL && i < run->spec.n_grants; i++)
-		if (run->spec.grants[i].workspace)
-			where = strdup(run->spec.grants[i].host);
-	if (where == NULL)
-		where = realpath(".", NULL);
-	folder = where == NULL ? -1 : open(where, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (folder < 0 || fstatat(folder, POLICY_NAME, &st, AT_SYMLINK_NOFOLLOW) < 0)
+	folder = where == NULL ? -1 : policy_cli_find(where, &up);
+	if (folder < 0)
 		return 0;
+	for (unsigned i = 0; i < up; i++)
+		*strrchr(where, '/') = '\0';
 	r = check_found(folder, where, err);
 	run->policy_found = true;
 	run->policy_folder = where;
 	if (r == 0)
-		r = policy_load_file(folder, POLICY_NAME, &reader, ret_policy, ret_limits, err);
+		r = policy_load_file(folder, POLICY_CLI_FILE, &reader, ret_policy, ret_limits, err);
 	run->policy_folder = NULL;
-	if (r == 0 && !run->spec.quiet && isatty(STDERR_FILENO))
-		fprintf(stderr, "cloister: the policy is %s/" POLICY_NAME "\n", where);
+	if (r == 0)
+		tell_found(run, where, up > 0);
 	return r;
 }
 

@@ -127,6 +127,8 @@ print_cell(FILE *out, const struct timeline_event *e)
 	} else if (strcmp(e->type, "cell") == 0) {
 		fputs("cell ", out);
 		put(out, strcmp(e->did, "not_notified") == 0 ? "could not tell anybody:" : e->did);
+		fputs(e->by[0] != '\0' ? " by " : "", out);
+		put(out, e->by);
 		fputs(e->argv != NULL ? ": " : "", out);
 	} else {
 		return false;

@@ -94,6 +94,8 @@ policy_read_unknown(const struct node *key, const char *const *names, const char
 	const char *nearest = text_nearest(key->text, names);
 	char all[320] = "";
 
+	if (strcmp(key->text, "preset") == 0)
+		return node_err(err, key, "a preset is included: `- include: NAME`");
 	if (nearest != NULL)
 		return node_err(err, key, "there is no key '%.64s' %s: did you mean '%s'?", key->text,
 		                where, nearest);

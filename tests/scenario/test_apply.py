@@ -325,7 +325,7 @@ def test_held_what_ruled_over_the_cell(operator, workspace):
     id = done.ok().strip()
     operator.kept.add(id)
     done = operator.cloister("apply", id)
-    assert done.status == 0 and "held back that would run" in done.err
+    assert done.status == 0 and "held back that would run" in done.err and "cloister apply" in done.err
     changed = {p for p, was in tree(workspace).items() if was[-1] != before[p][-1]}
     assert changed == {b"p/base.yaml", b"p/plain.yaml"}
 

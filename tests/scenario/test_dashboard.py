@@ -146,7 +146,7 @@ def test_cells_with_the_keyboard(page):
     page.press("End")
     assert page.text(".row.chosen .c-name a") == "lint-sweep-499"
     page.press("?")
-    page.see("dialog#help :text('emergency stop')")
+    page.see("dialog#help :text('freeze every cell')")
     page.press("2")                      # a dialog is open: not the page's
     page.press("Escape")
     page.press("2")
@@ -261,8 +261,9 @@ def test_an_answer_that_came_too_late_is_told(page, fake):
     page.gone(".card[data-state=pending]")
 
 
-# ---- the emergency stop
-def test_emergency_stop(page, fake):
+# ---- freezing them all, and the emergency stop
+def test_freeze_all_and_emergency_stop(page, fake):
+    page.see("#stop:text-is('Freeze all')")
     page.press("Control+.")
     page.see("dialog.stop :text('500 cells run')")
     assert fake.asked == []
@@ -282,6 +283,7 @@ def test_emergency_stop(page, fake):
     page.see("dialog.stop :text('Killed 500 cells.')")
     page.press("Escape")                 # wherever the focus is
     page.gone("dialog.stop")
+    page.see("#stop:text-is('Freeze all')")
 
 
 def test_where_nothing_can_be_frozen_the_stop_kills(page, fake):
@@ -307,7 +309,7 @@ def test_where_nothing_can_be_frozen_the_stop_kills(page, fake):
 def test_a_cells_page(page, fake):
     go(page, "#/cell/c0000001", ".timeline .row")
     assert page.text("h1") == "docs-crawler-1" and page.text("code.command") == "python3 tools/crawl.py --depth 3"
-    page.click("button:has-text('Freeze')")
+    page.click(".acts button:has-text('Freeze')")
     page.see(".page-cell .state:has-text('frozen')")
     page.press("z")
     page.see(".page-cell .state:has-text('running')")

@@ -6,6 +6,8 @@ import time
 
 import pytest
 
+from terminal import Terminal
+
 EVENT = {"n": 1, "time": "2026-11-15T12:03:01.250Z", "cell": "abcd1234", "type": "http",
          "verdict": "deny", "why": "no-rule", "method": "POST", "scheme": "https",
          "host": "a.example", "port": 443, "path": "/x", "status": 403}
@@ -33,6 +35,39 @@ def record(operator):
 def numbers(operator, *words):
     said = operator.cloister("events", "--json", *words).ok()
     return [json.loads(line)["n"] for line in said.splitlines()]
+
+
+def shown(operator, *words, **how):
+    terminal = Terminal(operator, operator.program, "events", *words, columns=120, **how)
+    assert terminal.end() == 0
+    terminal.close()
+    return terminal.text.replace("\r\n", "\n").splitlines()
+
+
+def test_on_a_terminal(operator, record):
+    """A head, days, colours, and no dashes where there is nothing to tell."""
+    record({**EVENT, "time": "2020-11-15T12:03:01.250Z"},
+           {**EVENT, "n": 2, "time": "2020-11-16T12:03:01.250Z", "verdict": "allow", "sent": 0, "received": 5, "ms": 3},
+           {"n": 3, "time": "2020-11-16T12:04:01.250Z", "type": "cell", "did": "killed", "by": "uid 7", "verdict": "allow"})
+    env = {"NO_COLOR": "1", "TZ": "UTC"}
+    lines = shown(operator, "abcd1234", env=env)
+    assert lines == ["    N TIME     VERDICT STATUS    SENT RECEIVED    TOOK  REQUEST",
+                     "      2020-11-15",
+                     "    1 12:03:01 deny       403                           POST https://a.example/x  no rule allows it",
+                     "      2020-11-16",
+                     "    2 12:03:01 allow      403      0B       5B     3ms  POST https://a.example/x",
+                     "    3 12:04:01                                          cell killed by uid 7"]
+    # Which cell it is, if nobody said.
+    assert shown(operator, env=env) == ["cell abcd1234", *lines]
+    lines = shown(operator, env={"TZ": "UTC"})
+    assert "\x1b[31mdeny   \x1b[0m\x1b[33m    403\x1b[0m " in lines[3] and "\x1b[32mallow" in lines[5]
+    piped = operator.cloister("events", env={"TZ": "UTC"}).ok().splitlines()
+    assert len(piped) == 3 and piped[2] == "    3 12:04:01 -            -       -        -       -  cell killed by uid 7"
+
+
+def test_today_is_not_said(operator, record):
+    record({**EVENT, "time": time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime())})
+    assert len(shown(operator, "abcd1234", env={"TZ": "UTC"})) == 2
 
 
 def test_nothing_recorded(operator):

@@ -11,6 +11,7 @@ import pytest
 from leftovers import cgroups
 from operators import (SECONDS, children_of, descendants_of, end, is_alive, only_root, read_until,
                        status_of, wait_until)
+from terminal import Terminal
 
 PIPE = subprocess.PIPE
 LOG_MAX = 8 << 20
@@ -133,7 +134,35 @@ def test_ps_all(operator):
     assert {c["cell"]: c["state"] for c in operator.cells("-a")} == {runs: "running", over: "ended"}
     assert [c["cell"] for c in operator.cells()] == [runs]
     shown = operator.cloister("ps", "-a").ok()
-    assert re.search(rf"^{over} +- +ended 1 ", shown, re.M)
+    assert re.search(rf"^{over} +- +ended 1 +(<1|\d+)s ago +-", shown, re.M)
+    assert re.search(rf"^{runs} +- +running +(<1|\d+)s +[^a]", shown, re.M)
+
+
+def test_ps_all_tells_when_it_ended(operator):
+    """Not how long ago it began."""
+    began = time.time()
+    id = operator.detach("--", "sleep", "3")
+    operator.cloister("wait", id).ok()
+    shown = operator.cloister("ps", "-a").ok()
+    ago = re.search(rf"^{id} +- +ended 0 +(\S+)s ago", shown, re.M)[1]
+    assert ago == "<1" or int(ago) <= time.time() - began - 3
+
+
+def test_ps_on_a_terminal(operator):
+    """Coloured, and the star is explained; elsewhere neither."""
+    workspace = operator.folder("workspace")
+    operator.change(workspace, "echo 1 >a")
+    id = operator.detach("--", "sleep", "1000")
+    terminal = Terminal(operator, operator.program, "ps", "-a")
+    assert terminal.end() == 0
+    assert f"{id}  -            \x1b[32mrunning    \x1b[0m " in terminal.text
+    assert " ended 0* " in terminal.text and "* changed its workspace: see `cloister diff CELL`\r\n" in terminal.text
+    terminal.close()
+    plain = Terminal(operator, operator.program, "ps", "-a", env={"NO_COLOR": "1"})
+    assert plain.end() == 0 and "\x1b" not in plain.text
+    plain.close()
+    shown = operator.cloister("ps", "-a").ok()
+    assert "\x1b" not in shown and "changed its workspace" not in shown
 
 
 def test_ps_shows_foreground_cells_too(operator):

@@ -15,6 +15,7 @@ import pytest
 
 from operators import CLOISTER, IS_ROOT, SECONDS, TREE, USER, only_root, wait_until
 from service import Answer, Service, UnixConnection, connect, crowd, read_all
+from terminal import Terminal
 
 
 @pytest.fixture
@@ -34,6 +35,14 @@ def test_about(service):
     assert service.log() == f"cloister: serving at {os.path.realpath(service.socket)}\n"
     done = curl(service, "http://localhost/v1/version")
     assert json.loads(done.ok())["api"] == ["v1"]
+
+
+def test_who_starts_it_by_hand_is_told_of_the_dashboard(operator):
+    terminal = Terminal(operator, operator.program, "serve", "--listen", "127.0.0.1:0")
+    terminal.expect("cloister: `cloister dashboard` logs a browser in\r\n")
+    terminal.process.terminate()
+    terminal.end()
+    terminal.close()
 
 
 def test_metrics(service):

@@ -1,4 +1,5 @@
 """Exit statuses, and one clear sentence for whatever cannot be done."""
+import os
 import signal
 
 import pytest
@@ -71,7 +72,7 @@ def test_script_whose_interpreter_is_not_there(operator):
     script.chmod(0o755)
     done = operator.run("-v", f"{script}:/script", "--", "/script")
     assert done.status == 127 == operator.do("env", script).status
-    assert done.err.count("\n") == 1 and "what its first line names" in done.err
+    assert done.err.count("\n") == 1 and "'/no/such/interpreter', which is neither in the cell nor on" in done.err
     script.chmod(0o644)
     done = operator.run("-v", f"{script}:/script", "--", "/script")
     assert done.status == 126 and "chmod +x" in done.err and done.err.count("\n") == 1
@@ -104,6 +105,95 @@ def test_command_that_the_operator_has_elsewhere(operator):
     done = operator.run("--", tool)
     assert done.status == 127
     assert f"'{tool}': it is not in the cell" in done.err and "-v" in done.err and done.err.count("\n") == 1
+
+
+@pytest.fixture
+def venv(operator):
+    """A project whose interpreter is elsewhere, as those of uv and pyenv are."""
+    python = operator.file("home/versions/3/bin/python3", "#!/bin/sh\necho it runs\n")
+    python.chmod(0o755)
+    operator.folder("home/versions/3/lib")
+    project = operator.folder("project/venv/bin").parent.parent
+    (project / "venv/bin/python3").symlink_to(python)
+    (project / "venv/bin/python").symlink_to("python3")
+    tool = operator.file("project/tool", f"#! {project}/venv/bin/python -x\n")
+    tool.chmod(0o755)
+    return project
+
+
+def needs(done, *parts):
+    assert done.status == 127 and done.out == "" and done.err.count("\n") == 1, done
+    for part in parts:
+        assert part in done.err, done
+
+
+@pytest.mark.parametrize("command", ["venv/bin/python", "./tool", "../project/tool"])
+def test_interpreter_that_is_not_granted(operator, venv, command):
+    """Which path is missing is said, and what to grant: with the libraries beside it."""
+    versions = operator.home / "versions/3"
+    missing = f"'{versions}/bin/python3', which is not in the cell: grant that with -v {versions}:ro\n"
+    needs(operator.run("-w", venv, "--", command), f"'{command}': it needs", missing)
+    id = operator.detach("-w", venv, "--", "sleep", "1000")
+    needs(operator.cloister("exec", id, command), missing)
+    assert operator.run("-w", venv, "-v", f"{versions}:ro", "--", command).ok() == "it runs\n"
+
+
+def test_interpreter_behind_a_linked_folder(operator, venv):
+    """A grant by way of a link is where the link leads; here it has to be where it stands."""
+    link = operator.home / "versions/latest"
+    link.symlink_to("3")
+    (venv / "venv/bin/python3").unlink()
+    (venv / "venv/bin/python3").symlink_to(link / "bin/python3")
+    needs(operator.run("-w", venv, "--", "./tool"), f"with -v {link}:{link}:ro\n")
+    assert operator.run("-w", venv, "-v", f"{link}:{link}:ro", "--", "./tool").ok() == "it runs\n"
+
+
+def test_interpreter_that_is_gone(operator, venv):
+    (operator.home / "versions/3/bin/python3").unlink()
+    needs(operator.run("-w", venv, "--", "./tool"), "neither in the cell nor on this machine")
+
+
+def test_interpreter_beside_the_home(operator, venv):
+    """All of ~/.local is more than anybody meant."""
+    python = operator.file("home/.local/bin/python3", "#!/bin/sh\n")
+    python.chmod(0o755)
+    operator.folder("home/.local/lib")
+    (venv / "venv/bin/python3").unlink()
+    (venv / "venv/bin/python3").symlink_to(python)
+    needs(operator.run("-w", venv, "--", "./tool"), f"with -v {python}:ro\n")
+
+
+def test_what_an_agent_left_as_interpreter(operator, venv):
+    """Neither waited for nor printed as it is."""
+    (venv / "tool").write_text("#!/\033[31mred\n")
+    needs(operator.run("-w", venv, "--", "./tool"), "\\x1b[31mred")
+    (venv / "venv/bin/python3").unlink()
+    os.mkfifo(venv / "venv/bin/python3")
+    assert operator.run("-w", venv, "--", "venv/bin/python").status == 126
+    (venv / "loop").symlink_to("loop")
+    assert operator.run("-w", venv, "--", "./loop").status == 126
+
+
+def test_program_of_the_workspace_by_its_name(operator, venv):
+    env = {"PATH": f"{venv}/venv/bin:/usr/bin:/bin"}
+    versions = operator.home / "versions/3"
+    needs(operator.run("-w", venv, "--", "python", env=env), f"with -v {versions}:ro\n")
+    needs(operator.run("-w", venv, "-v", f"{versions}:ro", "--", "python", env=env),
+          f"name it by its path, '{venv}/venv/bin/python'\n")
+
+
+def test_program_of_a_folder_that_was_not_granted(operator, venv):
+    needs(operator.run("--", "./tool", cwd=venv), "-w . grants this folder")
+    needs(operator.run("--", venv / "tool"), f"grant it with -v {venv}/tool:ro\n")
+    needs(operator.run("-w", venv, "--", "./nothing"), "there is no such file in the cell")
+
+
+def test_port_as_other_tools_publish_it(operator):
+    operator.run("-p", "8080:80", "--", "true").sentence("-p '8080:80': this names a policy", "--publish CELLPORT:HOSTPORT")
+
+
+def test_command_and_its_words_in_one(operator):
+    needs(operator.run("--", "ls -l"), "its words are given apart")
 
 
 def test_detached_command_that_is_not_there(operator):

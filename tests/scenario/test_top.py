@@ -83,7 +83,7 @@ def test_cells_live(operator):
     top.type("!")
     top.see("froze 1 cell:")
     top.type("?")
-    top.see("emergency stop")
+    top.see("! +freeze every cell; twice")
     top.type("x")
     top.see(r"^ frozen +second ")
     top.type("q")

@@ -170,6 +170,20 @@ TEST(num_format_size)
 		CHECK_STR(num_format_size(text, cases[i].bytes), cases[i].want);
 }
 
+TEST(num_format_age)
+{
+	static const struct {
+		uint64_t ms;
+		const char *want;
+	} cases[] = {
+		{ 0, "<1s" }, { 999, "<1s" }, { 1000, "1s" }, { 1999, "1s" }, { 200400, "3m20s" },
+	};
+	char text[NUM_TEXT_MAX];
+
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++)
+		CHECK_STR(num_format_age(text, cases[i].ms), cases[i].want);
+}
+
 TEST(num_format_duration)
 {
 	static const struct {

@@ -90,7 +90,7 @@ TEST(text_nearest)
 {
 	static const char *const commands[] = {
 		"run", "ps", "logs", "exec", "stop", "kill", "wait", "diff", "apply",
-		"discard", "doctor", NULL
+		"discard", "doctor", "top", NULL
 	};
 	static const char *const options[] = {
 		"--memory", "--cpus", "--pids", "--time", "--disk", "--name", "--hostname", NULL
@@ -109,6 +109,9 @@ TEST(text_nearest)
 		{ "--memroy",    options,  "--memory" },
 		{ "--cpu",       options,  "--cpus"   },
 		{ "-hostname",   options,  "--hostname" },
+		{ "dotcor",      commands, "doctor"   },
+		{ "nope",        commands, NULL       },
+		{ "cat",         commands, NULL       },
 		{ "frobnicate",  commands, NULL       },
 		{ "r",           commands, NULL       },
 		{ "",            commands, NULL       },

@@ -78,6 +78,7 @@ static const struct {
 	{ "- allow: http://me:pass@x.y:8080?q", "3:10: this is a URL: write 'x.y:8080' here, and the rest "
 	  "under `scheme:` and `paths:`" },
 	{ "- allow: x.y/z", "3:10: a path goes under `paths:`" },
+	{ "- preset: npm", "3:3: a preset is included: `- include: NAME`" },
 	{ "- allow: preset:npm", "3:10: a preset is included: `- include: npm`" },
 	{ "- allow: .x.y", "3:10: write **.x.y for all names under it" },
 	{ "- allow: a*.x.y", "3:10: '*' stands only for whole labels in front: *.example.com, "

@@ -68,7 +68,7 @@ print_row(struct listing *l, const struct dispatch *d)
 	if (d->state == DISPATCH_FINISHED)
 		snprintf(end, sizeof(end), "%d", d->exit_code);
 	printf("%-16s  %-9s  %-24s  %7s  %7s  %s", d->id, dispatch_state_name(d->state), d->agent,
-	       num_format_duration(age, l->now > d->created_ms ? l->now - d->created_ms : 0), took, end);
+	       num_format_age(age, l->now > d->created_ms ? l->now - d->created_ms : 0), took, end);
 	if (is_being_cancelled(d))
 		fputs("being cancelled", stdout);
 	text_print_safe(stdout, d->reason, strlen(d->reason), false);

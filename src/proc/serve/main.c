@@ -165,6 +165,8 @@ say_where(const struct service *s)
 		fprintf(stderr, "cloister: serving at %s\n", s->options.socket);
 	else if (n > 0)
 		fprintf(stderr, "cloister: serving at %.*s/" OPERATOR_SOCKET "\n", (int)n, path);
+	if (s->api->page_port != 0 && isatty(STDERR_FILENO))
+		fputs("cloister: `cloister dashboard` logs a browser in\n", stderr);
 }
 
 static int

@@ -23,6 +23,7 @@
 #include "base/own.h"
 #include "base/text.h"
 #include "base/tree.h"
+#include "cell/cell_unrun.h"
 #include "ipc/init_channel.h"
 #include "proc/supervisor/supervisor.h"
 
@@ -142,48 +143,16 @@ tell_cause(struct supervisor *sv)
 		         num_format_size(text, limits->disk));
 }
 
-/* Where the operator has the command, if it is somewhere that the cell has not. */
-static void
-find_outside(const char *name, char *ret_path, size_t size)
-{
-	const char *path = name[0] != '\0' ? getenv("PATH") : NULL, *end;
-	struct stat st;
-
-	ret_path[0] = '\0';
-	for (; path != NULL && *path != '\0'; path = *end == ':' ? end + 1 : end) {
-		end = path + strcspn(path, ":");
-		snprintf(ret_path, size, "%.*s/%s", (int)(end - path), path, name);
-		if (stat(ret_path, &st) == 0 && S_ISREG(st.st_mode) && access(ret_path, X_OK) == 0)
-			return;
-	}
-	ret_path[0] = '\0';
-}
-
 static int
 tell_spawn_error(struct supervisor *sv)
 {
-	const char *name = sv->spec.argv[0];
-	char outside[4096] = "";
 	struct err err;
+	int status = cell_tell_unrun(&sv->spec, sv->spec.argv[0], sv->spawn_error, &err);
 
-	if (sv->spawn_error == ENOENT && strchr(name, '/') == NULL)
-		find_outside(name, outside, sizeof(outside));
 	/* An error, so also with -q; and with -d, whose `run` is still waiting. */
-	if (outside[0] != '\0')
-		(void)err_set(&err, ENOENT, "cannot run '%s': it is not on the cell's PATH; here it is '%s': "
-		              "grant that with -v, and name it by its path", name, outside);
-	else if (sv->spawn_error == ENOENT && strchr(name, '/') != NULL)
-		(void)err_set(&err, ENOENT, "cannot run '%s': it is not in the cell, or what its first line "
-		              "names is not: -v grants what is not under /usr", name);
-	else if (sv->spawn_error == EACCES)
-		(void)err_set(&err, EACCES, "cannot run '%s': it is a folder, or a file that is no program "
-		              "(`chmod +x` makes it one)", name);
-	else
-		(void)err_set(&err, sv->spawn_error, "cannot run '%s': %s", name,
-		              strerrordesc_np(sv->spawn_error));
 	supervisor_complain(err.text);
 	snprintf(sv->cause, sizeof(sv->cause), "%.255s", err.text);
-	return sv->spawn_error == ENOENT ? 127 : 126;
+	return status;
 }
 
 /* What the operator calls the cell. */

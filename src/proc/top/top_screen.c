@@ -361,8 +361,8 @@ static void
 draw_foot(const struct top *t)
 {
 	const char *keys = t->pane == TOP_ASKED ?
-		" a approve once  f for 10 minutes  r refuse  j/k move  tab cells  ! stop  ? keys  q quit" :
-		" j/k move  z freeze or thaw  K kill  tab approvals  ! stop  ? keys  q quit";
+		" a approve once  f for 10m  r refuse  tab cells  ! freeze all  ? keys  q quit" :
+		" j/k move  z freeze/thaw  K kill  tab approvals  ! freeze all  ? keys  q quit";
 
 	ink(t, t->said_bad ? INK_BAD : INK_OK, true);
 	put(LINES - 2, 1, COLS - 1, t->said);
@@ -384,7 +384,7 @@ draw_help(const struct top *t)
 		"a      approve the chosen request, this once", "f      approve all that its rule asks, for 10 minutes",
 		"r      refuse it; you are asked for a reason, which the agent is told", "j, k   move, as the arrow keys do",
 		"tab    between what waits and the cells", "z      freeze or thaw the chosen cell", "K      kill it; twice",
-		"!      emergency stop: freeze every cell; twice", "q      leave; cells are not touched",
+		"!      freeze every cell; twice (`cloister kill --all` ends them)", "q      leave; cells are not touched",
 	};
 
 	ink(t, INK_PLAIN, true);

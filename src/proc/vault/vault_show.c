@@ -26,7 +26,7 @@ format_time(uint64_t at, char text[32])
 static const char *
 format_age(uint64_t then, uint64_t now, char text[NUM_TEXT_MAX])
 {
-	return num_format_duration(text, now > then ? (now - then) * 1000 : 0);
+	return num_format_age(text, now > then ? (now - then) * 1000 : 0);
 }
 
 static void

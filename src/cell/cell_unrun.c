@@ -1,0 +1,262 @@
+/* cell_unrun.c - see cell_unrun.h. */
+#include "cell/cell_unrun.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/io.h"
+#include "base/own.h"
+#include "base/tree.h"
+#include "cell/cell_spec.h"
+
+#define HOPS_MAX 16                     /* links and first lines, one leading to the next */
+#define FIRST_LINE_MAX 256              /* as the kernel has it */
+
+/* PATH behind FOLDER, or alone if it is absolute, without dots; false if it is too long. */
+static bool
+join(char ret_path[PATH_MAX], const char *folder, const char *path)
+{
+	OWN(freep) char *whole = path[0] == '/' ? strdup(path) : str_format("%s/%s", folder, path);
+	size_t len = 0;
+	char *rest = whole;
+
+	if (whole == NULL || strlen(whole) >= PATH_MAX)
+		return false;
+	ret_path[0] = '\0';
+	for (const char *part; (part = strsep(&rest, "/")) != NULL;) {
+		if (strcmp(part, "..") == 0) {
+			while (len > 0 && ret_path[--len] != '/')
+				;
+			ret_path[len] = '\0';
+		} else if (part[0] != '\0' && strcmp(part, ".") != 0) {
+			len += (size_t)snprintf(ret_path + len, PATH_MAX - len, "/%s", part);
+		}
+	}
+	return len > 0;
+}
+
+/* What every cell has of this machine, more or less. */
+static bool
+is_usual(const char *path)
+{
+	static const char *const usual[] = { "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc",
+	                                     "/dev", "/proc" };
+
+	for (size_t i = 0; i < ARRAY_LEN(usual); i++)
+		if (tree_is_beneath(path, usual[i]))
+			return true;
+	return false;
+}
+
+/* Whether what is at PATH outside is in the cell too, as far as one can tell from here. */
+static bool
+is_granted(const struct cell_spec *spec, const char *path)
+{
+	for (size_t i = 0; i < spec->n_grants; i++)
+		if (tree_is_beneath(path, spec->grants[i].host))
+			return true;
+	return is_usual(path);
+}
+
+/* Where PATH of the cell is outside; false if that is nowhere. */
+static bool
+find_host(const struct cell_spec *spec, const char *path, char ret_host[PATH_MAX])
+{
+	const struct cell_grant *best = NULL;
+
+	for (size_t i = 0; i < spec->n_grants; i++)
+		if (tree_is_beneath(path, spec->grants[i].cell) &&
+		    (best == NULL || strlen(spec->grants[i].cell) > strlen(best->cell)))
+			best = &spec->grants[i];
+	if (best == NULL && !is_usual(path))
+		return false;
+	return snprintf(ret_host, PATH_MAX, "%s%s", best != NULL ? best->host : spec->rootfs,
+	                path + (best != NULL ? strlen(best->cell) : 0)) < PATH_MAX;
+}
+
+/* What PATH leads to at once: a link's target, or what the first line of a script names. */
+static bool
+follow(const char *path, char ret_next[PATH_MAX])
+{
+	char text[PATH_MAX], folder[PATH_MAX];
+	ssize_t n = readlink(path, text, sizeof(text) - 1);
+	OWN(closep) int fd = -1;
+	char *name;
+	struct stat st;
+
+	if (n > 0) {
+		text[n] = '\0';
+		(void)join(folder, path, "..");
+		return join(ret_next, folder, text);
+	}
+	/* Neither a pipe nor a terminal is waited for. */
+	fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+		return false;
+	n = read(fd, text, FIRST_LINE_MAX);
+	if (n < 3 || strncmp(text, "#!", 2) != 0)
+		return false;
+	text[n] = '\0';
+	name = text + 2 + strspn(text + 2, " \t");
+	name[strcspn(name, " \t\r\n")] = '\0';
+	return name[0] == '/' && join(ret_next, "/", name);
+}
+
+/* What PATH, which is in the cell, needs and is not; false if that is not known. */
+static bool
+find_needed(const struct cell_spec *spec, const char *path, char ret_needed[PATH_MAX])
+{
+	char at[PATH_MAX];
+
+	/* Where its links lead is not for this machine's files to say. */
+	if (spec->rootfs[0] != '\0')
+		return false;
+	snprintf(at, sizeof(at), "%s", path);
+	for (int i = 0; i < HOPS_MAX && follow(at, ret_needed); i++) {
+		if (!is_granted(spec, ret_needed))
+			return true;
+		memcpy(at, ret_needed, sizeof(at));
+	}
+	return false;
+}
+
+/* A language's interpreter is of no use without what is beside its bin: the folder of both.  Home
+ * and its .local have a bin and a lib, too, and much that is nobody's business. */
+static void
+choose_grant(const char *path, char ret_grant[PATH_MAX])
+{
+	OWN(freep) char *lib = NULL;
+	const char *home = getenv("HOME");
+	char folder[PATH_MAX];
+	struct stat st;
+
+	snprintf(ret_grant, PATH_MAX, "%s", path);
+	if (!join(folder, path, "..") || strlen(folder) < 4 ||
+	    strcmp(folder + strlen(folder) - 4, "/bin") != 0 || !join(folder, folder, ".."))
+		return;
+	lib = str_format("%s/lib", folder);
+	if (home != NULL && (tree_is_beneath(home, folder) ||
+	    (tree_is_beneath(folder, home) && strcmp(folder + strlen(home), "/.local") == 0)))
+		return;
+	if (lib != NULL && stat(lib, &st) == 0 && S_ISDIR(st.st_mode))
+		memcpy(ret_grant, folder, sizeof(folder));
+}
+
+/* -v's word for PATH: by way of a link it would be elsewhere in the cell, so that is said twice. */
+static const char *
+name_grant(const char *path, char ret_word[2 * PATH_MAX])
+{
+	OWN(freep) char *real = realpath(path, NULL);
+	bool is_real = real == NULL || strcmp(real, path) == 0;
+
+	snprintf(ret_word, 2 * PATH_MAX, "%s%s%s:ro", path, is_real ? "" : ":", is_real ? "" : path);
+	return ret_word;
+}
+
+static void
+tell_needed(const char *command, const char *needed, struct err *err)
+{
+	char grant[PATH_MAX], word[2 * PATH_MAX];
+
+	choose_grant(needed, grant);
+	if (access(needed, F_OK) < 0)
+		(void)err_set(err, ENOENT, "cannot run '%s': it needs '%s', which is neither in the cell nor on "
+		              "this machine", command, needed);
+	else
+		(void)err_set(err, ENOENT, "cannot run '%s': it needs '%s', which is not in the cell: grant that "
+		              "with -v %s", command, needed, name_grant(grant, word));
+}
+
+/* ---- a name without a path ---- */
+
+/* Where the operator has the command. */
+static bool
+find_outside(const char *name, char ret_path[PATH_MAX])
+{
+	const char *path = name[0] != '\0' ? getenv("PATH") : NULL, *end;
+	struct stat st;
+
+	for (; path != NULL && *path != '\0'; path = *end == ':' ? end + 1 : end) {
+		end = path + strcspn(path, ":");
+		snprintf(ret_path, PATH_MAX, "%.*s/%s", (int)(end - path), path, name);
+		if (stat(ret_path, &st) == 0 && S_ISREG(st.st_mode) && access(ret_path, X_OK) == 0)
+			return true;
+	}
+	return false;
+}
+
+static void
+tell_name(const struct cell_spec *spec, const char *name, struct err *err)
+{
+	char outside[PATH_MAX], needed[PATH_MAX];
+
+	if (!find_outside(name, outside))
+		(void)err_set(err, ENOENT, "cannot run '%s': there is no such command in the cell%s", name,
+		              strchr(name, ' ') != NULL ? ": its words are given apart, as `-- ls -l`" : "");
+	else if (!is_granted(spec, outside))
+		(void)err_set(err, ENOENT, "cannot run '%s': it is not on the cell's PATH; here it is '%s': "
+		              "grant that with -v, and name it by its path", name, outside);
+	else if (find_needed(spec, outside, needed))
+		tell_needed(outside, needed, err);
+	else
+		(void)err_set(err, ENOENT, "cannot run '%s': it is not on the cell's PATH: name it by its path, "
+		              "'%s'", name, outside);
+}
+
+/* ---- a path ---- */
+
+/* PATH is what COMMAND means in the cell, where nothing of it was granted. */
+static void
+tell_ungranted(const char *command, const char *path, struct err *err)
+{
+	char word[2 * PATH_MAX];
+
+	if (command[0] != '/' && access(command, F_OK) == 0)
+		(void)err_set(err, ENOENT, "cannot run '%s': it is not in the cell: -w . grants this folder",
+		              command);
+	else if (access(path, F_OK) == 0)
+		(void)err_set(err, ENOENT, "cannot run '%s': it is not in the cell: grant it with -v %s",
+		              command, name_grant(path, word));
+	else
+		(void)err_set(err, ENOENT, "cannot run '%s': it is not in the cell", command);
+}
+
+static void
+tell_path(const struct cell_spec *spec, const char *command, struct err *err)
+{
+	char path[PATH_MAX] = "", host[PATH_MAX], needed[PATH_MAX];
+	struct stat st;
+
+	if (!join(path, spec->cwd, command) || !find_host(spec, path, host))
+		tell_ungranted(command, path, err);
+	else if (find_needed(spec, host, needed))
+		tell_needed(command, needed, err);
+	else if (lstat(host, &st) < 0)
+		(void)err_set(err, ENOENT, "cannot run '%s': there is no such file in the cell", command);
+	else
+		(void)err_set(err, ENOENT, "cannot run '%s': something that it needs is not in the cell: -v grants "
+		              "what is not under /usr", command);
+}
+
+int
+cell_tell_unrun(const struct cell_spec *spec, const char *command, int error, struct err *err)
+{
+	if (error == ENOENT && strchr(command, '/') == NULL)
+		tell_name(spec, command, err);
+	else if (error == ENOENT)
+		tell_path(spec, command, err);
+	else if (error == EACCES)
+		(void)err_set(err, EACCES, "cannot run '%s': it is a folder, or a file that is no program "
+		              "(`chmod +x` makes it one)", command);
+	else
+		(void)err_set(err, error, "cannot run '%s': %s", command, strerrordesc_np(error));
+	return error == ENOENT ? 127 : 126;
+}

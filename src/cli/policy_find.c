@@ -1,0 +1,73 @@
+/* policy_find.c - finds the cloister.yaml of a folder: its own, or the nearest above it. */
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/own.h"
+#include "cli/policy.h"
+
+static bool
+is_same(const struct stat *a, const struct stat *b)
+{
+	return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+static bool
+is_at(const struct stat *st, const char *path)
+{
+	struct stat at;
+
+	return path != NULL && stat(path, &at) == 0 && is_same(&at, st);
+}
+
+/* A policy there would be every project's: only who stands there means it. */
+static bool
+is_top(const struct stat *st)
+{
+	return is_at(st, getenv("HOME")) || is_at(st, "/");
+}
+
+/* In a folder of somebody else's, or where everybody may write as in /tmp, it may be anybody's. */
+static bool
+may_look(const struct stat *below, const struct stat *above)
+{
+	return below->st_dev == above->st_dev && !is_top(above) && above->st_uid == geteuid() &&
+	       (above->st_mode & S_IWOTH) == 0;
+}
+
+static bool
+has_policy(int folder)
+{
+	struct stat st;
+
+	return fstatat(folder, POLICY_CLI_FILE, &st, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+int
+policy_cli_find(const char *start, unsigned *ret_up)
+{
+	OWN(closep) int folder = open(start, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	struct stat st, above;
+
+	if (folder < 0 || fstat(folder, &st) < 0)
+		return -1;
+	for (unsigned up = 0;; up++) {
+		int next;
+
+		if (has_policy(folder)) {
+			*ret_up = up;
+			return TAKE_FD(folder);
+		}
+		if (is_top(&st))
+			return -1;
+		next = openat(folder, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
+		if (next < 0)
+			return -1;
+		close(folder);
+		folder = next;
+		if (fstat(folder, &above) < 0 || !may_look(&st, &above))
+			return -1;
+		st = above;
+	}
+}
