@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -203,15 +204,29 @@ audit_reader_next(struct audit_reader *r, const char **ret_line, size_t *ret_len
 	return 1;
 }
 
+/* Only the newest file may end so: an older one was whole when it was turned over. */
+static bool
+pass_torn(struct audit_reader *r, struct err *err)
+{
+	if (r->torn == 0 || r->at_newest)
+		return false;
+	if (err->code == 0)
+		(void)err_set(err, EBADMSG, "'%s' ends in half a line, its line %" PRIu64, r->file, r->line);
+	r->torn = 0;
+	return true;
+}
+
 bool
 audit_reader_any(struct audit_reader *r, const char **ret_line, size_t *ret_len, struct err *err)
 {
 	struct err why;
 	int code;
 
-	while ((code = audit_reader_next(r, ret_line, ret_len, &why)) < 0)
-		if (err->code == 0)
+	do {
+		code = audit_reader_next(r, ret_line, ret_len, &why);
+		if (code < 0 && err->code == 0)
 			*err = why;
+	} while (code < 0 || (code == 0 && pass_torn(r, err)));
 	return code == 1;
 }
 

@@ -34,7 +34,7 @@ void audit_reader_close(struct audit_reader *r);        /* for OWN() too; {.dir 
 int audit_reader_next(struct audit_reader *r, const char **ret_line, size_t *ret_len,
                       struct err *err);
 /* A line of those that can be read; false: there are no more.  Of what cannot be, the first is in ERR,
- * which is empty before. */
+ * which is empty before: half a line at the end of an older file, too. */
 bool audit_reader_any(struct audit_reader *r, const char **ret_line, size_t *ret_len, struct err *err);
 /* The line that came last comes once more; only right behind audit_reader_next(). */
 void audit_reader_back(struct audit_reader *r);

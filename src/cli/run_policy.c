@@ -96,7 +96,8 @@ run_add_source(struct run *run, const char *path, struct err *err)
 		if (strcmp(sources[i], whole) == 0)
 			return 0;
 	if (n == CELL_SOURCES_MAX)
-		return err_set(err, E2BIG, "the policy is made of over %d files", CELL_SOURCES_MAX);
+		return err_set(err, E2BIG, "the policy and the secrets come from over %d files",
+		               CELL_SOURCES_MAX);
 	sources = reallocarray(sources, n + 2, sizeof(*sources));
 	if (sources == NULL)
 		return err_set(err, ENOMEM, "out of memory");

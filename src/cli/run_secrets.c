@@ -111,15 +111,8 @@ pack_request(struct run *run, int fd, struct err *err)
 		r = add_wanted(&q, &run->wants.at[i], err);
 	if (r < 0)
 		return r;
-	for (size_t i = 0; r == 0 && i < q.n_bind; i++) {
-		const struct secret *secret = q.bind[i].secret;
-
+	for (size_t i = 0; i < q.n_bind; i++)
 		run_bind_within(run, &q.bind[i]);
-		if (secret != NULL && strncmp(secret->from, "file:", 5) == 0)
-			r = run_add_source(run, secret->from + 5, err);
-	}
-	if (r < 0)
-		return r;
 	vault_request_put(&b, &q);
 	if (buf_failed(&b))
 		return err_set(err, E2BIG, "the cell's secrets are too many");
@@ -234,6 +227,23 @@ add_described(struct cell_spec *spec, const char *text, struct err *err)
 	return 0;
 }
 
+/* What is told besides placeholders; 1: TEXT is one. */
+static int
+take_told(struct run *run, const char *text, struct err *err)
+{
+	switch (text[0]) {
+	case '*':
+		return add_described(&run->spec, text + 1, err);
+	case '=':
+		return take_ports(&run->spec, text + 1, err);
+	case '<':
+		/* Who changes it changes the operator's secret. */
+		return run_add_source(run, text + 1, err);
+	default:
+		return 1;
+	}
+}
+
 static int
 take_placeholders(struct run *run, int fd, struct err *err)
 {
@@ -251,18 +261,11 @@ take_placeholders(struct run *run, int fd, struct err *err)
 		return err_set(err, ENOMEM, "out of memory");
 	n = 0;
 	for (char *at = text; at < text + len; at += strlen(at) + 1) {
-		if (*at == '*') {
-			r = add_described(&run->spec, at + 1, err);
-			if (r < 0)
-				return r;
+		r = take_told(run, at, err);
+		if (r < 0)
+			return r;
+		if (r == 0)
 			continue;
-		}
-		if (*at == '=') {
-			r = take_ports(&run->spec, at + 1, err);
-			if (r < 0)
-				return r;
-			continue;
-		}
 		run->placeholders[n] = strdup(at);
 		if (run->placeholders[n++] == NULL)
 			return err_set(err, ENOMEM, "out of memory");

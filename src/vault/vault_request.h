@@ -13,8 +13,9 @@
 #define VAULT_BOUND_FD 4                /* BIND: a memory file for the courier; see bound.h */
 #define VAULT_VARIABLES_FD 5            /* BIND: one for the cell's environment, each of them
                                          * "NAME=placeholder" and a NUL; also of what comes in,
-                                         * "=NAME FIRST LAST": ports of the cell; and of each
-                                         * secret, in their order, "*NAME SCHEME HOST..." */
+                                         * "=NAME FIRST LAST": ports of the cell; of each
+                                         * secret, in their order, "*NAME SCHEME HOST..."; and of
+                                         * each file that a value comes from, "<PATH" */
 #define VAULT_FILES_FD 6                /* BIND: one for the files in its home: str path from
                                          * there on, str text, ... */
 #define VAULT_FILES_MAX (128 * 1024)

@@ -330,6 +330,30 @@ def test_held_what_ruled_over_the_cell(operator, workspace):
     assert changed == {b"p/base.yaml", b"p/plain.yaml"}
 
 
+def test_held_where_the_vaults_values_come_from(operator, workspace):
+    """Who changes it gives the operator another secret, or another program to run."""
+    sources = {"TOLD": f"file:{workspace}/p/told", "LINKED": f"file:{workspace}/p/link",
+               "MADE": f"cmd:/bin/sh {workspace}/p/make", "UNUSED": f"file:{workspace}/p/unused"}
+    operator.folder("workspace/p", {"told": "t0ken-t0ken-t0ken", "far": "another-t0ken-of-ours",
+                                    "make": "echo t0ken-that-is-made", "unused": "t0ken-of-others"})
+    (workspace / "p/link").symlink_to("far")
+    for file in "told", "far", "unused":
+        (workspace / "p" / file).chmod(0o600)
+    for name, source in sources.items():
+        operator.cloister("secret", "add", name, "--host", "a.example", "--from", source).ok()
+    # The policy may say where it goes, and the vault have its value.
+    rules = operator.file("rules.yaml", RULES + "secrets: {MADE: {hosts: a.example}}\n")
+    before = tree(workspace)
+    id = operator.change(workspace, "for f in p/*; do rm $f; echo evil >$f; done", "-p", rules,
+                         "-s", "TOLD", "-s", "LINKED@a.example")
+    assert "! p/told  (held back)" in operator.cloister("apply", "-n", id).out
+    done = operator.cloister("apply", id)
+    assert done.status == 0 and "held back that would run" in done.err, done
+    assert {p for p, was in tree(workspace).items() if was[-1] != before[p][-1]} == {b"p/unused"}
+    operator.cloister("apply", id, "p/told").ok()
+    assert (workspace / "p/told").read_text() == "evil\n"
+
+
 def test_hard_links_do_not_fill_the_disk(operator, workspace):
     """Each name is written as a file: more than the cell could have had is not."""
     id = operator.change(workspace, "head -c 3M /dev/urandom >big; for i in $(seq 6); do ln big big$i;"

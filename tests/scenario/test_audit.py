@@ -460,6 +460,32 @@ def test_an_odd_file_hides_nothing_else_from_who_reads(world, how, name):
     assert done.status == 125 and "2 timelines are not sound" in done.err, done
 
 
+@pytest.mark.parametrize("name", ["events.jsonl.1", "events.jsonl.2"])
+def test_half_a_line_hides_nothing_behind_it_from_who_reads(world, name):
+    """In an older file it is damage; in the newest it is what a crash leaves, and nobody's concern."""
+    cells = {cell: world.cell(cell) for cell in map(number_id, range(2))}
+    world.finish()
+    torn, lines = number_id(0), cells[number_id(0)].lines
+    files = {"events.jsonl.1": lines[:3], "events.jsonl.2": lines[3:6], "events.jsonl": lines[6:]}
+    for file, part in files.items():
+        world.keep(cells[torn], joined(part), name=file)
+    with open(world.state / f"{torn}." / name, "r+b") as f:
+        f.truncate(len(joined(files[name])) - 9)
+    left = b"".join(joined(part[:-1] if file == name else part) for file, part in files.items())
+    for words in (("show", torn), ("export", torn)):
+        done = world.cloister("audit", *words)
+        assert (done.status, done.out.encode()) == (125, left) and done.err.count("\n") == 1, done
+        assert f"'{name}' ends in half a line" in done.err, done
+    done = world.cloister("audit", "export", "--all")
+    assert done.status == 125 and f"cell '{torn}'" in done.err, done
+    assert len(done.out.encode()) == len(left + cells[number_id(1)].bytes()), done
+    assert world.cloister("audit", "show", torn, 8).ok().encode() == lines[7] + b"\n"
+    world.keep(cells[torn], joined(files[name]), name=name)
+    with open(world.state / f"{torn}." / "events.jsonl", "ab") as f:
+        f.write(b'{"at"')
+    assert world.cloister("audit", "show", torn).ok().encode() == cells[torn].bytes()
+
+
 @pytest.mark.parametrize("how", ODD)
 def test_an_odd_file_in_the_operators_place_is_found(world, how):
     """And of cells it is said that nobody can tell, not that somebody swapped them."""

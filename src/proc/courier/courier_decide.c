@@ -13,9 +13,13 @@
 void
 courier_resolve_name(struct courier *c, uint32_t id, const char *name, bool is_host)
 {
-	bool permitted = is_host && (c->learn || policy_mentions_host(c->policy->policy, name));
+	char reason[COURIER_NOTE_MAX];
+	bool strays = courier_strays_in_name(c, name, "the name that is asked for", reason,
+	                                     sizeof(reason));
+	bool permitted = !strays && is_host &&
+	                 (c->learn || policy_mentions_host(c->policy->policy, name));
 
-	courier_record_name(c, name, permitted);
+	courier_record_name(c, name, permitted, strays ? reason : NULL);
 	buf_reset(&c->out);
 	buf_put_u32(&c->out, permitted);
 	mux_send(c->gate, id, EGRESS_RESOLVED, &c->out);
@@ -112,6 +116,8 @@ exchange_decide(struct exchange *ex, const char *host, uint16_t port)
 	char reason[2 * HTTP_HOST_MAX + 128];
 
 	ex->recorded = false;
+	if (exchange_strays_in_name(ex, ex->host, "the host"))
+		return;
 	if (!names_agree(host, ex->host) || port != ex->port) {
 		snprintf(reason, sizeof(reason), "the connection was opened to %s:%u, but the request "
 		         "is for %s:%u", host, port, ex->host, ex->port);
@@ -223,7 +229,10 @@ exchange_route(struct exchange *ex, enum egress_looks looks, const char *sni)
 	enum policy_route route = policy_route(ex->policy->policy, ex->host, ex->port);
 
 	ex->recorded = false;
-	if (exchange_is_halted(ex))
+	if (looks == EGRESS_LOOKS_TLS)
+		ex->kind = EXCHANGE_TLS;
+	if (exchange_strays_in_name(ex, ex->host, "the host") ||
+	    exchange_strays_in_name(ex, sni, "the name that TLS is for") || exchange_is_halted(ex))
 		return;
 	if (route == POLICY_ROUTE_TCP) {
 		route_raw(ex, EXCHANGE_TCP);

@@ -234,23 +234,30 @@ put_name_refused(struct events *e, const struct courier *c, const char *name)
 }
 
 void
-courier_record_name(struct courier *c, const char *name, bool permitted)
+courier_record_name(struct courier *c, const char *name, bool permitted, const char *stray)
 {
 	struct events *e = &c->events;
 
-	if (was_just_recorded(name, permitted))
+	/* Where something follows from it, each counts: the cell may have been thawed meanwhile. */
+	if (was_just_recorded(name, permitted) && (stray == NULL || !c->alarms))
 		return;
 	/* It does not leave the machine, and there may be very many. */
-	if (e->halted)
+	if (e->halted && stray == NULL)
 		return;
 	event_begin(e, "dns");
 	event_str(e, "verdict", permitted ? "allow" : "deny");
-	if (!permitted)
+	if (stray != NULL) {
+		event_str(e, "why", "exfiltration");
+		event_str(e, "note", stray);
+	} else if (!permitted) {
 		put_name_refused(e, c, name);
-	else if (c->learn && !policy_mentions_host(c->policy->policy, name))
+	} else if (c->learn && !policy_mentions_host(c->policy->policy, name)) {
 		event_str(e, "why", "learn");
+	}
 	event_str(e, "host", name);
 	event_done(e, !permitted, name);
+	if (stray != NULL)
+		courier_raise_alarm(c, "exfiltration");
 	if (!permitted)
 		courier_note_refusal(c, NULL, 1);
 	courier_at_round_end(c);

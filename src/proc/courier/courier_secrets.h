@@ -172,7 +172,14 @@ bool exchange_use_raw(struct exchange *ex, const unsigned char *data, size_t len
 /* Trailers are not for placeholders.  False: EX is refused. */
 bool exchange_use_trailers(struct exchange *ex, struct http_field *fields, size_t n);
 
-/* ---- courier_stray.c: what is refused anyway ---- */
+/* ---- courier_stray.c: names, and what is refused anyway ---- */
+
+/* Whether a placeholder is in NAME, in either case and whatever dots are in it: that may not be anywhere, as
+ * who answers for the name hears it.  WHAT ("the host") is for people. */
+bool courier_strays_in_name(const struct courier *c, const char *name, const char *what,
+                            char *ret_reason, size_t size);
+/* The same; then EX is refused. */
+bool exchange_strays_in_name(struct exchange *ex, const char *name, const char *what);
 
 #define COURIER_STRAY_MS 1000           /* how long the record of a refusal waits for the body */
 

@@ -1,11 +1,77 @@
-/* courier_stray.c - placeholders in what is refused anyway.  Nothing of it leaves; but where it was
- * to go is told. */
+/* courier_stray.c - placeholders in what is refused anyway, and in names.  Nothing of it leaves; but
+ * where it was to go is told. */
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/err.h"
 #include "proc/courier/courier.h"
 #include "proc/courier/courier_secrets_parts.h"
+
+/* ---- names ---- */
+
+static char
+lower(char c)
+{
+	return c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c;
+}
+
+/* Names have no case, and a label holds 63 bytes: what is longer has dots in it that mean nothing. */
+static size_t
+squeeze(const char *name, char ret_text[HTTP_HOST_MAX])
+{
+	size_t n = 0;
+
+	for (; *name != '\0' && n < HTTP_HOST_MAX; name++)
+		if (*name != '.')
+			ret_text[n++] = lower(*name);
+	return n;
+}
+
+static bool
+begins_with(const char *text, size_t len, struct http_text find)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < find.len; i++) {
+		if (find.at[i] == '.')
+			continue;
+		if (n == len || text[n++] != lower(find.at[i]))
+			return false;
+	}
+	return n >= SWAP_NEEDLE_MIN;
+}
+
+bool
+courier_strays_in_name(const struct courier *c, const char *name, const char *what,
+                       char *ret_reason, size_t size)
+{
+	const struct secrets_view *s = c->secrets.view;
+	char text[HTTP_HOST_MAX];
+	size_t len = s == NULL ? 0 : squeeze(name, text);
+
+	for (size_t i = 0; len >= SWAP_NEEDLE_MIN && i < s->n; i++)
+		for (size_t at = 0; at <= len - SWAP_NEEDLE_MIN; at++)
+			if (begins_with(text + at, len - at, s->leaving[i].find)) {
+				snprintf(ret_reason, size, "the placeholder of the secret '%s' is in %s, "
+				         "where it may not be", s->at[s->owner[i]]->secret->name, what);
+				return true;
+			}
+	return false;
+}
+
+bool
+exchange_strays_in_name(struct exchange *ex, const char *name, const char *what)
+{
+	char reason[COURIER_NOTE_MAX];
+
+	if (!courier_strays_in_name(ex->courier, name, what, reason, sizeof(reason)))
+		return false;
+	exchange_refuse(ex, "exfiltration", reason);
+	return true;
+}
+
+/* ---- what is refused ---- */
 
 /* What it is searched for is found in its body, which is still to come. */
 static void

@@ -103,17 +103,12 @@ dns_answer_number(const struct dns_client *client, const unsigned char *query,
 
 static void
 dns_answer_ptr(struct gate *g, const struct dns_client *client, const unsigned char *query,
-               const struct dns_question *question)
+               const struct dns_question *question, const struct sockaddr_storage *address)
 {
 	unsigned char answer[DNS_MESSAGE_MAX];
-	struct sockaddr_storage address;
-	const char *name = NULL;
-	uint32_t number;
+	uint32_t number = gate_synthetic_number(address);
+	const char *name = number == 1 ? CELL_NET_GATE_NAME : gate_names_get(g->names, number);
 
-	if (gate_dns_ptr_parse(question->name, &address) == 0) {
-		number = gate_synthetic_number(&address);
-		name = number == 1 ? CELL_NET_GATE_NAME : gate_names_get(g->names, number);
-	}
 	if (name == NULL)
 		dns_answer(client, query, question, DNS_NXDOMAIN, NULL);
 	else
@@ -137,9 +132,11 @@ dns_answer_locally(struct gate *g, const struct dns_client *client, const unsign
 	static const unsigned char loopback4[] = { 127, 0, 0, 1 };
 	const void *loopback = question->type == DNS_A ? (const void *)loopback4 :
 	                       question->type == DNS_AAAA ? (const void *)&in6addr_loopback : NULL;
+	struct sockaddr_storage address;
 
-	if (question->type == DNS_PTR)
-		dns_answer_ptr(g, client, query, question);
+	/* What is no address's is a name like others, and may be there to be heard. */
+	if (question->type == DNS_PTR && gate_dns_ptr_parse(question->name, &address) == 0)
+		dns_answer_ptr(g, client, query, question, &address);
 	else if (dns_is_localhost(question->name))
 		dns_answer(client, query, question, DNS_OK, loopback);
 	else if (strcmp(question->name, CELL_NET_GATE_NAME) == 0)

@@ -149,6 +149,36 @@ put_described(const struct secret *s, struct err *err)
 }
 
 static int
+put_source(const char *path, struct err *err)
+{
+	OWN(buf_free) struct buf b;
+
+	buf_init(&b, SOURCE_TEXT_MAX + 2);
+	buf_put(&b, "<", 1);
+	buf_put(&b, path, strlen(path) + 1);
+	return buf_failed(&b) ? err_set(err, ENOMEM, "out of memory") :
+	                        write_all(VAULT_VARIABLES_FD, b.data, b.len, err);
+}
+
+/* What an agent must not change unseen: the file that has the value, or any that a command names. */
+static int
+put_sources(const char *from, struct err *err)
+{
+	struct source_words words;
+	int r;
+
+	if (strncmp(from, "file:", 5) == 0)
+		return put_source(from + 5, err);
+	if (strncmp(from, "cmd:", 4) != 0)
+		return 0;
+	r = source_split(from + 4, &words, err);
+	for (size_t i = 0; r == 0 && i < words.n; i++)
+		if (strchr(words.at[i], '/') != NULL)
+			r = put_source(words.at[i], err);
+	return r;
+}
+
+static int
 no_such(const char *name, const char *nearest, struct err *err)
 {
 	if (nearest != NULL)
@@ -197,12 +227,14 @@ bind_one(const struct vault *v, struct bound_one *one, uint64_t now, struct keep
 	const struct vault_binding *b = one->asked;
 	const char *nearest = NULL;
 	const struct vault_entry *entry = v == NULL ? NULL : vault_find(v, b->name, &nearest);
-	const struct secret *s = choose(b->secret, b->unless_known, entry), *source = s;
+	const struct secret *s = choose(b->secret, b->unless_known, entry), *source;
 	int r;
 
 	if (s == NULL)
 		return no_such(b->name, nearest, err);
+	source = *s->from != '\0' || entry == NULL ? s : entry->secret;
 	r = fetch(v, s, entry, now, &values, err);
+	r = r == 0 ? put_sources(source->from, err) : r;
 	one->secret = s;
 	r = r == 0 ? narrow(one, entry, err) : r;
 	s = one->secret;
@@ -211,8 +243,7 @@ bind_one(const struct vault *v, struct bound_one *one, uint64_t now, struct keep
 		return ssh_bind(s, &values, variable_of(s, b->variable), err);
 	r = r == 0 ? placeholder_mint(s, &values, &one->fake, err) : r;
 	r = r == 0 ? bound_write(VAULT_BOUND_FD, s, &one->fake, &values, err) : r;
-	r = r == 0 ? keeper_add(keeper, *source->from != '\0' || entry == NULL ? source : entry->secret,
-	                        &values, now, err) : r;
+	r = r == 0 ? keeper_add(keeper, source, &values, now, err) : r;
 	r = r == 0 ? put_ports(s, err) : r;
 	return r == 0 ? put_variables(s, b->variable, &one->fake, err) : r;
 }
