@@ -142,6 +142,16 @@ tree_open_dir(int dir, const char *name)
 }
 
 int
+tree_open_resolved(const char *path)
+{
+	struct open_how how = { .flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC,
+	                        .resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS };
+	int fd = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how));
+
+	return fd < 0 ? -errno : fd;
+}
+
+int
 tree_open_dir_anyway(int dir, const char *name)
 {
 	int fd = tree_open_dir(dir, name);

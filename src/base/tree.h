@@ -21,6 +21,9 @@ int tree_follow(const char *path, int (*step)(void *arg, const char *at, int fou
 /* Open the folder NAME beneath DIR, with no link on the way and no mount crossed: a
  * descriptor or -errno; -EXDEV behind a mount. */
 int tree_open_dir(int dir, const char *name);
+/* Open the folder at PATH, absolute and without links when it was resolved: -ELOOP if somebody has
+ * put one on the way since. */
+int tree_open_resolved(const char *path);
 /* As tree_open_dir; the owner's own mode bits do not stop him. */
 int tree_open_dir_anyway(int dir, const char *name);
 

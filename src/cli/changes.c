@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "base/own.h"
 #include "base/text.h"
+#include "base/tree.h"
 #include "cli/changes.h"
 #include "cli/cli.h"
 #include "cli/timeline.h"
@@ -43,10 +44,14 @@ open_part(struct changes *changes, size_t grant, struct err *err)
 	part->main = main && g->workspace && !g->git_dir;
 	part->volume = !g->workspace;
 	part->ws.git_dir = g->git_dir;
-	part->ws.real = open(g->host, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	part->ws.real = tree_open_resolved(g->host);
 	changes->n_parts++;
+	if (part->ws.real == -ELOOP)
+		return err_set(err, ELOOP, "the workspace '%s' is behind a link by now, which was not there "
+		               "when the cell started: what is there is not what it changed", g->host);
 	if (part->ws.real < 0)
-		return err_errno(err, "cannot open the workspace '%s'", g->host);
+		return err_set(err, -part->ws.real, "cannot open the workspace '%s': %s", g->host,
+		               strerrordesc_np(-part->ws.real));
 	return hold_sources(&changes->record.spec, part, err);
 }
 

@@ -194,6 +194,7 @@ static const struct {
 	{ "transfer",        "it sends far more than was usual" },
 	{ "consequence",     "what its rule leads to cannot be" },
 	{ "not-renewed",     "no new value could be fetched" },
+	{ "guessed",         "beginnings of a secret's value were tried out" },
 	{ "login",           "nobody logs in there so" },
 	{ "mismatch",        "its names do not agree" },
 	{ "unreadable",      "its body cannot be looked into" },

@@ -50,6 +50,8 @@ static const struct cause {
 	  "in force, so it does not leave." },
 	{ "not-renewed", false, true, "A secret ends, and where its value comes from gave no new one. It "
 	  "is tried again." },
+	{ "guessed", false, true, "Somebody in the cell tried out beginnings of a secret's value, by what is held "
+	  "back of answers. Some of its characters may be known: give it another value where it is from." },
 	{ "too-large", true, true, "Its body is larger than the rule permits with its `body: {max: ...}`, or "
 	  "than can be held: what is packed, or what a rule looks into, is, and never more than 64M." },
 	{ "mismatch", false, true, "The name that was looked up, the one in the TLS handshake and the one "

@@ -137,6 +137,7 @@ policy_facts_init(struct policy_facts *facts, const struct http_head *head,
 	facts->other_len = 0;
 	if (decoded != NULL)
 		decode_path(facts, decoded);
+	policy_find_overrides(facts);
 	facts->git = POLICY_GIT_NONE;
 	facts->repo = NULL;
 	facts->repo_len = 0;
@@ -163,6 +164,16 @@ fits_any(const struct policy_list *globs, const char *text, size_t len, char sep
 	return false;
 }
 
+static bool
+methods_fit(const struct policy_rule *rule, const struct policy_facts *facts)
+{
+	bool allows = rule->verb == POLICY_VERB_ALLOW, one = list_has(&rule->methods, facts->head->method);
+
+	if (!facts->names_method || one != allows)
+		return one;
+	return policy_overrides_fit(facts, &rule->methods, allows);
+}
+
 /* A path that servers may read in two ways is allowed by what fits both, and refused by
  * what fits one. */
 static bool
@@ -170,6 +181,9 @@ paths_fit(const struct policy_rule *rule, const struct policy_facts *facts)
 {
 	bool one = fits_any(&rule->paths, facts->path, facts->path_len, '/');
 
+	/* What a server makes of that is not known. */
+	if (facts->names_path)
+		return rule->verb != POLICY_VERB_ALLOW;
 	if (facts->other == NULL || one == (rule->verb != POLICY_VERB_ALLOW))
 		return one;
 	return fits_any(&rule->paths, facts->other, facts->other_len, '/');
@@ -191,8 +205,8 @@ tally_fits(const struct policy_rule *rule, const struct policy_field *field,
 
 /* Servers that hand fields on as variables know letters and digits, and make all else "_":
  * to them x_debug and x.debug are X-Debug. */
-static bool
-header_is_like(struct http_text name, const char *want)
+bool
+policy_header_is_like(struct http_text name, const char *want)
 {
 	size_t len = strlen(want);
 
@@ -211,7 +225,7 @@ policy_mentions_header(const struct policy *p, struct http_text name)
 		const struct policy_rule *rule = policy_rule_at(p, i);
 
 		for (size_t k = 0; k < rule->n_headers; k++)
-			if (header_is_like(name, rule->headers[k].name))
+			if (policy_header_is_like(name, rule->headers[k].name))
 				return true;
 	}
 	return false;
@@ -238,7 +252,7 @@ header_fits(const struct policy_rule *rule, const struct policy_field *field,
 	for (size_t i = 0; i < head->n_fields; i++) {
 		struct http_text value = head->fields[i].value;
 
-		if (header_is_like(head->fields[i].name, field->name))
+		if (policy_header_is_like(head->fields[i].name, field->name))
 			count_value(rule, field, text_is(head->fields[i].name, field->name),
 			            fits_any(&field->globs, value.at, value.len, '\0'), &tally);
 	}
@@ -462,31 +476,6 @@ headers_fit(const struct policy_rule *rule, const struct http_head *head)
 	return true;
 }
 
-/* Fields by which many servers let a request be another than it says. */
-static bool
-has_field(const struct http_head *head, const char *const *names, const struct policy_list *but)
-{
-	for (size_t i = 0; i < head->n_fields; i++)
-		for (size_t k = 0; names[k] != NULL; k++)
-			if (http_text_is(head->fields[i].name, names[k]) &&
-			    (but == NULL || !list_has(but, head->fields[i].value)))
-				return true;
-	return false;
-}
-
-static bool
-is_overridden(const struct policy_rule *rule, const struct http_head *head)
-{
-	static const char *const methods[] = { "x-http-method-override", "x-http-method",
-	                                       "x-method-override", NULL };
-	static const char *const paths[] = { "x-original-url", "x-rewrite-url", NULL };
-
-	if (rule->verb != POLICY_VERB_ALLOW)
-		return false;
-	return (rule->methods.n > 0 && has_field(head, methods, &rule->methods)) ||
-	       (rule->paths.n > 0 && has_field(head, paths, NULL));
-}
-
 const char *
 policy_head_differs(const struct policy_rule *rule, const struct policy_facts *facts)
 {
@@ -495,12 +484,10 @@ policy_head_differs(const struct policy_rule *rule, const struct policy_facts *f
 	if ((rule->schemes & (head->scheme == HTTP_TLS ? POLICY_SCHEME_TLS :
 	                      POLICY_SCHEME_PLAIN)) == 0)
 		return "scheme";
-	if (rule->methods.n > 0 && !list_has(&rule->methods, head->method))
+	if (rule->methods.n > 0 && !methods_fit(rule, facts))
 		return "methods";
 	if (rule->paths.n > 0 && !paths_fit(rule, facts))
 		return rule->grpc ? "grpc" : "paths";
-	if (is_overridden(rule, head))
-		return "methods";
 	if (rule->grpc && !grpc_fits(rule, head))
 		return "grpc";
 	if (!upgrade_fits(rule, head))

@@ -262,9 +262,10 @@ walk_facts(struct policy_walk *walk, const struct policy_facts *facts)
 	walk->path = NULL;
 	if (facts == NULL)
 		return;
-	walk->method = method_bit(facts->head->method.at, facts->head->method.len);
 	/* What may be read in two ways is for a closer look. */
-	if (facts->other != NULL)
+	if (!facts->names_method)
+		walk->method = method_bit(facts->head->method.at, facts->head->method.len);
+	if (facts->other != NULL || facts->names_path)
 		return;
 	walk->path = facts->path;
 	walk->path_len = facts->path_len;

@@ -135,6 +135,7 @@ struct policy_facts {
 	size_t other_len;
 	struct http_text query;         /* as sent, without "?" */
 	bool has_query;
+	bool names_method, names_path;  /* other ones, in fields: policy_override.c */
 	enum policy_git_op { POLICY_GIT_NONE, POLICY_GIT_FETCH, POLICY_GIT_PUSH_REFS,
 	                     POLICY_GIT_PUSH } git;
 	const char *repo;               /* in PATH, where git is not NONE */
@@ -150,6 +151,17 @@ void policy_facts_init(struct policy_facts *facts, const struct http_head *head,
  * NULL if it matches.  Bodies and sizes are not looked at. */
 const char *policy_head_differs(const struct policy_rule *rule,
                                 const struct policy_facts *facts);
+
+/* Whether a server may take a field of that NAME for one called WANT. */
+bool policy_header_is_like(struct http_text name, const char *want);
+
+/* ---- policy_override.c ---- */
+
+void policy_find_overrides(struct policy_facts *facts);
+/* Where FACTS name a method: whether those of LIST fit, by what fields say, a rule that allows, or
+ * one that does not. */
+bool policy_overrides_fit(const struct policy_facts *facts, const struct policy_list *list,
+                          bool allows);
 
 /* ---- policy_index.c ---- */
 

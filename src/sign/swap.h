@@ -24,6 +24,9 @@ struct sign_memory;
 #define SWAP_NEEDLE_MIN 8               /* shorter ones are found where they are not meant */
 #define SWAP_NEEDLE_MAX (64 * 1024)
 #define SWAP_GONE_MAX 4                 /* of a needle's beginning, that may be let go */
+#define SWAP_NEAR 4                     /* bytes behind what FIND and WITH begin with alike: who meets
+                                         * those may have guessed them */
+#define SWAP_STEADY 1024                /* held back with STEADY, whatever it is */
 
 /* ---- sets ---- */
 
@@ -113,7 +116,13 @@ struct swap_stream {
 	enum swap_lengths lengths;
 	swap_judge *judge;
 	swap_sink *sink;
-	void *arg;                      /* of both */
+	void *arg;                      /* of all three */
+	/* What is held back tells who waits for it that a needle begins so: by trying out one byte after
+	 * the other it could be found out.  Either may be NULL.  MISSED is told that the beginning of a
+	 * needle, SWAP_NEAR or more of it, was held back and was none after all, or nobody waited for
+	 * that; while *STEADY is set, the same is held back whatever comes. */
+	void (*missed)(void *arg);
+	const bool *steady;
 	struct http_text name;          /* of the field */
 
 	/* What came of it. */
@@ -125,7 +134,7 @@ struct swap_stream {
 	unsigned char *held;            /* what may be a needle's beginning */
 	size_t n_held, cap, gone;       /* GONE: of it, that went on already */
 	uint64_t before;                /* bytes that came before HELD */
-	bool is_walking;
+	bool is_walking, is_near;       /* IS_NEAR: as far as MISSED wants to know of */
 	size_t start;                   /* in HELD, of what is being followed: */
 	struct swap_walk walk[SWAP_WALKS];
 };

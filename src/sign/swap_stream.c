@@ -74,6 +74,59 @@ deal_with(struct swap_stream *s, const unsigned char *at, size_t len, struct swa
 	return r;
 }
 
+/* ---- guesses ---- */
+
+/* How many bytes a value and what stands for it begin with alike: whoever knows this one knows them. */
+static size_t
+shared(const struct swap_needle *needle)
+{
+	size_t n = 0;
+
+	while (n < needle->find.len && n < needle->with.len && needle->find.at[n] == needle->with.at[n])
+		n++;
+	return n;
+}
+
+static bool
+is_near(const struct swap_set *set, const struct swap_walk *w)
+{
+	for (uint32_t i = w->lo; w->depth >= SWAP_NEAR && i < w->end; i++) {
+		const struct pattern *p = &set->patterns[i];
+
+		if (w->depth >= swap_form_len(p->form, p->phase,
+		                              shared(&set->needles[p->needle]) + SWAP_NEAR))
+			return true;
+	}
+	return false;
+}
+
+/* All that came was looked at; what is held waits for more. */
+static void
+look_at_held(struct swap_stream *s)
+{
+	for (unsigned i = 0; s->missed != NULL && s->is_walking && !s->is_near && i < SWAP_WALKS; i++)
+		s->is_near = is_near(s->set, &s->walk[i]);
+}
+
+static void
+miss(struct swap_stream *s)
+{
+	if (s->is_near && s->missed != NULL)
+		s->missed(s->arg);
+	s->is_near = false;
+}
+
+/* Of LEN bytes, of which DONE are settled and KEEP could be: how many are. */
+static size_t
+steady(const struct swap_stream *s, size_t len, size_t done, size_t keep)
+{
+	size_t even = len > SWAP_STEADY ? len - SWAP_STEADY : 0;
+
+	if (s->steady == NULL || !*s->steady || even >= keep)
+		return keep;
+	return even > done ? even : done;
+}
+
 /* ---- a run of bytes ---- */
 
 static void
@@ -97,6 +150,10 @@ find_first(struct swap_stream *s, const unsigned char *at, size_t len, bool last
 	*ret_hit = (struct swap_hit){ .start = s->start };
 	memcpy(ret_hit->walk, s->walk, sizeof(s->walk));
 	found = swap_find_on(s->set, at, len, last, ret_hit);
+	if (found == SWAP_NONE)
+		miss(s);
+	else if (found == SWAP_FOUND)
+		s->is_near = false;
 	return found == SWAP_NONE ? swap_find(s->set, at, len, s->start + 1, last, ret_hit) : found;
 }
 
@@ -126,6 +183,8 @@ run(struct swap_stream *s, const unsigned char *at, size_t len, bool last,
 		keep = hit.start - (s->set->coded && hit.start > done);
 	else if (s->set->coded && !last && len > done && s->set->before[at[len - 1]])
 		keep = len - 1;
+	if (!last)
+		keep = steady(s, len, done, keep);
 	r = pass(s, at, done, keep);
 	if (found == SWAP_MORE)
 		save(s, &hit, keep);
@@ -211,13 +270,15 @@ swap_feed(struct swap_stream *s, const void *data, size_t len, struct err *err)
 			len -= used;
 		}
 	}
-	if (r < 0 || len == 0)
-		return r;
-	r = run(s, at, len, false, NULL, &used, err);
-	if (r < 0)
-		return r;
-	used_up(s, used);
-	return hold(s, at + used, len - used, err);
+	if (r == 0 && len > 0) {
+		r = run(s, at, len, false, NULL, &used, err);
+		if (r < 0)
+			return r;
+		used_up(s, used);
+		r = hold(s, at + used, len - used, err);
+	}
+	look_at_held(s);
+	return r;
 }
 
 int
@@ -246,7 +307,7 @@ swap_let_go(struct swap_stream *s)
 	size_t to = s->n_held < SWAP_GONE_MAX ? s->n_held : SWAP_GONE_MAX;
 	int r;
 
-	if (s->lengths != SWAP_FIT_LENGTH || to <= s->gone)
+	if (s->lengths != SWAP_FIT_LENGTH || to <= s->gone || (s->steady != NULL && *s->steady))
 		return 0;
 	r = pass(s, s->held, s->gone, to);
 	s->gone = to;
@@ -261,6 +322,8 @@ swap_free(struct swap_stream *s)
 	free(s->held);
 	s->held = NULL;
 	s->cap = s->n_held = s->gone = 0;
+	if (s->is_walking)
+		miss(s);
 	s->is_walking = false;
 }
 

@@ -85,6 +85,14 @@ judge(void *arg, const struct swap_seen *seen)
 	return ws->judge(ws->arg, seen);
 }
 
+static void
+missed(void *arg)
+{
+	struct swap_ws *ws = arg;
+
+	ws->missed(ws->arg);
+}
+
 /* ---- frames in ---- */
 
 static bool
@@ -297,6 +305,9 @@ swap_ws_init(struct swap_ws *ws)
 	ws->sink = ws->stream.sink;
 	ws->arg = ws->stream.arg;
 	ws->judge = ws->stream.judge;
+	ws->missed = ws->stream.missed;
+	if (ws->missed != NULL)
+		ws->stream.missed = missed;
 	ws->stream.sink = take;
 	ws->stream.judge = judge;
 	ws->stream.arg = ws;

@@ -16,7 +16,7 @@
 
 struct swap_ws {
 	bool from_client;               /* its frames are masked; they are again, alike */
-	struct swap_stream stream;      /* SET, LENGTHS, JUDGE, SINK and ARG are the caller's;
+	struct swap_stream stream;      /* SET, LENGTHS, JUDGE, SINK, ARG, MISSED and STEADY are the caller's;
 	                                 * offsets are of the message */
 	/* private: */
 	unsigned char head[SWAP_WS_HEAD_MAX];
@@ -30,6 +30,7 @@ struct swap_ws {
 	size_t n_control;
 	swap_sink *sink;                /* the caller's: */
 	swap_judge *judge;
+	void (*missed)(void *arg);
 	void *arg;
 	unsigned char out[SWAP_WS_HEAD_MAX + SWAP_WS_FRAME];    /* a frame, behind its head */
 	size_t n_out;

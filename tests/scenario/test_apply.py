@@ -185,6 +185,22 @@ def test_a_workspace_that_is_gone(operator, workspace):
     assert (workspace / "a").read_text() == "one\nmore\n"
 
 
+def test_a_link_on_the_way(operator):
+    """Another cell may have put one there: what is applied does not go where that leads."""
+    operator.folder("outer/inner", FILES)
+    workspace, elsewhere = operator.base / "outer/inner", operator.folder("elsewhere/inner", FILES)
+    id = operator.change(workspace, "echo more >>a")
+    (operator.base / "outer").rename(operator.base / "before")
+    (operator.base / "outer").symlink_to(elsewhere.parent)
+    for verb in ("apply", "diff"):
+        operator.cloister(verb, id).sentence(workspace)
+    assert (elsewhere / "a").read_text() == "one\n"
+    (operator.base / "outer").unlink()
+    (operator.base / "before").rename(operator.base / "outer")
+    operator.cloister("apply", id).ok()
+    assert (workspace / "a").read_text() == "one\nmore\n"
+
+
 # ---- modes -----------------------------------------------------------------------
 
 def test_modes(operator, workspace):

@@ -215,3 +215,61 @@ def test_a_ping_where_it_may_not_be(online, talker):
     done = online.python(RULES, TALK, f"wss://ws.example.test:{PORT}/", options=("-s", "KEY"))
     assert done.status != 0
     assert online.refusal()["why"] == "exfiltration"
+
+
+# Sends beginnings of the value, and tells how many bytes of each do not come back until more does.
+GUESS = r"""
+import json, socket, ssl, sys
+s = ssl.create_default_context().wrap_socket(socket.create_connection(('up.example.test', 443)),
+                                             server_hostname='up.example.test')
+s.sendall(b'POST /turn HTTP/1.1\r\nHost: up.example.test\r\nTransfer-Encoding: chunked\r\n\r\n')
+raw, got, sent = b'', 0, 0
+
+def take():
+    global raw, got
+    raw += s.recv(65536)
+    if raw.startswith(b'HTTP/'):
+        head, end, rest = raw.partition(b'\r\n\r\n')
+        raw = rest if end else raw
+    while b'\r\n' in raw and not raw.startswith(b'HTTP/'):
+        size, _, rest = raw.partition(b'\r\n')
+        if len(rest) < int(size, 16) + 2:
+            return
+        got, raw = got + int(size, 16), rest[int(size, 16) + 2:]
+
+def say(word, seconds):
+    global sent
+    s.sendall(b'%x\r\n%s\r\n' % (len(word), word))
+    sent += len(word)
+    s.settimeout(seconds)
+    try:
+        while got < sent:
+            take()
+    except TimeoutError:
+        pass
+    return sent - got
+
+say(b'hello\n', 10)
+held = []
+for word in json.loads(sys.argv[1]):
+    before = sent - got
+    held.append(say(word.encode(), 0.5) - before)
+    say(b'\n', 0.5)
+print(json.dumps(held))
+"""
+
+
+def test_what_is_held_back_gives_no_value_away(online):
+    """Of an answer the beginning of a value waits for the rest.  Who may try that out as often as
+    it likes has the value in no time."""
+    real = "key_" + secrets.token_hex(16)
+    give(online, real)
+    wrong = real[:-14] + "".join("0" if c != "0" else "1" for c in real[-14:])
+    words = [wrong[:30], real[:30], wrong[:30], real[:30], real[:30], wrong[:30], real[:30]]
+    held = json.loads(online.python(RULES, GUESS, json.dumps(words), options=["-s", "KEY"]).ok())
+    # Twice it can be told.
+    assert held[0] < 5 < held[1] and held[2] < 5 < held[3]
+    assert all(n >= 30 for n in held[4:]), held
+    event, = online.events(type="secret")
+    assert (event["verdict"], event["why"]) == ("deny", "guessed")
+    assert "tried out beginnings of a secret's value" in online.operator.cloister("why", online.cell).ok()

@@ -1,11 +1,13 @@
 """Every cell's timeline: what is in it, that it is there in time, and what becomes of it without
 room.  That what is done to one is found, test_audit.py tells."""
+import ctypes
 import hashlib
 import json
 import os
 import signal
 import subprocess
 import time
+import uuid
 
 import pytest
 
@@ -280,6 +282,43 @@ def test_killed_under_load(online, victim):
     intents = [r for r in records(operator, online.cell) if r["event"]["type"] == "intent"]
     assert len(intents) >= asked > 50
     verify(operator)
+
+
+PACKED = ("printf x | gzip -c >/tmp/x; curl -s -o /dev/null -H 'Content-Encoding: gzip' "
+          "--data-binary @/tmp/x http://up.example.test/echo")
+
+
+def say_as(pid, fd, word):
+    """As if the process, which may say nothing there, had been taken over."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    other = libc.syscall(438, os.pidfd_open(pid), fd, 0)    # pidfd_getfd
+    assert other >= 0, os.strerror(ctypes.get_errno())
+    os.write(other, word)
+    os.close(other)
+
+
+@pytest.mark.parametrize("victim", ["gate", "inspect", "courier", pytest.param("liar", marks=only_root)])
+def test_a_helper_ends(online, victim):
+    """Who reads what the agent wrote cannot take along the record of what was under way, and that
+    any of them ended is told."""
+    operator = online.operator
+    online.start(OPEN, "sleep", "1000")
+    online.inside("sh", "-c", PACKED).ok()
+    mark = uuid.uuid4().hex
+    under_way = operator.spawn(operator.program, "exec", online.cell, "--", *CURL,
+                               f"http://up.example.test/stall?{mark}", stdout=-1, stderr=-1)
+    wait_until(lambda: online.lab.seen(mark), "the request arrives")
+    if victim == "liar":
+        say_as(helpers_of(operator, online.cell)["gate"], 3, b"x")
+    else:
+        os.kill(helpers_of(operator, online.cell)[victim], signal.SIGKILL)
+    under_way.communicate(timeout=20)
+    assert under_way.returncode != 0
+    end = await_event(online, type="cell", did="egress broke off")
+    if victim != "liar":
+        assert (end["by"], end["note"]) == ({"inspect": "inspector"}.get(victim, victim), "signal 9")
+    cut = [e["note"] for e in online.events(type="http", path="/stall")]
+    assert cut == ([] if victim == "courier" else ["it was cut off"])
 
 
 @only_root

@@ -332,6 +332,70 @@ TEST(swap_lets_go)
 	}
 }
 
+static void
+count_missed(void *arg)
+{
+	struct swap_lab *lab = arg;
+
+	lab->n_missed++;
+}
+
+/* What is held back for being a needle's beginning, and is none, was perhaps guessed. */
+TEST(swap_tells_of_guesses)
+{
+	static const struct swap_needle needles[] = { { { FAKE, 18 }, { "tok_placeholder+00", 18 } } };
+	OWN(swap_set_freep) struct swap_set *set = set_of(needles, 1, SWAP_CODED);
+	static const struct { const char *held, *rest; size_t missed; } cases[] = {
+		{ "ab tok_", "!", 0 }, { "ab tok_AAA", "!", 0 }, { "ab tok_AAAA", "!", 1 },
+		{ "ab tok_AAAAbbbb/cc+d", "!", 1 }, { "ab tok_AAAA", "", 1 }, { "ab tok_A\\u0041AA", "!", 1 },
+		{ "dG9rX0FBQUF", "!", 1 }, { "746f6b5f41414141", "!", 1 }, { "746f6b5f4141", "!", 0 },
+		{ "ab tok_AAAA", "bbbb/cc+dd", 0 }, { "ab tok_AAAA!", "tok_AAAA", 1 },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		OWN(swap_lab_freep) struct swap_lab *lab = swap_lab_new();
+
+		lab->stream = (struct swap_stream){ .set = set, .lengths = SWAP_FIT_LENGTH,
+			.judge = swap_lab_judge, .sink = swap_lab_sink, .arg = lab, .missed = count_missed };
+		CHECK_OK(swap_feed(&lab->stream, cases[i].held, strlen(cases[i].held), NULL));
+		CHECK_OK(swap_feed(&lab->stream, cases[i].rest, strlen(cases[i].rest), NULL));
+		swap_free(&lab->stream);
+		CHECK_U64(lab->n_missed, cases[i].missed);
+	}
+}
+
+/* As much goes on, whatever it is; and in the end the same. */
+TEST(swap_holds_steady)
+{
+	static const struct swap_needle needles[] = { { { FAKE, 18 }, { "tok_placeholder+00", 18 } } };
+	OWN(swap_set_freep) struct swap_set *set = set_of(needles, 1, SWAP_CODED);
+	static const char *const ends[] = { "tok_AAAAbbbb", "tok_AAAAbbbx", "yyyyyyyyyyyd" };
+	static const bool on = true;
+	static char text[5000];
+	size_t gone[ARRAY_LEN(ends)] = {0};
+
+	memset(text, '.', sizeof(text) - 1);
+	memcpy(text + 2000, FAKE, 18);
+	for (size_t step = 1; step < 3000; step = step * 3 + 1)
+		for (size_t i = 0; i < ARRAY_LEN(ends); i++) {
+			OWN(swap_lab_freep) struct swap_lab *lab = swap_lab_new();
+
+			lab->stream = (struct swap_stream){ .set = set, .lengths = SWAP_FIT_LENGTH,
+				.judge = swap_lab_judge, .sink = swap_lab_sink, .arg = lab, .steady = &on };
+			for (size_t at = 0; at < sizeof(text) - 1; at += step)
+				CHECK_OK(swap_feed(&lab->stream, text + at, sizeof(text) - 1 - at < step ?
+				                   sizeof(text) - 1 - at : step, NULL));
+			CHECK_OK(swap_feed(&lab->stream, ends[i], 12, NULL));
+			CHECK_OK(swap_let_go(&lab->stream));
+			gone[i] = lab->out.len;
+			CHECK_U64(gone[i], gone[0]);
+			CHECK_OK(swap_finish(&lab->stream, NULL));
+			CHECK_U64(lab->out.len, sizeof(text) - 1 + 12);
+			CHECK_U64(lab->n_seen, 1);
+			CHECK(memcmp(swap_lab_text(lab) + 2000, "tok_placeholder+00", 18) == 0);
+		}
+}
+
 /* A gigabyte would do as well: what is held does not grow. */
 TEST(swap_memory_is_flat)
 {

@@ -11,7 +11,7 @@ struct swap_lab {
 	enum swap_verdict verdict;
 	unsigned allowed;               /* SWAP_REPLACE only in these places (1 << place); 0: all */
 	struct swap_seen seen[LAB_SEEN_MAX];
-	size_t n_seen;
+	size_t n_seen, n_missed;
 	struct buf out;
 	struct swap_stream stream;
 	struct err *err;                /* may be NULL */

@@ -120,6 +120,7 @@ round_over(void *arg)
 		exchange_recycle(ex);
 	}
 	c->over_end = &c->over;
+	courier_tell_guessed(c);
 	events_flush(&c->events, false);
 }
 

@@ -20,6 +20,36 @@ judge_answer(void *arg, const struct swap_seen *seen)
 	return SWAP_REPLACE;
 }
 
+/* What is held back of an answer was the beginning of a value, and no more of it came: more often
+ * than by chance only for somebody who tries out beginnings. */
+static void
+answer_missed(void *arg)
+{
+	struct courier *c = ((struct exchange *)arg)->courier;
+
+	if (++c->secrets.n_missed != SECRETS_MISSED_MAX)
+		return;
+	c->secrets.guessed = c->secrets.tells_guessed = true;
+	courier_at_round_end(c);
+}
+
+void
+courier_tell_guessed(struct courier *c)
+{
+	struct events *e = &c->events;
+
+	if (!c->secrets.tells_guessed)
+		return;
+	c->secrets.tells_guessed = false;
+	event_begin(e, "secret");
+	event_str(e, "verdict", "deny");
+	event_str(e, "why", "guessed");
+	event_str(e, "note", "beginnings of a secret's value were tried out by what is held back of "
+	          "answers: from now on the same of all is");
+	event_done(e, true, "guesses at a secret");
+	courier_raise_alarm(c, "exfiltration");
+}
+
 static int
 answer_sink(void *arg, const unsigned char *data, size_t len)
 {
@@ -61,6 +91,7 @@ exchange_scrub_fields(struct exchange *ex, struct http_head *head, const char **
 	x->answer = (struct swap_stream){
 		.set = how.set, .place = swap_body_place(http_head_get(head, "content-type")),
 		.lengths = SWAP_FIT_LENGTH, .judge = judge_answer, .sink = answer_sink, .arg = ex,
+		.missed = answer_missed, .steady = &ex->courier->secrets.guessed,
 	};
 	return true;
 }
@@ -116,7 +147,8 @@ bool
 exchange_scrub_raw(struct exchange *ex, const void *data, size_t len)
 {
 	struct swap_stream how = { .judge = judge_answer, .lengths = SWAP_FIT_LENGTH,
-	                           .sink = answer_sink, .arg = ex };
+	                           .sink = answer_sink, .arg = ex, .missed = answer_missed,
+	                           .steady = &ex->courier->secrets.guessed };
 	struct exchange_secrets *x = ex->secrets;
 
 	if (ex->kind != EXCHANGE_HTTP) {

@@ -82,6 +82,8 @@ struct secrets {
 	struct loop_timer sweep;        /* when the next of them is to be dropped */
 	struct secrets_view *view;      /* NULL: there are no secrets */
 	struct mtls_keys mtls;
+	uint64_t n_missed;              /* beginnings of values in answers, that were none */
+	bool guessed, tells_guessed;    /* there were too many; that is to be recorded */
 	size_t n_unpacking;             /* answers that are being unpacked */
 	size_t n_captures;              /* endpoints that tokens come from, of all of them */
 	/* A head that is being dealt with: */
@@ -141,6 +143,12 @@ void courier_tell_used(struct courier *c);
 /* Whether secret I (its number in VIEW; a token too) is revoked: then the reason is in ret_reason. */
 bool secrets_is_revoked(const struct secrets *s, const struct secrets_view *view, size_t i,
                         char *ret_reason, size_t size);
+
+/* ---- courier_scrub.c ---- */
+
+#define SECRETS_MISSED_MAX 2
+/* That values are guessed at, if that has to be told. */
+void courier_tell_guessed(struct courier *c);
 
 /* What an exchange has besides, where there are secrets. */
 struct exchange_secrets;

@@ -29,6 +29,7 @@
 #define QUICK_MS 2000                   /* who ends sooner is broken, not unlucky */
 #define QUICK_ENDS 3                    /* so often it is started again at once */
 #define PAUSE_MAX_MS 10000
+#define ENDED_MAX 512                   /* bytes of the record that they ended */
 /* What the helpers may use beside the cell, which works them.  The bodies that they hold are
  * bounded by less. */
 #define HELPERS_MEMORY ((uint64_t)1536 * 1024 * 1024)
@@ -193,8 +194,11 @@ gate_ready(void *arg, uint32_t events)
 
 	(void)events;
 	supervisor_egress_hung_up(sv, &sv->egress.gate);
-	if (recv(sv->egress.gate.fd, &byte, 1, MSG_DONTWAIT) > 0)
-		supervisor_egress_stop(sv);
+	if (recv(sv->egress.gate.fd, &byte, 1, MSG_DONTWAIT) <= 0)
+		return;
+	supervisor_say(sv, "the cell's gate broke the rules, so it was killed");
+	/* With the courier, which has to tell first of what was under way, the gate ends too. */
+	shutdown(sv->egress.courier.fd, SHUT_WR);
 }
 
 static int
@@ -285,18 +289,22 @@ wait_for_next(struct supervisor *sv)
 	loop_set_timer(sv->loop, &e->again, pause < PAUSE_MAX_MS ? pause : PAUSE_MAX_MS);
 }
 
+/* In the timeline as well: what a courier had not told of when it was killed is not there. */
 static void
-tell_ended(const struct supervisor *sv, uint32_t which, int status)
+tell_ended(struct supervisor *sv, uint32_t which, int status)
 {
 	static const char *const names[] = { "gate", "courier", "inspector" };
-	char how[32];
+	bool by_itself = which < ARRAY_LEN(names);
+	char how[32] = "it was killed";
 
-	if (which >= ARRAY_LEN(names) || sv->egress.quick_ends > QUICK_ENDS)
-		return;
-	if (WIFSIGNALED(status))
+	if (by_itself && WIFSIGNALED(status))
 		snprintf(how, sizeof(how), "signal %d", WTERMSIG(status));
-	else
+	else if (by_itself)
 		snprintf(how, sizeof(how), "status %d", WEXITSTATUS(status));
+	if (supervisor_timeline_has_room(sv, ENDED_MAX))
+		supervisor_record(sv, "egress broke off", by_itself ? names[which] : "supervisor", how);
+	if (!by_itself || sv->egress.quick_ends > QUICK_ENDS)
+		return;
 	supervisor_say(sv, "the cell's %s ended by itself (%s); the next connection starts it again",
 	               names[which], how);
 }

@@ -25,6 +25,7 @@
 #include "proc/supervisor/supervisor.h"
 
 #define ID_OFFSET 0xfff0u               /* the helpers' ids in the cell's range */
+#define COURIER_LAST_MS 400             /* for what it has to tell; the supervisor waits longer */
 
 struct starter {
 	int channel, libexec, names, webhooks;
@@ -60,12 +61,47 @@ start(struct starter *s, enum starter_helper which, const int *fds, size_t n)
 	return s->pidfds[which] < 0 ? -errno : 0;
 }
 
+/* The gate reads what the agent sends, and inspect what it packed: whoever makes one of them end
+ * must not be able to take the record of what was under way along.  The courier, whose channels
+ * have ended with them, ends by itself, and tells of that first. */
+static void
+let_courier_tell(struct starter *s)
+{
+	struct pollfd courier = { .fd = s->pidfds[STARTER_COURIER], .events = POLLIN };
+
+	closep(&s->inspect);
+	s->inspect = -1;
+	if (s->pids[STARTER_COURIER] > 0)
+		(void)poll(&courier, 1, COURIER_LAST_MS);
+}
+
+/* Whoever was killed took the others along, which may have been seen to end before it. */
+static void
+find_first(struct starter *s, uint32_t *which, int *status)
+{
+	int one;
+
+	for (uint32_t i = 0; i < STARTER_HELPERS; i++) {
+		if (s->pids[i] <= 0 || waitpid(s->pids[i], &one, WNOHANG) <= 0)
+			continue;
+		s->pids[i] = 0;
+		if (!WIFSIGNALED(one) || WIFSIGNALED(*status))
+			continue;
+		*which = i;
+		*status = one;
+	}
+}
+
 /* Kill what is left of the three, and say so once they are gone. */
 static void
 end(struct starter *s, uint32_t which, int status)
 {
 	OWN(buf_free) struct buf message;
 
+	if (which == STARTER_GATE || which == STARTER_INSPECT)
+		let_courier_tell(s);
+	if (which < STARTER_HELPERS)
+		find_first(s, &which, &status);
 	for (size_t i = 0; i < STARTER_HELPERS; i++)
 		if (s->pids[i] > 0)
 			kill(s->pids[i], SIGKILL);
