@@ -7,7 +7,7 @@ import uuid
 import pytest
 
 from egress_lab import CURL, helpers_of
-from operators import read_until, wait_until
+from operators import SECONDS, read_until, wait_until
 
 OPEN = "  - allow: '*.example.test'\n    body: {max: 1G}\n"
 CODE = ["-o", "/dev/null", "-w", "%{http_code}"]
@@ -183,6 +183,42 @@ def test_the_cell_ends_with_requests_under_way(online):
     """And nothing is left; the fixture looks."""
     script = f"{' '.join(CURL)} {UP}/stall & {' '.join(CURL)} {UP}/silent & sleep 0.5"
     assert online.sh(OPEN, script).status == 0
+
+
+def under_way(online, n=3):
+    """Requests that have left, and wait for their answers."""
+    cell, mark = online.start(OPEN, "sleep", "1000"), uuid.uuid4().hex
+    requests = [online.operator.spawn(online.operator.program, "exec", cell, "--", *CURL, f"{UP}/stall?{mark}{i}",
+                                      stdout=-1, stderr=-1) for i in range(n)]
+    wait_until(lambda: all(online.lab.seen(f"{mark}{i}") for i in range(n)), "the requests arrive")
+    return cell, requests
+
+
+@pytest.mark.parametrize("how", ["gate", "kill", "stop"])
+def test_what_is_under_way_is_recorded(online, how):
+    """However it is cut off: it has left."""
+    cell, requests = under_way(online)
+    if how == "gate":
+        os.kill(helpers_of(online.operator, cell)["gate"], signal.SIGKILL)
+        [request.wait(SECONDS) for request in requests]
+    else:
+        online.operator.cloister(how, cell).ok()
+    wait_until(lambda: len(online.events(type="http", verdict="allow")) == 3, "each is recorded")
+    if how == "gate":
+        online.operator.cloister("kill", cell).ok()
+
+
+def test_that_something_may_not_be_recorded_is(online):
+    """A courier that cannot say its last words is not waited for for long."""
+    cell, _ = under_way(online)
+    os.kill(helpers_of(online.operator, cell)["courier"], signal.SIGSTOP)
+    began = time.monotonic()
+    online.operator.cloister("kill", cell).ok()
+    assert time.monotonic() - began < 5
+    assert online.events(type="http") == []
+    cut = wait_until(lambda: online.events(type="cell", did="egress broke off"), "it is recorded")
+    assert len(cut) == 1 and (cut[0]["by"], cut[0]["note"]) == ("supervisor", "it was killed")
+    assert online.operator.cloister("audit", "verify", cell).status == 0
 
 
 def test_the_supervisor_is_killed(online):

@@ -24,7 +24,7 @@
 
 #define PEM_MAX 8192
 #define LAST_WORDS_MS 500               /* for events that the courier still has */
-#define LAST_WORDS_KILLED_MS 100        /* the same in an emergency */
+#define LAST_WORDS_KILLED_MS 250        /* the same in an emergency: twice the period of a quota of processors */
 #define STOP_MS 5000                    /* to kill them */
 #define QUICK_MS 2000                   /* who ends sooner is broken, not unlucky */
 #define QUICK_ENDS 3                    /* so often it is started again at once */
@@ -341,6 +341,7 @@ starter_ready(void *arg, uint32_t events)
 	OWN(ipc_message_free) struct ipc_message message = {0};
 	uint32_t which = STARTER_HELPERS, status = 0;
 	int r = ipc_receive(e->starter_channel.fd, &message, NULL);
+	bool cut_off = e->running && (e->stopping || r < 0);
 
 	(void)events;
 	if (r == -EAGAIN)
@@ -357,6 +358,9 @@ starter_ready(void *arg, uint32_t events)
 	supervisor_approvals_gone(sv, sv->dead ? "the cell has ended" :
 	                          "the cell's courier has gone, and the request with it");
 	if (r < 0 || e->finishing) {
+		/* As a rule the courier has told all, and ended by itself. */
+		if (cut_off)
+			tell_ended(sv, STARTER_HELPERS, 0);
 		end_for_good(sv);
 		return;
 	}
