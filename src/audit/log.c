@@ -223,6 +223,7 @@ turn_over(struct audit_log *log)
 	uint64_t end = log->size;
 
 	audit_log_name(older, log->name, log->last + 1);
+	audit_copy_turns_over(log);
 	/* It grows on where this fails: the next write tries again. */
 	if (renameat(log->dir, log->name, log->dir, older) < 0)
 		return;
@@ -237,7 +238,7 @@ turn_over(struct audit_log *log)
 	(void)!ftruncate(before, (off_t)end);
 	if (log->fd >= 0 && log->is_full)
 		reserve(log, 0);
-	audit_copy_turned_over(log, before);
+	audit_copy_turned_over(log);
 }
 
 static int

@@ -108,13 +108,18 @@ audit_log_sync(struct audit_log *log, struct err *err)
 }
 
 void
-audit_copy_turned_over(struct audit_log *log, int before)
+audit_copy_turns_over(struct audit_log *log)
+{
+	if (log->syncs && log->copy.failed == 0 && fdatasync(log->fd) < 0)
+		log->copy.failed = -errno;
+}
+
+void
+audit_copy_turned_over(struct audit_log *log)
 {
 	if (!log->syncs)
 		return;
-	if (log->copy.failed == 0 && fdatasync(before) < 0)
-		log->copy.failed = -errno;
-	/* And what they are called; not every file system can. */
+	/* What they are called, too; not every file system can. */
 	(void)!fsync(log->dir);
 	begin_anew(log);
 }

@@ -22,8 +22,9 @@ int audit_log_resume(struct audit_log *log, struct err *err);
 void audit_copy_name(char ret_name[AUDIT_NAME_MAX + 12], const char *name);
 /* These LINES are being written to the timeline, at its .size. */
 void audit_copy_add(struct audit_log *log, const void *lines, size_t len);
-/* BEFORE was the newest file until now. */
-void audit_copy_turned_over(struct audit_log *log, int before);
+/* Before and after the newest file gets another name: from then on the copy does not belong to it. */
+void audit_copy_turns_over(struct audit_log *log);
+void audit_copy_turned_over(struct audit_log *log);
 /* The timeline is on the disk, and the copy is gone. */
 void audit_copy_close(struct audit_log *log);
 #endif
