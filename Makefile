@@ -39,7 +39,7 @@ LIB  := $(B)/libcloister.a
 # What processes are made of, but for their main(): for the tests.
 PARTS_SRC := $(filter-out %/main.c,$(wildcard src/proc/gate/*.c src/proc/courier/*.c)) \
              $(addprefix src/proc/supervisor/supervisor_,events.c timeline.c records.c question.c firing.c \
-             approvals.c approval_json.c approve.c fired.c fold.c operator.c revoke.c steer.c)
+             approvals.c approval_json.c approve.c fired.c fold.c operator.c revoke.c steer.c steps.c)
 PARTS := $(B)/libparts.a
 BIN  := $(if $(CLI_SRC),$(B)/cloister)
 EXEC := $(PROCS:%=$(B)/libexec/cloister-%)
@@ -84,7 +84,8 @@ LIBS_notify   := -lcurl -lyaml -lnettle
 # Its terminals are described in files, so it is not static.
 LIBS_top      := $(shell pkg-config --libs ncursesw 2>/dev/null || echo -lncursesw -ltinfo) -lyaml -lpcre2-8 -ljansson $(LIBS_chain)
 LIBS_unit     := $(LIBS_courier) $(LIBS_inspect) $(LIBS_registry)
-LIBS_replay   := $(LIBS_unit)
+# What fuzzers need must be there, used or not: with sanitizers the linker leaves nothing out.
+LIBS_replay   := -Wl,--no-gc-sections $(LIBS_unit)
 LIBS_fuzz     := $(LIBS_unit)
 
 # link_how NAME: how the executable NAME (a key of the tables above) is put together.
@@ -133,8 +134,8 @@ tests: $(UNIT) $(REPLAY) $(B)/tests/resign $(B)/tests/audit_append
 # What is compiled again when the compiler or its flags change, and what is put
 # together again when a source file comes or goes or a library is added.
 STATE_FLAGS := $(CC) $(CFLAGS_ALL) $(CPPFLAGS_ALL)
-STATE_FILES := $(LIB_SRC) $(CLI_SRC) $(PROC_SRC) $(UNIT_SRC)
-STATE_LINKS := $(LDFLAGS_ALL) $(VARIANT_LINK) $(DYNAMIC) $(foreach n,cloister mint unit \
+STATE_FILES := $(LIB_SRC) $(CLI_SRC) $(PROC_SRC) $(UNIT_SRC) $(PARTS_SRC)
+STATE_LINKS := $(LDFLAGS_ALL) $(VARIANT_LINK) $(DYNAMIC) $(foreach n,cloister mint unit replay \
                $(PROCS),$n $(LIBS_$n))
 $(B)/.state-flags: STATE = $(STATE_FLAGS)
 $(B)/.state-files: STATE = $(STATE_FILES)

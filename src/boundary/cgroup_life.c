@@ -403,10 +403,11 @@ cgroup_clear_stale(const char *paths)
 char *
 cgroup_paths_of(const struct cgroup *cg, const char *id, const char *other)
 {
-	char *paths = strlen(id) == strlen(other) ? strdup(cgroup_paths(cg)) : NULL;
+	size_t len = strlen(id);
+	char *paths = len == strlen(other) ? strdup(cgroup_paths(cg)) : NULL;
 
 	for (char *at = paths; at != NULL && (at = strstr(at, id)) != NULL; at++)
-		memcpy(at, other, strlen(other));
+		memcpy(at, other, len);
 	return paths;
 }
 

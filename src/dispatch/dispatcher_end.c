@@ -195,27 +195,27 @@ explain_last(const struct dispatch_ending *end, const char *why, char ret_reason
 
 /* LAST, as of why_last(). */
 static int
-end_attempt(struct drive *drive, struct dispatch_ending *end, const char *last, struct err *err)
+end_attempt(struct drive *drive, struct dispatch_ending end, const char *last, struct err *err)
 {
 	char reason[DISPATCH_REASON_MAX];
 	OWN(dispatch_free) struct dispatch now = {0};
-	bool well = end->state == DISPATCH_FINISHED && end->exit_code == 0;
+	bool well = end.state == DISPATCH_FINISHED && end.exit_code == 0;
 	int r = dispatch_read(registry_db(drive->dispatcher->reg), drive->d.id, &now, err);
 
 	if (r < 0)
 		return r;
-	if (now.cancel && end->state != DISPATCH_FINISHED) {
-		end->state = DISPATCH_CANCELLED;
-		end->reason = "";
+	if (now.cancel && end.state != DISPATCH_FINISHED) {
+		end.state = DISPATCH_CANCELLED;
+		end.reason = "";
 	}
-	end->ended_ms = dispatch_now_ms();
+	end.ended_ms = dispatch_now_ms();
 	if (!well && !now.cancel && drive->d.attempts <= drive->d.retries) {
 		if (last == NULL)
-			return try_again(drive, end, err);
-		explain_last(end, last, reason);
-		end->reason = reason;
+			return try_again(drive, &end, err);
+		explain_last(&end, last, reason);
+		end.reason = reason;
 	}
-	return finish(drive, end, err);
+	return finish(drive, &end, err);
 }
 
 int
@@ -227,7 +227,7 @@ drive_fail(struct drive *drive, const char *reason, bool ran, struct err *err)
 	/* REASON may be in *ERR. */
 	snprintf(text, sizeof(text), "%s", reason);
 	clean(text);
-	return end_attempt(drive, &end, ran ? why_last_of(drive->d.cell) : NULL, err);
+	return end_attempt(drive, end, ran ? why_last_of(drive->d.cell) : NULL, err);
 }
 
 int
@@ -287,7 +287,7 @@ drive_conclude(struct drive *drive, const json_t *result, struct err *err)
 		snprintf(reason, sizeof(reason), "%s", drive->trouble[0] != '\0' ? drive->trouble :
 		         "its cell was killed");
 	clean(reason);
-	return end_attempt(drive, &end, why_last(ending, (uint32_t)json_integer_value(json_object_get(result, "taken"))),
+	return end_attempt(drive, end, why_last(ending, (uint32_t)json_integer_value(json_object_get(result, "taken"))),
 	                   err);
 }
 

@@ -414,10 +414,12 @@ type_has(struct http_text type, const char *word)
 static bool
 is_foreign(struct http_text type, struct http_text body)
 {
+	static const char blanks[] = { '\t', '\r', '\n' };     /* and no NUL */
+
 	if (type.len > 0 && !type_has(type, "text/"))
 		return true;
 	for (size_t i = 0; i < body.len; i++)
-		if ((unsigned char)body.at[i] < ' ' && memchr("\t\r\n", body.at[i], 3) == NULL)
+		if ((unsigned char)body.at[i] < ' ' && memchr(blanks, body.at[i], sizeof(blanks)) == NULL)
 			return true;
 	return false;
 }

@@ -42,7 +42,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	static const unsigned char seed[AUDIT_KEY] = "a key that has signed one thing";
 	struct audit_cell said = {0};
 	struct audit_key key;
-	OWN(buf_free) struct buf b;
+	OWN(buf_free) struct buf b = {0};
 
 	audit_key_from_seed(seed, &key);
 	assert(audit_statement_read((const char *)data, size, key.public, &said, NULL) < 0);

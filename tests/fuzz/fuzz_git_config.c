@@ -58,7 +58,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	buf_init(&second.plain, 1 << 24);
 	(void)git_config_each(text, size, take, &first, NULL);
 	assert(first.n <= size);
-	if (!buf_failed(&first.plain)) {
+	if (!buf_failed(&first.plain) && first.same > 0) {
 		assert(git_config_each((const char *)first.plain.data, first.plain.len, take, &second,
 		                       NULL) == 0);
 		assert(second.n == first.same && second.plain.len == first.plain.len &&

@@ -1,4 +1,5 @@
-/* replay.c - runs a fuzz target on stored inputs: replay_X FILE... */
+/* replay.c - runs a fuzz target on stored inputs, and on nothing, as fuzzers do first:
+ * replay_X FILE... */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +15,14 @@
 
 #define SEED_MAX (1 << 20)
 #define SEED_SECONDS 60
+
+static int
+replay_nothing(void)
+{
+	OWN(freep) uint8_t *data = malloc(0);
+
+	return LLVMFuzzerTestOneInput(data, 0);
+}
 
 static int
 replay(const char *path)
@@ -42,20 +51,20 @@ main(int argc, char **argv)
 	int passed = 0, failed = 0, status;
 	pid_t pid;
 
-	for (int i = 1; i < argc; i++) {
+	for (int i = 0; i < argc; i++) {
 		fflush(stdout);
 		pid = fork();
 		if (pid == 0) {
 			alarm(SEED_SECONDS);
 			leaks_watch();
-			leaks_exit(replay(argv[i]));
+			leaks_exit(i == 0 ? replay_nothing() : replay(argv[i]));
 		}
 		if (pid > 0 && waitpid(pid, &status, 0) == pid && status == 0) {
 			passed++;
 			continue;
 		}
 		failed++;
-		printf("FAILED: %s\n", argv[i]);
+		printf("FAILED: %s\n", i == 0 ? "nothing" : argv[i]);
 	}
 	printf("%d passed, %d failed\n", passed, failed);
 	leaks_exit(failed > 0 || passed == 0 ? EXIT_FAILURE : EXIT_SUCCESS);

@@ -189,10 +189,14 @@ class Online:
     def run(self, rules, *words, options=(), **how):
         """A command in a cell that may do what RULES say; the cell's id is kept."""
         policy = rules if isinstance(rules, Path) else self.policy(rules)
-        # The cell's own words come first, so that its events can be found afterwards.
+        # The cell's own words come first, so that its events can be found afterwards; before them
+        # there may be a hint.
         done = self.operator.run("-p", policy, *options, "--", "sh", "-c",
                                  'echo "$CLOISTER_CELL" >&2; exec "$@"', "sh", *words, **how)
-        first, _, rest = done.err.partition("\n" if isinstance(done.err, str) else b"\n")
+        end, ours = ("\n", "cloister: ") if isinstance(done.err, str) else (b"\n", b"cloister: ")
+        first, _, rest = done.err.partition(end)
+        if first.startswith(ours):
+            first, _, rest = rest.partition(end)
         assert len(first) == 8, done
         self.cell = first if isinstance(first, str) else first.decode()
         self.operator.kept.add(self.cell)

@@ -167,13 +167,12 @@ class Crash:
             self.cloister(who, "run", "-q", "--", "true")
 
     def left(self, before):
-        """Of cgroups only those of our own cells: others may be at work here.  Timelines stay."""
+        """Of cgroups only those of our own cells: others may be at work here."""
         end = time.monotonic() + remains.PATIENCE
         while True:
             self.clear()
-            said = [line for line in before.left() if "/state/ended" not in line and
-                    (not line.startswith("cgroup ") or
-                     os.path.basename(line)[len("cloister-"):][:8] in self.cells)]
+            said = [line for line in before.left() if not line.startswith("cgroup ") or
+                    os.path.basename(line)[len("cloister-"):][:8] in self.cells]
             if not said or time.monotonic() > end:
                 return said
             time.sleep(0.25)

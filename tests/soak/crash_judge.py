@@ -181,7 +181,7 @@ class Judge:
             if line.startswith("file ") and (not line.startswith(f"file {self.who.top}") and
                                              not line.startswith(f"file {self.who.runtime}")):
                 continue
-            if "/state/ended" in line or any(f"/state/{cell}." in line for cell in graves):
+            if any(f"/state/{cell}." in line for cell in graves):
                 continue
             said.append(line)
         return said

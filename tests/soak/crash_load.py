@@ -15,9 +15,12 @@ import time
 TOO_LONG = 120                  # seconds, for what ought to take milliseconds
 HOST = "host.cloister.internal"
 # One request, and whether it was answered; bash itself connects, so that this starts at once.
+# With a body it is one for the inspector.
 ASK = """ask() {
     ( exec 3<>/dev/tcp/%(host)s/%(port)d || exit 1
-      printf 'GET %%s HTTP/1.1\\r\\nHost: %(host)s:%(port)d\\r\\nConnection: close\\r\\n\\r\\n' "$1" >&3
+      printf '%%s %%s HTTP/1.1\\r\\nHost: %(host)s:%(port)d\\r\\nConnection: close\\r\\n' "$1" "$2" >&3
+      [ "$1" = GET ] || printf 'Content-Type: application/json\\r\\nContent-Length: 10\\r\\n' >&3
+      printf '\\r\\n%%s' "${3-}" >&3
       read -r -t 20 _ status _ <&3 && [ "$status" = 200 ] ) 2>/dev/null
 }
 """
@@ -25,17 +28,22 @@ ASK = """ask() {
 MARKER = ASK + """run=$RANDOM$RANDOM
 echo out
 for i in 1 2 3 4 5 6 7 8; do
-    ask /ran/$CLOISTER_DISPATCH/$CLOISTER_CELL/$run && ran=3 && break
+    ask GET /ran/$CLOISTER_DISPATCH/$CLOISTER_CELL/$run && ran=3 && break
     sleep 0.05
 done
 echo r >/out/r
 echo end
 exit ${ran-4}
 """
+# One alone and several at once, in turns, so that their records wait for the disk together.
 TRAFFIC = ASK + """n=0
 while :; do
-    n=$((n + 1))
-    ask /hit/$CLOISTER_CELL/$n
+    for ((i = RANDOM %% 6; i >= 0; i--)); do
+        n=$((n + 1))
+        if ((RANDOM %% 4)); then ask GET /hit/$CLOISTER_CELL/$n
+        else ask POST /hit/$CLOISTER_CELL/$n '{"a":true}'; fi &
+    done
+    wait
     sleep 0.0$((RANDOM %% 5))
 done
 """
@@ -55,6 +63,10 @@ class Outside:
                 self.send_response(200)
                 self.send_header("Content-Length", "0")
                 self.end_headers()
+
+            def do_POST(self):
+                self.rfile.read(int(self.headers["Content-Length"]))
+                self.do_GET()
 
             def log_message(self, *_):
                 pass
@@ -180,7 +192,10 @@ class Load:
             return self.count
 
     def policy(self):
-        return {"version": 1, "audit": "strict", "egress": [{"allow": f"{HOST}:{self.outside.port}"}]}
+        place = f"{HOST}:{self.outside.port}"
+        return {"version": 1, "audit": "strict", "egress": [
+            {"allow": place, "methods": ["GET"]},
+            {"allow": place, "methods": ["POST"], "body": {"json": {"/a": True}}}]}
 
     def begin(self):
         """What the dispatches are of."""

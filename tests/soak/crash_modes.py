@@ -93,7 +93,7 @@ class Courier(Mode):
 
     def strike(self):
         self.pause(0.1)
-        return self.kill_one("courier") if self.rng.random() < 0.8 else self.kill_one("gate", "inspect")
+        return self.kill_one(self.rng.choices(["courier", "gate", "inspect"], [8, 1, 1])[0])
 
 
 class Disk(Mode):

@@ -11,6 +11,8 @@ PER_CELL = {"mnt_cache": 20, "ovl_inode": 20}
 # Locks of the living, what a user was told once, and which folders agents could write: one of each
 # per user.
 LASTING = ("slots", "told-limits", "told-disk", "writable")
+# Of ended cells, per user: 1000 are kept, and at most 100 more until the next one ends.
+TIMELINES, TIMELINES_MAX = "ended", 1100
 KINDS = ("cgroup", "ipc", "mnt", "net", "pid", "user", "uts", "time")
 
 
@@ -145,6 +147,9 @@ class Before:
         for who in self.lab.users:
             for place in (who.runtime, who.state):
                 for path, folders, files in os.walk(place):
+                    if path == str(who.state) and TIMELINES in folders:
+                        folders.remove(TIMELINES)
+                        said += self._timelines(who.state / TIMELINES)
                     said += [f"file {path}/{name}" for name in (*folders, *files)
                              if name not in LASTING]
             # Where it would be if our own folders had been disregarded.
@@ -152,6 +157,11 @@ class Before:
                 if stray.exists():
                     said.append(f"file {stray}")
         return said
+
+    @staticmethod
+    def _timelines(folder):
+        n = len(os.listdir(folder))
+        return [f"{n} timelines in {folder}"] if n > TIMELINES_MAX else []
 
     def left_in_the_end(self):
         end = time.monotonic() + PATIENCE
