@@ -227,12 +227,12 @@ def test_cell_that_cannot_be_limited_does_not_start(cells, place):
 @pytest.mark.parametrize("place", ["root_freezes", "user_freezes"])
 def test_cell_is_frozen(cells, place):
     out = cells[place]
-    assert "status 0\n" in out and " frozen " in out and "goes on\nis dead\n" in out, out
+    assert "status 0\n" in out and "frozen " in out and "goes on\nis dead\n" in out, out
     assert left(out) == []
 
 
 def test_cell_that_cannot_be_frozen(cells):
     out = cells["undelegated_freezes"]
     assert "cannot freeze the cell: it has no cgroup that can" in out and "status 125\n" in out
-    assert " running " in out and "goes on\n" in out and "is dead\n" in out
+    assert "running " in out and "goes on\n" in out and "is dead\n" in out
     assert left(out) == []

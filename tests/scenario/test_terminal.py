@@ -1,5 +1,6 @@
 """A terminal that works: the cell has one of its own, and the operator's is as it was."""
 import os
+import re
 import signal
 import subprocess
 import termios
@@ -158,7 +159,8 @@ def test_ps_keeps_to_the_line(operator, terminal, word):
     operator.detach("--name", "long", "--", "sh", "-c", "sleep 1000", word)
     t = terminal(operator.program, "ps", columns=90)
     assert t.end() == 0
-    line = [line for line in t.text.splitlines() if " long " in line][0]
+    shown = re.sub("\x1b\\[[0-9]*m", "", t.text)
+    line = [line for line in shown.splitlines() if " long " in line][0]
     assert len(line) == 90 and line.endswith(f"{word[0]}..."), line
     # Elsewhere nothing is cut.
     assert word in operator.cloister("ps").ok()
