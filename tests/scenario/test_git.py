@@ -5,24 +5,15 @@ import shutil
 
 import pytest
 
+from git_lab import AGENT, git, make_repo
 from trees import tree
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="no git")
 
-WHO = "git config user.name A; git config user.email a@example.com;"
-AGENT = ("export GIT_AUTHOR_NAME=agent GIT_AUTHOR_EMAIL=agent@example.com"
-         " GIT_COMMITTER_NAME=agent GIT_COMMITTER_EMAIL=agent@example.com;")
-
 
 @pytest.fixture
 def repo(operator):
-    path = operator.folder("repo", {"a": "one\n", "d/b": "two\n", ".gitignore": "build/\n"})
-    operator.host(f"git init -q -b main .; {WHO} git add .; git commit -q -m first", cwd=path)
-    return path
-
-
-def git(operator, folder, words):
-    return operator.host(f"git {words}", cwd=folder)
+    return make_repo(operator, {"a": "one\n", "d/b": "two\n", ".gitignore": "build/\n"})
 
 
 def test_nothing_looks_changed(operator, repo):
