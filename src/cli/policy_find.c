@@ -8,17 +8,11 @@
 #include "cli/policy.h"
 
 static bool
-is_same(const struct stat *a, const struct stat *b)
-{
-	return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
-}
-
-static bool
 is_at(const struct stat *st, const char *path)
 {
 	struct stat at;
 
-	return path != NULL && stat(path, &at) == 0 && is_same(&at, st);
+	return path != NULL && stat(path, &at) == 0 && at.st_dev == st->st_dev && at.st_ino == st->st_ino;
 }
 
 /* A policy there would be every project's: only who stands there means it. */
@@ -59,7 +53,8 @@ policy_cli_find(const char *start, unsigned *ret_up)
 			*ret_up = up;
 			return TAKE_FD(folder);
 		}
-		if (is_top(&st))
+		/* Above, may_look() has seen to it. */
+		if (up == 0 && is_top(&st))
 			return -1;
 		next = openat(folder, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
 		if (next < 0)

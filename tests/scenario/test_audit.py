@@ -430,16 +430,23 @@ def test_an_odd_file_is_found_and_hides_no_other(world, how, name):
     assert said.status == 1 and f"cell/{cells[1]}: unreadable\n  {path}: " in said.out, said
 
 
+def keep_in_three(world, record):
+    """A timeline that was turned over twice; which lines are in which file."""
+    lines = record.lines
+    files = {"events.jsonl.1": lines[:3], "events.jsonl.2": lines[3:6], "events.jsonl": lines[6:]}
+    for file, part in files.items():
+        world.keep(record, joined(part), name=file)
+    return files
+
+
 @pytest.mark.parametrize("how", ODD)
 @pytest.mark.parametrize("name", ["events.jsonl", "events.jsonl.1", "events.jsonl.2"])
 def test_an_odd_file_hides_nothing_else_from_who_reads(world, how, name):
     """What can be read is shown and exported, and then it is said what could not."""
     cells = {cell: world.cell(cell) for cell in map(number_id, range(3))}
     world.finish()
-    odd, lines = number_id(1), cells[number_id(1)].lines
-    files = {"events.jsonl.1": lines[:3], "events.jsonl.2": lines[3:6], "events.jsonl": lines[6:]}
-    for file, part in files.items():
-        world.keep(cells[odd], joined(part), name=file)
+    odd = number_id(1)
+    files = keep_in_three(world, cells[odd])
     spoil(world.state / f"{odd}." / name, how)
     left = b"".join(joined(part) for file, part in files.items() if file != name)
     for words in (("show", odd), ("export", odd)):
@@ -454,7 +461,7 @@ def test_an_odd_file_hides_nothing_else_from_who_reads(world, how, name):
         assert len(done.out.encode()) == len(left + b"".join(others))
     # One record is shown where it is.
     n = 8 if name != "events.jsonl" else 1
-    assert world.cloister("audit", "show", odd, n).ok().encode() == lines[n - 1] + b"\n"
+    assert world.cloister("audit", "show", odd, n).ok().encode() == cells[odd].lines[n - 1] + b"\n"
     spoil(world.state / f"{number_id(2)}." / "events.jsonl", how)
     done = world.cloister("audit", "export", "--all")
     assert done.status == 125 and "2 timelines are not sound" in done.err, done
@@ -465,10 +472,8 @@ def test_half_a_line_hides_nothing_behind_it_from_who_reads(world, name):
     """In an older file it is damage; in the newest it is what a crash leaves, and nobody's concern."""
     cells = {cell: world.cell(cell) for cell in map(number_id, range(2))}
     world.finish()
-    torn, lines = number_id(0), cells[number_id(0)].lines
-    files = {"events.jsonl.1": lines[:3], "events.jsonl.2": lines[3:6], "events.jsonl": lines[6:]}
-    for file, part in files.items():
-        world.keep(cells[torn], joined(part), name=file)
+    torn = number_id(0)
+    files = keep_in_three(world, cells[torn])
     with open(world.state / f"{torn}." / name, "r+b") as f:
         f.truncate(len(joined(files[name])) - 9)
     left = b"".join(joined(part[:-1] if file == name else part) for file, part in files.items())
@@ -479,7 +484,7 @@ def test_half_a_line_hides_nothing_behind_it_from_who_reads(world, name):
     done = world.cloister("audit", "export", "--all")
     assert done.status == 125 and f"cell '{torn}'" in done.err, done
     assert len(done.out.encode()) == len(left + cells[number_id(1)].bytes()), done
-    assert world.cloister("audit", "show", torn, 8).ok().encode() == lines[7] + b"\n"
+    assert world.cloister("audit", "show", torn, 8).ok().encode() == cells[torn].lines[7] + b"\n"
     world.keep(cells[torn], joined(files[name]), name=name)
     with open(world.state / f"{torn}." / "events.jsonl", "ab") as f:
         f.write(b'{"at"')

@@ -95,18 +95,13 @@ static const struct {
 static void
 run_apply_cases(void *arg)
 {
-	char name[64];
-
 	(void)arg;
 	for (size_t i = 0; i < ARRAY_LEN(apply_cases); i++) {
 		OWN(freep) char *real = NULL, *left = NULL;
 		struct workspace ws = {0};
 		struct err err = {0};
 
-		snprintf(name, sizeof(name), "real%zu", i);
-		ws.real = lab_dir(name);
-		snprintf(name, sizeof(name), "changes%zu", i);
-		ws.changes = lab_dir(name);
+		lab_case(&ws, i);
 		lab_make(ws.real, apply_cases[i].real);
 		lab_make_kept(ws.changes, apply_cases[i].changes);
 		/* A second time there is nothing to do, and nothing is said to be wrong. */
@@ -214,8 +209,6 @@ static const struct {
 
 TEST(workspace_apply_conflicts)
 {
-	char name[64];
-
 	for (size_t i = 0; i < ARRAY_LEN(conflict_cases); i++) {
 		OWN(freep) char *before = NULL, *after = NULL;
 		struct workspace_apply how = {0};
@@ -223,10 +216,7 @@ TEST(workspace_apply_conflicts)
 		struct err err = {0};
 		int r;
 
-		snprintf(name, sizeof(name), "real%zu", i);
-		ws.real = lab_dir(name);
-		snprintf(name, sizeof(name), "changes%zu", i);
-		ws.changes = lab_dir(name);
+		lab_case(&ws, i);
 		lab_make(ws.real, conflict_cases[i].before);
 		lab_tick();
 		how.since_ns = lab_now_ns();

@@ -115,16 +115,11 @@ say_all(const struct workspace *ws, char shown[1024], char sums[1024])
 
 TEST(workspace_git_sum_cases)
 {
-	char name[32];
-
 	for (size_t i = 0; i < ARRAY_LEN(git_cases); i++) {
 		char shown[1024] = "", sums[1024] = "";
 		struct workspace ws = {0};
 
-		snprintf(name, sizeof(name), "real%zu", i);
-		ws.real = lab_dir(name);
-		snprintf(name, sizeof(name), "changes%zu", i);
-		ws.changes = lab_dir(name);
+		lab_case(&ws, i);
 		lab_make(ws.real, git_cases[i].real);
 		make_files(ws.real, git_cases[i].old);
 		lab_make_kept(ws.changes, git_cases[i].changes);

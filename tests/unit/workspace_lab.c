@@ -50,6 +50,17 @@ lab_dir(const char *name)
 }
 
 void
+lab_case(struct workspace *ws, size_t n)
+{
+	char name[32];
+
+	snprintf(name, sizeof(name), "real%zu", n);
+	ws->real = lab_dir(name);
+	snprintf(name, sizeof(name), "changes%zu", n);
+	ws->changes = lab_dir(name);
+}
+
+void
 lab_clean(void)
 {
 	OWN(closep) int fd = lab_open(".");

@@ -9,6 +9,8 @@
 /* A new folder beneath the test's own; a descriptor that lives as long as the test. */
 int lab_dir(const char *name);
 int lab_open(const char *name);         /* one that is there */
+/* New ones, for the case of number N of a test. */
+void lab_case(struct workspace *ws, size_t n);
 
 /* Make a tree, one thing a line, in order; what is in the way goes first:
  *   f PATH MODE TEXT    a file          d PATH MODE     a folder

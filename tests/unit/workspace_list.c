@@ -78,16 +78,11 @@ static const struct {
 
 TEST(workspace_list_cases)
 {
-	char name[32];
-
 	for (size_t i = 0; i < ARRAY_LEN(list_cases); i++) {
 		struct workspace ws = {0};
 		OWN(freep) char *got = NULL;
 
-		snprintf(name, sizeof(name), "real%zu", i);
-		ws.real = lab_dir(name);
-		snprintf(name, sizeof(name), "changes%zu", i);
-		ws.changes = lab_dir(name);
+		lab_case(&ws, i);
 		lab_make(ws.real, list_cases[i].real);
 		lab_make_kept(ws.changes, list_cases[i].changes);
 		got = lab_list(&ws);

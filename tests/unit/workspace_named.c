@@ -77,17 +77,12 @@ static const struct {
 
 TEST(workspace_named_cases)
 {
-	char name[32];
-
 	for (size_t i = 0; i < ARRAY_LEN(named_cases); i++) {
 		OWN(workspace_named_free) struct workspace_named named = {0};
 		struct workspace ws = { .named = &named };
 		OWN(freep) char *got = NULL;
 
-		snprintf(name, sizeof(name), "real%zu", i);
-		ws.real = lab_dir(name);
-		snprintf(name, sizeof(name), "changes%zu", i);
-		ws.changes = lab_dir(name);
+		lab_case(&ws, i);
 		lab_make(ws.real, named_cases[i].real);
 		CHECK_OK(create_file_at(ws.real, named_cases[i].file, 0644, named_cases[i].config, NULL));
 		lab_make_kept(ws.changes, named_cases[i].changes);
