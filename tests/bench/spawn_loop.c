@@ -1,9 +1,10 @@
 /* spawn_loop.c - starts commands and times them, with next to no cost of its own.
  *
- * spawn_loop [-n ROUNDS] [-w WARMUP] [-p] [-t] SEP CMD... [SEP CMD...]...
+ * spawn_loop [-n ROUNDS] [-w WARMUP] [-l NS] [-p] [-t] SEP CMD... [SEP CMD...]...
  *	Runs the commands in turn, A B A B, ROUNDS times, after WARMUP untimed
  *	rounds.  Prints "which wall_ns cpu_ns status" for each one timed.  With -t all
- *	that once for each byte of standard input, when it comes.
+ *	that once for each byte of standard input, when it comes.  With -l in slices
+ *	of NS nanoseconds, as a cell's processes ask for.
  * spawn_loop -j WORKERS [-n TOTAL | -s MILLISECONDS] [-p] SEP CMD...
  *	Keeps WORKERS of them running until TOTAL are done, or the time is over.
  *	Prints "done failed elapsed_ns".
@@ -21,6 +22,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -156,6 +158,24 @@ set_streams(int piped)
 }
 
 static void
+set_slices(uint64_t ns)
+{
+	struct {
+		uint32_t size, policy;
+		uint64_t flags;
+		int32_t nice;
+		uint32_t priority;
+		uint64_t runtime, deadline, period;
+	} attr;
+
+	if (syscall(SYS_sched_getattr, 0, &attr, sizeof(attr), 0) < 0)
+		die("sched_getattr");
+	attr.runtime = ns;
+	if (syscall(SYS_sched_setattr, 0, &attr, 0) < 0)
+		die("sched_setattr");
+}
+
+static void
 split_commands(char **argv)
 {
 	const char *sep = argv[0];
@@ -181,12 +201,13 @@ main(int argc, char **argv)
 	int piped = 0, turns = 0, opt;
 	char byte;
 
-	while ((opt = getopt(argc, argv, "+n:w:j:s:pt")) != -1) {
+	while ((opt = getopt(argc, argv, "+n:w:j:s:l:pt")) != -1) {
 		switch (opt) {
 		case 'n': rounds = atol(optarg); break;
 		case 'w': warmup = atol(optarg); break;
 		case 'j': workers = atol(optarg); break;
 		case 's': ms = atol(optarg); break;
+		case 'l': set_slices(strtoull(optarg, NULL, 10)); break;
 		case 'p': piped = 1; break;
 		case 't': turns = 1; break;
 		default: return 2;

@@ -1,7 +1,10 @@
 """Nothing ambient comes along: not the environment, descriptors, mask or signals."""
+import ctypes
 import fcntl
 import os
+import platform
 import signal
+import struct
 import subprocess
 
 import pytest
@@ -201,3 +204,34 @@ def test_where_a_file_of_the_home_is_in_the_cell(operator):
         assert (terminal.end(), terminal.text) == (0, ""), words
     who = operator.run("-v", inside, "--", "git", "config", "user.email", env={"HOME": str(home)})
     assert who.ok() == "ann@example.com\n" and who.err == ""
+
+
+# ---- how it is scheduled -----------------------------------------------------------
+
+def scheduling(pid):
+    """Policy, niceness and slice (in nanoseconds; 0 before Linux 6.12) of PID."""
+    number = {"x86_64": 315, "aarch64": 275}[platform.machine()]
+    attr = ctypes.create_string_buffer(48)
+    assert ctypes.CDLL(None).syscall(number, pid, attr, 48, 0) == 0
+    _, policy, _, nice, _, slice, _, _ = struct.unpack("IIQiIQQQ", attr)
+    return policy, nice, slice
+
+
+def agent_of(operator, *how):
+    """The pid of an agent whose cell was started by HOW, a command before ours."""
+    process = operator.spawn(*how, operator.program, "run", "-q", "-d", "--", "sleep", "1000",
+                             stdout=subprocess.PIPE)
+    id = process.communicate(timeout=SECONDS)[0].decode().strip()
+    operator.kept.add(id)
+    return operator.cell(id)["agent"]
+
+
+def test_long_slices_and_the_operators_niceness(operator):
+    if scheduling(0)[2] == 0:
+        pytest.skip("this kernel has no slices to ask for")
+    assert scheduling(agent_of(operator, "nice", "-n", "7")) == (os.SCHED_OTHER, 7, 5_000_000)
+
+
+@pytest.mark.parametrize("option, policy", [("-i", os.SCHED_IDLE), ("-b", os.SCHED_BATCH)])
+def test_the_operators_policy_stays(operator, option, policy):
+    assert scheduling(agent_of(operator, "chrt", option, "0"))[0] == policy
