@@ -49,8 +49,10 @@ cell_state_make(const struct cell_spec *spec, int *ret_dir, struct err *err)
 	dir = make_entry(state, spec->id, spec->name, spec->keep, err);
 	if (dir < 0)
 		return dir;
-	if (flock(dir, LOCK_EX | LOCK_NB) < 0)
-		return err_errno(err, "cannot lock the cell's state folder");
+	/* Whoever asks whether it is live holds it for a moment: see cell_state_is_live(). */
+	while (flock(dir, LOCK_EX) < 0)
+		if (errno != EINTR)
+			return err_errno(err, "cannot lock the cell's state folder");
 	*ret_dir = TAKE_FD(dir);
 	return 0;
 }

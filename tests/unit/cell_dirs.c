@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -171,6 +173,36 @@ TEST(cell_stale_remains_are_cleared)
 	CHECK(count_entries(state, false) == 1);
 	cell_place_leave(&a, true);
 	cell_place_leave(&b, true);
+}
+
+/* Asking holds a lock for a moment, which is not in the way of who makes the entry. */
+TEST(cell_state_is_asked_for_while_it_is_made)
+{
+	OWN(spec_done) struct cell_spec spec = spec_called("");
+	OWN(freep) char *entry = str_format("%s.", spec.id);
+	OWN(closep) int state = -1;
+	pid_t asker;
+
+	use_own_folders();
+	state = cell_state_open(true, NULL);
+	CHECK_OK(state);
+	asker = fork();
+	CHECK(asker >= 0);
+	if (asker == 0)
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+	while (asker == 0) {
+		OWN(closep) int dir = openat(state, entry, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+		if (dir >= 0)
+			(void)cell_state_is_live(dir);
+	}
+	for (int i = 0; i < 5000; i++) {
+		OWN(closep) int dir = -1;
+
+		CHECK_OK(cell_state_make(&spec, &dir, NULL));
+		CHECK_OK(unlinkat(state, entry, AT_REMOVEDIR));
+	}
+	CHECK(kill(asker, SIGKILL) == 0 && waitpid(asker, NULL, 0) == asker);
 }
 
 TEST(cell_record_outlives_its_supervisor)
