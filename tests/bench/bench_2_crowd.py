@@ -56,6 +56,17 @@ def available():
         return next(int(line.split()[1]) * 1024 for line in f if line.startswith("MemAvailable"))
 
 
+def await_exit(pid):
+    """Popen.wait(timeout) looks every 50 ms; this wakes at once."""
+    fd, exited = os.pidfd_open(pid), select.poll()
+    exited.register(fd, select.POLLIN)
+    try:
+        if not exited.poll(60_000):
+            raise Unmeasured(f"process {pid} still runs after 60 s")
+    finally:
+        os.close(fd)
+
+
 def kill_all(lab, who, cells):
     """Milliseconds until `kill --all` has returned; every process must be dead then."""
     doomed = select.poll()
@@ -69,9 +80,10 @@ def kill_all(lab, who, cells):
     try:
         begin = time.monotonic()
         proc = who.popen([lab.cloister, "kill", "--all"])
-        proc.wait(timeout=60)
+        await_exit(proc.pid)
         dead = {fd for fd, _ in doomed.poll(0)}
         took = (time.monotonic() - begin) * 1e3
+        proc.wait()
         if proc.returncode != 0:
             raise Unmeasured(f"kill --all: status {proc.returncode}")
         alive = [names[fd] for fd in fds if fd not in dead]
