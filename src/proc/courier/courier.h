@@ -195,6 +195,7 @@ struct courier {
 	struct loop *loop;
 	struct mux *gate, *inspect;
 	int gate_error;                 /* why it has gone, a negative errno; 0: in order */
+	bool bereft;                    /* gate or inspect has gone, and it with them */
 	struct loop_source supervisor;
 	struct events events;
 	struct courier_policy *policy;

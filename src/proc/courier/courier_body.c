@@ -603,6 +603,7 @@ inspect_ended(void *arg, int error)
 	struct courier *c = arg;
 
 	(void)error;
+	c->bereft = true;
 	loop_quit(c->loop);
 }
 

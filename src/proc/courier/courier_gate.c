@@ -316,6 +316,7 @@ gate_ended(void *arg, int error)
 	struct courier *c = arg;
 
 	c->gate_error = error;
+	c->bereft = true;
 	loop_quit(c->loop);
 }
 

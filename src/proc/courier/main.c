@@ -308,5 +308,5 @@ main(void)
 		courier_close(&courier);
 	if (r < 0)
 		fprintf(stderr, "cloister-courier: %s\n", err.text);
-	return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+	return r < 0 || courier.bereft ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -26,6 +26,7 @@
 
 #define ID_OFFSET 0xfff0u               /* the helpers' ids in the cell's range */
 #define COURIER_LAST_MS 400             /* for what it has to tell; the supervisor waits longer */
+#define OTHERS_MS 100                   /* until who was killed can be waited for */
 
 struct starter {
 	int channel, libexec, names, webhooks;
@@ -75,12 +76,19 @@ let_courier_tell(struct starter *s)
 		(void)poll(&courier, 1, COURIER_LAST_MS);
 }
 
-/* Whoever was killed took the others along, which may have been seen to end before it. */
+/* Whoever was killed took the others along, which may have been seen to end before it: a courier
+ * that ends because of it does not end in order. */
 static void
 find_first(struct starter *s, uint32_t *which, int *status)
 {
+	struct pollfd others[] = {
+		{ .fd = s->pidfds[STARTER_GATE], .events = POLLIN },
+		{ .fd = s->pidfds[STARTER_INSPECT], .events = POLLIN },
+	};
 	int one;
 
+	if (*which == STARTER_COURIER && WIFEXITED(*status) && WEXITSTATUS(*status) != 0)
+		(void)poll(others, ARRAY_LEN(others), OTHERS_MS);
 	for (uint32_t i = 0; i < STARTER_HELPERS; i++) {
 		if (s->pids[i] <= 0 || waitpid(s->pids[i], &one, WNOHANG) <= 0)
 			continue;
