@@ -116,6 +116,7 @@ class Fake:
     def __init__(self, cells=500):
         self.cells = {c["id"]: c for c in map(cell, range(1, cells + 1))}
         self.approvals = {}
+        self.late = set()           # ids of approvals whose time is over just before they are answered
         self.policy = POLICY
         self.policy_hash = "sha256:" + "ab" * 32
         self.secrets = [{"name": "GITHUB_TOKEN", "scheme": "bearer", "hosts": ["api.github.com", "github.com"], "revoked": False, "used": 231},
@@ -237,6 +238,8 @@ class Fake:
 
     def decide(self, id, verb, body):
         a = self.approvals.get(id)
+        if id in self.late:
+            a["state"] = "timed_out"
         if a is None or a["state"] != "pending":
             raise Refusal(409, f"'{id}' does not wait any more")
         if verb == "refuse" and not body["reason"]:

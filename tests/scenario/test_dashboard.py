@@ -255,7 +255,7 @@ def test_two_people(page, fake):
 def test_an_answer_that_came_too_late_is_told(page, fake):
     fake.ask(approval(1))
     go(page, "#/approvals", ".card.chosen[data-armed]")
-    fake.approvals["c0000001-1"]["state"] = "timed_out"
+    fake.late.add("c0000001-1")
     page.press("a")
     page.see(".note.bad:has-text('does not wait any more')")
     page.gone(".card[data-state=pending]")
