@@ -1,7 +1,14 @@
 /* courier_event.c - tests of proc/courier/courier_event. */
 #include "proc/courier/courier_event.h"
 
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 
 #include "ipc/courier_channel.h"
 #include "ipc/ipc.h"
@@ -243,5 +250,41 @@ TEST(courier_event_halted)
 	events_finish(&events);
 	CHECK_U64(receive(&refused, what, text), 1);
 	CHECK_STR(text, "\"count\":1,\"type\":\"many\",\"verdict\":\"deny\",\"why\":\"audit\"");
+	end();
+}
+
+/* For the rest of the process's life. */
+static void
+let_no_send_have_memory(void)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_sendto, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOBUFS),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = { .len = ARRAY_LEN(code), .filter = code };
+
+	CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+	      prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
+}
+
+/* Memory comes back, and what was recorded is still there. */
+TEST(courier_event_without_memory)
+{
+	int status;
+	pid_t pid;
+
+	begin();
+	event_begin(&events, "http");
+	event_done(&events, false, "");
+	pid = fork();
+	CHECK(pid >= 0);
+	if (pid == 0) {
+		let_no_send_have_memory();
+		events_flush(&events, false);
+		_exit(events.n == 1 && events.timer.at_ms != 0 ? 0 : 1);
+	}
+	CHECK(waitpid(pid, &status, 0) == pid && status == 0);
 	end();
 }

@@ -208,7 +208,7 @@ repeats_due(void *arg)
 	events_flush(e, false);
 }
 
-/* 0, or -EAGAIN if the supervisor has to read first. */
+/* 0, or -EAGAIN if the supervisor has to read first, or -ENOBUFS if there is no memory. */
 static int
 send_batch(struct events *e)
 {
@@ -221,8 +221,8 @@ send_batch(struct events *e)
 	do
 		n = send(e->fd, e->batch.data, e->batch.len, MSG_DONTWAIT | MSG_NOSIGNAL);
 	while (n < 0 && errno == EINTR);
-	if (n < 0 && errno == EAGAIN)
-		return -EAGAIN;
+	if (n < 0 && (errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM))
+		return errno == EAGAIN ? -EAGAIN : -ENOBUFS;
 	/* Of a supervisor that has gone, the channel's end tells. */
 	e->n = 0;
 	e->awaited = 0;
@@ -237,6 +237,7 @@ void
 events_flush(struct events *e, bool all)
 {
 	struct pollfd pollfd = { .fd = e->fd, .events = POLLOUT };
+	int r;
 
 	if (e->n == 0)
 		return;
@@ -246,13 +247,13 @@ events_flush(struct events *e, bool all)
 			loop_set_timer(e->loop, &e->timer, EVENTS_EVERY_MS);
 		return;
 	}
-	while (send_batch(e) == -EAGAIN) {
+	while ((r = send_batch(e)) < 0) {
 		if (!all && IPC_MESSAGE_MAX - e->batch.len >= BATCH_ROOM) {
 			loop_set_timer(e->loop, &e->timer, EVENTS_EVERY_MS);
 			return;
 		}
 		/* What cannot be recorded must not happen: everything waits. */
-		(void)poll(&pollfd, 1, -1);
+		(void)poll(&pollfd, r == -EAGAIN, r == -EAGAIN ? -1 : EVENTS_EVERY_MS);
 	}
 }
 
