@@ -16,19 +16,23 @@
 #define SEED_MAX (1 << 20)
 #define SEED_SECONDS 60
 
+/* Without the NUL that read_file_at puts behind it, so that a sanitizer sees a read
+ * past the end. */
 static int
-replay_nothing(void)
+replay_bytes(const char *text, size_t len)
 {
-	OWN(freep) uint8_t *data = malloc(0);
+	OWN(freep) uint8_t *data = malloc(len);
 
-	return LLVMFuzzerTestOneInput(data, 0);
+	if (data == NULL && len > 0)
+		return EXIT_FAILURE;
+	memcpy(data, text, len);
+	return LLVMFuzzerTestOneInput(data, len);
 }
 
 static int
 replay(const char *path)
 {
 	OWN(freep) char *text = NULL;
-	OWN(freep) uint8_t *data = NULL;
 	struct err err = {0};
 	size_t len;
 
@@ -36,13 +40,7 @@ replay(const char *path)
 		printf("%s\n", err.text);
 		return EXIT_FAILURE;
 	}
-	/* Without the NUL that read_file_at puts behind it, so that a sanitizer
-	 * sees a read past the end. */
-	data = malloc(len);
-	if (data == NULL && len > 0)
-		return EXIT_FAILURE;
-	memcpy(data, text, len);
-	return LLVMFuzzerTestOneInput(data, len);
+	return replay_bytes(text, len);
 }
 
 int
@@ -57,7 +55,7 @@ main(int argc, char **argv)
 		if (pid == 0) {
 			alarm(SEED_SECONDS);
 			leaks_watch();
-			leaks_exit(i == 0 ? replay_nothing() : replay(argv[i]));
+			leaks_exit(i == 0 ? replay_bytes("", 0) : replay(argv[i]));
 		}
 		if (pid > 0 && waitpid(pid, &status, 0) == pid && status == 0) {
 			passed++;
