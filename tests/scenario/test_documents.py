@@ -94,6 +94,15 @@ def test_the_man_page_is_clean(page):
     assert done.returncode == 0 and done.stdout == "", done.stdout
 
 
+@pytest.mark.skipif(shutil.which("groff") is None, reason="no groff")
+@pytest.mark.parametrize("page", names(PAGES))
+def test_the_man_page_fits_a_terminal(page):
+    """A word that is too long for its line is a complaint in front of the page."""
+    done = subprocess.run(["groff", "-mandoc", "-Tutf8", "-rLL=78n", TREE / page],
+                          capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and done.stderr == ""
+
+
 @pytest.mark.parametrize("page", names(PAGES))
 def test_the_man_page_refers_to_pages_that_exist(page):
     for name in re.findall(r"^\.Xr (cloister\S*) 1", (TREE / page).read_text(), flags=re.M):

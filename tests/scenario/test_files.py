@@ -241,6 +241,16 @@ def test_grant_beside_the_agents_own(operator):
         assert said.ok() == "x"
 
 
+@pytest.mark.parametrize("root", [[], ["--root"]], ids=["agent", "root"])
+def test_folders_on_the_way_to_a_grant_are_the_agents(operator, root):
+    """A tool's grant in ~/.config or ~/.cache does not keep other tools out of it."""
+    folder = operator.folder("granted", {"f": "x"})
+    for place in ("/home/agent/.cache/deep/tool", "/tmp/a/b/c", "/var/tmp/a/b/c"):
+        said = operator.run(*root, "-v", f"{folder}:{place}:ro", "--", "sh", "-c",
+                            f"touch {place}/../x {place}/../../x && cat {place}/f")
+        assert said.ok() == "x", place
+
+
 def test_over_a_file_of_the_cell(operator):
     file = operator.file("passwd", "someone:x:1000:1000::/:/bin/sh\n")
     assert operator.run("-v", f"{file}:/etc/passwd:ro", "--", "id", "-un").ok() == "someone\n"

@@ -70,7 +70,7 @@ show(int root, const char *path, struct err *err)
 		return r;
 	if (fstat(mount, &st) < 0)
 		return err_errno(err, "cannot look at '%s'", path);
-	target = ns_make_target(root, path, !S_ISDIR(st.st_mode), err);
+	target = ns_make_target(root, path, !S_ISDIR(st.st_mode), (uid_t)-1, err);
 	return target < 0 ? target : ns_attach(mount, target, "", err);
 }
 

@@ -102,24 +102,23 @@ open_inside(int root, const char *path, uint64_t flags)
 	return (int)syscall(SYS_openat2, root, path, &how, sizeof(how));
 }
 
-/* The skeleton and the scratch space are tmpfs of this cell: what is made there
- * is not made on the host. */
+/* Whether DIR is on the file system of ROOT/PATH. */
 static bool
-is_own(int dir, int root)
+is_with(int dir, int root, const char *path)
 {
-	struct stat st, skeleton, scratch;
+	struct stat st, other;
 
-	return fstat(dir, &st) == 0 && fstat(root, &skeleton) == 0 &&
-	       fstatat(root, NS_SCRATCH, &scratch, 0) == 0 &&
-	       (st.st_dev == skeleton.st_dev || st.st_dev == scratch.st_dev);
+	return fstat(dir, &st) == 0 && fstatat(root, path, &other, 0) == 0 &&
+	       st.st_dev == other.st_dev;
 }
 
 int
-ns_make_target(int root, const char *path, bool file, struct err *err)
+ns_make_target(int root, const char *path, bool file, uid_t owner, struct err *err)
 {
 	OWN(freep) char *partial = strdup(path);
 	OWN(closep) int dir = -1;
 	char *slash, *name;
+	bool scratch;
 	int fd;
 
 	fd = open_inside(root, path, O_PATH);
@@ -131,14 +130,20 @@ ns_make_target(int root, const char *path, bool file, struct err *err)
 	*slash = '\0';
 	name = slash + 1;
 	dir = slash == partial ? open_inside(root, "/", O_PATH)
-	                       : ns_make_target(root, partial, false, err);
+	                       : ns_make_target(root, partial, false, owner, err);
 	if (dir < 0)
 		return dir;
-	if (!is_own(dir, root))
+	/* The skeleton and the scratch space are tmpfs of this cell: what is made there
+	 * is not made on the host. */
+	scratch = is_with(dir, root, NS_SCRATCH);
+	if (!scratch && !is_with(dir, root, "."))
 		return err_set(err, ENOENT, "'%s' does not exist in the cell and is not made, because "
 		               "what it would be in is the host's: choose another place", path);
 	if (file ? mknodat(dir, name, S_IFREG | 0644, 0) < 0 : mkdirat(dir, name, 0755) < 0)
 		return err_errno(err, "cannot make '%s' in the cell", path);
+	/* A grant in ~/.config keeps nothing else out of it. */
+	if (scratch && fchownat(dir, name, owner, owner, AT_SYMLINK_NOFOLLOW) < 0)
+		return err_errno(err, "cannot give '%s' to the agent", path);
 	fd = openat(dir, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 	return fd >= 0 ? fd : err_errno(err, "cannot open '%s' in the cell", path);
 }

@@ -84,6 +84,7 @@ int ns_attach(int mount, int dir, const char *path, struct err *err);
 int ns_bind(int from_dir, const char *from, int dir, const char *path, unsigned attrs,
             struct err *err);
 /* Open PATH beneath ROOT as the cell will see it, links included, making missing
- * folders (a file for the last part when FILE) on the cell's own file systems only. */
-int ns_make_target(int root, const char *path, bool file, struct err *err);
+ * folders (a file for the last part when FILE) on the cell's own file systems only.
+ * What is made in the scratch space belongs to OWNER; with -1, to whoever makes it. */
+int ns_make_target(int root, const char *path, bool file, uid_t owner, struct err *err);
 #endif

@@ -26,6 +26,12 @@
 #include "boundary/namespace/ns_plan.h"
 #include "ipc/init_channel.h"
 
+static uid_t
+agent_id(const struct ns_plan *plan)
+{
+	return plan->spec->root ? 0 : CELL_AGENT_ID;
+}
+
 static int
 make_folders(int root, struct err *err)
 {
@@ -240,7 +246,7 @@ make_scratch(const struct ns_plan *plan, int root, int *ret_scratch, struct err 
 	const struct cell_limits *limits = &plan->spec->limits;
 	char size[32], inodes[32];
 	const char *const options[] = { "mode", "0755", "size", size, "nr_inodes", inodes, NULL };
-	uid_t agent = plan->spec->root ? 0 : CELL_AGENT_ID;
+	uid_t agent = agent_id(plan);
 	OWN(closep) int scratch = -1;
 	int r;
 
@@ -324,7 +330,7 @@ static int
 make_upper(const struct ns_plan *plan, int lower, int changes, size_t grant,
            struct err *err)
 {
-	uid_t agent = plan->spec->root ? 0 : CELL_AGENT_ID;
+	uid_t agent = agent_id(plan);
 	OWN(closep) int upper = -1;
 	char name[32], work[32];
 	struct stat st;
@@ -392,7 +398,7 @@ attach_grant(const struct ns_plan *plan, int root, int changes, size_t i, struct
 		return r;
 	if (fstat(mount, &st) < 0)
 		return err_errno(err, "cannot look at '%s'", grant->host);
-	target = ns_make_target(root, grant->cell, !S_ISDIR(st.st_mode), err);
+	target = ns_make_target(root, grant->cell, !S_ISDIR(st.st_mode), agent_id(plan), err);
 	return target < 0 ? target : ns_attach(mount, target, "", err);
 }
 
@@ -442,7 +448,7 @@ hide_own(const struct ns_plan *plan, int root, const struct cell_grant *grant,
 		    is_covered(plan->ground, own))
 			continue;
 		inside = str_format("%s%s", grant->cell, *own + len);
-		target = inside == NULL ? -ENOMEM : ns_make_target(root, inside, false, err);
+		target = inside == NULL ? -ENOMEM : ns_make_target(root, inside, false, agent_id(plan), err);
 		if (target < 0)
 			return err_wrap(err, "cannot hide cloister's own folder '%s'", *own);
 		r = ns_bind(root, "sys", target, "", NS_QUIET | MOUNT_ATTR_RDONLY, err);
