@@ -523,6 +523,18 @@ def test_signals_end_what_does_not_catch_them(operator, number):
     assert process.wait(SECONDS) == 128 + number
 
 
+@pytest.mark.parametrize("verb", [["run", "-q", "--"], ["exec"]])
+def test_interrupt_reaches_what_a_shell_waits_for(operator, verb):
+    """As Ctrl-C does on a terminal: a shell waits for its command, which has to hear of it too."""
+    cell = [operator.detach("--", "sleep", "1000")] if verb == ["exec"] else []
+    process = operator.spawn(operator.program, *verb, *cell, "sh", "-c",
+                             "(echo ready; exec sleep 1000); echo not interrupted", stdout=PIPE)
+    read_until(process.stdout.fileno(), b"ready\n")
+    process.send_signal(signal.SIGINT)
+    assert process.communicate(timeout=SECONDS)[0] == b""
+    assert process.returncode == 130
+
+
 def test_stopped_supervisor_does_not_stop_the_cell(operator):
     id = operator.detach("--", "sh", "-c", "n=0; while :; do n=$((n+1)); echo $n >/tmp/n; done")
     supervisor = operator.cell(id)["supervisor"]
