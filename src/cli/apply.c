@@ -291,9 +291,13 @@ cmd_discard(int argc, char **argv)
 
 	if (cli_parse(cli_discard_options, argc, argv, true, take_all, &all, &rest, &err) < 0)
 		return cli_fail(&err);
-	if (all == (rest < argc))
+	if (all && rest < argc)
+		return cli_failf("--all means every cell: leave '%s' out", argv[rest]);
+	if (!all && rest == argc)
 		return cli_failf("which cell? cloister discard CELL..., or cloister discard --all");
 	state = cell_state_open(false, &err);
+	if (state < 0 && state != -ENOENT)
+		return cli_fail(&err);
 	if (state < 0)
 		return all ? 0 : cli_failf("there is no cell '%s': see `cloister ps -a`", argv[rest]);
 	if (all)

@@ -107,7 +107,8 @@ cli_open_record(const char *word, struct cell_entry *ret_entry, int *ret_dir,
 	int r;
 
 	if (state < 0)
-		return err_set(err, ENOENT, "there is no cell '%s': see `cloister ps -a`", word);
+		return state != -ENOENT ? state :
+		       err_set(err, ENOENT, "there is no cell '%s': see `cloister ps -a`", word);
 	r = cli_find_kept(state, word, ret_entry, err);
 	if (r < 0)
 		return r;

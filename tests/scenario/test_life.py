@@ -174,6 +174,23 @@ def test_ps_shows_foreground_cells_too(operator):
     assert process.wait(SECONDS) == 143
 
 
+def test_ps_that_cannot_list_shows_nothing(operator):
+    """Half a list, or a header over none, looks like a whole one."""
+    file = operator.file("file")
+    for options in ((), ("-a",), ("--json",)):
+        operator.cloister("ps", *options, env={"CLOISTER_RUNTIME_DIR": file}).sentence(file)
+    operator.cloister("ps", "-a", env={"CLOISTER_STATE_DIR": file}).sentence(file)
+    assert operator.cloister("ps", "-a", env={"CLOISTER_STATE_DIR": f"{file}.none"}).ok().count("\n") == 1
+
+
+@pytest.mark.parametrize("verb", ["events", "why", "diff", "apply", "logs", "discard"])
+def test_state_that_cannot_be_opened(operator, verb):
+    """That is not the same as a cell that never was."""
+    file = operator.file("file")
+    operator.cloister(verb, "x", env={"CLOISTER_STATE_DIR": file}).sentence(file)
+    operator.cloister(verb, "x", env={"CLOISTER_STATE_DIR": f"{file}.none"}).sentence("there is no cell 'x'")
+
+
 # ---- logs ------------------------------------------------------------------------
 
 def test_logs_follow_ends_with_the_cell(operator):
@@ -481,7 +498,7 @@ def test_discard(operator):
     operator.cloister("wait", another).ok()
     operator.cloister("discard", "--all").ok()
     assert [c["cell"] for c in operator.cells("-a")] == [runs]
-    operator.cloister("discard", "--all", runs).sentence("which")
+    operator.cloister("discard", "--all", runs).sentence(f"leave '{runs}' out")
 
 
 # ---- many ------------------------------------------------------------------------
