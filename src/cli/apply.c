@@ -234,13 +234,14 @@ discard_one(int state, const struct cell_entry *entry, struct err *err)
 	OWN(closep) int dir = openat(state, entry->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC |
 	                             O_NOFOLLOW);
 	OWN(changes_free) struct changes changes = { .state_dir = -1 };
+	const char *called = entry->name[0] != '\0' ? entry->name : entry->id;
 	int r;
 
 	if (dir < 0)
 		return err_errno(err, "cannot open what is kept of cell %s", entry->id);
 	if (cell_state_is_live(dir) && !cli_await_tidy(entry->id))
-		return err_set(err, EBUSY, "cell %s is still running: `cloister stop %s` first",
-		               entry->id, entry->id);
+		return err_set(err, EBUSY, "cell '%s' is still running: `cloister stop %s` first",
+		               called, called);
 	/* An apply that was interrupted may have left its temporary file. */
 	if (changes_open(entry->id, &changes, NULL) == 0)
 		for (size_t i = 0; i < changes.n_parts; i++)
@@ -291,9 +292,13 @@ cmd_discard(int argc, char **argv)
 
 	if (cli_parse(cli_discard_options, argc, argv, true, take_all, &all, &rest, &err) < 0)
 		return cli_fail(&err);
-	if (all == (rest < argc))
+	if (all && rest < argc)
+		return cli_failf("--all means every cell: leave '%s' out", argv[rest]);
+	if (!all && rest == argc)
 		return cli_failf("which cell? cloister discard CELL..., or cloister discard --all");
 	state = cell_state_open(false, &err);
+	if (state < 0 && state != -ENOENT)
+		return cli_fail(&err);
 	if (state < 0)
 		return all ? 0 : cli_failf("there is no cell '%s': see `cloister ps -a`", argv[rest]);
 	if (all)

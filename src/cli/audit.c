@@ -16,7 +16,7 @@ const struct cli_option cli_audit_options[] = {
 	{ "operator", 0, NULL, "the operator's timeline", OPT_OPERATOR },
 	{ "key", 0, "HEX", "verify: files, with this public key of the operator's", OPT_KEY },
 	{ "format", 0, "FORMAT", "export: jsonl (default), or dsse: statements of in-toto", OPT_FORMAT },
-	{ "json", 0, NULL, "for programs", OPT_JSON },
+	{ "json", 0, NULL, "verify, key: for programs; the others print JSON anyhow", OPT_JSON },
 	{0}
 };
 
@@ -59,8 +59,8 @@ static const struct verb {
 	const char *words;
 } verbs[] = {
 	{ "verify", "aokj", 0, 4096, 0, 4096, "cells or files" },
-	{ "show", "o", 1, 2, 0, 1, "a cell or --operator, and the number of one record if that is enough" },
-	{ "export", "aof", 1, 4096, 0, 0, "cells, --all or --operator" },
+	{ "show", "oj", 1, 2, 0, 1, "a cell or --operator, and the number of one record if that is enough" },
+	{ "export", "aofj", 1, 4096, 0, 0, "cells, --all or --operator" },
 	{ "prove", "oj", 2, 2, 1, 1, "a cell and the number of a record, or --operator and a number" },
 	{ "key", "j", 0, 0, 0, 0, "no words" },
 };

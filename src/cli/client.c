@@ -107,7 +107,8 @@ cli_open_record(const char *word, struct cell_entry *ret_entry, int *ret_dir,
 	int r;
 
 	if (state < 0)
-		return err_set(err, ENOENT, "there is no cell '%s': see `cloister ps -a`", word);
+		return state != -ENOENT ? state :
+		       err_set(err, ENOENT, "there is no cell '%s': see `cloister ps -a`", word);
 	r = cli_find_kept(state, word, ret_entry, err);
 	if (r < 0)
 		return r;
@@ -116,8 +117,8 @@ cli_open_record(const char *word, struct cell_entry *ret_entry, int *ret_dir,
 		return err_errno(err, "cannot open what is kept of cell %s", ret_entry->id);
 	r = cell_record_read(dir, ret_record, err);
 	if (r == -ENOENT && cell_state_is_live(dir))
-		return err_set(err, EBUSY, "cell %s is still running: `cloister stop %s` first",
-		               ret_entry->id, ret_entry->id);
+		return err_set(err, EBUSY, "cell '%s' is still running: `cloister stop %s` first",
+		               word, word);
 	if (r == -ENOENT)
 		return err_set(err, ENOENT, "cell %s was cut off when its supervisor was killed, and what "
 		               "it did is lost", ret_entry->id);

@@ -41,7 +41,7 @@ take_option(void *arg, const struct cli_option *option, const char *value, struc
 		return 0;
 	}
 	if (num_parse_duration(value, &ending->grace_ms, err) < 0)
-		return err_wrap(err, "--time '%s'", value);
+		return err_wrap(err, "--time");
 	if (ending->grace_ms > 24 * 3600 * 1000)
 		return err_set(err, EINVAL, "--time '%s': a day is the most", value);
 	return 0;

@@ -5,6 +5,8 @@
 #include "base/own.h"
 #include "cli/cli.h"
 
+#define USE_WIDTH 34    /* the column of verbs and options; what is longer has a line of its own */
+
 #define REGISTRY_VERBS(what) \
 	{ "register " what, "make it known; prints the name of the version" }, \
 	{ "list", "what there is" }, \
@@ -102,14 +104,16 @@ cli_help_one(const struct cli_command *c)
 	if (verb != NULL)
 		puts("");
 	for (; verb != NULL && verb->use != NULL; verb++)
-		printf("  %-34s %s\n", verb->use, verb->help);
+		printf("  %-*s %s\n", USE_WIDTH, verb->use, verb->help);
 	if (c->options->name != NULL)
 		puts("");
 	for (const struct cli_option *o = c->options; o->name != NULL; o++) {
 		snprintf(option, sizeof(option), "%c%c%c --%s%s%s", o->letter != 0 ? '-' : ' ',
 		         o->letter != 0 ? o->letter : ' ', o->letter != 0 ? ',' : ' ', o->name,
 		         o->arg != NULL ? " " : "", o->arg != NULL ? o->arg : "");
-		printf("  %-34s %s\n", option, o->help);
+		if (strlen(option) > USE_WIDTH)
+			printf("  %s\n", option);
+		printf("  %-*s %s\n", USE_WIDTH, strlen(option) > USE_WIDTH ? "" : option, o->help);
 	}
 	if (c->options == cli_learn_options)
 		puts("\nIt takes the options of `cloister run` too, but for -p and -d.");

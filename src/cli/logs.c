@@ -152,6 +152,8 @@ cmd_logs(int argc, char **argv)
 	if (argc - rest != 1)
 		return cli_failf("which cell? cloister logs [-f] CELL");
 	state = cell_state_open(false, &err);
+	if (state < 0 && state != -ENOENT)
+		return cli_fail(&err);
 	if (state < 0)
 		return cli_failf("there is no cell '%s' with a log: see `cloister ps -a`", argv[rest]);
 	if (cli_find_kept(state, argv[rest], &entry, &err) < 0)

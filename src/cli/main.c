@@ -159,7 +159,7 @@ main(int argc, char **argv)
 		return CLI_FAILED;
 	}
 	if (asks_for_help(argv[1]))
-		return cmd_help(1, argv);
+		return cmd_help(argc - 1, argv + 1);
 	if (strcmp(argv[1], "--version") == 0)
 		return cmd_version(1, argv);
 	c = cli_find_command(argv[1]);

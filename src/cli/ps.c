@@ -31,7 +31,8 @@ struct ps {
 	uint64_t now_ns;
 	size_t width;                   /* of the terminal; 0: there is none */
 	struct cell_info *running;
-	size_t n_running;
+	struct cell_record *ended;
+	size_t n_running, n_ended;
 };
 
 static int
@@ -178,7 +179,7 @@ by_start(const void *a, const void *b)
 }
 
 static int
-list_running(struct ps *ps, struct err *err)
+find_running(struct ps *ps, struct err *err)
 {
 	OWN(closep) int runtime = cell_runtime_open(err);
 	OWN(freep) struct cell_entry *entries = NULL;
@@ -196,8 +197,6 @@ list_running(struct ps *ps, struct err *err)
 		if (cell_control_info(runtime, &entries[i], &ps->running[ps->n_running], NULL) == 0)
 			ps->n_running++;
 	qsort(ps->running, ps->n_running, sizeof(*ps->running), by_start);
-	for (size_t i = 0; i < ps->n_running; i++)
-		show_running(ps, &ps->running[i]);
 	return 0;
 }
 
@@ -219,30 +218,62 @@ is_shown(const struct ps *ps, const char *id)
 	return false;
 }
 
-static void
-list_ended(struct ps *ps)
+static int
+find_ended(struct ps *ps, struct err *err)
 {
-	OWN(closep) int state = cell_state_open(false, NULL);
+	OWN(closep) int state = cell_state_open(false, err);
 	OWN(freep) struct cell_entry *entries = NULL;
-	OWN(freep) struct cell_record *records = NULL;
-	size_t n, ended = 0;
+	size_t n;
+	int r = state < 0 ? state : cell_list(state, false, &entries, &n, err);
 
-	if (state < 0 || cell_list(state, false, &entries, &n, NULL) < 0)
-		return;
-	records = calloc(n + 1, sizeof(*records));
-	for (size_t i = 0; records != NULL && i < n; i++) {
+	/* Nothing was ever kept. */
+	if (state == -ENOENT)
+		return 0;
+	if (r < 0)
+		return r;
+	ps->ended = calloc(n + 1, sizeof(*ps->ended));
+	if (ps->ended == NULL)
+		return err_errno(err, "cannot list the cells");
+	for (size_t i = 0; i < n; i++) {
 		OWN(closep) int dir = openat(state, entries[i].dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 		if (dir >= 0 && !is_shown(ps, entries[i].id) &&
-		    cell_record_read(dir, &records[ended], NULL) == 0)
-			ended++;
+		    cell_record_read(dir, &ps->ended[ps->n_ended], NULL) == 0)
+			ps->n_ended++;
 	}
-	if (ended > 0)
-		qsort(records, ended, sizeof(*records), by_end);
-	for (size_t i = 0; i < ended; i++) {
-		show_ended(ps, &records[i]);
-		cell_record_free(&records[i]);
+	qsort(ps->ended, ps->n_ended, sizeof(*ps->ended), by_end);
+	return 0;
+}
+
+static void
+show_all(struct ps *ps)
+{
+	if (ps->json)
+		json_open(&ps->out, NULL, '[');
+	else
+		print_row(ps, NULL, "STATE", NULL, "AGE", "MEMORY", "PIDS");
+	for (size_t i = 0; i < ps->n_running; i++)
+		show_running(ps, &ps->running[i]);
+	for (size_t i = 0; i < ps->n_ended; i++)
+		show_ended(ps, &ps->ended[i]);
+	/* For eyes only: programs want nothing but cells. */
+	if (ps->has_changes && ps->width > 0)
+		puts("* changed its workspace: see `cloister diff CELL`");
+	if (ps->json) {
+		json_close(&ps->out, ']');
+		putchar('\n');
 	}
+}
+
+static void
+free_all(struct ps *ps)
+{
+	for (size_t i = 0; i < ps->n_running; i++)
+		cell_spec_free(&ps->running[i].spec);
+	for (size_t i = 0; i < ps->n_ended; i++)
+		cell_record_free(&ps->ended[i]);
+	free(ps->running);
+	free(ps->ended);
 }
 
 int
@@ -252,7 +283,7 @@ cmd_ps(int argc, char **argv)
 	struct err err = {0};
 	struct winsize size;
 	struct timespec now;
-	int rest;
+	int rest, r;
 
 	if (cli_parse(cli_ps_options, argc, argv, false, take_option, &ps, &rest, &err) < 0)
 		return cli_fail(&err);
@@ -263,23 +294,12 @@ cmd_ps(int argc, char **argv)
 	clock_gettime(CLOCK_REALTIME, &now);
 	ps.colour = text_wants_colour(stdout);
 	ps.now_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-	if (ps.json)
-		json_open(&ps.out, NULL, '[');
-	else
-		print_row(&ps, NULL, "STATE", NULL, "AGE", "MEMORY", "PIDS");
-	if (list_running(&ps, &err) < 0)
-		return cli_fail(&err);
-	if (ps.all)
-		list_ended(&ps);
-	/* For eyes only: programs want nothing but cells. */
-	if (ps.has_changes && ps.width > 0)
-		puts("* changed its workspace: see `cloister diff CELL`");
-	for (size_t i = 0; i < ps.n_running; i++)
-		cell_spec_free(&ps.running[i].spec);
-	free(ps.running);
-	if (ps.json) {
-		json_close(&ps.out, ']');
-		putchar('\n');
-	}
-	return 0;
+	/* All is found before anything is shown: half a list looks like a whole one. */
+	r = find_running(&ps, &err);
+	if (r == 0 && ps.all)
+		r = find_ended(&ps, &err);
+	if (r == 0)
+		show_all(&ps);
+	free_all(&ps);
+	return r < 0 ? cli_fail(&err) : 0;
 }

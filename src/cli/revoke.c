@@ -236,7 +236,7 @@ set_ttl(const struct how *how, const char *word, struct err *err)
 	int r;
 
 	if (strcmp(word, "none") != 0 && num_parse_duration(word, &ms, err) < 0)
-		return err_wrap(err, "'%.64s'", word);
+		return -EINVAL;
 	if (strcmp(word, "none") != 0 && ms == 0)
 		return err_set(err, EINVAL, "'%.64s': `cloister stop` ends a cell now, and `none` lets it live",
 		               word);

@@ -124,6 +124,12 @@ set_rootfs(struct run *run, const char *value, struct err *err)
 }
 
 static int
+too_little(const char *value, const char *least, struct err *err)
+{
+	return err_set(err, EINVAL, "'%s' is too little: under %s nothing runs", value, least);
+}
+
+static int
 set_limit(struct cell_limits *l, int id, const char *value, struct err *err)
 {
 	switch (id) {
@@ -131,12 +137,12 @@ set_limit(struct cell_limits *l, int id, const char *value, struct err *err)
 		l->asked |= CELL_LIMIT_MEMORY;
 		if (num_parse_size(value, &l->memory, err) < 0)
 			return -EINVAL;
-		return l->memory >= POLICY_MEMORY_LEAST ? 0 : err_set(err, EINVAL, "under 4M nothing runs");
+		return l->memory >= POLICY_MEMORY_LEAST ? 0 : too_little(value, "4M", err);
 	case OPT_CPUS:
 		l->asked |= CELL_LIMIT_CPUS;
 		if (num_parse_milli(value, &l->cpus_milli, err) < 0)
 			return -EINVAL;
-		return l->cpus_milli >= POLICY_CPUS_MILLI_LEAST ? 0 : err_set(err, EINVAL, "under 0.01 nothing runs");
+		return l->cpus_milli >= POLICY_CPUS_MILLI_LEAST ? 0 : too_little(value, "0.01", err);
 	case OPT_PIDS:
 		l->asked |= CELL_LIMIT_PIDS;
 		return num_parse_count(value, 1, 4194304, &l->pids, err);
@@ -144,23 +150,23 @@ set_limit(struct cell_limits *l, int id, const char *value, struct err *err)
 		l->asked |= CELL_LIMIT_TIME;
 		if (num_parse_duration(value, &l->time_ms, err) < 0)
 			return -EINVAL;
-		return l->time_ms > 0 ? 0 : err_set(err, EINVAL, "it must be over 0");
+		return l->time_ms > 0 ? 0 : err_set(err, EINVAL, "'%s' is not over 0", value);
 	case OPT_TTL:
 		if (num_parse_duration(value, &l->ttl_ms, err) < 0)
 			return -EINVAL;
-		return l->ttl_ms > 0 ? 0 : err_set(err, EINVAL, "it must be over 0");
+		return l->ttl_ms > 0 ? 0 : err_set(err, EINVAL, "'%s' is not over 0", value);
 	case OPT_DISK:
 		l->asked |= CELL_LIMIT_DISK;
 		if (num_parse_size(value, &l->disk, err) < 0)
 			return -EINVAL;
 		/* A file for every 4 KiB, as file systems are made. */
 		l->inodes = l->disk / 4096 + 256;
-		return l->disk >= POLICY_DISK_LEAST ? 0 : err_set(err, EINVAL, "under 64K nothing runs");
+		return l->disk >= POLICY_DISK_LEAST ? 0 : too_little(value, "64K", err);
 	default:
 		l->asked |= CELL_LIMIT_IO;
 		if (num_parse_size(value, &l->io, err) < 0)
 			return -EINVAL;
-		return l->io >= POLICY_IO_LEAST ? 0 : err_set(err, EINVAL, "under 4K a second nothing runs");
+		return l->io >= POLICY_IO_LEAST ? 0 : too_little(value, "4K a second", err);
 	}
 }
 
@@ -216,7 +222,7 @@ take_option(void *arg, const struct cli_option *option, const char *value, struc
 	case OPT_QUIET:     run->spec.quiet = true; return 0;
 	default:
 		r = set_limit(&run->spec.limits, option->id, value, err);
-		return r < 0 ? err_wrap(err, "--%s '%s'", option->name, value) : 0;
+		return r < 0 ? err_wrap(err, "--%s", option->name) : 0;
 	}
 }
 

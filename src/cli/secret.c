@@ -199,6 +199,20 @@ define_by_file(const char *file, const char *name, struct secret **ret_secret, s
 
 /* ---- services ---- */
 
+static void
+list_services(void)
+{
+	size_t name = 0, variable = 0;
+
+	for (const struct catalogue_entry *e = catalogue; e->name != NULL; e++) {
+		name = strlen(e->name) > name ? strlen(e->name) : name;
+		variable = strcspn(e->variables, " ") > variable ? strcspn(e->variables, " ") : variable;
+	}
+	for (const struct catalogue_entry *e = catalogue; e->name != NULL; e++)
+		printf("%-*s  %-*.*s  %s\n", (int)name, e->name, (int)variable,
+		       (int)strcspn(e->variables, " "), e->variables, e->title);
+}
+
 static int
 show_services(const struct secret_cli *cli, int argc, char **argv)
 {
@@ -214,6 +228,10 @@ show_services(const struct secret_cli *cli, int argc, char **argv)
 		                 nearest != NULL ? "did you mean '" : "see `cloister secret services`",
 		                 nearest != NULL ? nearest : "", nearest != NULL ? "'?" : "");
 	}
+	if (!cli->json && one == NULL) {
+		list_services();
+		return 0;
+	}
 	if (cli->json)
 		json_open(&out, NULL, '[');
 	for (const struct catalogue_entry *e = catalogue; e->name != NULL; e++) {
@@ -226,11 +244,8 @@ show_services(const struct secret_cli *cli, int argc, char **argv)
 			json_str(&out, "variables", e->variables);
 			json_str(&out, "definition", e->text);
 			json_close(&out, '}');
-		} else if (one != NULL) {
-			printf("%s: %s\n%s\n", e->name, e->title, e->text);
 		} else {
-			printf("%-22s %-36s %.*s\n", e->name, e->title, (int)strcspn(e->variables, " "),
-			       e->variables);
+			printf("%s: %s\n%s\n", e->name, e->title, e->text);
 		}
 	}
 	if (cli->json) {

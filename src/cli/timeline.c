@@ -96,7 +96,8 @@ find_any(int state, const char *word, struct cell_entry *ret_entry, struct err *
 			r = 0;
 		}
 	}
-	return r == 0 ? 0 : err_set(err, ENOENT, "there is no cell '%s': see `cloister ps -a`", word);
+	return r == 0 ? 0 : err_set(err, ENOENT, "there is no cell '%s': see `cloister ps -a`, or "
+	                            "`cloister audit verify` for those that left nothing but events", word);
 }
 
 /* A running cell of which nothing is recorded yet has no state entry. */
@@ -129,7 +130,9 @@ timeline_open(const char *word, struct timeline *ret_timeline, struct err *err)
 	OWN(timeline_close) struct timeline t = { .state = -1, .dir = -1, .fd = -1 };
 	int r;
 
-	t.state = cell_state_open(false, NULL);
+	t.state = cell_state_open(false, err);
+	if (t.state < 0 && t.state != -ENOENT)
+		return t.state;
 	if (word == NULL)
 		r = find_newest(t.state, NULL, &t.entry, err);
 	else

@@ -107,7 +107,7 @@ def test_options_stand_anywhere_before_two_dashes(operator, workspace):
     assert not (workspace / "-n").exists()
     operator.cloister("apply", "--", id, "-n").ok()
     assert (workspace / "-n").read_text() == "x\n" and (workspace / "a").read_text() == "one\n"
-    operator.cloister("discard", id, "--all").sentence("which cell?")
+    operator.cloister("discard", id, "--all").sentence("every cell", f"leave '{id}' out")
     operator.cloister("kill", "no-such", "--all").sentence("leave 'no-such' out")
 
 

@@ -127,6 +127,13 @@ def test_what_reads_timelines_is_locked_in(world, words):
 
 # ---- what is as it was ----
 
+def test_a_file_that_is_no_timeline_is_named(world, tmp_path):
+    """Its first line does not say whose it is."""
+    (tmp_path / "o\x1bdd.json").write_text("{}\n")
+    said = world.cloister("audit", "verify", tmp_path / "o\x1bdd.json")
+    assert said.status == 1 and said.out.startswith("o\\x1bdd.json: changed\n"), said
+
+
 def test_what_somebody_else_wrote_is_sound(world):
     timeline = world.cell()
     world.finish()
@@ -141,6 +148,9 @@ def test_what_somebody_else_wrote_is_sound(world):
     assert world.cloister("audit", "export", "--operator").ok().encode() == world.operator.bytes()
     assert world.cloister("audit", "show", "abcdefgh", "3").ok().encode() == \
         timeline.lines[2] + b"\n"
+    assert world.cloister("audit", "show", "--json", "abcdefgh").ok().encode() == timeline.bytes()
+    world.cloister("audit", "show", "abcdefgh", "99").sentence("no record 99", "the last one is 8")
+    world.cloister("audit", "show", "nosuch").sentence("'nosuch'", "audit verify")
     assert world.cloister("audit", "key").ok() == world.key.hex + "\n"
 
 

@@ -73,7 +73,7 @@ def test_today_is_not_said(operator, record):
 def test_nothing_recorded(operator):
     operator.cloister("events").sentence("nothing is recorded of any cell")
     operator.cloister("why").sentence("nothing is recorded of any cell")
-    operator.cloister("events", "x").sentence("there is no cell 'x'")
+    operator.cloister("events", "x").sentence("there is no cell 'x'", "audit verify")
 
 
 def test_the_newest_is_meant(operator, record):

@@ -27,8 +27,11 @@ def test_each_command(operator, command):
     assert said.startswith(f"usage: cloister {command}")
     for word in ("--help", "-h"):
         assert operator.cloister(command, word).ok() == said
+        assert operator.cloister(word, command).ok() == said
     for line in said.splitlines():
         assert len(line) <= 100 and line == line.rstrip(), line
+        # In columns; an option that is too long for its own stands alone.
+        assert line[:2] != "  " or line[36:37] in (" ", "") or line.endswith("]"), line
 
 
 def test_verbs_that_mean_cells(operator):

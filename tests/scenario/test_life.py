@@ -174,6 +174,23 @@ def test_ps_shows_foreground_cells_too(operator):
     assert process.wait(SECONDS) == 143
 
 
+def test_ps_that_cannot_list_shows_nothing(operator):
+    """Half a list, or a header over none, looks like a whole one."""
+    file = operator.file("file")
+    for options in ((), ("-a",), ("--json",)):
+        operator.cloister("ps", *options, env={"CLOISTER_RUNTIME_DIR": file}).sentence(file)
+    operator.cloister("ps", "-a", env={"CLOISTER_STATE_DIR": file}).sentence(file)
+    assert operator.cloister("ps", "-a", env={"CLOISTER_STATE_DIR": f"{file}.none"}).ok().count("\n") == 1
+
+
+@pytest.mark.parametrize("verb", ["events", "why", "diff", "apply", "logs", "discard"])
+def test_state_that_cannot_be_opened(operator, verb):
+    """That is not the same as a cell that never was."""
+    file = operator.file("file")
+    operator.cloister(verb, "x", env={"CLOISTER_STATE_DIR": file}).sentence(file)
+    operator.cloister(verb, "x", env={"CLOISTER_STATE_DIR": f"{file}.none"}).sentence("there is no cell 'x'")
+
+
 # ---- logs ------------------------------------------------------------------------
 
 def test_logs_follow_ends_with_the_cell(operator):
@@ -346,7 +363,7 @@ def test_stop_of_a_stopped_process(operator):
 
 @pytest.mark.parametrize("value", ["", "x", "-1", "2d", "99999999999999999999"])
 def test_stop_with_an_unusable_time(operator, value):
-    operator.cloister("stop", "-t", value, "x").sentence("--time", f"'{value}'")
+    assert operator.cloister("stop", "-t", value, "x").sentence("--time").count(f"'{value}'") == 1
 
 
 def test_kill(operator):
@@ -481,7 +498,10 @@ def test_discard(operator):
     operator.cloister("wait", another).ok()
     operator.cloister("discard", "--all").ok()
     assert [c["cell"] for c in operator.cells("-a")] == [runs]
-    operator.cloister("discard", "--all", runs).sentence("which")
+    operator.cloister("discard", "--all", runs).sentence(f"leave '{runs}' out")
+    operator.detach("--name", "called", "--", "sleep", "1000")
+    for verb in ("discard", "diff", "apply"):
+        operator.cloister(verb, "called").sentence("cell 'called' is still running: `cloister stop called`")
 
 
 # ---- many ------------------------------------------------------------------------
@@ -521,6 +541,18 @@ def test_signals_end_what_does_not_catch_them(operator, number):
     read_until(process.stdout.fileno(), b"ready")
     process.send_signal(number)
     assert process.wait(SECONDS) == 128 + number
+
+
+@pytest.mark.parametrize("verb", [["run", "-q", "--"], ["exec"]])
+def test_interrupt_reaches_what_a_shell_waits_for(operator, verb):
+    """As Ctrl-C does on a terminal: a shell waits for its command, which has to hear of it too."""
+    cell = [operator.detach("--", "sleep", "1000")] if verb == ["exec"] else []
+    process = operator.spawn(operator.program, *verb, *cell, "sh", "-c",
+                             "(echo ready; exec sleep 1000); echo not interrupted", stdout=PIPE)
+    read_until(process.stdout.fileno(), b"ready\n")
+    process.send_signal(signal.SIGINT)
+    assert process.communicate(timeout=SECONDS)[0] == b""
+    assert process.returncode == 130
 
 
 def test_stopped_supervisor_does_not_stop_the_cell(operator):

@@ -214,7 +214,7 @@ def test_rotate_under_load(online):
 @only_user
 def test_how_long_it_lives(online):
     cell = online.start(OPEN, "sleep", "infinity", options=["--ttl", "1h"])
-    online.operator.cloister("ttl", cell, "never").sentence("never")
+    assert online.operator.cloister("ttl", cell, "never").sentence().count("never") == 1
     online.operator.cloister("ttl", cell, "0").sentence("cloister stop")
     assert online.operator.cloister("ttl", cell, "none").ok() == f"cell {cell} lives for as long as it likes\n"
     assert online.operator.cloister("ttl", cell, "100ms", "--why", "enough").ok() == f"cell {cell} lives for another 100ms\n"

@@ -111,6 +111,8 @@ def test_a_pair_of_lines_or_json(operator):
 def test_services(operator):
     said = operator.cloister("secret", "services").ok()
     assert "anthropic" in said and "ANTHROPIC_API_KEY" in said
+    columns = [re.fullmatch(r"(\S+ +)([A-Z0-9_]+ +)\S.*", line) for line in said.splitlines()]
+    assert len({(m.end(1), m.end(2)) for m in columns}) == 1, said
     assert "api.openai.com" in operator.cloister("secret", "services", "openai").ok()
     assert len(json.loads(operator.cloister("secret", "services", "--json").ok())) > 50
     operator.cloister("secret", "services", "nosuch").sentence("'nosuch'", "secret services")

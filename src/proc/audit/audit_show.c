@@ -60,7 +60,7 @@ audit_do_show(const struct audit_args *args, struct err *err)
 	struct audit_record record;
 	struct err odd = {0};
 	const char *line;
-	uint64_t n = 0;
+	uint64_t n = 0, last = 0;
 	size_t len;
 	int code = dir < 0 ? dir : get_number(args, &n, err);
 
@@ -69,7 +69,11 @@ audit_do_show(const struct audit_args *args, struct err *err)
 	if (code < 0)
 		return code;
 	while (audit_reader_any(&r, &line, &len, &odd)) {
-		if (n != 0 && (audit_record_read(line, len, &record, NULL) < 0 || record.n != n))
+		if (n != 0 && audit_record_read(line, len, &record, NULL) < 0)
+			continue;
+		if (n != 0)
+			last = record.n;
+		if (last != n)
 			continue;
 		show_line(line, len, is_terminal);
 		shown = true;
@@ -79,7 +83,9 @@ audit_do_show(const struct audit_args *args, struct err *err)
 		*err = odd;
 		return err_wrap(err, "not all of the timeline can be read");
 	}
-	return n != 0 && !shown ? err_set(err, ENOENT, "there is no record %" PRIu64, n) : 0;
+	if (n != 0 && !shown)
+		return err_set(err, ENOENT, "there is no record %" PRIu64 ": the last one is %" PRIu64, n, last);
+	return 0;
 }
 
 int

@@ -62,6 +62,9 @@ tell_fault(const struct audit_check *check, const char *called, const char *path
 
 	if (check->line > 0)
 		snprintf(where, sizeof(where), ":%" PRIu64, check->line);
+	/* Of a file whose first line is no record, nobody knows whose it would be. */
+	if (seen->timeline[0] == '\0')
+		text_print_safe(stdout, check->file, strlen(check->file), false);
 	printf("%s%s: %s\n  ", seen->timeline, called, audit_fault_name(seen->fault));
 	text_print_safe(stdout, path, strlen(path), false);
 	printf("%s: ", where);

@@ -265,13 +265,16 @@ static int
 take_signal(struct ipc_message *message)
 {
 	uint32_t handle, number;
+	bool group;
 
 	if (buf_get_u32(&message->body, &handle) < 0 ||
 	    buf_get_u32(&message->body, &number) < 0 || number == 0 || number >= NSIG)
 		return -EBADMSG;
+	/* As a terminal does: a shell that is interrupted waits for its command to end. */
+	group = number == SIGINT || number == SIGQUIT;
 	for (size_t i = 0; i < ARRAY_LEN(processes); i++)
 		if (processes[i].pid > 0 && processes[i].handle == handle)
-			kill(processes[i].pid, (int)number);
+			kill(group ? -processes[i].pid : processes[i].pid, (int)number);
 	return 0;
 }
 
