@@ -263,7 +263,8 @@ make_folders(const char *path, struct err *err)
 		return err_errno(err, "cannot open '%s'", path);
 	for (char *slash = partial + 1; (slash = strchr(slash, '/')) != NULL; slash++) {
 		*slash = '\0';
-		if (mkdir(partial, 0755) < 0 && errno != EEXIST)
+		/* Root's vault is in what becomes the state folder: not to be read before, either. */
+		if (mkdir(partial, 0700) < 0 && errno != EEXIST)
 			return err_errno(err, "cannot make '%s' for cloister's own files", partial);
 		*slash = '/';
 	}

@@ -44,12 +44,23 @@ cell_runtime_open(struct err *err)
 	return tree_open_made(path, true, OTHERWISE, err);
 }
 
+/* Whoever may read a folder may lock it, for good, and every start waits for that lock. */
+static void
+shut_out_others(int folder)
+{
+	struct stat st;
+
+	if (fstat(folder, &st) == 0 && (st.st_mode & 077) != 0)
+		(void)fchmod(folder, st.st_mode & 07700);
+}
+
 int
 cell_state_open(bool make, struct err *err)
 {
 	const char *given = getenv("CLOISTER_STATE_DIR");
 	const char *xdg = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
 	OWN(freep) char *path = NULL;
+	int fd;
 
 	if (is_absolute(given))
 		path = strdup(given);
@@ -64,7 +75,10 @@ cell_state_open(bool make, struct err *err)
 		               "logs in: set HOME or CLOISTER_STATE_DIR");
 	if (path == NULL)
 		return err_errno(err, "cannot find the state folder");
-	return tree_open_made(path, make, OTHERWISE, err);
+	fd = tree_open_made(path, make, OTHERWISE, err);
+	if (fd >= 0)
+		shut_out_others(fd);
+	return fd;
 }
 
 /* "ID.SLOT.NAME" or "ID.NAME", as an entry; false for anything else. */

@@ -99,6 +99,12 @@ supervisor_freeze(struct supervisor *s, const char *by, struct err *err)
 	return 0;
 }
 
+bool
+supervisor_is_to_stop(const struct supervisor *s, bool freeze)
+{
+	return !s->dead && s->killed_by == KILLED_NOT && !(freeze && s->frozen);
+}
+
 int
 supervisor_freeze_for(struct supervisor *s, const char *id, struct err *err)
 {

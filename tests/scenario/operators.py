@@ -246,9 +246,9 @@ class Operator:
         self.kept.add(told.strip())
         return told.strip()
 
-    def change(self, workspace, script, *options):
+    def change(self, workspace, script, *options, **how):
         """A script in an overlay workspace; the cell's id."""
-        done = self.sh(f"echo $CLOISTER_CELL; {script}", "-q", "-w", workspace, *options)
+        done = self.sh(f"echo $CLOISTER_CELL; {script}", "-q", "-w", workspace, *options, **how)
         assert done.status == 0 and done.err == "", done
         cell = done.out.split("\n")[0]
         self.kept.add(cell)

@@ -2,18 +2,25 @@
 import concurrent.futures
 import datetime
 import json
+import os
 import random
+import signal
 import struct
 import subprocess
 import time
 
-from approvals import Asking
+import pytest
+
+from approvals import UP, Asking
+from egress_lab import helpers_of
 from operators import SECONDS, only_root, only_user, wait_until
 from test_approvals import by_token
 from test_control_socket import connect, text
+from test_egress_secrets import canary, give
 
 DONE, REFUSED = 14, 15
-REFUSE = 43
+INFO, REFUSE, REVOKE = 1, 43, 56
+STEERS_MAX = 256                    # under way at once
 # So many requests at once, each with a path of its own; what each was answered with, by its path.
 MANY = """
 import http.client, json, ssl, sys, threading
@@ -154,3 +161,32 @@ def test_nobody_by_another_name(online):
         own(online, principal, "", "uid 0")
     for principal in ("ops", "token:ops"):
         own(online, principal, "token ops")
+
+
+@only_user
+@pytest.mark.parametrize("free", [0, 1, 2])
+def test_a_rule_is_not_half_opened(online, free):
+    """Who is told that it was too much at once has opened nothing."""
+    give(online, canary())
+    a = Asking(online, "  - ask: up.example.test\n", "-s", "KEY")
+    process, shown = a.ask(f"{UP}/204")
+    courier = helpers_of(a.operator, a.cell)["courier"]
+    os.kill(courier, signal.SIGSTOP)
+    for _ in range(STEERS_MAX - free):
+        with connect(a.operator, a.cell) as peer:
+            peer.send(struct.pack("<I", REVOKE) + text("token ops") + text("") + struct.pack("<I", 0) + text("KEY"))
+        with connect(a.operator, a.cell) as peer:
+            peer.send(struct.pack("<I", INFO))
+            peer.recv(65536)            # the one before was heard
+    approval = a.operator.spawn(a.operator.program, "approve", "--rule", shown["id"], stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE)
+    if free < 2:
+        assert b"too much is being changed" in approval.communicate(timeout=SECONDS)[1]
+    os.kill(courier, signal.SIGCONT)
+    if free == 2:
+        assert approval.wait(SECONDS) == 0 and a.outcome(process) == "204"
+        return
+    other, _ = a.ask(f"{UP}/204", n=2)
+    for waits in a.list():
+        assert by_token(a, waits["id"]) == DONE
+    assert {a.outcome(process), a.outcome(other)} == {"204"}

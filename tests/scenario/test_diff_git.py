@@ -141,6 +141,18 @@ def test_a_repository_within(operator, repo):
     assert "A n/.git/config  (held back" in said and "objects/" not in said
 
 
+@pytest.mark.parametrize("name", ["$(touch said)", "x; touch said;", "'; touch said; '", "a` names each", "plain-1.0"])
+def test_the_command_that_it_names_is_one_word(operator, repo, name):
+    """Somebody will copy it to their shell."""
+    id = operator.change(repo, f"{AGENT} n=$(cat); mkdir -p \"$n\"; cd \"$n\"; git init -q .;"
+                         "git commit -q --allow-empty -m x", input=name)
+    said = operator.cloister("diff", id).ok()
+    command = re.search(r"`cloister (diff .*)` names each$", said, re.M).group(1)
+    assert ("'" in command) == (name != "plain-1.0")
+    files = operator.host(f"{operator.program} {command}", cwd=operator.home)
+    assert f"A {name}/.git/HEAD" in files and not (operator.home / "said").exists()
+
+
 def test_what_looks_like_a_repository_hides_nothing(operator, repo):
     id = commit(operator, repo, "mkdir -p s/objects/ab s/logs; echo 'ref: refs/heads/x' >s/HEAD; echo evil >s/index;"
                 "echo evil >s/logs/HEAD; echo evil >s/objects/ab/$(printf %038d 0)")

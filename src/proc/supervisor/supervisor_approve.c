@@ -191,8 +191,10 @@ approve(struct approval *a, struct client *client, const struct steer_who *who, 
 	struct steer *s;
 	int r = 0;
 
+	/* The rule and the answer, or neither: what is refused must not have opened anything. */
 	if (a->how != CONTROL_APPROVE_ONCE)
-		r = approval_open_rule(a, a->how == CONTROL_APPROVE_FOR ? a->for_ms : 0);
+		r = steer_has_room(sv, 2) ?
+		    approval_open_rule(a, a->how == CONTROL_APPROVE_FOR ? a->for_ms : 0) : -EBUSY;
 	s = r == 0 ? steer_begin(sv, client, STEER_ANSWER, who, NULL, NULL) : NULL;
 	if (s == NULL) {
 		a->n_given--;

@@ -101,7 +101,7 @@ stop_cell(struct supervisor *sv, enum policy_then then, const char *what)
 	const char *cell = sv->spec.name[0] != '\0' ? sv->spec.name : sv->spec.id;
 	struct err err = {0};
 
-	if (sv->dead || sv->killed_by != KILLED_NOT || (sv->frozen && !sv->frozen_for_approval))
+	if (!supervisor_is_to_stop(sv, then == POLICY_THEN_FREEZE))
 		return;
 	if (then == POLICY_THEN_FREEZE && supervisor_freeze(sv, "budget", &err) == 0) {
 		supervisor_say(sv, "cell %s: %s, and it is frozen: `cloister budget %s --raise ...` and "

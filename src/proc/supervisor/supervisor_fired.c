@@ -97,7 +97,7 @@ stop_cell(struct supervisor *sv, bool freeze, const char *by, const char *what)
 	const char *cell = sv->spec.name[0] != '\0' ? sv->spec.name : sv->spec.id;
 	struct err err = {0};
 
-	if (sv->dead || sv->killed_by != KILLED_NOT || (sv->frozen && !sv->frozen_for_approval))
+	if (!supervisor_is_to_stop(sv, freeze))
 		return;
 	if (freeze && supervisor_freeze(sv, by, &err) == 0) {
 		supervisor_say(sv, "cell %s: %s, and it is frozen: `cloister events %s`, then `cloister thaw %s` "

@@ -4,6 +4,7 @@
  * Only a cgroup can: a signal that stops processes is undone by any of them that it has not
  * reached yet. */
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "base/err.h"
@@ -64,13 +65,20 @@ supervisor_thaw(struct supervisor *sv, const char *by, struct err *err)
 	return 0;
 }
 
+bool
+supervisor_is_to_stop(const struct supervisor *sv, bool freeze)
+{
+	return !sv->dead && sv->killed_by == KILLED_NOT &&
+	       !(freeze && sv->frozen && !sv->frozen_for_approval);
+}
+
 void
 supervisor_alarm(struct supervisor *sv)
 {
 	const char *cell = sv->spec.name[0] != '\0' ? sv->spec.name : sv->spec.id;
 	struct err err = {0};
 
-	if (sv->dead || sv->killed_by != KILLED_NOT || (sv->frozen && !sv->frozen_for_approval))
+	if (!supervisor_is_to_stop(sv, sv->spec.exfiltration == CELL_FREEZE))
 		return;
 	supervisor_tell_tripped(sv, "exfiltration", sv->spec.exfiltration == CELL_FREEZE ? "freeze" : "kill",
 	                        "it sent a secret to where that may not go");

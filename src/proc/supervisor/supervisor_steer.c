@@ -121,11 +121,17 @@ add(struct supervisor *sv, enum courier_steer kind, bool answered)
 	return s;
 }
 
+bool
+steer_has_room(const struct supervisor *sv, size_t n)
+{
+	return sv->steering.n + n <= STEERS_MAX;
+}
+
 struct steer *
 steer_begin(struct supervisor *sv, struct client *client, enum courier_steer kind,
             const struct steer_who *who, steer_done *done, void *arg)
 {
-	struct steer *s = sv->steering.n < STEERS_MAX ? add(sv, kind, true) : NULL;
+	struct steer *s = steer_has_room(sv, 1) ? add(sv, kind, true) : NULL;
 
 	if (s == NULL)
 		return NULL;

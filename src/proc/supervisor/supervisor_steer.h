@@ -65,6 +65,8 @@ struct steering {
 /* The first fields of a request.  -EBADMSG: the client is to be dropped. */
 int steer_take_who(struct client *client, struct buf *body, struct steer_who *ret_who);
 
+/* For N more that steer_begin() is to make. */
+bool steer_has_room(const struct supervisor *sv, size_t n);
 /* One for the courier, whose fields then go to ->message; NULL if there are too many.  CLIENT
  * waits for it, and may be NULL. */
 struct steer *steer_begin(struct supervisor *sv, struct client *client, enum courier_steer kind,
