@@ -348,8 +348,13 @@ check_kvm(struct doctor *d)
 
 	if (fd >= 0)
 		report(d, "kvm", OK, "/dev/kvm can be opened; nothing uses it yet");
+	else if (errno == EACCES)
+		advise(report(d, "kvm", MISSING, "/dev/kvm cannot be opened: %s; nothing uses it yet",
+		              why(errno)), "as root: usermod -aG kvm USER, and log in again");
 	else
-		report(d, "kvm", MISSING, "/dev/kvm cannot be opened: %s; nothing uses it yet", why(errno));
+		advise(report(d, "kvm", MISSING, "/dev/kvm cannot be opened: %s; nothing uses it yet",
+		              why(errno)), "as root: modprobe -a kvm kvm_intel kvm_amd; a virtual machine has "
+		       "to be given it by its host");
 }
 
 static void

@@ -5,6 +5,7 @@ Every cell started here is registered in the lab's own runtime folders, so that
 `kill --all` at the end never touches anybody else's."""
 import contextlib
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -129,7 +130,7 @@ class Lab:
     def _compile_helpers(self):
         for name in self.helpers:
             # Static, so that the same file runs in any cell.
-            subprocess.run([os.environ.get("CC", "cc"), "-std=gnu17", "-O2", "-static",
+            subprocess.run([*shlex.split(os.environ.get("CC", "cc")), "-std=gnu17", "-O2", "-static",
                             "-o", self.bin / name, HERE / f"{name}.c"], check=True)
 
     def _make_users(self):

@@ -16,8 +16,7 @@ def test_for_programs(report):
     assert {"user namespaces", "apparmor", "cgroups", "landlock", "nftables", "kvm"} <= names
     for check in report["checks"]:
         assert check["state"] in ("ok", "limited", "missing") and check["found"], check
-        # Not every machine can have KVM, and nothing uses it yet.
-        if check["state"] != "ok" and check["name"] != "kvm":
+        if check["state"] != "ok":
             assert check["todo"], check
     assert "nothing uses it yet" in next(c["found"] for c in report["checks"] if c["name"] == "kvm")
 

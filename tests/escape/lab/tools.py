@@ -1,6 +1,7 @@
 """Where things are, and the two C programs built when they are out of date."""
 import os
 import pathlib
+import shlex
 import shutil
 import subprocess
 
@@ -20,7 +21,7 @@ def build(name, folder):
         return target
     OUT.mkdir(parents=True, exist_ok=True)
     fresh = OUT / f".{name}.{os.getpid()}"
-    subprocess.run([os.environ.get("CC", "cc"), "-std=gnu17", "-O1", "-static", "-Wall", "-Wextra",
+    subprocess.run([*shlex.split(os.environ.get("CC", "cc")), "-std=gnu17", "-O1", "-static", "-Wall", "-Wextra",
                     "-o", fresh, *sources], check=True)
     os.replace(fresh, target)
     return target
