@@ -6,8 +6,8 @@ looks at what came out.  What is not installed is skipped, with the reason.
 import fcntl
 import os
 import pty
-import re
 import random
+import re
 import shutil
 import struct
 import termios
