@@ -1,5 +1,6 @@
 """Whoever drives dispatches is killed, again and again: none is lost, none is run twice, and no cell
 is left.  Short runs of all that tests/soak/crash.py does thousands of times, and what that found."""
+import contextlib
 import fcntl
 import json
 import os
@@ -14,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from dispatches import agent, detach, events, show
-from operators import BUILD, SECONDS, TREE, is_alive, only_user, wait_until
+from operators import BUILD, SECONDS, TREE, children_of, is_alive, only_user, wait_until
 from service import Service
 
 
@@ -30,15 +31,12 @@ def test_struck_at_random(mode, rounds):
     assert done.returncode == 0, done.stdout
 
 
-def find_harvest(id):
+def find_harvest(driver):
     """The process that gathers what the dispatch left."""
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if b"harvest" in words and id.encode() in words:
-            return int(pid)
+    for pid in children_of(driver):
+        with contextlib.suppress(OSError):
+            if b"harvest" in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"):
+                return pid
     return None
 
 
@@ -47,12 +45,14 @@ def test_killed_while_it_harvests(operator):
     """Who gathers results ends with its driver, and who follows goes on with the dispatch."""
     agent(operator, "leaves", "head -c 30000000 /dev/urandom >/out/much")
     id = detach(operator, "leaves")
+    driver = wait_until(lambda: who_locked(operator.base / "data" / "dispatches" / id), "it is driven")
     end, harvest = time.monotonic() + SECONDS, None
     while harvest is None and time.monotonic() < end:       # without a pause: it may be quick
-        harvest = find_harvest(id)
+        harvest = find_harvest(driver)
     os.kill(harvest, signal.SIGSTOP)
-    driver = int(Path(f"/proc/{harvest}/stat").read_text().rpartition(")")[2].split()[1])
     os.kill(driver, signal.SIGKILL)
+    with contextlib.suppress(ProcessLookupError):           # it may not have tied itself to the driver yet
+        os.kill(harvest, signal.SIGCONT)
     wait_until(lambda: not is_alive(harvest), "who gathered is gone")
     told = operator.cloister("dispatches", "events", "-f", "--json", id).ok().splitlines()
     assert json.loads(told[-1])["state"] == "finished"
