@@ -1,9 +1,10 @@
 /* ending.c - `cloister stop`, `kill` and `wait`: all of them see cells to their end. */
 #include <errno.h>
-#include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,6 +15,8 @@
 #include "cell/cell_steer.h"
 #include "cli/cli.h"
 #include "ipc/control_channel.h"
+
+#define HANG_UP_MS 10
 
 enum { OPT_TIME, OPT_ALL };
 
@@ -82,19 +85,20 @@ end_each(char **words, int n, const struct ending *how, bool kill)
 }
 
 /* Hanging up lets each supervisor go on: not before all are dead, and not while the
- * operator waits.  So a process of its own does it, once this one has gone. */
+ * operator waits.  So a process of its own does it, once this one has gone, and whoever
+ * waited for that has had a moment before hundreds of them want the processors. */
 static void
 hang_up_later(void)
 {
-	int ends[2];
-	char byte;
+	OWN(closep) int self = (int)syscall(SYS_pidfd_open, getpid(), 0);
+	struct pollfd over = { .fd = self, .events = POLLIN };
 
-	if (pipe2(ends, O_CLOEXEC) < 0 || fork() != 0)
+	if (self < 0 || fork() != 0)
 		return;
 	for (int fd = 0; fd <= STDERR_FILENO; fd++)
 		close(fd);
-	close(ends[1]);
-	(void)!read(ends[0], &byte, 1);
+	(void)poll(&over, 1, -1);
+	(void)poll(NULL, 0, HANG_UP_MS);
 	_exit(0);
 }
 
