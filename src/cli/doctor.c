@@ -345,16 +345,15 @@ static void
 check_kvm(struct doctor *d)
 {
 	OWN(closep) int fd = open("/dev/kvm", O_RDWR | O_CLOEXEC);
+	int code = errno;
 
-	if (fd >= 0)
+	if (fd >= 0) {
 		report(d, "kvm", OK, "/dev/kvm can be opened; nothing uses it yet");
-	else if (errno == EACCES)
-		advise(report(d, "kvm", MISSING, "/dev/kvm cannot be opened: %s; nothing uses it yet",
-		              why(errno)), "as root: usermod -aG kvm USER, and log in again");
-	else
-		advise(report(d, "kvm", MISSING, "/dev/kvm cannot be opened: %s; nothing uses it yet",
-		              why(errno)), "as root: modprobe -a kvm kvm_intel kvm_amd; a virtual machine has "
-		       "to be given it by its host");
+		return;
+	}
+	advise(report(d, "kvm", MISSING, "/dev/kvm cannot be opened: %s; nothing uses it yet", why(code)), "%s",
+	       code == EACCES ? "as root: usermod -aG kvm USER, and log in again" :
+	       "as root: modprobe -a kvm kvm_intel kvm_amd; a virtual machine has to be given it by its host");
 }
 
 static void
