@@ -38,6 +38,31 @@ def test_nested_is_still_a_cell(operator):
     assert (folder / "f").read_text() == "x"
 
 
+OPENAT2 = """
+import ctypes, os
+how = (ctypes.c_uint64 * 3)(os.O_CREAT | os.O_WRONLY, 0o4755, 0)
+libc = ctypes.CDLL(None, use_errno=True)
+print(libc.syscall(437, -100, b"program", how, 24) >= 0 or os.strerror(ctypes.get_errno()))
+"""
+
+
+def test_set_id_files_are_made_nowhere_on_the_host(operator):
+    """The one call whose mode no filter can see is there only if nothing of the host's can be
+    written."""
+    folder = operator.folder("workspace")
+    absent = "Function not implemented\n"
+    for options in ((), (*NESTED, "-v", f"{folder}:/data")):
+        assert operator.python(OPENAT2, "-w", str(folder), *options).ok() == absent, options
+    assert operator.python(OPENAT2, *NESTED, "-w", f"{folder}:rw").ok() == absent
+    assert list(folder.iterdir()) == []
+    assert operator.sh("cd /tmp; exec /usr/bin/python3 -Ic \"$CODE\"", *NESTED, "-w", f"{folder}:ro",
+                       "-e", f"CODE={OPENAT2}").ok() == "True\n"
+
+    id = operator.change(folder, f"/usr/bin/python3 -Ic '{OPENAT2}'; stat -c %a program", *NESTED)
+    operator.cloister("apply", id).ok()
+    assert (folder / "program").stat().st_mode & 0o7777 == 0o755
+
+
 def test_the_profiles_differ_in_nothing_else(operator):
     look = "id; env | grep -v CELL | sort; ls /; ls -A /dev /sys; cat /etc/passwd; hostname; umask"
     assert operator.sh(look).ok() == operator.sh(look, *NESTED).ok()

@@ -366,6 +366,19 @@ def test_data_folder_is_no_cells(operator):
     assert told.out == "" and "No such file" in told.err, told
 
 
+@only_root
+def test_own_folders_on_other_mounts_are_not_in_the_way(operator):
+    """Root's grants bring along what is on the one mount: nothing else of cloister is to be hidden."""
+    operator.folder("data/registry", {"db.sqlite": "x"})
+    base, elsewhere = operator.base, operator.folder("elsewhere")
+    told = operator.do("unshare", "-m", "--propagation", "private", "sh", "-ec", f"""
+        export CLOISTER_RUNTIME_DIR={elsewhere}/runtime
+        mount -t tmpfs none {elsewhere}
+        {operator.program} run -v {base}:/x:ro -- find /x/elsewhere /x/data
+        umount {elsewhere}""")
+    assert told.ok() == "/x/elsewhere\n/x/data\n"
+
+
 # ---- who -------------------------------------------------------------------------
 
 def test_principal_and_chain_are_on_record(operator):

@@ -101,6 +101,15 @@ TEST(filter_load_nested)
 	CHECK(syscall(SYS_setns, -1, 0) == -1 && errno == EBADF);
 	CHECK(syscall(SYS_bpf, -1, 0, 0) == -1 && errno == EPERM);
 	CHECK(syscall(435, 0, 0) == -1 && errno == ENOSYS);
+	CHECK(syscall(SYS_openat2, -1, 0, 0, 0) == -1 && errno == ENOSYS);
+}
+
+TEST(filter_load_nested_apart)
+{
+	load(FILTER_NESTED_APART);
+	CHECK(syscall(SYS_mount, -1, -1, -1, 0, 0) == -1 && errno == EFAULT);
+	CHECK(syscall(SYS_openat2, -1, 0, 0, 0) == -1 && errno == EINVAL);
+	CHECK(syscall(SYS_fchmod, -1, 04755) == -1 && errno == EPERM);
 }
 
 /* ---- the upper half of an int argument ------------------------------------------------ */

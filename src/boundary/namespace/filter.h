@@ -12,6 +12,7 @@ struct err;
 enum filter_profile {
 	FILTER_DEFAULT,         /* the agent */
 	FILTER_NESTED,          /* the agent, allowed namespaces and mounts of its own */
+	FILTER_NESTED_APART,    /* likewise, where no folder of the host's can be written */
 	FILTER_SUPERVISOR,      /* the supervisor, once the cell runs */
 	FILTER_COLLECT,         /* the collector of workspace changes */
 	FILTER_GATE,            /* parses the agent's bytes */

@@ -306,7 +306,8 @@ print_arch(const struct arch *arch)
 static void
 print_mutants(const struct arch *arch)
 {
-	static const enum filter_profile agents[] = { FILTER_DEFAULT, FILTER_NESTED };
+	static const enum filter_profile agents[] = { FILTER_DEFAULT, FILTER_NESTED,
+		FILTER_NESTED_APART };
 	static struct code code;
 	char name[NAME_MAX_LEN];
 

@@ -252,7 +252,8 @@ static const struct filter_row filter_agent[] = {
 	  .verdict = ABSENT, .group = GROUP_AIO },
 
 	/* Files: what may be reached is for the mounts and Landlock to say. */
-	{ "open", .cases = filter_open, .group = GROUP_SETID },
+	/* A queue is a file, too, which an overlay could copy. */
+	{ "open mq_open", .cases = filter_open, .group = GROUP_SETID },
 	{ "openat", .cases = filter_openat, .group = GROUP_SETID },
 	/* Its mode is in memory, where a filter cannot look. */
 	{ "openat2", .verdict = ABSENT, .group = GROUP_SETID },
@@ -311,7 +312,7 @@ static const struct filter_row filter_agent[] = {
 	{ "bind listen accept accept4 connect getsockname getpeername getsockopt setsockopt "
 	  "shutdown sendto recvfrom sendmsg recvmsg sendmmsg recvmmsg", .verdict = ALLOW },
 	{ "shmget shmat shmctl shmdt semget semop semtimedop semctl msgget msgsnd msgrcv "
-	  "msgctl mq_open mq_unlink mq_timedsend mq_timedreceive mq_notify mq_getsetattr",
+	  "msgctl mq_unlink mq_timedsend mq_timedreceive mq_notify mq_getsetattr",
 	  .verdict = ALLOW },
 
 	/* By their arguments. */
@@ -368,6 +369,13 @@ static const struct filter_row filter_nested[] = {
 	{ "mount umount2 pivot_root chroot open_tree open_tree_attr move_mount fsopen fsconfig "
 	  "fsmount fspick mount_setattr", .verdict = ALLOW, .group = GROUP_MOUNT },
 	{ "sethostname setdomainname", .verdict = ALLOW },
+};
+
+/* bubblewrap as Debian 13 builds it does not start without.  What could make a set-id file
+ * with it makes one in memory that ends with the cell, or in changes, which are applied
+ * without the bits. */
+static const struct filter_row filter_apart[] = {
+	{ "openat2", .verdict = ALLOW, .group = GROUP_SETID },
 };
 
 /* ---- the helpers: what is not listed kills ---------------------------------------- */
@@ -596,6 +604,8 @@ static const struct filter_profile_spec {
 } filter_profiles[FILTER_PROFILES] = {
 	[FILTER_DEFAULT] = { "default", ABSENT, { TABLE(filter_agent) } },
 	[FILTER_NESTED] = { "nested", ABSENT, { TABLE(filter_nested), TABLE(filter_agent) } },
+	[FILTER_NESTED_APART] = { "nested_apart", ABSENT, { TABLE(filter_apart),
+		TABLE(filter_nested), TABLE(filter_agent) } },
 #ifdef CLOISTER_SANITIZED
 	[FILTER_SUPERVISOR] = { "supervisor", KILL, { TABLE(filter_sanitizer),
 		TABLE(filter_supervisor), TABLE(filter_collect) } },

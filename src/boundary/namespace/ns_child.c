@@ -27,6 +27,7 @@
 #include "base/io.h"
 #include "base/own.h"
 #include "boundary/cgroup.h"
+#include "boundary/namespace/filter.h"
 #include "boundary/namespace/landlock.h"
 #include "boundary/namespace/ns_plan.h"
 #include "ipc/init_channel.h"
@@ -162,12 +163,23 @@ drop_everything(const struct ns_plan *plan, struct err *err)
 	return 0;
 }
 
+static enum filter_profile
+choose_filter(const struct cell_spec *spec)
+{
+	if (spec->profile != CELL_PROFILE_NESTED)
+		return FILTER_DEFAULT;
+	for (size_t i = 0; i < spec->n_grants; i++)
+		if (spec->grants[i].access == CELL_WRITE)
+			return FILTER_NESTED;
+	return FILTER_NESTED_APART;
+}
+
 /* Descriptors where init expects them; nothing else crosses the exec. */
 static int
 become_init(const struct ns_plan *plan, int landlock, struct err *err)
 {
-	char profile[2] = { (char)('0' + plan->spec->profile), '\0' };
-	char *argv[] = { (char[]){ "cloister-init" }, profile, landlock >= 0 ? (char[]){ "L" } : NULL,
+	char filter[2] = { (char)('0' + choose_filter(plan->spec)), '\0' };
+	char *argv[] = { (char[]){ "cloister-init" }, filter, landlock >= 0 ? (char[]){ "L" } : NULL,
 	                 NULL };
 	char *envp[] = { NULL, NULL };
 	int null, channel, exe = fcntl(plan->init_exe, F_DUPFD_CLOEXEC, 100);

@@ -185,6 +185,29 @@ copy_changes(struct ns_plan *plan, struct err *err)
 	return 0;
 }
 
+/* Zero where it cannot be told. */
+static uint64_t
+mount_id(const char *path)
+{
+	struct statx st;
+
+	return statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, STATX_MNT_ID, &st) == 0 &&
+	       (st.stx_mask & STATX_MNT_ID) != 0 ? st.stx_mnt_id : 0;
+}
+
+static void
+find_other_mounts(struct ns_plan *plan, size_t grant)
+{
+	const uint64_t its = mount_id(plan->spec->grants[grant].host);
+
+	for (size_t i = 0; its != 0 && plan->ground->hidden[i] != NULL; i++) {
+		uint64_t other = mount_id(plan->ground->hidden[i]);
+
+		if (other != 0 && other != its)
+			plan->not_in[grant] |= (unsigned char)(1u << i);
+	}
+}
+
 static int
 copy_grants(struct ns_plan *plan, struct last_map *last, struct err *err)
 {
@@ -192,6 +215,7 @@ copy_grants(struct ns_plan *plan, struct last_map *last, struct err *err)
 		plan->grants[i] = copy_mapped(plan->spec->grants[i].host, false, plan, last, err);
 		if (plan->grants[i] < 0)
 			return plan->grants[i];
+		find_other_mounts(plan, i);
 	}
 	if (plan->spec->rootfs[0] == '\0')
 		return 0;

@@ -433,9 +433,9 @@ is_covered(const struct boundary_ground *ground, const char *const *own)
 /* Where a grant brings cloister's own folders along, they are covered: to an ordinary
  * user's other cells, the agent would be their operator. */
 static int
-hide_own(const struct ns_plan *plan, int root, const struct cell_grant *grant,
-         struct err *err)
+hide_own(const struct ns_plan *plan, int root, size_t i, struct err *err)
 {
+	const struct cell_grant *grant = &plan->spec->grants[i];
 	/* The whole machine, which only real root can prepare: here "/" is the cell's own by now. */
 	size_t len = plan->range && strcmp(grant->host, "/") == 0 ? 0 : strlen(grant->host);
 	int r = 0;
@@ -445,6 +445,7 @@ hide_own(const struct ns_plan *plan, int root, const struct cell_grant *grant,
 		OWN(closep) int target = -1;
 
 		if (strncmp(*own, grant->host, len) != 0 || (*own)[len] != '/' ||
+		    (plan->not_in[i] >> (own - plan->ground->hidden) & 1) != 0 ||
 		    is_covered(plan->ground, own))
 			continue;
 		inside = str_format("%s%s", grant->cell, *own + len);
@@ -512,7 +513,7 @@ ns_build_root(const struct ns_plan *plan, struct err *err)
 	if (r == 0)
 		r = attach_grants(plan, root, scratch, err);
 	for (size_t i = 0; r == 0 && i < plan->spec->n_grants; i++)
-		r = hide_own(plan, root, &plan->spec->grants[i], err);
+		r = hide_own(plan, root, i, err);
 	if (r < 0)
 		return r;
 	if (unlinkat(root, ".lower", AT_REMOVEDIR) < 0 ||

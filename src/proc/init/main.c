@@ -69,7 +69,7 @@ send_or_exit(const struct buf *message, const int *fds, size_t n_fds)
 }
 
 static void
-lock_down(enum cell_profile profile, bool has_landlock)
+lock_down(enum filter_profile filter, bool has_landlock)
 {
 	struct err err = {0};
 
@@ -86,8 +86,7 @@ lock_down(enum cell_profile profile, bool has_landlock)
 	if (has_landlock && CONTROL_ON("nnp") && landlock_enforce(INIT_LANDLOCK_FD, &err) < 0)
 		die(&err);
 	close(INIT_LANDLOCK_FD);
-	if (CONTROL_ON("seccomp") && CONTROL_ON("nnp") &&
-	    filter_load(profile == CELL_PROFILE_NESTED ? FILTER_NESTED : FILTER_DEFAULT, &err) < 0)
+	if (CONTROL_ON("seccomp") && CONTROL_ON("nnp") && filter_load(filter, &err) < 0)
 		die(&err);
 }
 
@@ -332,8 +331,8 @@ main(int argc, char **argv)
 		fprintf(stderr, "cloister-init is started by cloister-supervisor only\n");
 		return 125;
 	}
-	lock_down(argv[1][0] == '0' + CELL_PROFILE_NESTED ? CELL_PROFILE_NESTED
-	                                                 : CELL_PROFILE_DEFAULT, argc > 2);
+	lock_down(argv[1][0] == '0' + FILTER_NESTED_APART ? FILTER_NESTED_APART :
+	          argv[1][0] == '0' + FILTER_NESTED ? FILTER_NESTED : FILTER_DEFAULT, argc > 2);
 	sigemptyset(&child);
 	sigaddset(&child, SIGCHLD);
 	sigprocmask(SIG_BLOCK, &child, NULL);
