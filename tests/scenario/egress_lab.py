@@ -23,6 +23,11 @@ HERE = Path(__file__).resolve().parent
 NEEDED = ["nginx", "openssl", "curl", "ip", "nsenter", "unshare", "setpriv"]
 PATH = "/usr/bin:/bin:/usr/sbin:/sbin"
 CURL = ["curl", "-sS", "--max-time", "20"]
+# What a client of the websockets library calls the fields that it adds.
+WEBSOCKET = """
+import asyncio, os, sys, websockets, websockets.version
+FIELDS = "extra_headers" if int(websockets.version.version.split(".")[0]) < 14 else "additional_headers"
+"""
 
 
 def needs(*programs):

@@ -289,10 +289,10 @@ def test_large_bodies_and_raw_connections(online):
              "  - ask: up.example.test:9000\n    protocol: tcp\n")
     a = Asking(online, rules)
     data = os.urandom(1 << 20) * 3
-    a.operator.cloister("exec", a.cell, "--", "sh", "-c", "head -c 3145728 /dev/zero > /tmp/big").ok()
-    for words, size in ((["-T", "/tmp/big"], len(data)),
-                        (["-T", "/tmp/big", "-H", "Transfer-Encoding: chunked"], None)):
-        process, shown = a.ask(*words, f"{UP}/echo")
+    a.operator.cloister("exec", a.cell, "--", "sh", "-c", "head -c 3145728 /dev/zero > /tmp/big; "
+                        "mkfifo /tmp/pipe; cat /tmp/big >/tmp/pipe 2>&1 </dev/null &").ok()
+    for name, size in (("big", len(data)), ("pipe", None)):
+        process, shown = a.ask("-T", f"/tmp/{name}", f"{UP}/echo")
         assert shown["method"] == "PUT" and shown["body"].get("size") == size
         assert "shape" not in shown["body"]
         a.answer("approve", shown["id"]).ok()

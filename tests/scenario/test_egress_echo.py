@@ -10,7 +10,7 @@ import urllib.parse
 import pytest
 
 import leftovers
-from egress_lab import HERE, needs_python
+from egress_lab import HERE, WEBSOCKET, needs_python
 from egress_world import WS
 from operators import read_until
 
@@ -157,12 +157,12 @@ def test_no_token_that_was_made_comes_back(online):
 
 # ---- WebSocket ---------------------------------------------------------------------------
 
-TALK = """
-import asyncio, json, os, sys, websockets
+TALK = WEBSOCKET + """
+import json
 key = os.environ["KEY"]
 async def main():
     seen = []
-    async with websockets.connect(sys.argv[1], extra_headers={"Authorization": f"Bearer {key}"}) as ws:
+    async with websockets.connect(sys.argv[1], **{FIELDS: {"Authorization": f"Bearer {key}"}}) as ws:
         for message in (key, key.encode(), [key[:9], key[9:]], "close " + key):
             await asyncio.wait_for(await ws.ping(key), 10)
             await ws.send(message)
@@ -196,7 +196,7 @@ def talker(lab):
 
 @needs_python("websockets")
 def test_nothing_real_comes_in_messages(online, talker):
-    real = "sk_" + secrets.token_urlsafe(40)
+    real = "sk_" + secrets.token_hex(8) + secrets.token_urlsafe(30)
     give(online, real)
     done = online.python(RULES, TALK, f"wss://ws.example.test:{PORT}/", options=("-s", "KEY"))
     fake, seen = json.loads(done.ok())
@@ -209,7 +209,7 @@ def test_nothing_real_comes_in_messages(online, talker):
 
 @needs_python("websockets")
 def test_a_ping_where_it_may_not_be(online, talker):
-    real = "sk_" + secrets.token_urlsafe(40)
+    real = "sk_" + secrets.token_hex(8) + secrets.token_urlsafe(30)
     online.operator.cloister("secret", "add", "KEY", "--host", f"ws.example.test:{PORT}", "--in",
                              "header:authorization", input=real).ok()
     done = online.python(RULES, TALK, f"wss://ws.example.test:{PORT}/", options=("-s", "KEY"))

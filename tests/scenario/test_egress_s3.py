@@ -183,7 +183,7 @@ def test_restic_signs_chunks(keys):
         export RESTIC_PASSWORD=x RESTIC_CACHE_DIR=$HOME/cache
         export RESTIC_REPOSITORY=s3:http://store.example.test/first-box/backups
         mkdir data && head -c 3000000 /dev/urandom >data/file && restic -q init
-        restic -q backup data && restic -q restore latest --target back
+        restic -q backup data && restic -q restore latest --target back >log
         cmp data/file "$(find back -name file)" && restic snapshots --json | grep -c hostname""")
     assert done.ok() == "1\n"
     assert "STREAMING-AWS4-HMAC-SHA256-PAYLOAD" in words_of(mine.seen())

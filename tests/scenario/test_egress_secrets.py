@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from egress_lab import CURL, helpers_of, memory_of, needs_python
+from egress_lab import CURL, WEBSOCKET, helpers_of, memory_of, needs_python
 from operators import IS_STATIC, wait_until
 
 OPEN = "  - allow: '*.example.test'\n"
@@ -117,11 +117,10 @@ def test_a_body_that_a_rule_reads(online):
     assert json.loads(said)["error"] == "refused by cloister"
 
 
-MESSAGES = """
-import asyncio, os, sys, websockets
+MESSAGES = WEBSOCKET + """
 async def main():
     head = {"Authorization": "Bearer " + os.environ["KEY"]}
-    async with websockets.connect("wss://ws.example.test/x", extra_headers=head, max_size=1 << 26) as ws:
+    async with websockets.connect("wss://ws.example.test/x", max_size=1 << 26, **{FIELDS: head}) as ws:
         print(os.environ["KEY"])
         await ws.recv()
         for text in (sys.argv[1].replace("KEY", os.environ["KEY"]), "x" * 3000000 + "."):

@@ -2,6 +2,7 @@
 import base64
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -12,7 +13,7 @@ import pytest
 import leftovers
 from egress_lab import PATH, helpers_of
 from egress_world import UP, WS
-from operators import IS_ROOT, IS_STATIC, USER, wait_until
+from operators import IS_ROOT, IS_STATIC, SECONDS, USER, wait_until
 
 pytestmark = [
     pytest.mark.skipif(not IS_ROOT, reason="sshd becomes its users as root only"),
@@ -37,6 +38,13 @@ def fingerprint(path):
     return told.stdout.split()[1]
 
 
+def patience():
+    """Since OpenSSH 9.8 who fails a few times is not let in for a while."""
+    told = subprocess.run(["ssh", "-V"], check=True, capture_output=True, text=True).stderr
+    version = [int(n) for n in re.match(r"OpenSSH_(\d+)\.(\d+)", told).groups()]
+    return "PerSourcePenalties no\n" if version >= [9, 8] else ""
+
+
 class Sshd:
     """A server of OpenSSH's, with the one user git."""
 
@@ -54,7 +62,7 @@ class Sshd:
         (folder / "config").write_text(
             f"ListenAddress {address}:22\nListenAddress {address}:2222\nHostKey {self.host_key}\nPidFile none\nUsePAM no\n"
             f"StrictModes no\nLogLevel VERBOSE\nAuthorizedKeysFile {self.authorized}\n"
-            "AuthenticationMethods publickey\nAcceptEnv GIT_PROTOCOL\n")
+            "AuthenticationMethods publickey\nAcceptEnv GIT_PROTOCOL\n" + patience())
         # It wants a folder of its own under /run, and to find its user.
         script = (f"mount --bind {folder}/passwd /etc/passwd && mount -t tmpfs tmpfs /run && "
                   f"mkdir /run/sshd && exec $(command -v sshd) -D -f {folder}/config -E {folder}/log")
@@ -439,6 +447,7 @@ def bind_of_a_session_outside(world):
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(world.up.folder / f"agent-{os.urandom(4).hex()}"))
         listener.listen()
+        listener.settimeout(SECONDS)
         client = subprocess.Popen([*world.online.lab.enter, *SSH.split(), "-o", "StrictHostKeyChecking=no", "-o",
                                    "UserKnownHostsFile=/dev/null", HOST], stdin=subprocess.DEVNULL,
                                   stderr=subprocess.DEVNULL,

@@ -4,7 +4,7 @@ import json
 import subprocess
 
 from approvals import Asking
-from egress_lab import CURL, await_event, needs_python
+from egress_lab import CURL, WEBSOCKET, await_event, needs_python
 from operators import SECONDS, only_user, wait_until
 from test_egress_mtls import SAVE
 from test_egress_secrets import UP, canary, give, give_ws
@@ -45,16 +45,11 @@ async def lines(do):
             told = type(error).__name__
         print(told, flush=True)
 """
-TALK = """
-import asyncio, os, sys, websockets
-""" + LINES + """
+TALK = WEBSOCKET + LINES + """
 peers = {}
 async def connect(name, key=""):
     fields = {"Authorization": "Bearer " + os.environ["KEY"]} if key else {}
-    try:
-        peers[name] = await websockets.connect("wss://ws.example.test/" + name, extra_headers=fields)
-    except TypeError:
-        peers[name] = await websockets.connect("wss://ws.example.test/" + name, additional_headers=fields)
+    peers[name] = await websockets.connect("wss://ws.example.test/" + name, **{FIELDS: fields})
     return await peers[name].recv()
 async def say(name, text):
     await peers[name].send(text.replace("KEY", os.environ["KEY"]))
