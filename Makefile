@@ -234,6 +234,8 @@ $(call obj,src/proc/serve/web.c): $(B)/gen/web_files.h $(WEB)
 # A fresh machine has no compiler until `deps` is done, so what follows it is
 # a second make.
 SUB = +@$(MAKE) --no-print-directory $(JOBS)
+# Python's programs that start cells, those of the build in this folder.
+JUDGE = CLOISTER_BUILD=$(1) CLOISTER=$(1)/cloister tools/apparmor.sh lift $(PYTHON)
 
 deps:
 	@tools/deps.sh build
@@ -250,16 +252,17 @@ npm: deps-test
 
 run: deps
 	$(SUB) all
+	@tools/apparmor.sh allow $(B)
 	@CLOISTER=$(B)/cloister tools/demo.sh
 
 test: deps-test
 	$(SUB) all tests
 	$(SUB) mutant
-	@CLOISTER_BUILD=$(B) CLOISTER=$(B)/cloister $(PYTHON) tools/run_tests.py $(SUITES)
+	@$(call JUDGE,$(B)) tools/run_tests.py $(SUITES)
 
 asan: deps-test
 	$(SUB) VARIANT=asan B=$(B)/asan all tests
-	@CLOISTER_BUILD=$(B)/asan CLOISTER=$(B)/asan/cloister $(PYTHON) tools/run_tests.py $(SUITES)
+	@$(call JUDGE,$(B)/asan) tools/run_tests.py $(SUITES)
 
 mutant:
 	$(SUB) VARIANT=mutant B=$(B)/mutant all
@@ -270,31 +273,31 @@ fuzz: deps-test
 
 escape: deps-test
 	$(SUB) all mutant
-	@CLOISTER_BUILD=$(B) CLOISTER=$(B)/cloister $(PYTHON) tests/escape/run.py $(ARGS)
+	@$(call JUDGE,$(B)) tests/escape/run.py $(ARGS)
 
 bench: deps-test
 	$(SUB) all $(addprefix $(B)/tests/,decide mint sign_loop swap)
-	@CLOISTER_BUILD=$(B) CLOISTER=$(B)/cloister $(PYTHON) tests/bench/run.py $(ARGS)
+	@$(call JUDGE,$(B)) tests/bench/run.py $(ARGS)
 
 soak: deps-test
 	$(SUB) all
-	@CLOISTER_BUILD=$(B) CLOISTER=$(B)/cloister $(PYTHON) tests/soak/run.py $(ARGS)
+	@$(call JUDGE,$(B)) tests/soak/run.py $(ARGS)
 
 MODE ?= all
 ROUNDS ?= 1000
 crash: deps-test
 	$(SUB) all
-	@CLOISTER_BUILD=$(B) CLOISTER=$(B)/cloister $(PYTHON) tests/soak/crash.py --mode $(MODE) \
+	@$(call JUDGE,$(B)) tests/soak/crash.py --mode $(MODE) \
 		--rounds $(ROUNDS) $(ARGS)
 
 growth: deps-test
 	$(SUB) all
-	@CLOISTER_BUILD=$(B) CLOISTER=$(B)/cloister $(PYTHON) tests/soak/growth.py $(ARGS)
-	@CLOISTER_BUILD=$(B) CLOISTER=$(B)/cloister CLOISTER_UPLOAD_MB=4096 $(PYTHON) -m pytest -q \
+	@$(call JUDGE,$(B)) tests/soak/growth.py $(ARGS)
+	@CLOISTER_UPLOAD_MB=4096 $(call JUDGE,$(B)) -m pytest -q \
 		-p no:cacheprovider tests/scenario/test_egress_s3.py -k flat_memory
 
 screenshots: deps-test
-	@CLOISTER_BUILD=$(B) CLOISTER=$(B)/cloister CLOISTER_SHOTS=1 $(PYTHON) -m pytest -q -p no:cacheprovider \
+	@CLOISTER_SHOTS=1 $(call JUDGE,$(B)) -m pytest -q -p no:cacheprovider \
 		tests/scenario/test_dashboard.py -k screenshots
 
 lint: deps-lint

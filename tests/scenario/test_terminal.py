@@ -112,7 +112,7 @@ def test_job_control(operator, terminal, inside, shell):
     t.type("PS1='pr''ompt:'\n")
     t.expect("prompt:")
     t.type("/usr/bin/python3 -Ic 'import os, signal as s; s.pthread_sigmask(s.SIG_BLOCK, [s.SIGCONT]);"
-           " os.write(1, b\"first\\n\"); s.sigwait([s.SIGCONT]); os.write(1, b\"resumed\\n\");"
+           " s.signal(s.SIGINT, s.SIG_DFL); os.write(1, b\"first\\n\"); s.sigwait([s.SIGCONT]); os.write(1, b\"resumed\\n\");"
            " s.pause()'\n")
     t.expect("\r\nfirst\r\n")
     t.type("\x1a")

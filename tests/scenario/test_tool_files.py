@@ -92,6 +92,7 @@ with tarfile.open("x-1.tar.gz", "w:gz") as tar:
     data = b"Metadata-Version: 2.1\\nName: x\\nVersion: 1\\n"
     info = tarfile.TarInfo("x-1/PKG-INFO"); info.size = len(data)
     tar.addfile(info, io.BytesIO(data))
+    tar.addfile(tarfile.TarInfo("x-1/x.py"))
 """
     done = online.sh(RULES, f"cd; /usr/bin/python3 -c '{script}' && twine upload --non-interactive --disable-progress-bar "
                      "-r up.example.test x-1.tar.gz", options=["-s", "PYPI:pypirc"])
