@@ -22,6 +22,7 @@ wanted() {
 			optional) kind=optional ;;
 			arch=*) [ -z "$arch" ] || [ "$arch" = "${word#arch=}" ] || kind=none ;;
 			not=*) [ "$distribution" != "${word#not=}" ] || kind=none ;;
+			only=*) [ "$distribution" = "${word#only=}" ] || kind=none ;;
 			service=*) ;;
 			*) echo "$packages: what is '$word'?" >&2; exit 2 ;;
 			esac

@@ -283,13 +283,28 @@ policy_read_hosts(struct policy_draft *d, const struct node *node)
 	return 0;
 }
 
+/* "443", "9000-9100". */
+static int
+parse_ports(const char *text, struct policy_ports *ret_ports, struct err *err)
+{
+	const char *dash = strchr(text, '-');
+	OWN(freep) char *first = dash == NULL ? strdup(text) : strndup(text, (size_t)(dash - text));
+	int r = first == NULL ? -ENOMEM : parse_port(first, &ret_ports->first, err);
+
+	ret_ports->last = ret_ports->first;
+	if (r == 0 && dash != NULL)
+		r = parse_port(dash + 1, &ret_ports->last, err);
+	if (r == 0 && ret_ports->first > ret_ports->last)
+		r = err_set(err, EINVAL, "a range of ports goes upwards");
+	return r;
+}
+
 int
 policy_read_ports(struct policy_draft *d, const struct node *node)
 {
 	struct policy_list list;
 	struct policy_ports *ports;
 	struct err err = {0};
-	char *dash;
 	int r = policy_read_list(d, node, "a port", NULL, &list);
 
 	if (r < 0)
@@ -300,15 +315,9 @@ policy_read_ports(struct policy_draft *d, const struct node *node)
 	for (size_t i = 0; i < list.n; i++) {
 		const struct node *item = node->kind == NODE_LIST ? node->items[i] : node;
 
-		dash = strchr(list.at[i], '-');
-		if (dash != NULL)
-			*dash = '\0';
-		r = parse_port(list.at[i], &ports[i].first, &err);
-		ports[i].last = ports[i].first;
-		if (r == 0 && dash != NULL)
-			r = parse_port(dash + 1, &ports[i].last, &err);
-		if (r == 0 && ports[i].first > ports[i].last)
-			r = err_set(&err, EINVAL, "a range of ports goes upwards");
+		r = parse_ports(list.at[i], &ports[i], &err);
+		if (r == -ENOMEM)
+			return policy_read_oom(d);
 		if (r < 0)
 			return node_err(d->err, item, "%s", err.text);
 	}

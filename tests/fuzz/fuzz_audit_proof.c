@@ -16,7 +16,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	OWN(audit_proof_free) struct audit_proof again = {0};
 	OWN(audit_proof_free) struct audit_proof anchor_again = {0};
 	OWN(buf_free) struct buf b;
-	static const unsigned char nobody[AUDIT_KEY] = "a key that has signed nothing...";
+	static const unsigned char nobody[AUDIT_KEY] = "a key that has signed nothing..";
 	bool has_anchor;
 
 	buf_init(&b, 4 * AUDIT_PROOF_MAX);

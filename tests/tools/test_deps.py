@@ -8,10 +8,11 @@ DEPS = Path(__file__).resolve().parents[2] / "tools" / "deps.sh"
 PACKAGES = """
 build there
 build bycommand  command=true
-test  away       # a comment
+test  away       only=testos  # a comment
 test  wish       optional
 test  elsewhere  arch=no-such-arch
 test  nothere    not=testos
+test  others     only=otheros
 serve server     service=server.service service=server.socket
 """
 
