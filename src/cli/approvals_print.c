@@ -117,7 +117,8 @@ print_body(const json_t *a)
 	printf("    %-8s ", "body");
 	safe(type[0] != '\0' ? type : "of no type");
 	if (json_is_integer(size))
-		printf(", %" JSON_INTEGER_FORMAT " bytes", json_integer_value(size));
+		printf(", %" JSON_INTEGER_FORMAT " byte%s", json_integer_value(size),
+		       json_integer_value(size) == 1 ? "" : "s");
 	printf("\n");
 	lines("", text_of(body, "shape"));
 }
