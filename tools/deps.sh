@@ -8,6 +8,7 @@ set -eu
 lists=" $* "
 packages=$(dirname "$0")/packages
 distribution=$(sed -n 's/^ID=//p' /etc/os-release 2>/dev/null | tr -d '"')
+version=$(sed -n 's/^VERSION_ID=//p' /etc/os-release 2>/dev/null | tr -d '"')
 has_dpkg=$(command -v dpkg-query || true)
 arch=$([ -z "$has_dpkg" ] || dpkg --print-architecture)
 
@@ -22,7 +23,7 @@ wanted() {
 			optional) kind=optional ;;
 			arch=*) [ -z "$arch" ] || [ "$arch" = "${word#arch=}" ] || kind=none ;;
 			not=*) [ "$distribution" != "${word#not=}" ] || kind=none ;;
-			only=*) [ "$distribution" = "${word#only=}" ] || kind=none ;;
+			only=*) [ "$distribution-$version" = "${word#only=}" ] || kind=none ;;
 			service=*) ;;
 			*) echo "$packages: what is '$word'?" >&2; exit 2 ;;
 			esac

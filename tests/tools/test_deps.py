@@ -8,11 +8,11 @@ DEPS = Path(__file__).resolve().parents[2] / "tools" / "deps.sh"
 PACKAGES = """
 build there
 build bycommand  command=true
-test  away       only=testos  # a comment
+test  away       only=testos-7  # a comment
 test  wish       optional
 test  elsewhere  arch=no-such-arch
 test  nothere    not=testos
-test  others     only=otheros
+test  others     only=testos-8
 serve server     service=server.service service=server.socket
 """
 
@@ -24,7 +24,7 @@ def deps(tmp_path, *lists, apt=True, wish=True):
     script = script.replace("/usr/sbin/policy-rc.d", str(tmp_path / "policy-rc.d"))
     script = script.replace("/var/lib/apt/lists", str(tmp_path / "lists"))
     (tmp_path / "deps.sh").write_text(script)
-    (tmp_path / "os-release").write_text('ID="testos"\n')
+    (tmp_path / "os-release").write_text('ID="testos"\nVERSION_ID="7"\n')
     bin_ = tmp_path / "bin"
     bin_.mkdir()
     for tool in ("sh", "sed", "tr", "dirname", "mktemp", "rm", "cat", "env", "tee", "chmod",
