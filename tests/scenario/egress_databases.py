@@ -139,13 +139,36 @@ dir {folder}
         self.start("redis-server", conf, port=6379)
 
 
+# A program of its own, because nobody may not read the folder that this is in.
+BE_STRANGER = r"""
+import socket, sys, threading
+def serve(peer):
+    with peer:
+        while data := peer.recv(65536):
+            print(repr(data), flush=True)
+            if data[4:8] in (b"\x04\xd2\x16\x2f", b"\x04\xd2\x16\x30"):
+                peer.sendall(b"N")
+            elif data[4:8] == b"\0\3\0\0":
+                peer.sendall(b"R\0\0\0\x08\0\0\0\3")
+            elif b"WHOLE" in data or data[:1] in b"*AH":
+                peer.sendall(b"+OK\r\n")
+def accept(server):
+    while True:
+        threading.Thread(target=serve, args=(server.accept()[0],), daemon=True).start()
+*others, last = [socket.create_server((sys.argv[1], port)) for port in (7000, 6379, 5432)]
+for server in others:
+    threading.Thread(target=accept, args=(server,), daemon=True).start()
+accept(last)
+"""
+
+
 class Stranger(Server):
     """Takes every connection, asks clients of Postgres for their password as it is, tells others
     "+OK", and writes down what comes."""
 
     def __init__(self, lab, folder):
         super().__init__(lab, folder, STRANGER)
-        self.start(sys.executable, "-B", Path(__file__).resolve(), port=5432)
+        self.start(sys.executable, "-c", BE_STRANGER, STRANGER, port=5432)
 
     def heard(self):
         return self.log()
@@ -156,32 +179,3 @@ def stranger(lab, ground):
     stranger = Stranger(lab, ground / f"stranger-{os.urandom(4).hex()}")
     yield stranger
     stranger.close()
-
-
-def be_stranger():
-    import threading
-
-    def serve(peer):
-        with peer:
-            while data := peer.recv(65536):
-                sys.stdout.write(repr(data) + "\n")
-                sys.stdout.flush()
-                if data[4:8] in (b"\x04\xd2\x16\x2f", b"\x04\xd2\x16\x30"):
-                    peer.sendall(b"N")
-                elif data[4:8] == b"\0\3\0\0":
-                    peer.sendall(b"R\0\0\0\x08\0\0\0\3")
-                elif b"WHOLE" in data or data[:1] in b"*AH":
-                    peer.sendall(b"+OK\r\n")
-
-    servers = [socket.create_server((STRANGER, port)) for port in (5432, 6379, 7000)]
-    for server in servers:
-        def accept(server=server):
-            while True:
-                threading.Thread(target=serve, args=(server.accept()[0],), daemon=True).start()
-        threading.Thread(target=accept, daemon=True).start()
-    while True:
-        time.sleep(1000)
-
-
-if __name__ == "__main__":
-    be_stranger()

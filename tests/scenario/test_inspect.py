@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from operators import BUILD, IS_ROOT, SECONDS, USER, wait_until
+from operators import IS_ROOT, SECONDS, USER, wait_until
 
 DATA = 1
 POLICY, BODY, END, RESULT, DROP = range(8, 13)
@@ -28,14 +28,14 @@ def token():
 
 
 class Inspect:
-    def __init__(self, who):
+    def __init__(self, who, program):
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         user = {"user": USER, "group": USER, "extra_groups": []} if who == "user" and IS_ROOT else {}
 
         def place():
             os.dup2(theirs.fileno(), 3)
 
-        self.proc = subprocess.Popen([BUILD / "libexec" / "cloister-inspect"],
+        self.proc = subprocess.Popen([program.parent / "libexec" / "cloister-inspect"],
                                      preexec_fn=place, pass_fds=[3], **user)
         theirs.close()
         self.channel = ours
@@ -92,8 +92,8 @@ class Inspect:
 
 
 @pytest.fixture
-def inspect(who):
-    inspect = Inspect(who)
+def inspect(who, program):
+    inspect = Inspect(who, program)
     yield inspect
     inspect.close()
 

@@ -137,6 +137,22 @@ h2_on_invalid(nghttp2_session *session, const nghttp2_frame *frame, int error, v
 	return 0;
 }
 
+/* A field that newer versions of the library would only leave out. */
+static int
+h2_on_invalid_field(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name,
+                    size_t name_len, const uint8_t *value, size_t value_len, uint8_t flags, void *arg)
+{
+	(void)session;
+	(void)frame;
+	(void)name;
+	(void)name_len;
+	(void)value;
+	(void)value_len;
+	(void)flags;
+	(void)arg;
+	return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+}
+
 static int
 h2_on_data(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *data, size_t len,
            void *arg)
@@ -306,6 +322,7 @@ h2_callbacks(void)
 	nghttp2_session_callbacks_set_on_header_callback(callbacks, h2_on_header);
 	nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, h2_on_frame);
 	nghttp2_session_callbacks_set_on_invalid_frame_recv_callback(callbacks, h2_on_invalid);
+	nghttp2_session_callbacks_set_on_invalid_header_callback(callbacks, h2_on_invalid_field);
 	nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, h2_on_data);
 	nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, h2_on_stream_close);
 	nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, h2_on_sent);
