@@ -206,15 +206,24 @@ check_apparmor(struct doctor *d)
 	}
 }
 
+/* Whether it is known what came of a trial of NAME, which needs user namespaces. */
+static bool
+is_tried(struct doctor *d, const char *name, int result)
+{
+	if (result == NS_PROBE_NOT_TRIED)
+		report(d, name, MISSING, "not tried, without user namespaces");
+	return result != NS_PROBE_NOT_TRIED;
+}
+
 static void
 check_overlay(struct doctor *d)
 {
 	const struct ns_probe *p = &d->probe;
 	struct check *c;
 
-	if (p->overlay == NS_PROBE_NOT_TRIED) {
-		report(d, "overlay workspaces", MISSING, "not tried, without user namespaces");
-	} else if (p->overlay == 0 && p->user_xattr == 0) {
+	if (!is_tried(d, "overlay workspaces", p->overlay))
+		return;
+	if (p->overlay == 0 && p->user_xattr == 0) {
 		report(d, "overlay workspaces", OK, "changes are kept apart, within the cell's --disk");
 	} else if (p->user_xattr == EOPNOTSUPP) {
 		c = report(d, "overlay workspaces", LIMITED, "this kernel's tmpfs has no user attributes, "
@@ -314,14 +323,15 @@ check_nftables(struct doctor *d)
 {
 	struct check *c;
 
+	if (!is_tried(d, "nftables", d->probe.nftables))
+		return;
 	if (d->probe.nftables == 0) {
 		report(d, "nftables", OK, "policies can be enforced: what cells send is captured, %s",
 		       d->probe.ipv6 == 0 ? "IPv4 and IPv6" : "IPv4 (this machine has no IPv6)");
 		return;
 	}
 	c = report(d, "nftables", MISSING, "policies cannot be enforced, because what cells send "
-	           "cannot be captured: %s", d->probe.nftables > 0 ? why(d->probe.nftables)
-	                                                            : "not tried");
+	           "cannot be captured: %s", why(d->probe.nftables));
 	advise(c, "as root: modprobe -a nf_tables nft_chain_nat nft_nat nft_tproxy nft_ct nft_reject_ipv4 "
 	          "nft_reject_ipv6; cells without a policy have no network and need none");
 }
@@ -331,13 +341,15 @@ check_pty(struct doctor *d)
 {
 	struct check *c;
 
+	if (!is_tried(d, "terminals", d->probe.pty))
+		return;
 	if (d->probe.pty == 0) {
 		report(d, "terminals", OK, "cells have terminals of their own");
 		return;
 	}
 	c = report(d, "terminals", MISSING, "a cell cannot have terminals of its own: %s",
-	           d->probe.pty > 0 ? why(d->probe.pty) : "not tried");
-	c->needed = d->probe.pty > 0;
+	           why(d->probe.pty));
+	c->needed = true;
 	advise(c, "use a kernel that has CONFIG_UNIX98_PTYS");
 }
 

@@ -225,7 +225,7 @@ build_cell(const struct ns_plan *plan, struct err *err)
 	if (r == 0)
 		r = become_inner_root(plan, err);
 	if (r == 0 && CONTROL_ON("cgroupns") && unshare(CLONE_NEWCGROUP) < 0)
-		r = err_errno(err, "cannot make a cgroup namespace");
+		r = err_errno(err, "cannot make a cgroup namespace (see `cloister doctor`)");
 	if (r == 0)
 		r = set_kernel(plan, err);
 	if (r == 0)
