@@ -281,7 +281,7 @@ def test_cell_is_the_operators_during_a_setup(in_setup):
 
 
 def test_time_limit_counts_setups(operator):
-    assert dispatch(operator, "--time", "100ms", "--setup", "/usr/bin/yes", "--", "true") == 137
+    assert dispatch(operator, "--time", "1s", "--setup", "/usr/bin/yes", "--", "true") == 137
     assert "--time" in ended(operator)["cause"]
 
 
