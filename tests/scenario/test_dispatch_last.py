@@ -185,5 +185,7 @@ def test_nothing_runs_after_the_emergency_stop_of_the_service(operator):
     ids = [service.post("/v1/dispatches", {"agent": "a", "retries": 3}).ok(202)["id"] for _ in range(3)]
     await_state(operator, ids[0], "running")
     assert service.post("/v1/cells/kill").ok()["failed"] == []
-    assert [await_over(operator, id)["state"] for id in ids] == ["cancelled"] * 3
+    # Cells come first: its driver may have written its end before it was cancelled.
+    first, *others = (await_over(operator, id)["state"] for id in ids)
+    assert first in ("cancelled", "failed") and others == ["cancelled"] * 2
     assert operator.cells() == []
