@@ -5,6 +5,7 @@ import os
 import select
 import signal
 import socket
+import threading
 from contextlib import closing
 
 import pytest
@@ -415,6 +416,18 @@ def test_a_service_that_was_killed(operator, service):
     go.touch()
     assert await_over(operator, id)["exit_code"] == 0
     assert told(operator, id, 2)[1]["stdout"] == "done\n"
+
+
+def test_the_port_of_one_that_was_killed(operator, service):
+    """Its parts end one after the other: the next one waits for the port that cells know."""
+    def port():
+        return int(service.log().rpartition("find MCP at port ")[2].split()[0])
+    last = port()
+    service.stop()
+    held = socket.create_server(("127.0.0.1", last))
+    threading.Timer(0.2, held.close).start()
+    service.start()
+    assert port() == last
 
 
 def test_who_reads_what_agents_send_is_started_again(operator, service):

@@ -13,6 +13,7 @@
 #include <sys/epoll.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -23,6 +24,8 @@
 #include "serve/serve.h"
 
 #define AGAIN_MS 1000                   /* after it was killed */
+#define PORT_TRIES 100
+#define PORT_PAUSE_NS 20000000
 
 struct beside {
 	struct loop *loop;
@@ -115,20 +118,35 @@ ended(void *arg, uint32_t events)
 	loop_set_timer(b->loop, &b->again, AGAIN_MS);
 }
 
+/* The port that cells know, which the end of a service that was killed may free only in a moment. */
+static int
+listen_again(const char *host, int host_len, uint16_t last, uint16_t *ret_port)
+{
+	const struct timespec pause = { .tv_nsec = PORT_PAUSE_NS };
+	char address[64];
+	int fd = -1;
+
+	snprintf(address, sizeof(address), "%.*s:%u", host_len, host, last);
+	for (int i = 0; i < PORT_TRIES; i++) {
+		fd = serve_listen_tcp(address, ret_port, NULL);
+		if (fd != -EADDRINUSE)
+			break;
+		nanosleep(&pause, NULL);
+	}
+	return fd;
+}
+
 static int
 listen_at(struct beside *b, const char *address, struct err *err)
 {
 	const char *colon = strrchr(address, ':');
 	uint16_t last = dispatch_mcp_last();
-	char again[64];
 
 	/* Cells come to 127.0.0.1 first: whoever is there would be shown their tokens. */
 	if (strncmp(address, "127.0.0.1:", 10) != 0)
 		return err_set(err, EINVAL, "--mcp '%s': cells find it at 127.0.0.1:PORT only", address);
-	if (colon != NULL && strcmp(colon, ":0") == 0 && last != 0) {
-		snprintf(again, sizeof(again), "%.*s:%u", (int)(colon - address), address, last);
-		b->listener = serve_listen_tcp(again, &b->port, NULL);
-	}
+	if (colon != NULL && strcmp(colon, ":0") == 0 && last != 0)
+		b->listener = listen_again(address, (int)(colon - address), last, &b->port);
 	if (b->listener < 0)
 		b->listener = serve_listen_tcp(address, &b->port, err);
 	return b->listener < 0 ? err_wrap(err, "--mcp") : 0;
