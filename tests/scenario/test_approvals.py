@@ -249,6 +249,10 @@ def test_who_hangs_up_withdraws(online):
         assert "no longer waits" in a.await_state(shown["id"], "gone")["answer"]["why"]
     a.answer("approve", shown["id"]).sentence("no longer waits")
     assert not online.lab.seen("x=1")
+    # Nobody has allowed it, and the record does not say so.
+    told = online.events(type="http")
+    assert [(e["verdict"], e["why"]) for e in told] == [("ask", "ask")] * 3, told
+    assert all("the client went away" in e["note"] for e in told)
     # Killed, over plain HTTP too, and with a body that nobody has read yet.
     a.operator.cloister("exec", a.cell, "--", "sh", "-c", "head -c 3145728 /dev/zero > /tmp/big").ok()
     plain = "http://up.example.test"

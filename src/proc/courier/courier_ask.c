@@ -357,6 +357,9 @@ exchange_stop_asking(struct exchange *ex)
 	buf_put_u64(&message, ex->ask->number);
 	close_question(ex);
 	courier_say(ex->courier, &message);
+	/* Nobody has allowed it; who refuses it says more. */
+	ex->refused = true;
+	ex->why = "ask";
 }
 
 void
