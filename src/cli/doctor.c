@@ -353,6 +353,13 @@ check_pty(struct doctor *d)
 	advise(c, "use a kernel that has CONFIG_UNIX98_PTYS");
 }
 
+/* Only there is it a module; an arm64 kernel has it built in, or not at all. */
+#ifdef __x86_64__
+#define LOAD_KVM "as root: modprobe -a kvm kvm_intel kvm_amd; "
+#else
+#define LOAD_KVM ""
+#endif
+
 static void
 check_kvm(struct doctor *d)
 {
@@ -365,7 +372,7 @@ check_kvm(struct doctor *d)
 	}
 	advise(report(d, "kvm", MISSING, "/dev/kvm cannot be opened: %s; nothing uses it yet", why(code)), "%s",
 	       code == EACCES ? "as root: usermod -aG kvm USER, and log in again" :
-	       "as root: modprobe -a kvm kvm_intel kvm_amd; a virtual machine has to be given it by its host");
+	       LOAD_KVM "a virtual machine has to be given it by its host");
 }
 
 static void
