@@ -220,8 +220,8 @@ cmd_apply(int argc, char **argv)
 		        "`cloister diff %s`, and name what is to be applied: `cloister apply %s PATH`\n", apply.held,
 		        argv[rest], argv[rest]);
 	if (apply.left > 0)
-		fprintf(stderr, "cloister: %zu changes to overlay volumes are left alone: name what of them "
-		        "is to be applied, as `cloister diff %s` shows it\n", apply.left, argv[rest]);
+		fprintf(stderr, "cloister: %zu change%s to overlay volumes left alone: name what is to be applied, "
+		        "as `cloister diff %s` shows it\n", apply.left, apply.left == 1 ? "" : "s", argv[rest]);
 	else if (apply.applied == 0 && apply.held == 0 && changes.n_parts > 0)
 		fprintf(stderr, "cloister: there is nothing to apply\n");
 	changes_tell_rest(&changes, changes.n_parts == 0);

@@ -205,8 +205,8 @@ changes_tell_rest(const struct changes *changes, bool is_none)
 	for (size_t i = 0; i < changes->record.spec.n_grants; i++)
 		left_out += changes->record.left_out[i];
 	if (left_out > 0)
-		fprintf(stderr, "cloister: of the changes, %llu were left out: devices, sockets, FIFOs, or files "
-		        "too large for the disk\n", (unsigned long long)left_out);
+		fprintf(stderr, "cloister: of the changes, %llu %s left out: devices, sockets, FIFOs, or files "
+		        "too large for the disk\n", (unsigned long long)left_out, left_out == 1 ? "was" : "were");
 	else if (is_none && isatty(STDERR_FILENO))
 		fputs("cloister: nothing was changed\n", stderr);
 }

@@ -420,10 +420,11 @@ cmd_diff(int argc, char **argv)
 	if (r == 0 && changes.record.incomplete[0] != '\0')
 		return cli_failf("these are not all changes: %s", changes.record.incomplete);
 	if (r == 0 && diff.hidden > 0)
-		return cli_failf("%zu files could not be shown: look at them in a cell", diff.hidden);
+		return cli_failf("%zu file%s could not be shown: look in a cell", diff.hidden,
+		                 diff.hidden == 1 ? "" : "s");
 	if (r == 0 && diff.shown == 0 && argv[rest + 1] != NULL)
-		r = err_set(&err, ENOENT, "cell %s changed nothing at '%s'", argv[rest],
-		            argv[rest + 1]);
+		r = err_set(&err, ENOENT, "cell %s changed nothing at '%s'%s", argv[rest], argv[rest + 1],
+		            argv[rest + 1][0] == '/' ? "" : ": paths are relative to its workspace");
 	else if (r == 0)
 		changes_tell_rest(&changes, diff.shown == 0 && !diff.json);
 	return r < 0 ? cli_fail(&err) : 0;

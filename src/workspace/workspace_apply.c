@@ -84,7 +84,7 @@ choices_check(const struct choices *c, struct err *err)
 
 	for (size_t i = 0; i < c->n; i++)
 		if (!c->list[i].seen)
-			return err_set(err, ENOENT, "nothing was changed at '%s'",
+			return err_set(err, ENOENT, "nothing was changed at '%s' of the workspace",
 			               wtree_show(shown, c->list[i].path));
 	return 0;
 }

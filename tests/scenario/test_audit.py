@@ -214,7 +214,7 @@ def test_a_timeline_from_before_is_left_alone(world):
     world.keep(small("abcdefgh"), b'{"n":1,"time":"x","cell":"abcdefgh"}\n')
     world.finish()
     assert list(world.verify()) == ["operator"]
-    assert "1 timelines cannot be verified" in world.cloister("audit", "verify").ok()
+    assert "1 timeline cannot be verified" in world.cloister("audit", "verify").ok()
 
 
 # ---- what is not ----

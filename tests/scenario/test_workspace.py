@@ -198,6 +198,11 @@ def test_what_was_left_out_is_told(operator, workspace):
     for command in ("diff", "apply"):
         done = operator.cloister(command, operator.change(workspace, f"{script}; echo x >new"))
         assert done.status == 0 and told in done.err and "new" in done.out, done
+    done = operator.sh("echo $CLOISTER_CELL; mkfifo one", "-w", workspace)
+    operator.kept.add(done.out.strip())
+    one = told.replace("2 were", "1 was")
+    assert one.replace("the changes", "the workspace's changes") in done.err
+    assert one in operator.cloister("diff", done.out.strip()).err
     # Not called nothing, where there is nothing else.
     id = operator.change(workspace, script)
     for words in (["diff"], ["diff", "--json"]):
@@ -428,7 +433,10 @@ def test_what_is_no_workspace(operator, workspace):
     operator.run("-w", "/", "--", "true").sentence("'/' is the whole machine")
     operator.run("-w", f"{workspace}/none", "--", "true").sentence("No such file")
     id = operator.change(workspace, "touch x")
-    operator.cloister("diff", id, "y").sentence(f"cell {id} changed nothing at 'y'")
+    told = operator.cloister("diff", id, "y")
+    told.sentence(f"cell {id} changed nothing at 'y'", "relative to its workspace")
+    assert "relative" not in operator.cloister("diff", id, f"{workspace}/y").err
+    operator.cloister("apply", id, "y").sentence("nothing was changed at 'y' of the workspace")
 
 
 def test_deep_tree(operator, workspace):

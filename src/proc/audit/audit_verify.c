@@ -380,7 +380,8 @@ static void
 end_text(const struct audit_verifier *v)
 {
 	if (v->old > 0)
-		printf("%u timelines cannot be verified: an older cloister did not chain records\n", v->old);
+		printf("%u timeline%s cannot be verified: an older cloister did not chain records\n", v->old,
+		       v->old == 1 ? "" : "s");
 	else if (v->timelines == 0)
 		printf("nothing was recorded yet\n");
 	if (v->args->all && v->timelines > 0 && v->found == 0)

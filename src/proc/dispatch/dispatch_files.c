@@ -25,6 +25,7 @@ path_of(const json_t *file)
 static void
 print_list(const json_t *files)
 {
+	long long skipped = json_integer_value(json_object_get(files, "skipped"));
 	json_t *file;
 	size_t i;
 
@@ -34,10 +35,10 @@ print_list(const json_t *files)
 		text_print_safe(stdout, path_of(file), strlen(path_of(file)), false);
 		putchar('\n');
 	}
-	if (json_integer_value(json_object_get(files, "skipped")) > 0)
-		fprintf(stderr, "cloister: %lld others were left out: links, FIFOs, sockets, devices, files too "
-		        "large for the disk, or names that are no text\n",
-		        (long long)json_integer_value(json_object_get(files, "skipped")));
+	if (skipped > 0)
+		fprintf(stderr, "cloister: %lld %s left out: links, FIFOs, sockets, devices, files too "
+		        "large for the disk, or names that are no text\n", skipped,
+		        skipped == 1 ? "other was" : "others were");
 	if (json_is_true(json_object_get(files, "truncated")))
 		fprintf(stderr, "cloister: there were more, which were not kept\n");
 }

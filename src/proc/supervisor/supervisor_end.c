@@ -312,8 +312,9 @@ collect(struct supervisor *sv, size_t grant, uint32_t *ret_left_out, struct err 
 	if (n > 0 && strncmp(line, "ok ", 3) == 0 && status == 0) {
 		*ret_left_out = (uint32_t)strtoul(line + 3, NULL, 10);
 		if (*ret_left_out > 0)
-			supervisor_say(sv, "of the workspace's changes, %u were left out: devices, sockets, "
-			               "FIFOs, or files too large for the disk", *ret_left_out);
+			supervisor_say(sv, "of the workspace's changes, %u %s left out: devices, sockets, "
+			               "FIFOs, or files too large for the disk", *ret_left_out,
+			               *ret_left_out == 1 ? "was" : "were");
 		return 0;
 	}
 	line[strcspn(line, "\n")] = '\0';
