@@ -120,8 +120,8 @@ cli_open_record(const char *word, struct cell_entry *ret_entry, int *ret_dir,
 		return err_set(err, EBUSY, "cell '%s' is still running: `cloister stop %s` first",
 		               word, word);
 	if (r == -ENOENT)
-		return err_set(err, ENOENT, "cell %s was cut off when its supervisor was killed, and what "
-		               "it did is lost", ret_entry->id);
+		return err_set(err, ENOENT, "cell %s was cut off when its supervisor was killed, or there was "
+		               "no room on the disk, and what it did is lost", ret_entry->id);
 	if (r < 0)
 		return r;
 	*ret_dir = TAKE_FD(dir);

@@ -1,6 +1,8 @@
 """The workspace: three ways to grant it, and what `diff` shows of the default one."""
+import contextlib
 import json
 import os
+import subprocess
 
 import pytest
 
@@ -208,6 +210,29 @@ def test_what_was_left_out_is_told(operator, workspace):
     for words in (["diff"], ["diff", "--json"]):
         done = operator.cloister(*words, id)
         assert done.status == 0 and done.err.startswith(told) and done.err.count("\n") == 1, done
+
+
+@only_root
+def test_what_there_is_no_room_for_is_not_called_kept(operator, workspace):
+    if "within the cell's --disk" not in operator.cloister("doctor").ok():
+        pytest.skip("changes are on the disk from the start")
+    small = operator.folder("small")
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1M,mode=700", "none", small], check=True)
+    env = {"CLOISTER_STATE_DIR": str(small)}
+    try:
+        done = operator.cloister("run", "-w", workspace, "--name", "part", "--", "sh", "-c",
+                                 "head -c 3000000 /dev/urandom >huge; echo x >new", env=env)
+        assert "cloister: cannot keep all changes of the workspace: cannot keep 'huge': No space left" in done.err
+        assert "cloister: a part of the workspace's changes is kept: `cloister diff part`" in done.err
+        with open(small / "fill", "wb", buffering=0) as f, contextlib.suppress(OSError):
+            while f.write(bytes(4096)):
+                pass
+        done = operator.cloister("run", "-q", "-w", workspace, "--name", "none", "--", "sh", "-c", "echo x >new",
+                                 env=env)
+        assert "cloister: what the cell left is lost: " in done.err and "kept" not in done.err, done
+        operator.cloister("diff", "none", env=env).sentence("no room on the disk", "is lost")
+    finally:
+        subprocess.run(["umount", small], check=True)
 
 
 def test_what_was_discarded_is_not_called_unchanged(operator, workspace):

@@ -164,15 +164,16 @@ called(const struct supervisor *sv)
 
 /* By its name only if no other kept cell has that. */
 static void
-tell_changes(struct supervisor *sv)
+tell_changes(struct supervisor *sv, bool whole)
 {
 	OWN(closep) int folder = cell_state_open(false, NULL);
 	struct cell_entry entry;
 	const char *name = folder >= 0 && cell_find(folder, false, called(sv), &entry, NULL) == 0 ?
 	                   called(sv) : sv->spec.id;
 
-	supervisor_say(sv, "the workspace's changes are kept: `cloister diff %s`, then `cloister apply %s` "
-	               "or `cloister discard %s`", name, name, name);
+	supervisor_say(sv, "%s kept: `cloister diff %s`, then `cloister apply %s` or `cloister discard %s`",
+	               whole ? "the workspace's changes are" : "a part of the workspace's changes is", name, name,
+	               name);
 }
 
 int
@@ -278,6 +279,16 @@ supervisor_make_changes(struct supervisor *sv, struct err *err)
 	return 0;
 }
 
+/* Of "err ERRNO TEXT" what is for people. */
+static const char *
+words_of(const char *line)
+{
+	if (strncmp(line, "err ", 4) != 0)
+		return line;
+	line += 4 + strspn(line + 4, "0123456789");
+	return line + strspn(line, " ");
+}
+
 /* Copy one overlay's changes out, in a process of the cell's own user namespace. */
 static int
 collect(struct supervisor *sv, size_t grant, uint32_t *ret_left_out, struct err *err)
@@ -318,8 +329,8 @@ collect(struct supervisor *sv, size_t grant, uint32_t *ret_left_out, struct err 
 		return 0;
 	}
 	line[strcspn(line, "\n")] = '\0';
-	return err_set(err, EIO, "cannot keep the workspace's changes: %s",
-	               n > 0 ? line : "the collector died");
+	return err_set(err, EIO, "cannot keep all changes of the workspace: %s",
+	               n > 0 ? words_of(line) : "the collector died");
 }
 
 uint64_t
@@ -412,10 +423,12 @@ keep_state(struct supervisor *sv, int status)
 			(void)cell_state_remove(folder, entry, NULL);
 		return;
 	}
-	if (cell_record_write(sv->state, &record, &err) < 0)
-		supervisor_say(sv, "%s", err.text);
-	if (record.n_changes > 0 && sv->spawn_error == 0)
-		tell_changes(sv);
+	if (cell_record_write(sv->state, &record, &err) < 0) {
+		(void)err_wrap(&err, "what the cell left is lost");
+		supervisor_complain(err.text);
+	} else if (record.n_changes > 0 && sv->spawn_error == 0) {
+		tell_changes(sv, record.incomplete[0] == '\0');
+	}
 }
 
 void
