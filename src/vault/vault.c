@@ -241,17 +241,25 @@ vault_values(const struct vault *v, const char *name, uint64_t now,
 /* ---- changing ---- */
 
 int
+vault_check_new(const struct vault *v, const char *name, struct err *err)
+{
+	if (find_item(v, name) == NULL)
+		return 0;
+	return err_set(err, EEXIST, "there is a secret '%s' already: `cloister secret rotate` gives it "
+	               "another value, `remove` takes it away", name);
+}
+
+int
 vault_add(struct vault *v, struct secret *s, const struct secret_values *values, uint64_t now,
           struct err *err)
 {
 	struct vault_item item = { .entry = { .secret = s, .added = now, .changed = now }, .secret = s };
 	struct vault_item *more;
 	size_t at = 0;
-	int r;
+	int r = vault_check_new(v, s->name, err);
 
-	if (find_item(v, s->name) != NULL)
-		return err_set(err, EEXIST, "there is a secret '%s' already: `cloister secret rotate` gives it "
-		               "another value, `remove` takes it away", s->name);
+	if (r < 0)
+		return r;
 	if (v->n == VAULT_SECRETS_MAX)
 		return err_set(err, E2BIG, "a vault holds at most %d secrets", VAULT_SECRETS_MAX);
 	more = realloc(v->items, (v->n + 1) * sizeof(*more));

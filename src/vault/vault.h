@@ -63,6 +63,9 @@ const struct vault_entry *vault_at(const struct vault *v, size_t i);    /* by na
 const struct vault_entry *vault_find(const struct vault *v, const char *name,
                                      const char **ret_nearest);
 
+/* -EEXIST if there is a secret of that name. */
+int vault_check_new(const struct vault *v, const char *name, struct err *err);
+
 /* Changes.  They are in the file after vault_save(), all of them or none. */
 
 /* VALUES: NULL for a secret that says where its value comes from.  V owns S afterwards. */

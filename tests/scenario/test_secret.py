@@ -329,6 +329,16 @@ def test_a_prompt_can_be_left(operator):
     operator.cloister("secret", "show", "KEY").sentence("no secret")
 
 
+def test_nobody_is_asked_for_the_value_of_what_is_there(operator):
+    add(operator).ok()
+    terminal = Terminal(operator, operator.program, "secret", "add", "KEY", "--host", "a.example")
+    try:
+        terminal.expect("there is a secret 'KEY' already")
+        assert terminal.end() == 125 and "value of" not in terminal.text
+    finally:
+        terminal.close()
+
+
 def test_a_passphrase(operator):
     operator.cloister("secret", "init", "--key", "passphrase").ok()
     add(operator).sentence("no terminal to ask for the new passphrase")

@@ -90,6 +90,16 @@ can_note(struct err *err)
 
 /* ---- verbs ---- */
 
+/* Before its value is typed. */
+static int
+check_new(int folder, const char *name, struct guard *kept, struct err *err)
+{
+	OWN(vault_freep) struct vault *v = NULL;
+	int r = vault_open(folder, false, prompt_passphrase, kept, &v, err);
+
+	return r < 0 ? r : vault_check_new(v, name, err);
+}
+
 static int
 add(int folder, struct vault_request *q, struct err *err)
 {
@@ -97,8 +107,10 @@ add(int folder, struct vault_request *q, struct err *err)
 	OWN(guard_free) struct guard kept = {0};
 	OWN(vault_freep) struct vault *v = NULL;
 	bool has_value = *q->secret->from == '\0';
-	int r = has_value ? prompt_values(q->secret, now(), &values, err) : 0;
+	int r = check_new(folder, q->secret->name, &kept, err);
 
+	if (r == 0 && has_value)
+		r = prompt_values(q->secret, now(), &values, err);
 	if (r == 0 && ssh_is_scheme(q->secret))
 		r = ssh_check(q->secret, has_value ? &values : NULL, err);
 	/* Only now: nobody waits for the lock while somebody types. */
