@@ -59,9 +59,10 @@ struct diff_count {
 };
 int diff_count_text(int old, int new, struct diff_count *ret_count, struct err *err);
 
-/* diff_git.c: what changes to a git directory come to, in a few lines.  CELL: as the operator named it. */
+/* diff_git.c: what changes to a git directory come to, in a few lines.  CELL: as the operator named it.
+ * *TOLD_UNSEEN: it was said that commits are not shown, which is enough once. */
 void diff_print_git(const struct changes_part *part, const struct workspace_git *sum, const char *cell,
-                    bool colour);
+                    bool colour, bool *told_unseen);
 
 /* diff_stat.c: a line for each file that changed, printed together and with their sum. */
 struct diff_stat {

@@ -27,6 +27,7 @@ const struct cli_option cli_diff_options[] = {
 
 struct diff {
 	bool names, json, sizes, colour;
+	bool told_unseen;               /* that commits are not shown */
 	const char *cell;
 	struct json out;
 	struct diff_stat stat;
@@ -345,7 +346,7 @@ show_change(struct diff *diff, const struct changes_part *part, struct part_list
 		return show_contents(diff, part, change, next->path != NULL && strncmp(next->path, change->path, len) == 0 &&
 		                     next->path[len] == '/', err);
 	if (!l->said[change->summed - 1])
-		diff_print_git(part, sum, diff->cell, diff->colour);
+		diff_print_git(part, sum, diff->cell, diff->colour, &diff->told_unseen);
 	l->said[change->summed - 1] = true;
 	return 0;
 }

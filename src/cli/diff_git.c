@@ -92,7 +92,7 @@ print_counts(const struct changes_part *part, const struct workspace_git *sum, c
 
 void
 diff_print_git(const struct changes_part *part, const struct workspace_git *sum, const char *cell,
-               bool colour)
+               bool colour, bool *told_unseen)
 {
 	size_t objects = 0;
 
@@ -107,7 +107,9 @@ diff_print_git(const struct changes_part *part, const struct workspace_git *sum,
 	print_counts(part, sum, cell);
 	if (colour)
 		fputs("\033[m", stdout);
-	if (sum->n_refs > 0 || objects > 0 || sum->index)
-		fputs("git: commits, and what is staged, are not shown: see `git log -p` and `git diff --cached` in "
-		      "a cell before it ends, or here after apply\n", stdout);
+	if (*told_unseen || (sum->n_refs == 0 && objects == 0 && !sum->index))
+		return;
+	*told_unseen = true;
+	fputs("git: commits, and what is staged, are not shown: see `git log -p` and `git diff --cached` in "
+	      "a cell before it ends, or here after apply\n", stdout);
 }

@@ -128,6 +128,7 @@ def test_a_linked_worktree(operator, repo):
     said = operator.cloister("diff", id).ok()
     assert re.search(rf"^git: {repo}/.git/refs/heads/topic \w+ -> \w+, 1 step by its log$", said, re.M)
     assert f"git: {repo}/.git/worktrees/linked/HEAD refs/heads/topic -> refs/heads/b\n" in said
+    assert said.count(UNSEEN) == 1
     named = re.findall(r"`(cloister diff \S+ \S+)`", said)
     assert [n.split()[-1] for n in named] == [f"{repo}/.git/", f"{repo}/.git/worktrees/linked"]
     for words in named:
