@@ -3,16 +3,14 @@
 The unit tests of the cgroup module run in a virtual machine, and then whole cells:
 processes run into the limits.  Nothing may be left in the cgroup tree afterwards.
 """
-import os
 import re
 import subprocess
-from pathlib import Path
 
 import pytest
 
 import vm
+from operators import BUILD
 
-BUILD = Path(os.environ.get("CLOISTER_BUILD", "build")).resolve()
 CG = "/sys/fs/cgroup"
 
 # Processes started by in_group and as_user replace each other, so that no shell stays

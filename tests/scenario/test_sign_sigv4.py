@@ -3,11 +3,9 @@ of signed chunks that shares nothing with our code judges ours."""
 import hashlib
 import hmac
 import json
-import os
 import random
 import re
 import subprocess
-from pathlib import Path
 from types import SimpleNamespace
 from urllib.parse import quote, urlsplit
 
@@ -16,7 +14,8 @@ from botocore import auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-BUILD = Path(os.environ.get("CLOISTER_BUILD", "build"))
+from operators import BUILD
+
 ROUNDS = 1500
 # One that is always the same, and one that never was before.
 SEEDS = (1, random.randrange(1 << 32))

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-BUILD = Path(os.environ.get("CLOISTER_BUILD", "build")).resolve()
+from operators import BUILD
+
 CACHE = Path(os.environ.get("CLOISTER_VM_CACHE", BUILD / "vm"))
 BOOT_SECONDS = 240
 
