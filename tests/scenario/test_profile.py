@@ -58,9 +58,11 @@ def test_set_id_files_are_made_nowhere_on_the_host(operator):
     assert operator.sh("cd /tmp; exec /usr/bin/python3 -Ic \"$CODE\"", *NESTED, "-w", f"{folder}:ro",
                        "-e", f"CODE={OPENAT2}").ok() == "True\n"
 
-    id = operator.change(folder, f"/usr/bin/python3 -Ic '{OPENAT2}'; stat -c %a program", *NESTED)
+    # Before Linux 6.6 these changes are on the host's disk from the start, and the call is absent.
+    id = operator.change(folder, f"/usr/bin/python3 -Ic '{OPENAT2}'; >>program", *NESTED)
+    assert [p for p in operator.state.rglob("*") if p.lstat().st_mode & 0o6000] == []
     operator.cloister("apply", id).ok()
-    assert (folder / "program").stat().st_mode & 0o7777 == 0o755
+    assert (folder / "program").stat().st_mode & 0o7777 in (0o755, 0o644)
 
 
 def test_the_profiles_differ_in_nothing_else(operator):

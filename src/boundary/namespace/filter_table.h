@@ -372,7 +372,7 @@ static const struct filter_row filter_nested[] = {
 };
 
 /* bubblewrap as Debian 13 builds it does not start without.  What could make a set-id file
- * with it makes one in memory that ends with the cell, or in changes, which are applied
+ * with it makes one in memory that ends with the cell: changes are collected from there
  * without the bits. */
 static const struct filter_row filter_apart[] = {
 	{ "openat2", .verdict = ALLOW, .group = GROUP_SETID },

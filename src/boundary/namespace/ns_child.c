@@ -169,7 +169,9 @@ choose_filter(const struct cell_spec *spec)
 	if (spec->profile != CELL_PROFILE_NESTED)
 		return FILTER_DEFAULT;
 	for (size_t i = 0; i < spec->n_grants; i++)
-		if (spec->grants[i].access == CELL_WRITE)
+		if (spec->grants[i].access == CELL_WRITE ||
+		    /* Whose changes are on the host's disk from the start. */
+		    (spec->grants[i].access == CELL_OVERLAY && !ns_keeps_changes()))
 			return FILTER_NESTED;
 	return FILTER_NESTED_APART;
 }
