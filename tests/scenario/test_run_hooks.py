@@ -380,6 +380,17 @@ def test_own_folders_on_other_mounts_are_not_in_the_way(operator):
     assert told.ok() == "/x/elsewhere\n/x/data\n"
 
 
+@only_root
+def test_own_folders_mounted_where_they_are(operator):
+    """As services of systemd have them (ReadWritePaths=): on another mount, and all the same in the grant."""
+    operator.folder("data/registry", {"db.sqlite": "x"})
+    base = operator.base
+    told = operator.do("unshare", "-m", "--propagation", "private", "sh", "-ec", f"""
+        cd {base}; for own in runtime state data; do mount --bind $own $own; done
+        {operator.program} run -v {base}:/x:ro -- find /x/runtime /x/state /x/data""")
+    assert told.ok() == "/x/runtime\n/x/state\n/x/data\n"
+
+
 # ---- who -------------------------------------------------------------------------
 
 def test_principal_and_chain_are_on_record(operator):

@@ -185,25 +185,29 @@ copy_changes(struct ns_plan *plan, struct err *err)
 	return 0;
 }
 
-/* Zero where it cannot be told. */
-static uint64_t
-mount_id(const char *path)
+/* Whether COPY, of one mount, has something at PATH: where another mount is there on the host,
+ * what lies beneath it, which may be the same folder. */
+static bool
+has_path(int copy, const char *path)
 {
-	struct statx st;
+	struct open_how how = { .flags = O_PATH | O_CLOEXEC,
+	                        .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS };
+	OWN(closep) int fd = (int)syscall(SYS_openat2, copy, path, &how, sizeof(how));
 
-	return statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, STATX_MNT_ID, &st) == 0 &&
-	       (st.stx_mask & STATX_MNT_ID) != 0 ? st.stx_mnt_id : 0;
+	return fd >= 0 || (errno != ENOENT && errno != ENOTDIR && errno != ELOOP);
 }
 
 static void
-find_other_mounts(struct ns_plan *plan, size_t grant)
+find_missing(struct ns_plan *plan, size_t grant)
 {
-	const uint64_t its = mount_id(plan->spec->grants[grant].host);
+	const char *host = plan->spec->grants[grant].host;
+	size_t len = strcmp(host, "/") == 0 ? 0 : strlen(host);
 
-	for (size_t i = 0; its != 0 && plan->ground->hidden[i] != NULL; i++) {
-		uint64_t other = mount_id(plan->ground->hidden[i]);
+	for (size_t i = 0; plan->ground->hidden[i] != NULL; i++) {
+		const char *own = plan->ground->hidden[i];
 
-		if (other != 0 && other != its)
+		if (strncmp(own, host, len) == 0 && own[len] == '/' &&
+		    !has_path(plan->grants[grant], own + len + 1))
 			plan->not_in[grant] |= (unsigned char)(1u << i);
 	}
 }
@@ -215,7 +219,7 @@ copy_grants(struct ns_plan *plan, struct last_map *last, struct err *err)
 		plan->grants[i] = copy_mapped(plan->spec->grants[i].host, false, plan, last, err);
 		if (plan->grants[i] < 0)
 			return plan->grants[i];
-		find_other_mounts(plan, i);
+		find_missing(plan, i);
 	}
 	if (plan->spec->rootfs[0] == '\0')
 		return 0;

@@ -27,8 +27,8 @@ struct ns_plan {
 	/* Grants that only real root could prepare: detached, id-mapped mounts; -1
 	 * where the child opens the path itself. */
 	int grants[CELL_GRANTS_MAX];
-	unsigned char not_in[CELL_GRANTS_MAX];  /* a bit for each of ground->hidden that is on
-	                                         * another mount, which the grant does not bring */
+	unsigned char not_in[CELL_GRANTS_MAX];  /* a bit for each of ground->hidden that the grant
+	                                         * does not bring, because it is on another mount */
 	int rootfs;                     /* likewise */
 	int changes;                    /* likewise, the folder that keeps changes */
 };
