@@ -1,4 +1,5 @@
 """Profiles: what may make namespaces of its own, and what may not."""
+import os
 import shutil
 
 import pytest
@@ -63,6 +64,27 @@ def test_set_id_files_are_made_nowhere_on_the_host(operator):
     assert [p for p in operator.state.rglob("*") if p.lstat().st_mode & 0o6000] == []
     operator.cloister("apply", id).ok()
     assert (folder / "program").stat().st_mode & 0o7777 in (0o755, 0o644)
+
+
+# The capabilities of a program, as a kernel since 2.6.25 and one since 4.14 read them.
+SETFCAP = """
+import os
+open("/data/program", "w").close()
+for version, tail in ((2, b""), (3, b"\\0" * 4)):
+    value = bytes([1, 0, 0, version]) + bytes([0, 0, 32, 0]) + b"\\0" * 12 + tail
+    for path in "/data/program", os.open("/data/program", os.O_WRONLY):
+        try: os.setxattr(path, "security.capability", value)
+        except OSError as e: print(e.strerror)
+"""
+
+
+def test_programs_with_capabilities_are_made_nowhere_on_the_host(operator):
+    """In a namespace of its own an agent has the right to give them away: in root's folder, whose
+    owner it is inside, they would be the host's."""
+    folder = operator.folder("granted")
+    told = operator.run(*NESTED, "-v", f"{folder}:/data", "--", "unshare", "-Ur", "/usr/bin/python3", "-Ic", SETFCAP)
+    assert told.ok() == 4 * "Operation not supported\n"
+    assert os.listxattr(folder / "program") == []
 
 
 def test_the_profiles_differ_in_nothing_else(operator):

@@ -371,7 +371,16 @@ static const struct filter_row filter_nested[] = {
 	{ "sethostname setdomainname", .verdict = ALLOW },
 };
 
-/* bubblewrap as Debian 13 builds it does not start without.  What could make a set-id file
+/* Where a folder of the host's can be written.  In a user namespace of its own an agent may give
+ * a program capabilities, and in a folder of root's, whose owner it is inside, they are the
+ * host's.  Which attribute is set is in memory, where a filter cannot look: the answer is that
+ * of a file system without any. */
+static const struct filter_row filter_beside[] = {
+	{ "setxattr lsetxattr fsetxattr setxattrat", .verdict = ERRNO(EOPNOTSUPP),
+	  .group = GROUP_SETID },
+};
+
+/* Where none can.  bubblewrap as Debian 13 builds it does not start without.  What could make a set-id file
  * with it makes one in memory that ends with the cell: changes are collected from there
  * without the bits. */
 static const struct filter_row filter_apart[] = {
@@ -603,7 +612,8 @@ static const struct filter_profile_spec {
 	struct { const struct filter_row *rows; size_t count; } tables[FILTER_TABLES_MAX];
 } filter_profiles[FILTER_PROFILES] = {
 	[FILTER_DEFAULT] = { "default", ABSENT, { TABLE(filter_agent) } },
-	[FILTER_NESTED] = { "nested", ABSENT, { TABLE(filter_nested), TABLE(filter_agent) } },
+	[FILTER_NESTED] = { "nested", ABSENT, { TABLE(filter_beside),
+		TABLE(filter_nested), TABLE(filter_agent) } },
 	[FILTER_NESTED_APART] = { "nested_apart", ABSENT, { TABLE(filter_apart),
 		TABLE(filter_nested), TABLE(filter_agent) } },
 #ifdef CLOISTER_SANITIZED
