@@ -32,7 +32,8 @@ allow() {
 		"$(dirname "$0")/../contrib/apparmor/cloister" | as_root apparmor_parser -r
 }
 
-# What sets it back outlives this, however COMMAND ends, and sudo.
+# What sets it back outlives this, however COMMAND ends, and sudo; where another one has lifted
+# it meanwhile, that one sets it back.
 lift() {
 	if is_restricted; then
 		echo "AppArmor keeps ordinary users from making cells, as whom tests run: lifted until" \
@@ -40,6 +41,8 @@ lift() {
 		# shellcheck disable=SC2016  # for the shell of root's
 		as_root setsid -f sh -c '
 			was=$(cat "$1")
+			[ "$was" != 0 ] || exit
+			trap : HUP INT TERM
 			echo 0 >"$1" || exit
 			exec 2>/dev/null
 			tail --pid="$2" -f /dev/null

@@ -30,17 +30,24 @@ def world(tmp_path):
     return tmp_path
 
 
+def env(world):
+    return {"PATH": f"{world}/bin:{os.environ['PATH']}", "APPARMOR_SETTING": str(world / "setting")}
+
+
 def run(world, *words, **how):
-    env = {"PATH": f"{world}/bin:{os.environ['PATH']}", "APPARMOR_SETTING": str(world / "setting")}
-    return subprocess.run([SCRIPT, *words], env=env, capture_output=True, text=True, timeout=SECONDS,
+    return subprocess.run([SCRIPT, *words], env=env(world), capture_output=True, text=True, timeout=SECONDS,
                           check=False, **how)
 
 
-def await_setting(world, value):
+def await_that(condition):
     end = time.monotonic() + SECONDS
-    while (world / "setting").read_text() != value:
+    while not condition():
         assert time.monotonic() < end
         time.sleep(0.05)
+
+
+def await_setting(world, value):
+    await_that(lambda: (world / "setting").read_text() == value)
 
 
 def test_a_profile_for_the_build(world):
@@ -80,6 +87,43 @@ def test_lifted_while_a_command_runs(world, end, status):
     assert done.returncode == status and done.stdout.endswith("\n0\n"), done
     assert "apparmor_restrict_unprivileged_userns" in done.stdout
     await_setting(world, "1\n")
+
+
+def keeper_of(world, pid):
+    """What waits for PID, and its words."""
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_bytes().split(b"\0")[:-1]
+        except OSError:
+            continue
+        if words[-2:] == [os.fsencode(world / "setting"), b"%d" % pid] or b"--pid=%d" % pid in words:
+            yield int(path.parts[2]), words[0]
+
+
+def lift(world, *command):
+    return subprocess.Popen([SCRIPT, "lift", *command], env=env(world), stdout=subprocess.DEVNULL)
+
+
+def test_two_at_once_leave_it_as_it_was(world):
+    """The other one has lifted it while sudo asked for the password, and sets it back."""
+    program(world / "bin/sudo", f'echo 0 >{world}/setting; exec "$@"')
+    with lift(world, "sh", "-c", f"sleep 1; echo 1 >{world}/setting") as process:
+        assert process.wait(SECONDS) == 0
+    await_that(lambda: not list(keeper_of(world, process.pid)))
+    assert (world / "setting").read_text() == "1\n"
+
+
+def test_set_back_by_a_keeper_that_is_to_end(world):
+    """As what a service has started is, whatever its session: with all the rest of it."""
+    with lift(world, "sleep", "60") as process:
+        try:
+            await_that(lambda: b"tail" in dict(keeper_of(world, process.pid)).values())
+            for pid, _ in list(keeper_of(world, process.pid)):
+                os.kill(pid, signal.SIGTERM)
+            await_that(lambda: not list(keeper_of(world, process.pid)))
+            assert (world / "setting").read_text() == "1\n"
+        finally:
+            process.kill()
 
 
 def test_nothing_to_lift(world):
