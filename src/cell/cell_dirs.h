@@ -119,7 +119,8 @@ bool cell_writable_covers(const char *path);
 bool cell_writable_leads(const char *path);
 
 /* A grant in OWN, a folder of cloister's, would be one of its cells' making; what the registry
- * and dispatches have there for cells is not, as long as it cannot be changed.  NULL: no folder. */
+ * and dispatches have there for cells is not, as long as it cannot be changed.  Nor is it shown as
+ * part of another root file system.  NULL: no folder. */
 int cell_grants_check(const struct cell_spec *spec, const char *own, struct err *err);
 
 enum cell_end {

@@ -25,6 +25,9 @@ is_lent(const struct cell_grant *grant, const char *own)
 int
 cell_grants_check(const struct cell_spec *spec, const char *own, struct err *err)
 {
+	if (own != NULL && spec->rootfs[0] != '\0' && tree_is_beneath(own, spec->rootfs))
+		return err_set(err, EPERM, "'%s' cannot be the root file system: cloister keeps its own "
+		               "records in '%s'", spec->rootfs, own);
 	for (size_t i = 0; own != NULL && i < spec->n_grants; i++)
 		if (tree_is_beneath(spec->grants[i].host, own) && !is_lent(&spec->grants[i], own))
 			return err_set(err, EPERM, "'%s' cannot be granted: cloister keeps its own records "

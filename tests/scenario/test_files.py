@@ -458,6 +458,14 @@ def test_rootfs_without_the_command(operator, rootfs):
     assert done.status == 127 and "perl" in done.err
 
 
+def test_rootfs_around_own_folders(operator, rootfs):
+    """It would show them, to an agent who is the operator outside."""
+    for name in "RUNTIME", "STATE", "DATA":
+        operator.folder("rootfs/opt/own").chmod(0o700)
+        operator.run("--root", "--rootfs", rootfs, "--", "ls", "/opt/own", env={
+            f"CLOISTER_{name}_DIR": str(rootfs / "opt/own")}).sentence(f"'{rootfs}'", "root file system")
+
+
 @pytest.mark.parametrize("word", ["/", "no-such", "", "/etc/passwd"])
 def test_rootfs_that_cannot_be(operator, word):
     operator.run("--rootfs", word, "--", "true").sentence(f"'{word}'")

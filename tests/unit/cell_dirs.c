@@ -527,9 +527,20 @@ TEST(cell_grants_in_own_folders)
 
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		struct cell_grant grant = { cases[i].host, (char[]){ "/x" }, cases[i].access, false, false };
-		struct cell_spec spec = { .grants = &grant, .n_grants = 1 };
+		struct cell_spec spec = { .grants = &grant, .n_grants = 1, .rootfs = (char[]){ "" } };
 
 		CHECK((cell_grants_check(&spec, "/own", NULL) == 0) == cases[i].ok);
 		CHECK_OK(cell_grants_check(&spec, NULL, NULL));
 	}
+}
+
+TEST(cell_rootfs_around_own_folders)
+{
+	struct cell_spec spec = { .rootfs = (char[]){ "/root/fs" } };
+
+	CHECK_ERR(cell_grants_check(&spec, "/root/fs/opt/own", NULL), EPERM);
+	CHECK_ERR(cell_grants_check(&spec, "/root/fs", NULL), EPERM);
+	CHECK_OK(cell_grants_check(&spec, "/root/fsx", NULL));
+	CHECK_OK(cell_grants_check(&spec, "/root", NULL));
+	CHECK_OK(cell_grants_check(&spec, NULL, NULL));
 }

@@ -243,7 +243,8 @@ start_cell(struct supervisor *sv, struct err *err)
 	OWN(closep) int state_folder = cell_state_open(false, NULL);
 	OWN(freep) char *runtime = path_of(sv->place.runtime);
 	OWN(freep) char *state = path_of(state_folder);
-	OWN(freep) char *data = sv->spec.n_grants == 0 ? NULL : find_data();
+	OWN(freep) char *data = sv->spec.n_grants == 0 && sv->spec.rootfs[0] == '\0' ? NULL
+	                                                                             : find_data();
 	bool tty = sv->spec.tty;
 	int inside[3] = { -1, -1, -1 };
 	struct boundary_ground ground = {
