@@ -380,9 +380,9 @@ static const struct filter_row filter_beside[] = {
 	  .group = GROUP_SETID },
 };
 
-/* Where none can.  bubblewrap as Debian 13 builds it does not start without.  What could make a set-id file
- * with it makes one in memory that ends with the cell: changes are collected from there
- * without the bits. */
+/* Where none can.  bubblewrap as Debian 13 builds it does not start without.  What could make
+ * a set-id file with it makes one in memory that ends with the cell: changes are collected
+ * from there without the bits. */
 static const struct filter_row filter_apart[] = {
 	{ "openat2", .verdict = ALLOW, .group = GROUP_SETID },
 };
