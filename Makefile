@@ -107,7 +107,7 @@ endif
 
 # ---- the build ------------------------------------------------------------------
 .PHONY: all lib unit run test install uninstall bench lint fuzz asan mutant \
-        escape soak crash growth npm screenshots clean deps deps-test deps-lint help tests FORCE
+        escape soak crash growth matrix npm screenshots clean deps deps-test deps-lint help tests FORCE
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
 # All processors, unless the command line says otherwise.  What calls a second
@@ -296,6 +296,11 @@ growth: deps-test
 	@CLOISTER_UPLOAD_MB=4096 $(call JUDGE,$(B)) -m pytest -q \
 		-p no:cacheprovider tests/scenario/test_egress_s3.py -k flat_memory
 
+# Makes no build here: each system gets its own.
+matrix:
+	@tools/deps.sh build matrix
+	@B=$(B) $(PYTHON) tests/matrix/run.py $(ARGS)
+
 screenshots: deps-test
 	@CLOISTER_SHOTS=1 $(call JUDGE,$(B)) -m pytest -q -p no:cacheprovider \
 		tests/scenario/test_dashboard.py -k screenshots
@@ -348,6 +353,8 @@ FORCE:
 ##                  ROUNDS (1000) times each, and a full disk; MODE=serve: only one of them
 ## make growth      100,000 requests out of a cell, and uploads of 4 GiB to S3; no memory or
 ##                  descriptor may be lost
+## make matrix      boot Debian 12 and 13 and Ubuntu 24.04, amd64 and arm64, and run the tests in
+##                  each (docs/testing.md); ARGS=--list shows the systems and the cases
 ## make screenshots   the dashboard's pictures in docs/images, anew
 ## make npm         bring what some tests skip without: real agents and SDKs, from npm, 1.1 GB,
 ##                  and OpenStack's Swift
@@ -359,4 +366,4 @@ FORCE:
 ## make clean       remove build/
 ##
 ## CC=clang builds with clang; B=DIR builds in DIR; V=1 shows the commands;
-## ARGS=... goes to escape, bench, soak, crash and growth (ARGS=--help).
+## ARGS=... goes to escape, bench, soak, crash, growth and matrix (ARGS=--help).

@@ -3,29 +3,23 @@
 For what this machine's own kernel is not: another version, or cgroup v2 alone.
 The kernel's package is unpacked into the build folder, never installed.
 """
-import lzma
 import os
-import platform
 import re
 import shutil
 import struct
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from operators import BUILD
+from operators import BUILD, TREE
+
+sys.path.insert(0, str(TREE / "tests" / "matrix"))
+import boot     # noqa: E402
 
 CACHE = Path(os.environ.get("CLOISTER_VM_CACHE", BUILD / "vm"))
 BOOT_SECONDS = 240
-
-MACHINES = {
-    # The cortex-a57 boots in a second under emulation; `max` takes six.
-    "aarch64": ("qemu-system-aarch64", "linux-image-cloud-arm64", "ttyAMA0",
-                ["-M", "virt", "-cpu", "cortex-a57"]),
-    "x86_64": ("qemu-system-x86_64", "linux-image-cloud-amd64", "ttyS0",
-               ["-M", "q35", "-cpu", "qemu64"]),
-}
 
 # The root moves from the initramfs, which cannot be left by pivot_root, to the disk
 # or a tmpfs.
@@ -88,63 +82,19 @@ def _unpack(name):
     return CACHE / package
 
 
-def _read_module(path):
-    data = path.read_bytes()
-    return lzma.decompress(data) if path.suffix == ".xz" else data
-
-
-def _modules(root, wanted):
-    """(name, bytes) of each module that WANTED needs, in the order to load them."""
-    files = {p.name.split(".")[0].replace("-", "_"): p
-             for p in root.glob("**/modules/**/*.ko*")}
-    done = {}
-
-    def add(name):
-        if name in done or name not in files:
-            return          # what is not a module is built in
-        data = _read_module(files[name])
-        depends = re.search(rb"(?:^|\0)depends=([^\0]*)\0", data)
-        for other in depends.group(1).decode().split(",") if depends else []:
-            add(other.replace("-", "_"))
-        done[name] = data
-
-    for name in wanted:
-        add(name)
-    return list(done.items())
-
-
-def _cpio(entries):
-    """An initramfs: the `newc` format, of (path, mode, bytes)."""
-    out = bytearray()
-    for number, (path, mode, data) in enumerate([*entries, ("TRAILER!!!", 0, b"")], 1):
-        name = path.encode() + b"\0"
-        fields = (number, mode, 0, 0, 1, 0, len(data), 0, 0, 0, 0, len(name), 0)
-        out += b"070701" + b"".join(b"%08X" % f for f in fields) + name
-        out += bytes(-len(out) % 4) + data
-        out += bytes(-len(out) % 4)
-    return bytes(out)
-
-
 def _initramfs(files, script, modules):
     busybox = shutil.which("busybox")
     if busybox is None:
         pytest.skip("no busybox (package busybox-static)")
-    folders = {"bin", "dev", "etc", "modules", "proc", "root", "run", "sys", "tmp"}
-    for path in files:
-        folders.update(str(p) for p in Path(path).parents if str(p) != ".")
-    entries = [(d, 0o040755, b"") for d in sorted(folders)]
-    entries += [
-        ("init", 0o100755, INIT.encode()),
+    folders = [(d, 0o040755, b"") for d in ("etc", "root", "run", "tmp")]
+    return boot.make_initramfs(busybox, INIT, modules, [
+        *folders,
         ("start", 0o100755, START.encode()),
         ("script", 0o100644, script.encode()),
-        ("bin/busybox", 0o100755, Path(busybox).read_bytes()),
         ("etc/passwd", 0o100644, b"root:x:0:0::/:/bin/sh\nuser:x:1000:1000::/:/bin/sh\n"),
         ("etc/group", 0o100644, b"root:x:0:\nuser:x:1000:\n"),
-        ("modules/order", 0o100644, "\n".join(n for n, _ in modules).encode()),
-    ]
-    entries += [(f"modules/{n}", 0o100644, data) for n, data in modules]
-    entries += [(path, 0o100755, Path(source).read_bytes()) for path, source in files.items()]
-    return _cpio(entries)
+        *((path, 0o100755, Path(source).read_bytes()) for path, source in files.items()),
+    ])
 
 
 def _disk(path, mebibytes):
@@ -166,26 +116,22 @@ def run(tmp_path, script, files, modules=(), disk=0, memory=512, append=""):
     FILES: {path in the machine: path here}, all made executable.  DISK: mebibytes
     of a /dev/vda, the one partition of which then is the root.  APPEND: words for the kernel.
     """
-    if platform.machine() not in MACHINES:
-        pytest.skip(f"no virtual machine for {platform.machine()}")
-    qemu, package, console, flags = MACHINES[platform.machine()]
-    if shutil.which(qemu) is None:
-        pytest.skip(f"no {qemu}")
-    root = _unpack(package)
-    wanted = list(modules)
+    machine = boot.native_machine()
+    if machine is None or not boot.has(machine.qemu):
+        pytest.skip("no virtual machine for this architecture: no QEMU, or none that is known")
+    root = _unpack(f"linux-image-cloud-{machine.arch}")
+    wanted, more = list(modules), []
     if disk:
         wanted += ["virtio_pci", "virtio_blk"]
         _disk(tmp_path / "disk", disk)
-        flags = [*flags, "-drive", f"file={tmp_path / 'disk'},format=raw,if=none,id=d",
-                 "-device", "virtio-blk-pci,drive=d"]
-    (tmp_path / "initramfs").write_bytes(_initramfs(files, script, _modules(root, wanted)))
+        more = boot.disk(tmp_path / "disk", 0)
+    (tmp_path / "initramfs").write_bytes(_initramfs(files, script, boot.find_modules(root, wanted)))
     kernel = next((root / "boot").glob("vmlinuz-*"))
+    accelerator, _ = boot.pick_accelerator(machine, kernel, shutil.which("busybox"))
     try:
         out = subprocess.run(
-            [qemu, *flags, "-m", str(memory), "-smp", "2", "-nographic", "-nodefaults",
-             "-serial", "stdio", "-no-reboot", "-kernel", kernel,
-             "-initrd", tmp_path / "initramfs",
-             "-append", f"console={console} quiet panic=-1 {append}"],
+            boot.command(machine, kernel, tmp_path / "initramfs", accelerator=accelerator,
+                         memory=memory, append=append, more=more),
             stdin=subprocess.DEVNULL, capture_output=True, timeout=BOOT_SECONDS)
     except subprocess.TimeoutExpired as e:
         pytest.fail(f"the machine did not finish:\n{(e.stdout or b'').decode(errors='replace')}")

@@ -1,0 +1,40 @@
+#!/bin/sh
+# limits.sh - a cell runs into its limits, on cgroup v2 as systemd set it up.
+#
+# Nobody delegated anything to a plain login session: there a cell with a limit must not start.
+set -eu
+
+cloister=${CLOISTER:-build/cloister}
+place=$(mktemp -d "${TMPDIR:-/tmp}/cloister-limits.XXXXXX")
+trap 'rm -rf "$place"' EXIT
+export CLOISTER_STATE_DIR="$place/state" CLOISTER_DATA_DIR="$place/data"
+
+fail() {
+	echo "NOT SO: $*"
+	cat "$place/said"
+	exit 1
+}
+run() {
+	status=0
+	"$cloister" run "$@" >"$place/said" 2>&1 </dev/null || status=$?
+	sed 's/^/  /' "$place/said"
+}
+# The kernel's out-of-memory killer ends what dd allocates.
+eat='dd if=/dev/zero of=/dev/null bs=96M count=1; echo "ended with $?"'
+
+run --memory 32M -- sh -c "$eat"
+if [ "$(id -u)" != 0 ] && ! grep -q "user@$(id -u).service" /proc/self/cgroup; then
+	[ "$status" = 125 ] || fail "without a delegated cgroup, the status is $status"
+	grep -q "^cloister: --memory cannot be enforced: " "$place/said" || fail "no reason is given"
+	echo "ok: a limit that cannot be enforced is refused"
+	exit 0
+fi
+grep -q "ended with 137" "$place/said" || fail "the memory is not limited"
+# shellcheck disable=SC2016  # for the shell inside the cell
+run --pids 16 -- sh -c 'for i in $(seq 64); do sleep 1000 & done; wait'
+[ "$status" != 0 ] || fail "the processes are not limited"
+run --memory 64M --cpus 0.5 --pids 32 -- true
+[ "$status" = 0 ] || fail "a cell within its limits ended with $status"
+left=$(find /sys/fs/cgroup -name 'cloister-*' 2>/dev/null)
+[ -z "$left" ] || fail "cgroups are left: $left"
+echo "ok: limits strike, and nothing is left"
