@@ -337,6 +337,8 @@ install: all
 
 uninstall:
 	$(call take_away,$(foreach f,$(INSTALLED),$(lastword $(subst =, ,$f))) $(FORMERLY))
+	@echo "Your data stays: secrets, audit logs, changes of cells." \
+		"\`$(B)/cloister purge\` removes it, after asking."
 
 clean:
 	rm -rf $(B)
