@@ -128,7 +128,7 @@ struct swap_stream {
 	/* What came of it. */
 	uint64_t n_seen, n_replaced;
 	int64_t grown;                  /* how many bytes more went out than came */
-	bool replacing;                 /* what the sink is given just now was put in */
+	bool replacing;                 /* what the sink is given just now was put in, or was left */
 
 	/* private: */
 	unsigned char *held;            /* what may be a needle's beginning */
