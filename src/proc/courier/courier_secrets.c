@@ -355,7 +355,7 @@ exchange_use_trailers(struct exchange *ex, struct http_field *fields, size_t n)
 	if (ex->secrets == NULL || ex->secrets->view->out == NULL || n == 0)
 		return true;
 	how.set = ex->secrets->view->out;
-	r = swap_fields(&how, fields, n, exchange_scratch(ex), &err);
+	r = swap_fields(&how, fields, &n, exchange_scratch(ex), &err);
 	return r == 0 || exchange_refuse_secret(ex, r, &err);
 }
 
