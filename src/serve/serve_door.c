@@ -519,9 +519,9 @@ serve_token_load(const char *path, const char *name, enum serve_role role,
 	    (st.st_uid != geteuid() && st.st_uid != 0))
 		return err_set(err, EPERM, "others may look at the token file '%s': `chmod 600` it, and make "
 		               "a new token", path);
-	r = read_file_at(AT_FDCWD, path, SERVE_TOKEN_MAX + 1, &text, &len, err);
+	r = read_whole(fd, SERVE_TOKEN_MAX + 1, &text, &len, err);
 	if (r < 0)
-		return err_wrap(err, "token file");
+		return err_wrap(err, "token file '%s'", path);
 	while (len > 0 && (text[len - 1] == '\n' || text[len - 1] == '\r'))
 		len--;
 	if (len < 16 || strcspn(text, " \t\r\n") < len)

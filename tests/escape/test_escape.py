@@ -15,7 +15,7 @@ GROUPS = {
 }
 # What the nested profile gives up, and nothing else: namespaces and mounts of its own, and
 # a /proc without masks, which the kernel wants before it lets a /proc be mounted inside.
-NESTED = re.compile("(unshare|clone)-|uid-map$|proc-(disks|keys)$")
+NESTED = re.compile("(unshare|clone)-|uid-map$|proc-(disks|keys)$|boot-id$")
 
 
 def applies(one, who, probe):

@@ -40,6 +40,7 @@ CASES = [
     Case("landlock", "readonly-write", under="mount-ro"),
     Case("nodev", "device-granted"),
     Case("proc-mask", "proc-disks"),
+    Case("boot-id", "boot-id"),
     Case("sys-empty", "sys-devices"),
     Case("workspace-overlay", "overlay-write"),
     Case("pidns", "signal-all", USER, under="landlock"),

@@ -6,6 +6,7 @@ import platform
 import signal
 import struct
 import subprocess
+import uuid
 
 import pytest
 
@@ -46,6 +47,24 @@ def test_root_of_the_cell(operator):
 def test_no_process_of_the_cell_shows_the_hosts(operator):
     said = operator.sh("cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline 2>/dev/null", env=CANARIES)
     assert "5ecret" not in said.out and "CLOISTER_CELL" in said.out
+
+
+def test_soft_limits_and_priority_are_the_usual(operator):
+    """The operator's own habits stay outside; hard limits and a lower priority stay in force."""
+    script = "ulimit -Sn; ulimit -Ss; ulimit -Sf; ulimit -Hn; nice"
+    set_up = "ulimit -Sn 3000; ulimit -Hn 4000; ulimit -Ss 4096; ulimit -Sf 100000; exec \"$@\""
+    said = operator.do("/bin/sh", "-c", set_up, "sh", operator.program, "run", "--", "sh", "-c", script).ok()
+    assert said.splitlines() == ["1024", "8192", "unlimited", "4000", "0"]
+    assert operator.do("nice", "-n", "5", operator.program, "run", "--", "nice").ok() == "5\n"
+    if operator.is_root:
+        assert operator.do("nice", "-n", "-5", operator.program, "run", "--", "nice").ok() == "0\n"
+
+
+def test_each_cell_has_a_boot_id_of_its_own(operator):
+    path = "/proc/sys/kernel/random/boot_id"
+    found = {operator.run("--", "cat", path).ok() for _ in range(2)}
+    with open(path) as host:
+        assert len(found | {host.read()}) == 3 and all(uuid.UUID(text.strip()).version == 4 for text in found)
 
 
 def test_given_variables(operator):

@@ -251,11 +251,12 @@ namespace_start(const struct cell_spec *spec, const struct boundary_ground *grou
 {
 	struct boundary_cell cell = { .pidfd = -1, .channel = -1, .userns = -1, .scratch = -1,
 	                              .mntns = -1, .netns = -1 };
-	struct ns_plan plan = { .spec = spec, .ground = ground, .channel = -1, .init_exe = -1 };
+	struct ns_plan plan = { .spec = spec, .ground = ground, .channel = -1, .init_exe = -1,
+	                        .rootfs = -1, .changes = -1 };
 	int r;
 
 	for (size_t i = 0; i < CELL_GRANTS_MAX; i++)
-		cell.uppers[i] = -1;
+		cell.uppers[i] = plan.grants[i] = -1;
 	for (size_t i = 0; i < BOUNDARY_LISTENERS; i++)
 		cell.listeners[i] = -1;
 	ns_choose_ids(&plan);

@@ -91,6 +91,32 @@ set_kernel(const struct ns_plan *plan, struct err *err)
 	return r;
 }
 
+/* Soft limits are the operator's own habit.  A cell begins with the usual ones; hard limits,
+ * which bind the operator too, stay. */
+static void
+reset_soft_limits(void)
+{
+	static const struct { int what; rlim_t usual; } limits[] = {
+		{ RLIMIT_NOFILE, 1024 }, { RLIMIT_STACK, 8 << 20 }, { RLIMIT_MEMLOCK, 8 << 20 },
+		{ RLIMIT_CPU, RLIM_INFINITY }, { RLIMIT_FSIZE, RLIM_INFINITY },
+		{ RLIMIT_DATA, RLIM_INFINITY }, { RLIMIT_AS, RLIM_INFINITY },
+		{ RLIMIT_RSS, RLIM_INFINITY }, { RLIMIT_LOCKS, RLIM_INFINITY },
+		{ RLIMIT_MSGQUEUE, 819200 }, { RLIMIT_NICE, 0 }, { RLIMIT_RTPRIO, 0 },
+		{ RLIMIT_RTTIME, RLIM_INFINITY },
+	};
+	struct rlimit now;
+
+	for (size_t i = 0; i < ARRAY_LEN(limits); i++) {
+		if (getrlimit(limits[i].what, &now) < 0)
+			continue;
+		now.rlim_cur = limits[i].usual < now.rlim_max ? limits[i].usual : now.rlim_max;
+		(void)setrlimit(limits[i].what, &now);  /* within the hard limit everybody may */
+	}
+	/* A lower priority is the operator's wish; a higher one is not for the agent. */
+	if (getpriority(PRIO_PROCESS, 0) < 0)
+		(void)setpriority(PRIO_PROCESS, 0, 0);
+}
+
 static int
 set_limits(const struct ns_plan *plan, struct err *err)
 {
@@ -111,6 +137,7 @@ set_limits(const struct ns_plan *plan, struct err *err)
 	/* Then the supervisor has seen to it that zero is as good. */
 	if (getrlimit(RLIMIT_CORE, &now) == 0 && now.rlim_max == 0)
 		core = now;
+	reset_soft_limits();
 	if ((CONTROL_ON("limit-user") && setrlimit(RLIMIT_SIGPENDING, &signals) < 0) ||
 	    (CONTROL_ON("limit-pids") && setrlimit(RLIMIT_NPROC, &pids) < 0) ||
 	    (CONTROL_ON("core") && setrlimit(RLIMIT_CORE, &core) < 0))

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/xattr.h>
@@ -174,7 +175,7 @@ make_dev(int root, struct err *err)
  * the agent being nobody outside; this does not rest on that. */
 static const char *const masked_files[] = {
 	"proc/buddyinfo", "proc/cmdline", "proc/config.gz", "proc/consoles", "proc/locks",
-	 "proc/crypto", "proc/diskstats", "proc/interrupts",
+	 "proc/crypto", "proc/diskstats", "proc/dma", "proc/interrupts",
 	"proc/iomem", "proc/ioports", "proc/kallsyms", "proc/kcore", "proc/key-users",
 	"proc/keys", "proc/kmsg", "proc/kpagecgroup", "proc/kpagecount", "proc/kpageflags",
 	"proc/latency_stats", "proc/mdstat", "proc/modules", "proc/mtrr", "proc/pagetypeinfo",
@@ -197,6 +198,30 @@ mask(const char *const *paths, size_t n, const char *with, struct err *err)
 	return 0;
 }
 
+/* The host's boot id would let cells on one host recognise each other. */
+static int
+make_boot_id(int root, struct err *err)
+{
+	static const char at[] = "proc/sys/kernel/random/boot_id", name[] = ".boot_id";
+	unsigned char b[16];
+	char text[40];
+	int r;
+
+	if (getrandom(b, sizeof(b), 0) != (ssize_t)sizeof(b))
+		return err_errno(err, "cannot make the cell's boot id");
+	b[6] = (unsigned char)((b[6] & 0x0f) | 0x40);     /* RFC 9562: version 4 */
+	b[8] = (unsigned char)((b[8] & 0x3f) | 0x80);
+	snprintf(text, sizeof(text),
+	         "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x\n", b[0], b[1],
+	         b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
+	r = create_file_at(root, name, 0444, text, err);
+	if (r == 0 && mount(name, at, NULL, MS_BIND, NULL) < 0 && errno != ENOENT)
+		r = err_errno(err, "cannot hide the host's boot id");
+	if (r == 0 && unlinkat(root, name, 0) < 0)
+		r = err_errno(err, "cannot make the cell's boot id");
+	return r;
+}
+
 static int
 mask_proc(int root, struct err *err)
 {
@@ -207,8 +232,10 @@ mask_proc(int root, struct err *err)
 		r = ns_bind(root, "sys", root, "sys", NS_QUIET | MOUNT_ATTR_RDONLY, err);
 	if (r == 0)
 		r = mask(masked_folders, ARRAY_LEN(masked_folders), "sys", err);
-	return r < 0 ? r : ns_bind(root, "proc/sys", root, "proc/sys",
-	                           NS_QUIET | MOUNT_ATTR_NOEXEC | MOUNT_ATTR_RDONLY, err);
+	if (r == 0)
+		r = ns_bind(root, "proc/sys", root, "proc/sys",
+		            NS_QUIET | MOUNT_ATTR_NOEXEC | MOUNT_ATTR_RDONLY, err);
+	return r < 0 || !CONTROL_ON("boot-id") ? r : make_boot_id(root, err);
 }
 
 static int

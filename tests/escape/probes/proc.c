@@ -18,6 +18,10 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include <linux/magic.h>
+#include <stdbool.h>
+#include <sys/vfs.h>
+
 #include "probe.h"
 
 #ifndef SYS_pidfd_getfd
@@ -26,6 +30,22 @@
 #ifndef SYS_pidfd_open
 #define SYS_pidfd_open 434
 #endif
+
+/* Whether FD is the kernel's own file, and not a mask over it such as /dev/null. */
+static bool
+is_kernels(int fd)
+{
+	static const unsigned long kinds[] = { PROC_SUPER_MAGIC, SYSFS_MAGIC, CGROUP_SUPER_MAGIC,
+		CGROUP2_SUPER_MAGIC };
+	struct statfs fs;
+
+	if (fstatfs(fd, &fs) < 0)
+		return false;
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+		if ((unsigned long)fs.f_type == kinds[i])
+			return true;
+	return false;
+}
 
 /* Opened, never written: most of these stop or take over the machine. */
 static int
@@ -37,6 +57,8 @@ probe_open_write(int argc, char **argv)
 
 		if (fd < 0)
 			report_lost(argv[i]);
+		else if (!is_kernels(fd))
+			printf("masked %s\n", argv[i]);
 		else
 			report_won("%s", argv[i]);
 		if (fd >= 0)

@@ -86,6 +86,12 @@ for file in ("iomem", "vmallocinfo", "timer_list"):
           control="root")(address_map(f"/proc/{file}"))
 
 
+@probe("learns the host's boot id, which all its cells would share")
+def boot_id(w):
+    path = "/proc/sys/kernel/random/boot_id"
+    return pathlib.Path(path).read_bytes().strip() in w.run("read", path).out
+
+
 @probe("sees a disk of the host's in /proc")
 def proc_disks(w):
     major, minor, _ = loop_device(w, pages=secrets.randbelow(900) + 100)
