@@ -78,7 +78,7 @@ print_command(const struct ps *ps, const struct cell_spec *spec, int n)
 	if (out == NULL)
 		return;
 	for (size_t i = 0; i < spec->n_ports; i++)
-		fprintf(out, "[%u:%u] ", spec->ports[i].cell, spec->ports[i].host);
+		fprintf(out, "[%u:%u] ", spec->ports[i].host, spec->ports[i].cell);
 	for (size_t i = 0; spec->argv[i] != NULL; i++) {
 		if (i > 0)
 			fputc(' ', out);

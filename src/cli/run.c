@@ -44,7 +44,7 @@ const struct cli_option cli_run_options[] = {
 	{ "ca", 0, "FILE", "trust these certificate authorities too", OPT_CA },
 	{ "secret", 's', "NAME[=VARIABLE][:FORMAT][@HOST]",
 	  "give the cell a placeholder for this secret", OPT_SECRET },
-	{ "publish", 0, "CELLPORT[:HOSTPORT]", "let this machine reach a server in the cell",
+	{ "publish", 0, "[HOSTPORT:]CELLPORT", "let this machine reach a server in the cell",
 	  OPT_PUBLISH },
 	{ "name", 0, "NAME", "call the cell so", OPT_NAME },
 	{ "detach", 'd', NULL, "run in the background and print the cell's id", OPT_DETACH },
@@ -199,7 +199,7 @@ take_option(void *arg, const struct cli_option *option, const char *value, struc
 			               run->policy_file, value);
 		/* As other tools publish ports. */
 		if (value[strspn(value, "0123456789:")] == '\0' && access(value, F_OK) < 0)
-			return err_set(err, EINVAL, "-p '%s': this names a policy; --publish CELLPORT:HOSTPORT lets this "
+			return err_set(err, EINVAL, "-p '%s': this names a policy; --publish HOSTPORT:CELLPORT lets this "
 			               "machine reach a server in the cell", value);
 		run->policy_file = value;
 		return 0;

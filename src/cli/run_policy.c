@@ -52,19 +52,19 @@ int
 run_add_port(struct run *run, const char *text, struct err *err)
 {
 	struct cell_spec *spec = &run->spec;
-	OWN(freep) char *cell = strdup(text);
-	char *colon = cell == NULL ? NULL : strchr(cell, ':');
+	OWN(freep) char *host = strdup(text);
+	char *colon = host == NULL ? NULL : strchr(host, ':');
 	uint64_t inside, outside = 0;
 
-	if (cell == NULL)
+	if (host == NULL)
 		return err_set(err, ENOMEM, "out of memory");
 	if (spec->n_ports == CELL_PORTS_MAX)
 		return err_set(err, E2BIG, "--publish is given over %d times", CELL_PORTS_MAX);
 	if (colon != NULL)
 		*colon = '\0';
-	if (num_parse_count(cell, 1, 65535, &inside, err) < 0 ||
-	    (colon != NULL && num_parse_count(colon + 1, 0, 65535, &outside, err) < 0))
-		return err_wrap(err, "--publish '%s' is not CELLPORT[:HOSTPORT]", text);
+	if (num_parse_count(colon != NULL ? colon + 1 : host, 1, 65535, &inside, err) < 0 ||
+	    (colon != NULL && num_parse_count(host, 0, 65535, &outside, err) < 0))
+		return err_wrap(err, "--publish '%s' is not [HOSTPORT:]CELLPORT", text);
 	for (size_t i = 0; i < spec->n_ports; i++)
 		if (outside != 0 && spec->ports[i].host == outside)
 			return err_set(err, EEXIST, "--publish '%s': the host's port %u is given twice", text,

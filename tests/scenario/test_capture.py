@@ -320,10 +320,10 @@ def free_port():
 def test_published(operator, at, policy):
     """Both ways, from both of the host's loopback addresses, whatever the server listens on."""
     port = free_port()
-    id = served(operator, "--publish", f"8000:{port}", *(ALLOW if policy else ()), at=at)
+    id = served(operator, "--publish", f"{port}:8000", *(ALLOW if policy else ()), at=at)
     assert operator.cell(id)["ports"] == [{"cell": 8000, "host": port}]
     assert operator.cell(id)["policy"] is policy
-    assert f"[8000:{port}]" in operator.cloister("ps").out
+    assert f"[{port}:8000]" in operator.cloister("ps").out
     for name in ("127.0.0.1", "::1"):
         assert talk((name, port), b"hello.") == b"6 hello."
     data = os.urandom(3 << 20).replace(b".", b",") + b"."
@@ -335,12 +335,12 @@ def test_published(operator, at, policy):
 
 def test_published_to_this_machine_only(operator):
     port = free_port()
-    served(operator, "--publish", f"8000:{port}")
+    served(operator, "--publish", f"{port}:8000")
     said = subprocess.run(["ss", "-Hltn", f"sport = :{port}"], capture_output=True, text=True, check=True).stdout
     assert {line.split()[3] for line in said.splitlines()} == {f"127.0.0.1:{port}", f"[::1]:{port}"}
 
 
-@pytest.mark.parametrize("option", ["8000", "8000:0"])
+@pytest.mark.parametrize("option", ["8000", "0:8000"])
 def test_published_at_a_free_port(operator, option):
     """The same if it can be had; it is told."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -363,15 +363,15 @@ def test_published_at_a_free_port(operator, option):
 def test_published_where_it_cannot_be(operator):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         number = taken.getsockname()[1]
-        operator.run("--publish", f"80:{number}", "--", "true").sentence(number, "in use")
-    for word in ("x", "0", "65536", "80:65536", "80:", ":80", "80:81:82", "-1"):
+        operator.run("--publish", f"{number}:80", "--", "true").sentence(number, "in use")
+    for word in ("x", "0", "65536", "65536:80", "80:", ":80", "80:0", "80:81:82", "-1"):
         operator.run(f"--publish={word}", "--", "true").sentence("--publish", word)
-    operator.run("--publish", "80:8000", "--publish", "81:8000", "--", "true").sentence("8000", "twice")
+    operator.run("--publish", "8000:80", "--publish", "8000:81", "--", "true").sentence("8000", "twice")
 
 
 def test_published_and_nobody_listens(operator):
     port = free_port()
-    operator.detach("--publish", f"8000:{port}", "--", "sleep", "1000")
+    operator.detach("--publish", f"{port}:8000", "--", "sleep", "1000")
     with pytest.raises(OSError):
         with socket.create_connection(("127.0.0.1", port), timeout=SECONDS) as s:
             if s.recv(1) == b"":
@@ -380,7 +380,7 @@ def test_published_and_nobody_listens(operator):
 
 def test_published_many_at_once(operator):
     port = free_port()
-    served(operator, "--publish", f"8000:{port}")
+    served(operator, "--publish", f"{port}:8000")
     sockets = [socket.create_connection(("127.0.0.1", port), timeout=SECONDS) for _ in range(100)]
     for i, s in enumerate(sockets):
         s.sendall(b"%d." % i)
@@ -395,7 +395,7 @@ def test_published_many_at_once(operator):
 
 def test_the_carrier_is_locked_in(operator):
     port = free_port()
-    id = served(operator, "--publish", f"8000:{port}")
+    id = served(operator, "--publish", f"{port}:8000")
     pid = next(p for p in operator.pids(id)
                if os.readlink(f"/proc/{p}/exe").endswith("cloister-publish"))
     check_locked(operator, pid)
@@ -589,7 +589,7 @@ def test_keys_of_the_terminal_do_not_reach_them(operator):
 @pytest.mark.usefixtures("keep")
 def test_nothing_is_left_when_the_cell_ends(operator, how):
     port = free_port()
-    id = operator.detach(*ALLOW, "--publish", f"80:{port}", "--", "/usr/bin/python3", "-Ic",
+    id = operator.detach(*ALLOW, "--publish", f"{port}:80", "--", "/usr/bin/python3", "-Ic",
                          REACH + f"time.sleep({0 if how == 'exit' else 1000})", "1.2.3.4/443")
     if how == "exit":
         operator.cloister("wait", id).ok()

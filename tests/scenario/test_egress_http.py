@@ -283,7 +283,7 @@ def test_the_host_behind_its_own_name(online):
 
 def test_a_port_of_the_cell_for_the_host(online):
     online.start(OPEN, "/usr/bin/python3", "-Im", "http.server", "8000", "--bind", "127.0.0.1",
-                 options=("--publish", "8000:18000"))
+                 options=("--publish", "18000:8000"))
     done = online.outside("sh", "-c", "for i in $(seq 100); do curl -fs http://127.0.0.1:18000/ && exit;"
                           " sleep 0.05; done")
     assert "Directory listing" in done.ok()

@@ -56,7 +56,7 @@ def test_ports_of_the_machine(online):
 def test_ports_of_the_cell(online):
     """--publish listens where it can."""
     server = "import http.server as h; h.test(h.SimpleHTTPRequestHandler, port=8000, bind='127.0.0.1')"
-    online.start(OPEN, "/usr/bin/python3", "-c", server, options=("--publish", "8000:18080"))
+    online.start(OPEN, "/usr/bin/python3", "-c", server, options=("--publish", "18080:8000"))
     done = online.outside(*CURL, *CODE, "--retry", "20", "--retry-all-errors", "--retry-delay", "0",
                           "http://127.0.0.1:18080/")
     assert done.out.endswith("200"), done
@@ -77,7 +77,7 @@ ls /proc/net/if_inet6
 /opt/cloister doctor | grep nftables
 cell="/opt/cloister run -q --allow host.cloister.internal:8080"
 $cell -- sh -c 'for i in 1 2; do wget -qO- http://host.cloister.internal:8080/file; done' 2>&1
-$cell --publish 8000:9000 -- sh -c 'echo from the cell >/tmp/file; httpd -p 127.0.0.1:8000 -h /tmp; sleep 1000' &
+$cell --publish 9000:8000 -- sh -c 'echo from the cell >/tmp/file; httpd -p 127.0.0.1:8000 -h /tmp; sleep 1000' &
 i=0
 until wget -qO- http://127.0.0.1:9000/file 2>/dev/null || [ $i = 100 ]; do i=$((i + 1)); sleep 0.1; done
 /opt/cloister kill --all

@@ -78,7 +78,7 @@ class Hooks:
         online.operator.cloister("secret", "add", "HOOK", "--scheme", "webhook", "--port", str(PORT),
                                  "--with", f"template={template}", *options, input=self.real).ok()
         server = server or ("/usr/bin/python3", "-c", SERVER, template)
-        online.start(OPEN, *server, options=("-s", "HOOK", "--publish", f"{PORT}:{OUTSIDE}", *env))
+        online.start(OPEN, *server, options=("-s", "HOOK", "--publish", f"{OUTSIDE}:{PORT}", *env))
         wait_until(lambda: online.inside("test", "-e", "/tmp/ready").status == 0, "the server")
 
     def send(self, body, *words, path="/hook", **fields):
@@ -296,7 +296,7 @@ def test_other_ports_are_as_they_were(online):
     """Bytes, also such as are no HTTP."""
     server = ("import socket\na = socket.create_server(('127.0.0.1', 8001))\nopen('/tmp/ready', 'w')\n"
               "while True:\n    c, _ = a.accept()\n    c.sendall(b'220 ' + c.recv(100))\n    c.close()\n")
-    Hooks(online, "github", server=("/usr/bin/python3", "-c", server), env=("--publish", "8001:18001"))
+    Hooks(online, "github", server=("/usr/bin/python3", "-c", server), env=("--publish", "18001:8001"))
     done = online.outside("/usr/bin/python3", "-c", SPEAK, "18001", input="\x01HELO")
     assert done.ok() == "220 \x01HELO"
 

@@ -189,7 +189,7 @@ def test_program_of_a_folder_that_was_not_granted(operator, venv):
 
 
 def test_port_as_other_tools_publish_it(operator):
-    operator.run("-p", "8080:80", "--", "true").sentence("-p '8080:80': this names a policy", "--publish CELLPORT:HOSTPORT")
+    operator.run("-p", "8080:80", "--", "true").sentence("-p '8080:80': this names a policy", "--publish HOSTPORT:CELLPORT")
 
 
 def test_command_and_its_words_in_one(operator):

@@ -72,7 +72,8 @@ take_port(struct supervisor *sv, size_t i, struct err *err)
 		return err_set(err, -r, "cannot publish the cell's port %u on port %u of this machine: %s",
 		               port->cell, any ? port->cell : port->host, strerrordesc_np(-r));
 	port->host = host;
-	if (any && !sv->spec.quiet) {
+	/* Two numbers in the wrong order would be noticed late. */
+	if ((any || host != port->cell) && !sv->spec.quiet) {
 		char line[96];
 
 		snprintf(line, sizeof(line), "the cell's port %u is 127.0.0.1:%u here", port->cell, host);
