@@ -19,6 +19,7 @@
 
 #define HOPS_MAX 16                     /* links and first lines, one leading to the next */
 #define FIRST_LINE_MAX 256              /* as the kernel has it */
+#define WORD_MAX (2 * PATH_MAX + 8)     /* of -v: two paths */
 
 /* PATH behind FOLDER, or alone if it is absolute, without dots; false if it is too long. */
 static bool
@@ -128,43 +129,58 @@ find_needed(const struct cell_spec *spec, const char *path, char ret_needed[PATH
 	return false;
 }
 
-/* A language's interpreter is of no use without what is beside its bin: the folder of both.  Home
- * and its .local have a bin and a lib, too, and much that is nobody's business. */
-static void
-choose_grant(const char *path, char ret_grant[PATH_MAX])
+/* Home and its .local have a bin and a lib, too, and much that is nobody's business. */
+static bool
+is_too_wide(const char *folder)
+{
+	const char *home = getenv("HOME");
+
+	return home != NULL && (tree_is_beneath(home, folder) ||
+	       (tree_is_beneath(folder, home) && strcmp(folder + strlen(home), "/.local") == 0));
+}
+
+/* The folder that has PATH in its bin and a lib beside it; false if there is none, or it is too wide. */
+static bool
+find_prefix(const char *path, char ret_prefix[PATH_MAX])
 {
 	OWN(freep) char *lib = NULL;
-	const char *home = getenv("HOME");
 	char folder[PATH_MAX];
 	struct stat st;
 
-	snprintf(ret_grant, PATH_MAX, "%s", path);
 	if (!join(folder, path, "..") || strlen(folder) < 4 ||
-	    strcmp(folder + strlen(folder) - 4, "/bin") != 0 || !join(folder, folder, ".."))
-		return;
+	    strcmp(folder + strlen(folder) - 4, "/bin") != 0 || !join(folder, folder, "..") ||
+	    is_too_wide(folder))
+		return false;
 	lib = str_format("%s/lib", folder);
-	if (home != NULL && (tree_is_beneath(home, folder) ||
-	    (tree_is_beneath(folder, home) && strcmp(folder + strlen(home), "/.local") == 0)))
-		return;
-	if (lib != NULL && stat(lib, &st) == 0 && S_ISDIR(st.st_mode))
-		memcpy(ret_grant, folder, sizeof(folder));
+	if (lib == NULL || stat(lib, &st) < 0 || !S_ISDIR(st.st_mode))
+		return false;
+	memcpy(ret_prefix, folder, sizeof(folder));
+	return true;
+}
+
+/* A language's interpreter is of no use without what is beside its bin. */
+static void
+choose_grant(const char *path, char ret_grant[PATH_MAX])
+{
+	if (!find_prefix(path, ret_grant))
+		snprintf(ret_grant, PATH_MAX, "%s", path);
 }
 
 /* -v's word for PATH: by way of a link it would be elsewhere in the cell, so that is said twice. */
 static const char *
-name_grant(const char *path, char ret_word[2 * PATH_MAX])
+name_grant(const char *path, char ret_word[WORD_MAX])
 {
 	OWN(freep) char *real = realpath(path, NULL);
 	bool is_real = real == NULL || strcmp(real, path) == 0;
 
-	snprintf(ret_word, 2 * PATH_MAX, "%s%s%s:ro", path, is_real ? "" : ":", is_real ? "" : path);
+	snprintf(ret_word, WORD_MAX, "%s%s%s:ro", path, is_real ? "" : ":", is_real ? "" : path);
 	return ret_word;
 }
 
 static void
 tell_needed(const char *command, const char *needed, struct err *err)
 {
-	char grant[PATH_MAX], word[2 * PATH_MAX];
+	char grant[PATH_MAX], word[WORD_MAX];
 
 	choose_grant(needed, grant);
 	if (access(needed, F_OK) < 0)
@@ -193,38 +209,106 @@ find_outside(const char *name, char ret_path[PATH_MAX])
 	return false;
 }
 
+/* ---- what to grant for a program that is elsewhere ---- */
+
+/* The folder of the npm package that PATH is in; false if it is in none. */
+static bool
+find_package(const char *path, char ret_package[PATH_MAX])
+{
+	static const char modules[] = "/node_modules/";
+	/* The outermost: packages bring others along. */
+	const char *at = strstr(path, modules), *end;
+
+	if (at == NULL)
+		return false;
+	at += sizeof(modules) - 1;
+	end = at + strcspn(at, "/");
+	if (*at == '@' && *end == '/')
+		end += 1 + strcspn(end + 1, "/");
+	if (*end != '/')
+		return false;
+	snprintf(ret_package, PATH_MAX, "%.*s", (int)(end - path), path);
+	return true;
+}
+
+/* The program that a script starts by `#!/usr/bin/env NAME`, if that is not where cells have it. */
+static bool
+find_by_env(const struct cell_spec *spec, const char *script, char ret_prefix[PATH_MAX])
+{
+	static const char env[] = "#!/usr/bin/env ";
+	char line[FIRST_LINE_MAX + 1], found[PATH_MAX];
+	OWN(closep) int fd = open(script, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, line, FIRST_LINE_MAX);
+
+	if (n <= 0)
+		return false;
+	line[n] = '\0';
+	line[strcspn(line, "\r\n")] = '\0';
+	if (strncmp(line, env, sizeof(env) - 1) != 0 || !find_outside(line + sizeof(env) - 1, found))
+		return false;
+	return !is_granted(spec, found) && find_prefix(found, ret_prefix);
+}
+
+#define USUAL_PATH "/usr/local/bin:/usr/bin:/bin"
+
+/* What to add to the command line so that COMMAND, which is PATH outside, runs: options, and its real
+ * path where COMMAND would not do.  NULL when there is no memory for it. */
+static char *
+suggest(const struct cell_spec *spec, const char *command, const char *path)
+{
+	OWN(freep) char *real = realpath(path, NULL);
+	char prefix[PATH_MAX], grant[PATH_MAX];
+	bool same;
+
+	if (real == NULL)
+		return str_format("-v %s:ro", path);
+	/* Its link and what that leads to are in one place: there the name is enough. */
+	if (find_prefix(path, prefix) && tree_is_beneath(real, prefix))
+		return str_format("-v %s:ro -e PATH=%s/bin:" USUAL_PATH, prefix, prefix);
+	if (!find_package(real, grant))
+		choose_grant(real, grant);
+	same = strcmp(command, real) == 0;
+	if (find_by_env(spec, real, prefix))
+		return str_format("-v %s:ro -v %s:ro -e PATH=%s/bin:" USUAL_PATH "%s%s", grant, prefix, prefix,
+		                  same ? "" : " -- ", same ? "" : real);
+	return str_format("-v %s:ro%s%s", grant, same ? "" : " -- ", same ? "" : real);
+}
+
 static void
 tell_name(const struct cell_spec *spec, const char *name, struct err *err)
 {
 	char outside[PATH_MAX], needed[PATH_MAX];
 
-	if (!find_outside(name, outside))
+	if (!find_outside(name, outside)) {
 		(void)err_set(err, ENOENT, "cannot run '%s': there is no such command in the cell%s", name,
 		              strchr(name, ' ') != NULL ? ": its words are given apart, as `-- ls -l`" : "");
-	else if (!is_granted(spec, outside))
-		(void)err_set(err, ENOENT, "cannot run '%s': it is not on the cell's PATH; here it is '%s': "
-		              "grant that with -v, and name it by its path", name, outside);
-	else if (find_needed(spec, outside, needed))
+	} else if (!is_granted(spec, outside)) {
+		OWN(freep) char *words = suggest(spec, name, outside);
+
+		(void)err_set(err, ENOENT, "cannot run '%s': it is not in the cell; here it is '%s': grant it with %s",
+		              name, outside, words != NULL ? words : "-v");
+	} else if (find_needed(spec, outside, needed)) {
 		tell_needed(outside, needed, err);
-	else
+	} else {
 		(void)err_set(err, ENOENT, "cannot run '%s': it is not on the cell's PATH: name it by its path, "
 		              "'%s'", name, outside);
+	}
 }
 
 /* ---- a path ---- */
 
 /* PATH is what COMMAND means in the cell, where nothing of it was granted. */
 static void
-tell_ungranted(const char *command, const char *path, struct err *err)
+tell_ungranted(const struct cell_spec *spec, const char *command, const char *path, struct err *err)
 {
-	char word[2 * PATH_MAX];
+	OWN(freep) char *words = suggest(spec, command, path);
 
 	if (command[0] != '/' && access(command, F_OK) == 0)
 		(void)err_set(err, ENOENT, "cannot run '%s': it is not in the cell: -w . grants this folder",
 		              command);
 	else if (access(path, F_OK) == 0)
-		(void)err_set(err, ENOENT, "cannot run '%s': it is not in the cell: grant it with -v %s",
-		              command, name_grant(path, word));
+		(void)err_set(err, ENOENT, "cannot run '%s': it is not in the cell: grant it with %s",
+		              command, words != NULL ? words : "-v");
 	else
 		(void)err_set(err, ENOENT, "cannot run '%s': it is not in the cell", command);
 }
@@ -236,7 +320,7 @@ tell_path(const struct cell_spec *spec, const char *command, struct err *err)
 	struct stat st;
 
 	if (!join(path, spec->cwd, command) || !find_host(spec, path, host))
-		tell_ungranted(command, path, err);
+		tell_ungranted(spec, command, path, err);
 	else if (find_needed(spec, host, needed))
 		tell_needed(command, needed, err);
 	else if (lstat(host, &st) < 0)

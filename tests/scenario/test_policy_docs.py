@@ -43,6 +43,12 @@ def test_examples_pass_check(operator, name):
             assert done.status == 0, (done.err, block)
 
 
+def test_the_first_example_runs(operator):
+    """For an ordinary user too, who may have no cgroup to limit memory with."""
+    file = operator.file("docs/cloister.yaml", blocks("docs/policy.md")[0])
+    operator.run("-p", file, "--", "true").ok()
+
+
 def test_there_are_examples():
     assert len(blocks("docs/policy.md")) > 8
 

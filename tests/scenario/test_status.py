@@ -1,5 +1,6 @@
 """Exit statuses, and one clear sentence for whatever cannot be done."""
 import os
+import shlex
 import signal
 
 import pytest
@@ -186,6 +187,53 @@ def test_program_of_a_folder_that_was_not_granted(operator, venv):
     needs(operator.run("--", "./tool", cwd=venv), "-w . grants this folder")
     needs(operator.run("--", venv / "tool"), f"grant it with -v {venv}/tool:ro\n")
     needs(operator.run("-w", venv, "--", "./nothing"), "there is no such file in the cell")
+
+
+# Where npm, nvm, pipx and the like put a program: the files, and the link on the operator's PATH.
+PACKAGE = {"lib/node_modules/@scope/tool/bin/tool.js": "#!/usr/bin/env runner\n",
+           "lib/node_modules/@scope/tool/lib/part": "it runs"}
+# As node does, it looks where the link leads.
+RUNNER = "#!/bin/sh\ncat \"$(dirname \"$(realpath \"$1\")\")/../lib/part\"\n"
+PLACES = {
+    # npm's prefix in a folder of its own, with and without the interpreter.
+    "prefix": ("home/.npm-global", "usr"),
+    "nvm": ("home/.nvm/versions/node/v1", "prefix"),
+    # npm's prefix is ~/.local, which is more than a program.
+    "local": ("home/.local", "usr"),
+    "local with nvm": ("home/.local", "elsewhere"),
+}
+
+
+def install(operator, prefix, interpreter):
+    """A package and its interpreter; the folders for PATH."""
+    for name, text in PACKAGE.items():
+        if name.endswith(".js") and interpreter == "usr":
+            text = RUNNER.replace("$1", "$0")
+        operator.file(f"{prefix}/{name}", text).chmod(0o755)
+    link = operator.folder(f"{prefix}/bin") / "tool"
+    link.symlink_to("../lib/node_modules/@scope/tool/bin/tool.js")
+    folders = [link.parent]
+    if interpreter != "usr":
+        where = prefix if interpreter == "prefix" else "home/versions/7"
+        operator.folder(f"{where}/lib")
+        operator.file(f"{where}/bin/runner", RUNNER).chmod(0o755)
+        folders.append(operator.base / where / "bin")
+    return folders
+
+
+@pytest.mark.parametrize("by_path", [False, True])
+@pytest.mark.parametrize("place", PLACES)
+def test_the_hint_for_an_installed_program_leads_to_it(operator, place, by_path):
+    """Followed to the letter, the program runs and nothing of it can be written."""
+    folders = install(operator, *PLACES[place])
+    env = {"PATH": ":".join(map(str, [*folders, "/usr/bin", "/bin"]))}
+    command = str(folders[0] / "tool") if by_path else "tool"
+    done = operator.run("--", command, env=env)
+    assert done.status == 127, done
+    words = shlex.split(done.err.split("grant it with ")[1])
+    assert all(word.endswith(":ro") for option, word in zip(words, words[1:]) if option == "-v")
+    words = words if "--" in words else [*words, "--", command]
+    assert operator.run(*words, env=env).ok() == "it runs"
 
 
 def test_port_as_other_tools_publish_it(operator):
