@@ -74,6 +74,7 @@ struct policy_asked {
 	char *texts;                    /* what HEAD points into */
 	const char *body;               /* borrowed; NULL: none */
 	size_t n_body;
+	char refused[256];              /* why the gate refuses it before any rule is asked, or "" */
 };
 
 /* METHOD may be NULL.  URL is http://, https://, ws:// or wss://, or tcp:// or tls:// with

@@ -132,6 +132,8 @@ show_steps(const struct explaining *e)
 	const struct policy *p = e->p;
 	size_t at = 0;
 
+	if (e->asked.refused[0] != '\0')
+		return;                 /* no rule is asked */
 	for (size_t i = 0; p != NULL; p = policy_outer(p), i++) {
 		if (i > 0)
 			printf("within %s\n", e->cli->within[i - 1]);
@@ -288,7 +290,7 @@ show_json(const struct explaining *e)
 	if (d->verdict == POLICY_ASK && !e->open)
 		json_asked(e, &out);
 	json_open(&out, "rules", '[');
-	for (size_t i = 0; i < policy_n_rules(e->p); i++) {
+	for (size_t i = 0; e->asked.refused[0] == '\0' && i < policy_n_rules(e->p); i++) {
 		json_open(&out, NULL, '{');
 		json_str(&out, "rule", policy_rule_place(e->p, (int)i));
 		json_str(&out, "text", policy_rule_text(e->p, (int)i));
@@ -330,7 +332,9 @@ explain(struct explaining *e, const char *method, const char *url, struct err *e
 	if (r < 0)
 		return r;
 	/* Without a word about the body, one may come. */
-	if (body == NULL && !http_text_is(e->asked.head.method, "GET") &&
+	if (e->asked.refused[0] != '\0') {
+		return policy_judge(judge, &e->asked, &e->got, err);
+	} else if (body == NULL && !http_text_is(e->asked.head.method, "GET") &&
 	    !http_text_is(e->asked.head.method, "HEAD")) {
 		e->asked.head.length = HTTP_LENGTH_UNKNOWN;
 		policy_decide(e->p, &e->asked.req, &e->got.decision, &e->got.logged);

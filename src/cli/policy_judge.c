@@ -271,6 +271,11 @@ policy_judge(struct policy_judge *judge, struct policy_asked *asked,
 
 	out->why[0] = '\0';
 	out->n_fits = 0;
+	if (asked->refused[0] != '\0') {
+		*d = (struct policy_decision){ .verdict = POLICY_DENY, .rule = -1 };
+		deny(out, "", asked->refused);
+		return 0;
+	}
 	policy_decide(judge->p, &asked->req, d, &out->logged);
 	if ((d->verdict != POLICY_DENY || d->needs_body) && policy_is_doh(&asked->req)) {
 		*d = (struct policy_decision){ .verdict = POLICY_DENY, .rule = -1 };

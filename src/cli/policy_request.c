@@ -90,8 +90,14 @@ take_url(struct policy_asked *asked, const char *url, char **room, struct err *e
 		*room += path.len + 1;
 	}
 	fixed = *room;
-	r = http_path_normalise(path, fixed, path.len, &len, err);
-	*room += path.len + 1;
+	r = http_path_normalise(path, fixed, http_path_room(path), &len, err);
+	if (r == -EBADMSG && err != NULL) {
+		snprintf(asked->refused, sizeof(asked->refused), "%.200s", err->text);
+		fixed[0] = '/';
+		len = 1;
+		r = 0;
+	}
+	*room += http_path_room(path) + 1;
 	head->path = (struct http_text){ fixed, len };
 	asked->req = (struct policy_request){ .protocol = scheme->protocol, .head = head,
 	                                      .host = asked->host, .port = head->port };
@@ -128,7 +134,7 @@ policy_asked_init(struct policy_asked *asked, const char *method, const char *ur
                   const char *const *headers, size_t n_headers, const char *body,
                   size_t n_body, struct err *err)
 {
-	size_t size = 3 * strlen(url) + 64;
+	size_t size = 5 * strlen(url) + 64;
 	char *room;
 	int r;
 

@@ -1,4 +1,5 @@
 /* h1_head.c - reads a complete HTTP/1.1 head. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "http/h1_parts.h"
@@ -47,13 +48,19 @@ read_request_line(struct h1_parse *p)
 	return r;
 }
 
+/* A path that needs more room than it has is written behind the head: see make_room(). */
 static int
 set_path(struct h1_parse *p, char *at, size_t len)
 {
+	struct http_text path = { at, len };
+	size_t room = http_path_room(path);
+	char *to = room > len ? p->r->text + p->r->text_len : at;
+
 	p->r->status = 400;
-	p->r->head.path.at = at;
-	return http_path_normalise((struct http_text){ at, len }, at, len,
-	                           &p->r->head.path.len, p->err);
+	if (room > len && room > p->r->text_cap - p->r->text_len)
+		return H1_REFUSE(p, 431, "the path is too long");
+	p->r->head.path.at = to;
+	return http_path_normalise(path, to, room, &p->r->head.path.len, p->err);
 }
 
 static int
@@ -275,13 +282,38 @@ parse_response(struct h1_parse *p)
 
 /* ---- both ------------------------------------------------------------------------- */
 
+/* Escapes that the path still needs make it longer.  The text must not move later. */
+static int
+make_room(struct h1_reader *r, struct err *err)
+{
+	const char *lf = memchr(r->text, '\n', r->text_len);
+	size_t line = lf != NULL ? (size_t)(lf - r->text) : r->text_len;
+	size_t room = http_path_room((struct http_text){ r->text, line });
+	char *text;
+
+	if (r->kind == H1_RESPONSES || room == line || r->text_cap - r->text_len >= room)
+		return 0;
+	text = realloc(r->text, r->text_len + room);
+	if (text == NULL) {
+		r->status = 500;
+		return err_set(err, ENOMEM, "there is no memory for the head");
+	}
+	r->text = text;
+	r->text_cap = r->text_len + room;
+	return 0;
+}
+
 int
 h1_parse_head(struct h1_reader *r, struct err *err)
 {
-	struct h1_parse p = { .r = r, .at = r->text, .end = r->text + r->text_len, .err = err };
+	struct h1_parse p = { .r = r, .err = err };
 	struct http_head *head = &r->head;
-	int ret;
+	int ret = make_room(r, err);
 
+	if (ret < 0)
+		return ret;
+	p.at = r->text;
+	p.end = r->text + r->text_len;
 	head->method = head->host = head->path = head->upgrade = nothing;
 	head->port = 0;
 	head->scheme = HTTP_PLAIN;

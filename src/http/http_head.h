@@ -105,13 +105,17 @@ int http_fields_decode(struct buf *b, struct http_field ret_fields[HTTP_FIELDS_M
 int http_authority_parse(struct http_text text, char ret_host[HTTP_HOST_MAX + 1],
                          uint16_t *ret_port, struct err *err);
 
-/* The path and query of a request target, canonical, into OUT (as long as TEXT is
- * always enough; may be TEXT's own memory): "." and ".." segments resolved (also
- * "%2e"), never above the root; unreserved characters decoded, other escapes in upper
- * case.  Raw control characters, spaces, "#", bytes over 0x7e and bad escapes are
- * errors, and in the path also "\", "%5c" and "%00".  "%2F" stays as it is, because
- * package registries use it; it does not end a segment, but a dot segment on either
- * side of it ("..%2f"), or before ";", is an error. */
+/* The path and query of a request target, canonical, into OUT: "." and ".." segments
+ * resolved (also "%2e"), never above the root; unreserved characters decoded, other
+ * escapes in upper case.  Bytes from 0x80 on, and a "%" that begins no escape, become
+ * escapes.  OUT needs http_path_room() bytes; if that is TEXT's own length, it may be
+ * TEXT's own memory.
+ *
+ * Raw control characters, spaces and "#" are errors, and in the path also "\", "%5c" and
+ * "%00".  "%2F" stays as it is, because package registries use it; it does not end a
+ * segment.  A segment that some servers take for a dot segment, such as "..%2f", "..;" or
+ * "..%09", is an error, even if a later ".." would remove it. */
+size_t http_path_room(struct http_text text);
 int http_path_normalise(struct http_text text, char *out, size_t size, size_t *ret_len,
                         struct err *err);
 #endif

@@ -54,6 +54,10 @@ const struct http_known *http_known_alias(const char *name, size_t len);
 
 bool http_method_is_good(struct http_text method);
 bool http_path_is_canonical(struct http_text path);
+/* Whether a server that reads generously could take SEGMENT, of a canonical path and not a
+ * dot segment itself, or a part of it, for "." or "..": "..%09", "..;", "%252e.", "..%C0%AF",
+ * the fullwidth "．．", and more that http_dots.c names. */
+bool http_segment_hides_dots(struct http_text segment);
 bool http_host_is_canonical(struct http_text host);
 
 static inline uint16_t

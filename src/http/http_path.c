@@ -7,7 +7,7 @@
 #include "http/http_parts.h"
 
 /* What a byte of a request target is. */
-enum { BAD, OTHER, UNRESERVED, SLASH, QUERY, ESCAPE, PARAMETER, BACKSLASH };
+enum { BAD, OTHER, UNRESERVED, SLASH, QUERY, ESCAPE, BACKSLASH, HIGH };
 
 static const unsigned char kind_of[256] = {
 	/* Also what no URL may have but programs send. */
@@ -18,7 +18,8 @@ static const unsigned char kind_of[256] = {
 	['|'] = OTHER, ['}'] = OTHER,
 	['a' ... 'z'] = UNRESERVED, ['A' ... 'Z'] = UNRESERVED, ['0' ... '9'] = UNRESERVED,
 	['-'] = UNRESERVED, ['.'] = UNRESERVED, ['_'] = UNRESERVED, ['~'] = UNRESERVED,
-	['/'] = SLASH, ['?'] = QUERY, ['%'] = ESCAPE, [';'] = PARAMETER, ['\\'] = BACKSLASH,
+	['/'] = SLASH, ['?'] = QUERY, ['%'] = ESCAPE, [';'] = OTHER, ['\\'] = BACKSLASH,
+	[0x80 ... 0xff] = HIGH,
 };
 
 static bool
@@ -45,18 +46,7 @@ struct path_out {
 	char *text;
 	size_t len;
 	size_t segment;         /* where the last one begins */
-	size_t part;            /* where the last one begins if "%2F" ends one, too */
 };
-
-/* Something ends a segment for some servers and not for others: a dot segment must
- * not stand before it. */
-static int
-end_part(const struct path_out *out, struct err *err)
-{
-	if (is_dots(out->text + out->part, out->len - out->part))
-		return err_set(err, EBADMSG, "the path hides a dot segment");
-	return 0;
-}
 
 /* The segment is complete.  1: it was a dot segment and is resolved; what is left ends
  * with a slash. */
@@ -65,10 +55,12 @@ end_segment(struct path_out *out, struct err *err)
 {
 	size_t len = out->len - out->segment;
 
-	if (out->part != out->segment)
-		return end_part(out, err);
-	if (!is_dots(out->text + out->segment, len))
+	if (!is_dots(out->text + out->segment, len)) {
+		if (http_segment_hides_dots((struct http_text){ out->text + out->segment, len }))
+			return err_set(err, EBADMSG, "the path is ambiguous: some servers read a part "
+			               "of it as '.' or '..'");
 		return 0;
+	}
 	out->len = out->segment;
 	if (len == 2 && out->len > 1) {
 		out->len--;
@@ -78,28 +70,36 @@ end_segment(struct path_out *out, struct err *err)
 	return 1;
 }
 
-static int
-put_escape(struct path_out *out, int byte, bool in_query, struct err *err)
+static void
+put_byte(struct path_out *out, unsigned byte)
 {
 	static const char hex[] = "0123456789ABCDEF";
 
-	if (byte < 0)
-		return err_set(err, EBADMSG, "the path has a '%%' without two hex digits");
+	out->text[out->len++] = '%';
+	out->text[out->len++] = hex[byte >> 4];
+	out->text[out->len++] = hex[byte & 15];
+}
+
+/* What the "%" at AT begins: an escape, or nothing, and then it stands for itself.
+ * Returns how many bytes that are, or a negative errno. */
+static int
+put_escape(struct path_out *out, const char *at, const char *end, bool in_query, struct err *err)
+{
+	int byte = escaped_byte(at, end);
+
+	if (byte < 0) {
+		put_byte(out, '%');
+		return 1;
+	}
 	if (kind_of[byte] == UNRESERVED) {
 		out->text[out->len++] = (char)byte;
-		return 0;
+		return 3;
 	}
 	if (!in_query && (byte == '\0' || byte == '\\'))
 		return err_set(err, EBADMSG, "the path has an escaped %s",
 		               byte == '\0' ? "zero byte" : "backslash");
-	if (!in_query && (byte == '/' || byte == ';') && end_part(out, err) < 0)
-		return -EBADMSG;
-	out->text[out->len++] = '%';
-	out->text[out->len++] = hex[byte >> 4];
-	out->text[out->len++] = hex[byte & 15];
-	if (byte == '/')
-		out->part = out->len;
-	return 0;
+	put_byte(out, (unsigned)byte);
+	return 3;
 }
 
 /* The path behind its first slash; *RET_AT is where the query begins, or END. */
@@ -111,26 +111,28 @@ put_path(struct path_out *out, const char *at, const char *end, const char **ret
 
 	for (; at < end && *at != '?'; at++) {
 		switch (kind_of[(unsigned char)*at]) {
-		case PARAMETER:
-			r = end_part(out, err);
-			out->text[out->len++] = *at;
-			break;
 		case OTHER:
 		case UNRESERVED:
 			out->text[out->len++] = *at;
+			break;
+		case HIGH:
+			put_byte(out, (unsigned char)*at);
 			break;
 		case SLASH:
 			r = end_segment(out, err);
 			if (r == 0)
 				out->text[out->len++] = '/';
-			out->segment = out->part = out->len;
+			out->segment = out->len;
 			break;
 		case ESCAPE:
-			r = put_escape(out, escaped_byte(at, end), false, err);
-			at += 2;
+			r = put_escape(out, at, end, false, err);
+			at += r > 0 ? r - 1 : 0;
 			break;
+		case BACKSLASH:
+			return err_set(err, EBADMSG, "the path has a backslash");
 		default:
-			return err_set(err, EBADMSG, "the path has a character that it cannot have");
+			return err_set(err, EBADMSG, "the path has a blank, a '#' or a control character: "
+			               "write an escape, such as %%20");
 		}
 		if (r < 0)
 			return r;
@@ -142,17 +144,16 @@ put_path(struct path_out *out, const char *at, const char *end, const char **ret
 static int
 put_query(struct path_out *out, const char *at, const char *end, struct err *err)
 {
-	int r;
-
 	for (; at < end; at++) {
 		switch (kind_of[(unsigned char)*at]) {
 		case BAD:
-			return err_set(err, EBADMSG, "the query has a character that it cannot have");
+			return err_set(err, EBADMSG, "the query has a blank, a '#' or a control character: "
+			               "write an escape, such as %%20");
+		case HIGH:
+			put_byte(out, (unsigned char)*at);
+			break;
 		case ESCAPE:
-			r = put_escape(out, escaped_byte(at, end), true, err);
-			if (r < 0)
-				return r;
-			at += 2;
+			at += put_escape(out, at, end, true, err) - 1;
 			break;
 		default:
 			out->text[out->len++] = *at;
@@ -162,17 +163,32 @@ put_query(struct path_out *out, const char *at, const char *end, struct err *err
 	return 0;
 }
 
+size_t
+http_path_room(struct http_text text)
+{
+	const char *end = text.at + text.len;
+	size_t room = text.len;
+
+	for (const char *at = text.at; at < end; at++) {
+		unsigned char kind = kind_of[(unsigned char)*at];
+
+		if (kind == HIGH || (kind == ESCAPE && escaped_byte(at, end) < 0))
+			room += 2;
+	}
+	return room;
+}
+
 int
 http_path_normalise(struct http_text text, char *out, size_t size, size_t *ret_len,
                     struct err *err)
 {
-	struct path_out to = { .text = out, .len = 1, .segment = 1, .part = 1 };
+	struct path_out to = { .text = out, .len = 1, .segment = 1 };
 	const char *at = NULL, *end;
 	int r;
 
 	if (text.len == 0 || text.at[0] != '/')
 		return err_set(err, EBADMSG, "the path does not begin with '/'");
-	if (size < text.len)
+	if (size < http_path_room(text))
 		return err_set(err, EMSGSIZE, "the path is too long");
 	end = text.at + text.len;
 	out[0] = '/';
@@ -201,39 +217,45 @@ query_is_canonical(const char *at, const char *end)
 	for (; at < end; at++) {
 		unsigned char kind = kind_of[(unsigned char)*at];
 
-		if (kind == BAD || (kind == ESCAPE && !escape_is_canonical(at, end, true)))
+		if (kind == BAD || kind == HIGH ||
+		    (kind == ESCAPE && !escape_is_canonical(at, end, true)))
 			return false;
 	}
 	return true;
 }
 
+/* Neither a dot segment nor one that some take for one. */
+static bool
+segment_is_canonical(const char *at, const char *end)
+{
+	struct http_text segment = { at, (size_t)(end - at) };
+
+	return !is_dots(at, segment.len) && !http_segment_hides_dots(segment);
+}
+
 bool
 http_path_is_canonical(struct http_text path)
 {
-	const char *at, *end, *part;
-	unsigned char kind;
+	const char *at, *end, *segment;
 
 	if (path.len == 0 || path.at[0] != '/')
 		return false;
-	at = part = path.at + 1;
+	at = segment = path.at + 1;
 	end = path.at + path.len;
 	for (; at < end && *at != '?'; at++) {
-		kind = kind_of[(unsigned char)*at];
+		unsigned char kind = kind_of[(unsigned char)*at];
+
 		if (kind == UNRESERVED || kind == OTHER)
 			continue;
-		if (kind == BAD || kind == BACKSLASH)
+		if (kind == BAD || kind == BACKSLASH || kind == HIGH)
 			return false;
 		if (kind == ESCAPE && !escape_is_canonical(at, end, false))
 			return false;
-		/* "/", ";", and the escapes of both, may not come behind dots. */
-		if (kind != ESCAPE || (at[1] == '2' && at[2] == 'F') || (at[1] == '3' && at[2] == 'B')) {
-			if (is_dots(part, (size_t)(at - part)))
+		if (kind == SLASH) {
+			if (!segment_is_canonical(segment, at))
 				return false;
+			segment = at + 1;
 		}
-		if (kind == SLASH)
-			part = at + 1;
-		else if (kind == ESCAPE && at[1] == '2' && at[2] == 'F')
-			part = at + 3;
 	}
-	return !is_dots(part, (size_t)(at - part)) && query_is_canonical(at, end);
+	return segment_is_canonical(segment, at) && query_is_canonical(at, end);
 }

@@ -220,6 +220,74 @@ select_operation(struct body_operations *ops, size_t first, const char *name, si
 	ops->n = first + 1;
 }
 
+/* ---- documents that the server knows by a name ---- */
+
+/* The names that servers have for it, without "_", "-" and capitals.  Beside a document, nobody
+ * knows which of the two is run. */
+static const char *const persisted_names[] = {
+	"id", "queryid", "documentid", "docid", "operationid", "hash", "queryhash", "documenthash",
+	"operationhash", "sha256hash", "persistedquery", "persistedqueryid", "persisteddocument",
+	"persistedid", "persistedoperation", "apq",
+};
+
+static bool
+is_persisted_name(const char *text, size_t len)
+{
+	char plain[32];
+	size_t n = 0;
+
+	for (size_t i = 0; i < len && n < sizeof(plain) - 1; i++) {
+		char c = text[i];
+
+		if (c == '[')
+			break;
+		if (is_name(c) && c != '_')
+			plain[n++] = c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c;
+	}
+	plain[n] = '\0';
+	for (size_t i = 0; i < ARRAY_LEN(persisted_names); i++)
+		if (strcmp(plain, persisted_names[i]) == 0)
+			return true;
+	return false;
+}
+
+static bool
+is_extensions(const char *text, size_t len)
+{
+	return policy_param_is_like(text, len, "extensions");
+}
+
+/* Extensions as text: JSON that is not parsed, so an escape in it may hide a name. */
+static bool
+extensions_text_persists(const char *text, size_t len)
+{
+	struct http_text all = { text, len };
+
+	return http_text_has_nocase(all, "persisted") || http_text_has_nocase(all, "hash") ||
+		(len > 0 && memchr(text, '\\', len) != NULL);
+}
+
+static bool
+json_persists(const json_t *request)
+{
+	const json_t *value, *inner;
+	const char *name, *inner_name;
+
+	json_object_foreach((json_t *)(uintptr_t)request, name, value) {
+		if (!json_is_null(value) && is_persisted_name(name, strlen(name)))
+			return true;
+		if (!is_extensions(name, strlen(name)))
+			continue;
+		if (json_is_string(value) &&
+		    extensions_text_persists(json_string_value(value), json_string_length(value)))
+			return true;
+		json_object_foreach((json_t *)(uintptr_t)value, inner_name, inner)
+			if (!json_is_null(inner) && is_persisted_name(inner_name, strlen(inner_name)))
+				return true;
+	}
+	return false;
+}
+
 /* What only names a document, known to the server, cannot be looked into. */
 static int
 read_request(const json_t *request, struct body_operations *ops)
@@ -229,7 +297,7 @@ read_request(const json_t *request, struct body_operations *ops)
 	const json_t *name = body_json_get(request, "operationName", &odd);
 	size_t first = ops->n;
 
-	if (odd || !json_is_string(query) ||
+	if (odd || !json_is_string(query) || json_persists(request) ||
 	    (name != NULL && !json_is_string(name) && !json_is_null(name)))
 		return -EBADMSG;
 	if (body_graphql_document(json_string_value(query), json_string_length(query), ops) < 0)
@@ -270,7 +338,11 @@ form_decode(char *text, size_t len)
 	return n;
 }
 
-struct form { const char *query, *name; size_t n_query, n_name, queries, names; };
+struct form {
+	const char *query, *name;
+	size_t n_query, n_name, queries, names;
+	bool persists;
+};
 
 /* What some servers take for one of the two, in other letters, as a list, behind ";". */
 static bool
@@ -323,6 +395,10 @@ read_form_fields(char *text, size_t len)
 			f.name = equals + 1;
 			f.n_name = n_value;
 			f.names++;
+		} else if (is_persisted_name(p, n_key)) {
+			f.persists = true;
+		} else if (is_extensions(p, n_key) && equals < stop) {
+			f.persists |= extensions_text_persists(equals + 1, n_value);
 		}
 		p = stop + 1;
 	}
@@ -344,7 +420,7 @@ read_form(const char *data, size_t len, struct body_operations *ops)
 		return -EBADMSG;
 	f = read_form_fields(ops->form, len);
 	/* Of two, one server takes the first and another the last. */
-	if (f.queries != 1 || f.names > 1 || f.n_query == 0 ||
+	if (f.queries != 1 || f.names > 1 || f.persists || f.n_query == 0 ||
 	    body_graphql_document(f.query, f.n_query, ops) < 0)
 		return -EBADMSG;
 	if (f.names == 1)
@@ -374,8 +450,9 @@ query_of(struct http_text path)
 	return (struct http_text){ mark + 1, path.len - (size_t)(mark + 1 - path.at) };
 }
 
-bool
-body_graphql_in_query(struct http_text path)
+/* PERSISTED: the name of a document counts, too. */
+static bool
+is_in_query(struct http_text path, bool persisted)
 {
 	struct http_text query = query_of(path);
 	OWN(freep) char *copy = malloc(query.len + 1);
@@ -385,7 +462,14 @@ body_graphql_in_query(struct http_text path)
 		return true;
 	memcpy(copy, query.at, query.len);
 	f = read_form_fields(copy, query.len);
-	return f.queries + f.names > 0 || has_odd_field(query.at, query.len);
+	return f.queries + f.names > 0 || (persisted && f.persists) ||
+		has_odd_field(query.at, query.len);
+}
+
+bool
+body_graphql_in_query(struct http_text path)
+{
+	return is_in_query(path, false);
 }
 
 int
@@ -399,7 +483,7 @@ body_graphql_read(const struct body *body, const json_t *root,
 	if (body->len == 0)
 		return read_form(query.at, query.len, ret_ops);
 	/* Some servers prefer the query, some the body. */
-	if (body_graphql_in_query(body->path))
+	if (is_in_query(body->path, true))
 		return -EBADMSG;
 	if (type_is(body->content_type, "application/graphql"))
 		return body_graphql_document(body->data, body->len, ret_ops);

@@ -244,7 +244,7 @@ def test_secrets_in_cases(operator, policy):
     ("- {requst: https://x.y, expect: deny}", "1:4: there is no key 'requst' in a case: "
                                               "did you mean 'request'?"),
     ("- {request: ftp://x.y, expect: deny}", "1:3: 'ftp://x.y' is not a URL"),
-    ("- {request: 'https://x.y/%zz', expect: deny}", "1:3: "),
+    ("- {request: 'https://1.2.3/', expect: deny}", "1:3: "),
     ("- {request: https://x.y, push: main, expect: deny}", "1:32: here stands a ref"),
     ("- {request: https://x.y, options: a, expect: deny}", "1:35: options belong to"),
     ("- {request: https://x.y, push: refs/a, options: '', expect: deny}", "1:49: here stands an"),
@@ -333,7 +333,7 @@ def test_explain_for_programs(operator, policy):
 
 
 def test_explain_refuses(operator, policy):
-    for url in ("ftp://x", "https://", "https://a b/", "tcp://x", "https://1.2.3/", "https://x/%0"):
+    for url in ("ftp://x", "https://", "https://a b/", "tcp://x", "https://1.2.3/"):
         operator.cloister("policy", "explain", policy, url).sentence()
     operator.cloister("policy", "explain", policy).sentence("FILE [METHOD] URL")
     operator.cloister("policy", "explain", policy, "-H", "x", "https://x").sentence("'x'")

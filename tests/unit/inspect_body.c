@@ -259,6 +259,23 @@ static const struct body_case graphql_cases[] = {
 	{ QUERIES, JSON, GQL("{ a(s: \\\"x\\\\\\\"} mutation {\\\") }"), true, true },
 	/* what cannot be told */
 	{ QUERIES, JSON, "{\"extensions\":{\"persistedQuery\":{}}}", false, true },
+	/* a document, and the name of another */
+	{ QUERIES, JSON, "{\"query\":\"{a}\",\"extensions\":{\"persistedQuery\":{\"version\":1,\"sha256Hash\":\"x\"}}}",
+	  false, true },
+	{ QUERIES, JSON, "{\"query\":\"{a}\",\"extensions\":\"{\\\"persistedQuery\\\":{}}\"}", false, true },
+	{ QUERIES, JSON, "{\"query\":\"{a}\",\"id\":\"x\"}", false, true },
+	{ QUERIES, JSON, "{\"query\":\"{a}\",\"queryId\":7}", false, true },
+	{ QUERIES, JSON, "{\"query\":\"{a}\",\"query_id\":\"x\"}", false, true },
+	{ QUERIES, JSON, "{\"query\":\"{a}\",\"documentId\":\"x\"}", false, true },
+	{ QUERIES, JSON, "{\"query\":\"{a}\",\"DOC_ID\":\"x\"}", false, true },
+	{ QUERIES, JSON, "{\"query\":\"{a}\",\"hash\":\"x\"}", false, true },
+	{ QUERIES, JSON, "{\"query\":\"{a}\",\"sha256Hash\":\"x\"}", false, true },
+	{ QUERIES, JSON, "[" GQL("{a}") ",{\"query\":\"{a}\",\"id\":\"x\"}]", false, true },
+	{ QUERIES, JSON, "{\"query\":\"{a}\",\"id\":null,\"extensions\":{\"tracing\":true,\"persistedQuery\":null}}",
+	  true, true },
+	{ QUERIES, JSON, "{\"query\":\"{a}\",\"variables\":{\"id\":\"x\",\"hash\":\"y\"}}", true, true },
+	{ QUERIES, "application/x-www-form-urlencoded", "query=%7Ba%7D&doc_id=7", false, true },
+	{ QUERIES, "application/x-www-form-urlencoded", "query=%7Ba%7D&%69d=7", false, true },
 	{ QUERIES, JSON, GQL("{ a"), false, true },
 	{ QUERIES, JSON, GQL("{ a ) }"), false, true },
 	{ QUERIES, JSON, GQL("a }"), false, true },
@@ -304,6 +321,16 @@ static const struct {
 	{ "/graphql?operationName=A", GQL("{a}"), 2 },
 	{ "/graphql?%71uery=%7Ba%7D", GQL("{a}"), 2 },
 	{ "/graphql?x=1", GQL("{a}"), 3 },
+	/* A document, and the name of another. */
+	{ "/graphql?query=%7Ba%7D&extensions=%7B%22persistedQuery%22:%7B%7D%7D", "", 2 },
+	{ "/graphql?query=%7Ba%7D&extensions=%7B%22%5Cu0070ersistedQuery%22:1%7D", "", 2 },
+	{ "/graphql?query=%7Ba%7D&extensions=%7B%22tracing%22:1%7D", "", 3 },
+	{ "/graphql?query=%7Ba%7D&documentId=x", "", 2 },
+	{ "/graphql?query=%7Ba%7D&id[]=x", "", 2 },
+	{ "/graphql?query=%7Ba%7D&queryId=x", "", 2 },
+	{ "/graphql?query_id=x", GQL("{a}"), 2 },
+	{ "/graphql?hash=x", GQL("{a}"), 2 },
+	{ "/items?id=7", "", 0 },
 };
 
 TEST(body_graphql_in_query)

@@ -45,7 +45,14 @@ static const struct range ranges6[] = {
 	{ { 0 },              128, ADDRESS_UNUSABLE, "unspecified" },
 	/* Where NAT64 of one's own keeps what it translates. */
 	{ { 0, 0x64, 0xff, 0x9b, 0, 1 }, 48, ADDRESS_PRIVATE, "translated" },
+	/* Metadata of AWS, Scaleway, Oracle, Alibaba, Akamai and Google; OpenStack's and others'
+	 * are link-local. */
 	{ { 0xfd, 0, 0x0e, 0xc2 }, 32, ADDRESS_LOCAL, "metadata" },
+	{ { 0xfd, 0, 0, 0x42 },    64, ADDRESS_LOCAL, "metadata" },
+	{ { 0xfd, 0, 0, 0xc1 },    64, ADDRESS_LOCAL, "metadata" },
+	{ { 0xfd, 0, 0x01, 0 },    64, ADDRESS_LOCAL, "metadata" },
+	{ { 0xfd, 0, 0xa9, 0xfe, 0xa9, 0xfe }, 64, ADDRESS_LOCAL, "metadata" },
+	{ { 0xfd, 0x20, 0, 0xce }, 64, ADDRESS_LOCAL, "metadata" },
 	{ { 0xfd, 0x63, 0x6c, 0x6f, 0x69, 0x73, 0x74, 0x65 }, 64, ADDRESS_UNUSABLE,
 	  "of the cell's own network" },
 	{ { 0xfc },             7, ADDRESS_PRIVATE,  "private" },
@@ -149,7 +156,9 @@ static enum address_kind
 judge6(const unsigned char *bytes, const char **ret_what)
 {
 	enum address_kind kind, inner = ADDRESS_PUBLIC;
+	struct address a = { .family = AF_INET6 }, embedded[ADDRESS_EMBEDDED_MAX];
 	const char *what;
+	size_t n;
 
 	for (size_t i = 0; i < ARRAY_LEN(embeddings); i++)
 		if (has_prefix(bytes, embeddings[i].bytes, embeddings[i].bits))
@@ -161,6 +170,14 @@ judge6(const unsigned char *bytes, const char **ret_what)
 		*ret_what = what;
 		return inner;
 	}
+	/* Metadata stay what they are behind a translator of one's own. */
+	memcpy(a.bytes, bytes, sizeof(a.bytes));
+	n = kind == ADDRESS_PRIVATE ? address_embedded(&a, embedded) : 0;
+	for (size_t i = 0; i < n; i++)
+		if (judge4(embedded[i].bytes, &what) == ADDRESS_LOCAL) {
+			*ret_what = what;
+			return ADDRESS_LOCAL;
+		}
 	return kind;
 }
 

@@ -179,12 +179,27 @@ static int
 finish_path(struct gate_h2_head *h, struct http_head *head, struct err *err)
 {
 	struct http_text path = get(h, h->path);
+	char *to;
 
 	head->path = path;
 	if (http_text_is(path, "*") && http_text_is(head->method, "OPTIONS"))
 		return 0;
-	return http_path_normalise(path, (char *)h->text.data + h->path.at, path.len,
+	to = (char *)h->text.data + (h->room.len > 0 ? h->room.at : h->path.at);
+	head->path.at = to;
+	return http_path_normalise(path, to, h->room.len > 0 ? h->room.len : path.len,
 	                           &head->path.len, err);
+}
+
+/* Room for a path that becomes longer; the text may move now, and not later. */
+static int
+make_room(struct gate_h2_head *h, struct err *err)
+{
+	size_t room = http_path_room(get(h, h->path));
+
+	if (room == h->path.len)
+		return 0;
+	h->room = (struct gate_h2_span){ (uint32_t)h->text.len, (uint32_t)room };
+	return buf_add(&h->text, room) != NULL ? 0 : err_set(err, EMSGSIZE, "the path is too long");
 }
 
 static int
@@ -208,8 +223,10 @@ finish_request(struct gate_h2_head *h, const struct gate_conn *gc, bool has_end,
                struct http_head *head, struct err *err)
 {
 	const char *scheme = gc->conn.ssl != NULL ? "https" : "http";
-	int r;
+	int r = make_room(h, err);
 
+	if (r < 0)
+		return r;
 	head->method = get(h, h->method);
 	if (http_text_is(head->method, "CONNECT"))
 		return err_set(err, EBADMSG, "CONNECT is for proxies, on port 3128 of "
