@@ -19,10 +19,9 @@ CACHE = Path(os.environ.get("MATRIX_CACHE") or
              Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cloister/matrix")
 DISK_GIB = 12       # sparse: what is not used takes no room here
 
-# In a mount namespace of its own: adds packages to the system in $1.
+# In a mount namespace of its own: adds the packages $NEEDED and $OPTIONAL to the system in $1.
 ADD = """set -eu
 cd "$1"
-shift
 mount -t proc none proc
 mount --rbind /dev dev
 mount --bind /etc/resolv.conf etc/resolv.conf
@@ -30,7 +29,8 @@ printf '#!/bin/sh\\nexit 101\\n' >usr/sbin/policy-rc.d
 chmod 755 usr/sbin/policy-rc.d
 apt() { chroot . env DEBIAN_FRONTEND=noninteractive apt-get -qy "$@"; }
 apt update
-for package; do
+[ -z "$NEEDED" ] || apt install --no-install-recommends $NEEDED
+for package in $OPTIONAL; do
     apt install --no-install-recommends "$package" || echo "no $package"
 done
 apt clean
@@ -106,8 +106,10 @@ class Image:
         else:
             say(f"adding {' '.join(missing)}")
             (self.folder / "stamp").unlink()
-            run(["unshare", "--mount", "--propagation", "private", "sh", "-c", ADD, "sh", self.root,
-                 *missing], log, "the installation")
+            lists = [f"NEEDED={' '.join(p for p in missing if p in self.needed)}",
+                     f"OPTIONAL={' '.join(p for p in missing if p in self.optional)}"]
+            run(["env", *lists, "unshare", "--mount", "--propagation", "private", "sh", "-c", ADD,
+                 "sh", self.root], log, "the installation")
         say("making its disk")
         self.disk.unlink(missing_ok=True)
         run(["mke2fs", "-q", "-t", "ext4", "-d", self.root, "-E", "lazy_itable_init=1",
