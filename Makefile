@@ -309,27 +309,41 @@ lint: deps-lint
 	$(SUB) all tests
 	@B=$(B) tools/lint.sh
 
-MAN_SECTIONS := $(sort $(patsubst .%,%,$(suffix $(MAN))))
-MAN_DIR := $(DESTDIR)$(PREFIX)/share/man
+# What install puts where: FILE=TARGET, the target beneath PREFIX.  uninstall removes these and
+# nothing else.  No target is in share/cloister: with PREFIX=~/.local that is the data folder.
+to = $(foreach f,$2,$f=$1/$(notdir $f))
+STATIC := share/doc/cloister
+INSTALLED = $(call to,bin,$(B)/cloister) $(call to,libexec/cloister,$(EXEC)) \
+            $(call to,$(STATIC),share/policy.schema.json) \
+            $(call to,$(STATIC)/apparmor,contrib/apparmor/cloister) \
+            $(foreach d,system user,$(call to,$(STATIC)/systemd/$d,$(wildcard contrib/systemd/$d/*))) \
+            $(foreach m,$(MAN),$(call to,share/man/man$(patsubst .%,%,$(suffix $m)),$m))
+# Earlier builds put the static files into share/cloister.
+FORMERLY := $(patsubst $(STATIC)/%,share/cloister/%,$(filter $(STATIC)/%,$(subst =, ,$(INSTALLED))))
+# Deepest first; a folder that holds anything else stays.
+OWN_DIRS := libexec/cloister $(foreach d,$(STATIC) share/cloister,$(addprefix $d,/systemd/system \
+            /systemd/user /systemd /apparmor) $d)
+# A shell that leaves the tilde of PREFIX=~/.local alone leaves it to us.
+PLACE = $(DESTDIR)$(patsubst ~/%,$(HOME)/%,$(PREFIX))
+
+# take_away FILES: remove these from PLACE, and the folders that held nothing else.
+define take_away
+@set -e; for f in $1; do rm -f "$(PLACE)/$$f"; done; for d in $(OWN_DIRS); do \
+	! [ -d "$(PLACE)/$$d" ] || rmdir --ignore-fail-on-non-empty "$(PLACE)/$$d"; done
+endef
 
 install: all
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/libexec/cloister \
-		$(DESTDIR)$(PREFIX)/share/cloister/apparmor $(MAN_SECTIONS:%=$(MAN_DIR)/man%) \
-		$(addprefix $(DESTDIR)$(PREFIX)/share/cloister/systemd/,system user)
-	install -m 755 $(B)/cloister $(DESTDIR)$(PREFIX)/bin/
-	install -m 755 $(EXEC) $(DESTDIR)$(PREFIX)/libexec/cloister/
-	install -m 644 share/policy.schema.json $(DESTDIR)$(PREFIX)/share/cloister/
-	install -m 644 contrib/apparmor/cloister $(DESTDIR)$(PREFIX)/share/cloister/apparmor/
-	$(foreach d,system user,install -m 644 contrib/systemd/$d/* \
-		$(DESTDIR)$(PREFIX)/share/cloister/systemd/$d/ &&) true
-	$(foreach s,$(MAN_SECTIONS),install -m 644 $(filter %.$s,$(MAN)) $(MAN_DIR)/man$s/ &&) true
+	@set -e; for f in $(INSTALLED); do \
+		case $${f#*=} in bin/*|libexec/*) mode=755 ;; *) mode=644 ;; esac; \
+		install -D -m $$mode "$${f%%=*}" "$(PLACE)/$${f#*=}"; done
+	$(call take_away,$(FORMERLY))
 	@echo "\`cloister doctor\` tells what is still missing; where AppArmor restricts user namespaces," \
-		"load $(PREFIX)/share/cloister/apparmor/cloister as it says at its top."
+		"load $(PREFIX)/$(STATIC)/apparmor/cloister as it says at its top."
 
 uninstall:
-	rm -f $(DESTDIR)$(PREFIX)/bin/cloister \
-		$(foreach m,$(MAN),$(MAN_DIR)/man$(patsubst .%,%,$(suffix $m))/$(notdir $m))
-	rm -rf $(DESTDIR)$(PREFIX)/libexec/cloister $(DESTDIR)$(PREFIX)/share/cloister
+	$(call take_away,$(foreach f,$(INSTALLED),$(lastword $(subst =, ,$f))) $(FORMERLY))
+	@echo "Your data stays: secrets, audit logs, changes of cells." \
+		"\`$(B)/cloister purge\` removes it, after asking."
 
 clean:
 	rm -rf $(B)
@@ -361,7 +375,7 @@ FORCE:
 ## make fuzz        fuzz each parser for FUZZ_SECONDS (60)
 ## make lint        analyzers, script and man page checks, both compilers
 ## make install     to PREFIX (/usr/local), under DESTDIR
-## make uninstall   take it away again
+## make uninstall   remove those files again; your data stays
 ## make deps        only install the packages a build needs
 ## make clean       remove build/
 ##

@@ -27,6 +27,12 @@ lint_owned() {
 	find src -name '*.c' -exec tools/check_owned.py {} +
 }
 
+lint_order() {
+	# shellcheck disable=SC2016,SC2086  # for the inner shell; a list of words
+	sources | grep -v _gen.c | xargs -P "$jobs" -n 40 sh -c 'language=$1 && shift &&
+		tools/check_order.py "$@" -- $language' sh "$language"
+}
+
 banned_calls() {
 	names=$1
 	shift
@@ -39,7 +45,7 @@ banned_calls() {
 lint_banned() {
 	everywhere='strcpy|strcat|sprintf|vsprintf|gets|strtok|mktemp|tmpnam|alloca'
 	banned_calls "$everywhere" src tests tools || return 1
-	banned_calls 'system|popen|atoi|atol' src || return 1
+	banned_calls 'system|popen|atoi|atol|creat' src || return 1
 	! grep -nEr --include='*.py' '\bsleep\((0\.[1-9]|[1-9][0-9]?[).])' tests/scenario tests/escape tests/tools ||
 		return 1
 	! grep -nEr --include='*.c' '(^|[^a-zA-Z0-9_])sleep\(' tests/unit
@@ -114,7 +120,7 @@ lint_style() {
 	done
 }
 
-all='layers owned banned style compilers scripts python man cppcheck analyzer tidy'
+all='layers owned order banned style compilers scripts python man cppcheck analyzer tidy'
 # shellcheck disable=SC2086  # a list of words
 [ $# -gt 0 ] || set -- $all
 for check; do

@@ -1,8 +1,10 @@
 /* data.c - see data.h. */
 #include "base/data.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,26 +13,62 @@
 #include "base/own.h"
 #include "base/tree.h"
 
+const struct data_part data_parts[] = {
+	{ "vault", "secrets, and the key that seals them" },
+	{ "audit", "your timeline, and the key that signs it" },
+	{ "registry", "registered capabilities, agents, envs and policies" },
+	{ "dispatches", "dispatches and their results" },
+	{ "serve", "the service's token and certificate" },
+	{ "budgets", "the budgets that principals have used" },
+	{0}
+};
+
+/* `cloister purge` removes the parts in the table; one that is missing there would stay. */
+static bool
+is_part(const char *name)
+{
+	size_t len = strcspn(name, "/");
+
+	for (const struct data_part *part = data_parts; part->name != NULL; part++)
+		if (strlen(part->name) == len && memcmp(part->name, name, len) == 0)
+			return true;
+	return false;
+}
+
 char *
-data_path(const char *name, struct err *err)
+data_top(struct err *err)
 {
 	const char *given = getenv("CLOISTER_DATA_DIR"), *xdg = getenv("XDG_DATA_HOME");
 	const char *home = getenv("HOME");
 	char *path;
 
 	if (given != NULL && given[0] == '/')
-		path = str_format("%s/%s", given, name);
+		path = strdup(given);
 	else if (geteuid() == 0)
-		path = str_format("/var/lib/cloister/%s", name);
+		path = strdup("/var/lib/cloister");
 	else if (xdg != NULL && xdg[0] == '/')
-		path = str_format("%s/cloister/%s", xdg, name);
+		path = str_format("%s/cloister", xdg);
 	else if (home != NULL && home[0] == '/')
-		path = str_format("%s/.local/share/cloister/%s", home, name);
+		path = str_format("%s/.local/share/cloister", home);
 	else {
-		err_set(err, ENOENT, "there is no HOME to keep the %s in: set HOME or "
-		        "CLOISTER_DATA_DIR", name);
+		err_set(err, ENOENT, "there is no HOME to keep data in: set HOME or CLOISTER_DATA_DIR");
 		return NULL;
 	}
+	if (path == NULL)
+		err_set(err, ENOMEM, "out of memory");
+	return path;
+}
+
+char *
+data_path(const char *name, struct err *err)
+{
+	OWN(freep) char *top = data_top(err);
+	char *path;
+
+	assert(is_part(name));
+	if (top == NULL)
+		return NULL;
+	path = str_format("%s/%s", top, name);
 	if (path == NULL)
 		err_set(err, ENOMEM, "out of memory");
 	return path;

@@ -8,6 +8,14 @@
 
 struct err;
 
+/* Its parts: every NAME below is one of them, or in one. */
+struct data_part {
+	const char *name, *what;        /* WHAT is in it, for people */
+};
+extern const struct data_part data_parts[];     /* ends with a NULL name */
+
+/* The path of the folder itself; otherwise as data_path(). */
+char *data_top(struct err *err);
 /* The path of NAME in it, whether it is there or not; the caller owns it.  NULL: there is
  * no home to keep it in. */
 char *data_path(const char *name, struct err *err);

@@ -54,13 +54,12 @@ shut_out_others(int folder)
 		(void)fchmod(folder, st.st_mode & 07700);
 }
 
-int
-cell_state_open(bool make, struct err *err)
+char *
+cell_state_path(struct err *err)
 {
 	const char *given = getenv("CLOISTER_STATE_DIR");
 	const char *xdg = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
-	OWN(freep) char *path = NULL;
-	int fd;
+	char *path;
 
 	if (is_absolute(given))
 		path = strdup(given);
@@ -70,11 +69,28 @@ cell_state_open(bool make, struct err *err)
 		path = str_format("%s/cloister", xdg);
 	else if (is_absolute(home))
 		path = str_format("%s/.local/state/cloister", home);
-	else
-		return err_set(err, ENOENT, "there is no HOME to keep workspace changes and "
-		               "logs in: set HOME or CLOISTER_STATE_DIR");
+	else {
+		err_set(err, ENOENT, "there is no HOME to keep workspace changes and "
+		        "logs in: set HOME or CLOISTER_STATE_DIR");
+		return NULL;
+	}
 	if (path == NULL)
-		return err_errno(err, "cannot find the state folder");
+		err_errno(err, "cannot find the state folder");
+	return path;
+}
+
+int
+cell_state_open(bool make, struct err *err)
+{
+	struct err why = {0};
+	OWN(freep) char *path = cell_state_path(&why);
+	int fd;
+
+	if (path == NULL) {
+		if (err != NULL)
+			*err = why;
+		return -why.code;
+	}
 	fd = tree_open_made(path, make, OTHERWISE, err);
 	if (fd >= 0)
 		shut_out_others(fd);

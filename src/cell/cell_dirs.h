@@ -38,6 +38,7 @@ struct err;
  * Refused if somebody else could write there. */
 int cell_runtime_open(struct err *err);         /* a descriptor, or negative */
 int cell_state_open(bool make, struct err *err);
+char *cell_state_path(struct err *err);         /* the caller's; NULL: there is no HOME */
 
 struct cell_entry {
 	char dir[CELL_ENTRY_MAX];       /* the entry's name in its folder */
@@ -55,6 +56,8 @@ int cell_place_take(const struct cell_spec *spec, struct cell_place *ret_place,
                     struct err *err);
 /* Let the lock go; CLEARED: remove the entry. */
 void cell_place_leave(struct cell_place *place, bool cleared);
+/* Every place at once: a descriptor, and while it is open no cell starts.  -EBUSY if one runs. */
+int cell_place_take_all(struct err *err);
 /* Remove what supervisors that were killed left in both folders.  LOST is told of the timeline
  * of one of them, in its state entry DIR; if it fails, the entry stays, for a later one. */
 struct cell_clearer {

@@ -44,7 +44,30 @@ take_slot(int lock, unsigned *ret_slot, struct err *err)
 			return err_errno(err, "cannot lock the list of cells");
 	}
 	return err_set(err, EAGAIN, "there are %d cells already, the most that can be: "
-	               "end some", CELL_SLOTS);
+	               "end some (or wait for `cloister purge` to end)", CELL_SLOTS);
+}
+
+static int
+open_slots(int runtime, struct err *err)
+{
+	int lock = openat(runtime, "slots", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+
+	return lock < 0 ? err_errno(err, "cannot open the list of cells") : lock;
+}
+
+int
+cell_place_take_all(struct err *err)
+{
+	struct flock all = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = CELL_SLOTS };
+	OWN(closep) int runtime = cell_runtime_open(err);
+	OWN(closep) int lock = runtime < 0 ? -1 : open_slots(runtime, err);
+
+	if (runtime < 0 || lock < 0)
+		return runtime < 0 ? runtime : lock;
+	if (fcntl(lock, F_OFD_SETLK, &all) == 0)
+		return TAKE_FD(lock);
+	return errno == EAGAIN || errno == EACCES ? err_set(err, EBUSY, "cells are running") :
+	       err_errno(err, "cannot lock the list of cells");
 }
 
 static bool
@@ -97,9 +120,9 @@ cell_place_take(const struct cell_spec *spec, struct cell_place *ret_place,
 
 	if (runtime < 0)
 		return runtime;
-	lock = openat(runtime, "slots", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	lock = open_slots(runtime, err);
 	if (lock < 0)
-		return err_errno(err, "cannot open the list of cells");
+		return lock;
 	r = take_slot(lock, &place.entry.slot, err);
 	if (r < 0)
 		return r;

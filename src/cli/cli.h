@@ -46,7 +46,7 @@ extern const struct cli_option cli_events_options[], cli_learn_options[], cli_re
 
 extern const struct cli_option cli_freeze_options[], cli_revoke_options[], cli_rotate_options[],
 	cli_ttl_options[], cli_budget_options[], cli_approvals_options[], cli_approve_options[],
-	cli_refuse_options[];
+	cli_refuse_options[], cli_purge_options[];
 
 /* Of what is registered; `policy` has them besides its own. */
 enum { CLI_REGISTRY_FIRST = 100 };
@@ -83,6 +83,7 @@ int cmd_refuse(int argc, char **argv);
 int cmd_diff(int argc, char **argv);
 int cmd_apply(int argc, char **argv);
 int cmd_discard(int argc, char **argv);
+int cmd_purge(int argc, char **argv);
 int cmd_policy(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_secret(int argc, char **argv);

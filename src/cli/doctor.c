@@ -138,7 +138,7 @@ check_clone(struct doctor *d)
 
 #define APPARMOR_SETTING "/proc/sys/kernel/apparmor_restrict_unprivileged_userns"
 #define APPARMOR_ADVICE \
-	"as root install the profile that comes with cloister (cp share/cloister/apparmor/cloister " \
+	"as root install the profile that comes with cloister (cp share/doc/cloister/apparmor/cloister " \
 	"of the installation, or contrib/apparmor/cloister of the source, to /etc/apparmor.d/, then " \
 	"apparmor_parser -r /etc/apparmor.d/cloister), or lift the " \
 	"restriction for all (sysctl -w kernel.apparmor_restrict_unprivileged_userns=0)"

@@ -52,6 +52,8 @@ const struct cli_command cli_commands[] = {
 	  cli_apply_options, cmd_apply },
 	{ "discard", "[--all] [CELL...]", "drop what is kept of ended cells",
 	  cli_discard_options, cmd_discard },
+	{ "purge", "[--yes]", "remove all data of this user: secrets, audit logs, changes",
+	  cli_purge_options, cmd_purge },
 	{ "policy", "VERB ...", "tell whether and why a policy works; change a cell's; register",
 	  cli_policy_options, cmd_policy },
 	{ "capability", "register|list|show|diff ...", "register what agents are given",

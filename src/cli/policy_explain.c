@@ -364,6 +364,7 @@ policy_cli_explain(const struct policy_cli *cli, int argc, char **argv)
 	struct explaining e = { .cli = cli };
 	struct err err = {0};
 	char *url = argc > 0 ? argv[argc - 1] : NULL;
+	const char *method;
 	int r;
 
 	if (argc < (cli->n_within > 0 ? 1 : 2) || argc > 3)
@@ -380,7 +381,8 @@ policy_cli_explain(const struct policy_cli *cli, int argc, char **argv)
 	e.steps = steps = calloc(policy_n_rules(p) + 1, sizeof(*steps));
 	if (steps == NULL)
 		return cli_failf("out of memory");
-	r = explain(&e, argc == 3 ? argv[1] : cut_method(argv[1], &url), url, &err);
+	method = argc == 3 ? argv[1] : cut_method(argv[1], &url);
+	r = explain(&e, method, url, &err);
 	if (r < 0) {
 		policy_asked_free(&e.asked);
 		return cli_fail(&err);

@@ -159,6 +159,8 @@ timeline_print_what(FILE *out, const struct timeline_event *e)
 	} else if (strcmp(e->type, "secret") == 0) {
 		fputs("secret ", out);
 		put(out, e->secret);
+		fputs(e->host[0] != '\0' ? " to " : "", out);
+		put(out, e->host);
 	} else if (strcmp(e->type, "webhook") == 0) {
 		fputs("webhook ", out);
 		put(out, e->method);

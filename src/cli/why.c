@@ -32,8 +32,9 @@ static const struct cause {
 	{ "secret", true, true, "It carries something that looks like a credential, and no rule permits "
 	  "that." },
 	{ "exfiltration", false, true, "It carries the placeholder of a secret to where that secret may not "
-	  "go, or in a place where it may not stand. No rule changes that: `cloister secret show` tells "
-	  "the secret's own scope." },
+	  "go, or in a place where it may not stand: `cloister secret show` shows the secret's own scope. "
+	  "One rule can help: if the host is a model that the agent talks to, `placeholders: pass` lets "
+	  "placeholders in bodies go there as they are." },
 	{ "credential", false, true, "It carries the placeholder of a secret, or is signed with it, and the "
 	  "real one could not be put in its place. No rule changes that." },
 	{ "expired", false, true, "The value of a secret has ended, and no new one could be fetched." },

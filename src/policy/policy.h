@@ -58,6 +58,7 @@ struct policy_decision {
 	unsigned layer;                 /* that RULE is of, or in which none matched */
 	const char *reason;             /* the rule's `reason`, or NULL; borrowed */
 	bool may_carry_secrets;         /* the rule permits what looks like a credential */
+	bool may_pass_placeholders;     /* the rule lets them pass in bodies, as they are */
 	bool may_use_private;           /* the rule names the address itself, or the host of
 	                                 * this machine */
 	bool must_look;                 /* bodies are looked into for secrets */

@@ -37,7 +37,7 @@ check_raw(const struct policy_draft *d)
 	                    POLICY_KEY_QUERY, POLICY_KEY_HEADERS, POLICY_KEY_CONTENT_TYPE,
 	                    POLICY_KEY_BODY, POLICY_KEY_GRPC, POLICY_KEY_GIT,
 	                    POLICY_KEY_WEBSOCKET, POLICY_KEY_UPGRADE, POLICY_KEY_SECRETS,
-	                    POLICY_KEY_USAGE);
+	                    POLICY_KEY_PLACEHOLDERS, POLICY_KEY_USAGE);
 
 	for (size_t i = 0; r == 0 && i < rule->n_hosts; i++) {
 		const struct node *item = where->kind == NODE_LIST ? where->items[i] : where;
@@ -131,7 +131,8 @@ policy_check_rule(const struct policy_draft *d)
 
 	if (r == 0 && (rule->verb == POLICY_VERB_DENY || rule->verb == POLICY_VERB_LOG))
 		r = REFUSE_KEYS(d, "permits something: it belongs to allow or ask",
-		                POLICY_KEY_SECRETS, POLICY_KEY_PRIVATE, POLICY_KEY_WEBSOCKET,
+		                POLICY_KEY_SECRETS, POLICY_KEY_PLACEHOLDERS, POLICY_KEY_PRIVATE,
+		                POLICY_KEY_WEBSOCKET,
 		                POLICY_KEY_BUDGET, POLICY_KEY_PRICE, POLICY_KEY_USAGE);
 	if (r < 0)
 		return r;

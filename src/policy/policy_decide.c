@@ -45,6 +45,7 @@ settle(struct deciding *d, const struct policy_rule *rule, const struct policy_h
 	out->way.rule[0] = (int16_t)index;
 	out->reason = rule->reason;
 	out->may_carry_secrets = rule->secrets;
+	out->may_pass_placeholders = rule->placeholders;
 	out->may_use_private = may_use_private(rule, host);
 	out->must_look = out->verdict != POLICY_DENY && d->req->protocol == POLICY_HTTP &&
 	                 !rule->secrets;
@@ -161,7 +162,7 @@ decide(const struct policy *p, struct deciding *d, struct policy_decoded *decode
 	}
 	if (out->rule < 0 && d->too_large < 0 && p->open) {
 		out->verdict = POLICY_ALLOW;
-		out->may_carry_secrets = out->may_use_private = true;
+		out->may_carry_secrets = out->may_use_private = out->may_pass_placeholders = true;
 		out->upload_max = UINT64_MAX;
 	}
 	if (out->rule < 0 && d->too_large >= 0) {
@@ -232,6 +233,7 @@ narrow(struct policy_decision *out, const struct policy_decision *outer)
 	out->needs_body |= outer->needs_body;
 	out->must_look |= outer->must_look;
 	out->may_carry_secrets &= outer->may_carry_secrets;
+	out->may_pass_placeholders &= outer->may_pass_placeholders;
 	out->may_use_private &= outer->may_use_private;
 	if (outer->upload_max < out->upload_max)
 		out->upload_max = outer->upload_max;

@@ -7,6 +7,8 @@
 
 /* A host or list of them that is only read from. */
 #define READ(hosts) "  - allow: " hosts "\n    methods: [GET, HEAD]\n"
+/* What an agent tells its model may have anything in it that it has seen. */
+#define MODEL "    placeholders: pass\n"
 #define BEGIN "version: 1\negress:\n"
 
 const struct policy_preset policy_presets[] = {
@@ -84,68 +86,68 @@ const struct policy_preset policy_presets[] = {
 	  BEGIN
 	  "  - allow: api.anthropic.com\n"
 	  "    methods: [GET, HEAD, POST]\n"
-	  "    body: {max: 32M}\n" },
+	  "    body: {max: 32M}\n" MODEL },
 	{ "openai", "OpenAI's API, and that of codex",
 	  BEGIN
 	  "  - allow: api.openai.com\n"
 	  "    methods: [GET, POST]\n"
 	  "    paths: [/v1/**]\n"
 	  "    websocket: true\n"
-	  "    body: {max: 64M}\n"
+	  "    body: {max: 64M}\n" MODEL
 	  "  - allow: chatgpt.com\n"
 	  "    methods: [GET, POST]\n"
 	  "    paths: [/backend-api/codex/**]\n"
 	  "    websocket: true\n"
-	  "    body: {max: 64M}\n" },
+	  "    body: {max: 64M}\n" MODEL },
 	{ "google", "Google's Gemini and Vertex APIs",
 	  BEGIN
 	  "  - allow: generativelanguage.googleapis.com\n"
 	  "    methods: [GET, POST]\n"
 	  "    websocket: true\n"
-	  "    body: {max: 32M}\n"
+	  "    body: {max: 32M}\n" MODEL
 	  "  - allow: aiplatform.googleapis.com\n"
 	  "    methods: [GET, POST]\n"
-	  "    body: {max: 32M}\n" },
+	  "    body: {max: 32M}\n" MODEL },
 	{ "mistral", "Mistral's API",
 	  BEGIN
 	  "  - allow: [api.mistral.ai, codestral.mistral.ai]\n"
 	  "    methods: [GET, POST]\n"
 	  "    paths: [/v1/**]\n"
-	  "    body: {max: 32M}\n" },
+	  "    body: {max: 32M}\n" MODEL },
 	{ "openrouter", "OpenRouter's API",
 	  BEGIN
 	  "  - allow: openrouter.ai\n"
 	  "    methods: [GET, POST]\n"
 	  "    paths: [/api/v1/**]\n"
-	  "    body: {max: 32M}\n" },
+	  "    body: {max: 32M}\n" MODEL },
 	{ "deepseek", "DeepSeek's API",
 	  BEGIN
 	  "  - allow: api.deepseek.com\n"
 	  "    methods: [GET, POST]\n"
-	  "    body: {max: 32M}\n" },
+	  "    body: {max: 32M}\n" MODEL },
 	{ "groq", "Groq's API",
 	  BEGIN
 	  "  - allow: api.groq.com\n"
 	  "    methods: [GET, POST]\n"
 	  "    paths: [/openai/v1/**]\n"
-	  "    body: {max: 32M}\n" },
+	  "    body: {max: 32M}\n" MODEL },
 	{ "xai", "xAI's API",
 	  BEGIN
 	  "  - allow: api.x.ai\n"
 	  "    methods: [GET, POST]\n"
 	  "    paths: [/v1/**]\n"
-	  "    body: {max: 32M}\n" },
+	  "    body: {max: 32M}\n" MODEL },
 	{ "cohere", "Cohere's API",
 	  BEGIN
 	  "  - allow: [api.cohere.com, api.cohere.ai]\n"
 	  "    methods: [GET, POST]\n"
-	  "    body: {max: 32M}\n" },
+	  "    body: {max: 32M}\n" MODEL },
 	{ "ollama", "models that run on this machine",
 	  BEGIN
 	  "  - allow: host.cloister.internal:11434\n"
 	  "    methods: [GET, HEAD, POST]\n"
 	  "    paths: [/api/**, /v1/**]\n"
-	  "    body: {max: 64M}\n" },
+	  "    body: {max: 64M}\n" MODEL },
 	{0}
 };
 

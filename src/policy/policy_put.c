@@ -11,6 +11,9 @@
  * layers, of whom rules are for and who is asked stays as it was before there were any. */
 #define FORMAT_PLAIN 0x706f6c32u
 #define FORMAT 0x706f6c35u
+/* What a rule lets pass. */
+#define PASS_SECRETS 1u
+#define PASS_PLACEHOLDERS 2u
 
 /* ---- writing ---- */
 
@@ -109,7 +112,7 @@ put_rule(struct buf *b, const struct policy_rule *rule, bool plain)
 	put_body(b, &rule->body);
 	buf_put_u64(b, rule->upload_max);
 	buf_put_u32(b, rule->upload_said);
-	buf_put_u32(b, rule->secrets);
+	buf_put_u32(b, (rule->secrets ? PASS_SECRETS : 0) | (rule->placeholders ? PASS_PLACEHOLDERS : 0));
 	buf_put_u32(b, rule->private);
 	if (!plain) {
 		policy_put_list(b, &rule->principals);
@@ -323,6 +326,8 @@ get_where(struct policy_getting *g, struct policy_rule *rule)
 static void
 get_rule(struct policy_getting *g, struct policy_rule *rule, bool plain)
 {
+	unsigned pass;
+
 	rule->verb = policy_get_upto(g, POLICY_VERBS - 1);
 	rule->protocols = policy_get_upto(g, POLICY_ANY_PROTOCOL);
 	get_where(g, rule);
@@ -340,7 +345,9 @@ get_rule(struct policy_getting *g, struct policy_rule *rule, bool plain)
 	get_body(g, &rule->body);
 	rule->upload_max = policy_get_u64(g);
 	rule->upload_said = get_bool(g);
-	rule->secrets = get_bool(g);
+	pass = policy_get_upto(g, PASS_SECRETS | PASS_PLACEHOLDERS);
+	rule->secrets = (pass & PASS_SECRETS) != 0;
+	rule->placeholders = (pass & PASS_PLACEHOLDERS) != 0;
 	rule->private = get_bool(g);
 	if (!plain) {
 		rule->principals = policy_get_list(g, POLICY_LIST_MAX);

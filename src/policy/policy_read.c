@@ -147,6 +147,20 @@ read_secrets(struct policy_draft *d, const struct node *node)
 }
 
 static int
+read_placeholders(struct policy_draft *d, const struct node *node)
+{
+	const char *text;
+	int r = policy_read_text(d, node, "what is done with placeholders", &text);
+
+	if (r < 0)
+		return r;
+	d->rule.placeholders = strcmp(text, "pass") == 0;
+	if (!d->rule.placeholders && strcmp(text, "refuse") != 0)
+		return node_err(d->err, node, "'placeholders' is pass or refuse");
+	return 0;
+}
+
+static int
 read_private(struct policy_draft *d, const struct node *node)
 {
 	return policy_read_bool(d, node, "private", &d->rule.private);
@@ -217,6 +231,7 @@ static const struct {
 	[POLICY_KEY_WEBSOCKET] = { "websocket", read_websocket },
 	[POLICY_KEY_UPGRADE] = { "upgrade", read_upgrade },
 	[POLICY_KEY_SECRETS] = { "secrets", read_secrets },
+	[POLICY_KEY_PLACEHOLDERS] = { "placeholders", read_placeholders },
 	[POLICY_KEY_PRIVATE] = { "private", read_private },
 	[POLICY_KEY_PRINCIPAL] = { "principal", read_principal },
 	[POLICY_KEY_CHAIN] = { "chain", read_chain },

@@ -40,7 +40,7 @@ leave_to_others(struct policy *p)
 
 		if (rule->verb != POLICY_VERB_ALLOW && rule->verb != POLICY_VERB_ASK)
 			continue;
-		rule->secrets = rule->private = true;
+		rule->secrets = rule->placeholders = rule->private = true;
 		if (!rule->upload_said)
 			rule->upload_max = UINT64_MAX;
 	}

@@ -169,6 +169,7 @@ struct policy_rule {
 	                                 * nothing is said */
 	bool upload_said;
 	bool secrets;                   /* what looks like a credential may leave */
+	bool placeholders;              /* those in bodies pass as they are */
 	bool private;                   /* names may resolve to private addresses */
 	struct policy_list principals;  /* globs of who the cell is for */
 	struct policy_ask ask;          /* all zero, unless the rule asks */

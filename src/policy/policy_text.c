@@ -176,7 +176,8 @@ policy_text_of(struct policy *p, const struct policy_rule *rule)
 		add(&line, rule->upgrade == POLICY_UPGRADE_ONLY ? " upgrade websocket" : " websocket");
 	if (rule->upload_said)
 		add(&line, " max %s", num_format_size(size, rule->upload_max));
-	add(&line, "%s%s", rule->secrets ? " secrets" : "", rule->private ? " private" : "");
+	add(&line, "%s%s%s", rule->secrets ? " secrets" : "", rule->placeholders ? " placeholders" : "",
+	    rule->private ? " private" : "");
 	add_list(&line, "principal", &rule->principals);
 	add_list(&line, "chain", &rule->chains);
 	add_ask(&line, rule);

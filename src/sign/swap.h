@@ -51,7 +51,7 @@ void swap_set_freep(struct swap_set **set);
 /* Where.  It also says how what is put in has to be written there. */
 enum swap_place {
 	SWAP_HEADER,                    /* a field's value, also a trailer's */
-	SWAP_NAME,                      /* a field's name: told, never replaced */
+	SWAP_NAME,                      /* a field's name, in any case: to replace it, the field is left out */
 	SWAP_HOST,                      /* told, never replaced */
 	SWAP_BASIC_USER, SWAP_BASIC_PASSWORD,   /* inside `authorization: Basic` */
 	SWAP_PATH, SWAP_QUERY,
@@ -128,7 +128,7 @@ struct swap_stream {
 	/* What came of it. */
 	uint64_t n_seen, n_replaced;
 	int64_t grown;                  /* how many bytes more went out than came */
-	bool replacing;                 /* what the sink is given just now was put in */
+	bool replacing;                 /* what the sink is given just now was put in, or was left */
 
 	/* private: */
 	unsigned char *held;            /* what may be a needle's beginning */
@@ -163,9 +163,9 @@ struct swap_heads {
 };
 int swap_head(const struct swap_heads *how, struct http_head *head, struct sign_memory *m,
               struct err *err);
-/* The same for fields alone: trailers. */
-int swap_fields(const struct swap_heads *how, struct http_field *fields, size_t n,
-                struct sign_memory *m, struct err *err);
+/* The same for fields alone: trailers.  *N becomes how many are left. */
+int swap_fields(const struct swap_heads *how, struct http_field *fields, size_t *n, struct sign_memory *m,
+                struct err *err);
 
 /* Ask for an answer in which needles can be seen: no content coding, no WebSocket
  * extension.  -E2BIG if there is no room for the field. */

@@ -237,30 +237,55 @@ swap_path(struct head *h, struct http_text *path)
 	return r;
 }
 
+/* A name has no case, and cannot be written otherwise: its field goes or stays. */
+static int
+judge_name(struct head *h, const struct http_field *f, bool *ret_goes)
+{
+	struct swap_seen seen = { .place = SWAP_NAME, .name = f->name, .len = f->name.len };
+
+	*ret_goes = false;
+	if (f->name.len < SWAP_NEEDLE_MIN || !swap_find_name(h->how->set, f->name, &seen.needle, &seen.form))
+		return 0;
+	switch (h->how->judge(h->how->arg, &seen)) {
+	case SWAP_STOP:
+		return err_set(h->err, EACCES, "it carries a credential that may not go there");
+	case SWAP_REPLACE:
+		*ret_goes = true;
+		break;
+	case SWAP_LEAVE:
+		break;
+	}
+	return 0;
+}
+
 static int
 swap_field(struct head *h, struct http_field *f)
 {
-	int r;
-
-	h->may_replace = false;
-	r = swap_text(h, SWAP_NAME, f->name, &f->name);
 	h->may_replace = true;
-	if (r < 0)
-		return r;
 	return http_text_is(f->name, "authorization") ? swap_authorization(h, f)
 	                                              : swap_text(h, SWAP_HEADER, f->name, &f->value);
 }
 
 int
-swap_fields(const struct swap_heads *how, struct http_field *fields, size_t n,
-            struct sign_memory *m, struct err *err)
+swap_fields(const struct swap_heads *how, struct http_field *fields, size_t *n, struct sign_memory *m,
+            struct err *err)
 {
 	struct head h = { .how = how, .memory = m, .err = err };
-	int r = 0;
+	size_t kept = 0;
+	bool goes;
 
-	for (size_t i = 0; i < n && r == 0; i++)
-		r = swap_field(&h, &fields[i]);
-	return r;
+	for (size_t i = 0; i < *n; i++) {
+		int r = judge_name(&h, &fields[i], &goes);
+
+		if (r == 0 && !goes)
+			r = swap_field(&h, &fields[i]);
+		if (r < 0)
+			return r;
+		if (!goes)
+			fields[kept++] = fields[i];
+	}
+	*n = kept;
+	return 0;
 }
 
 int
@@ -276,7 +301,7 @@ swap_head(const struct swap_heads *how, struct http_head *head, struct sign_memo
 		if (r == 0)
 			r = swap_path(&h, &head->path);
 	}
-	return r == 0 ? swap_fields(how, head->fields, head->n_fields, m, err) : r;
+	return r == 0 ? swap_fields(how, head->fields, &head->n_fields, m, err) : r;
 }
 
 /* ---- what is asked for ---- */

@@ -24,6 +24,7 @@ struct swap_set {
 	bool before[256];               /* may share its bits with a needle that follows */
 	struct pattern *patterns;       /* sorted by their bytes; no two are the same */
 	uint32_t n_patterns;
+	uint32_t shortest;              /* of the patterns: its length */
 	unsigned gram_shift;
 	uint64_t *grams;                /* a bit for each that may be met */
 };
@@ -82,6 +83,11 @@ enum swap_found swap_find(const struct swap_set *set, const unsigned char *at, s
 /* Go on with HIT's walk: there is more. */
 enum swap_found swap_find_on(const struct swap_set *set, const unsigned char *at, size_t len,
                              bool last, struct swap_hit *hit);
+
+/* Whether a needle in any form is in NAME, in either case and with its escapes undone or not; "_" and
+ * "-" are the same in names. */
+bool swap_find_name(const struct swap_set *set, struct http_text name, size_t *ret_needle,
+                    enum swap_form *ret_form);
 
 /* Take in the digits on both sides that share their bits with what was found in base64,
  * but none before FROM. */

@@ -185,6 +185,9 @@ sort_patterns(struct swap_set *set)
 		if (n == 0 || compare(&set->patterns[n - 1], &set->patterns[i], set) != 0)
 			set->patterns[n++] = set->patterns[i];
 	set->n_patterns = n;
+	set->shortest = UINT32_MAX;
+	for (uint32_t i = 0; i < n; i++)
+		set->shortest = set->patterns[i].len < set->shortest ? set->patterns[i].len : set->shortest;
 	set->first[256] = n;
 	for (uint32_t c = 0, i = 0; c < 256; c++) {
 		set->first[c] = i;

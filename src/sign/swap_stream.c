@@ -56,7 +56,11 @@ deal_with(struct swap_stream *s, const unsigned char *at, size_t len, struct swa
 	if (verdict == SWAP_STOP)
 		return err_set(err, EACCES, "it carries a credential that may not go there");
 	if (verdict == SWAP_LEAVE) {
-		r = pass(s, at, *done, hit->end);
+		r = pass(s, at, *done, hit->start);
+		s->replacing = true;
+		if (r == 0)
+			r = pass(s, at, hit->start, hit->end);
+		s->replacing = false;
 		*done = hit->end;
 		return r;
 	}

@@ -297,13 +297,13 @@ class Operator:
                     stream.close()
 
 
-def copy_programs(to):
+def copy_programs(to, program=CLOISTER):
     """A copy that everybody may run, and that no build changes meanwhile."""
-    beside = CLOISTER.parent / "libexec"
+    beside = program.parent / "libexec"
     if not beside.is_dir():
-        return CLOISTER             # installed
+        return program              # installed
     shutil.copytree(beside, to / "libexec")
-    shutil.copy2(CLOISTER, to / "cloister")
+    shutil.copy2(program, to / "cloister")
     for path in [to, to / "libexec", to / "cloister", *(to / "libexec").iterdir()]:
         path.chmod(0o755)
     return to / "cloister"

@@ -164,7 +164,9 @@ def test_a_message_where_it_may_not_be(online):
     ('-H "Authorization: Bearer $KEY" https://www.example.test/hello', "'www.example.test' is not among its hosts"),
     (f'"{UP}/echo?key=$KEY"', "in the query, where"), (f'"{UP}/echo/$KEY"', "in the path, where"),
     ('-d "{\\"a\\":\\"$KEY\\"}"', "in the body, where"),
-    ('-H "X-Other: $(printf %s "$KEY" | base64 -w0)"', "in a header x-other"), ('-u "me:$KEY"', "in a password, where"),
+    ('-H "X-Other: $(printf %s "$KEY" | base64 -w0)"', "in a header x-other"),
+    ('-H "X-$KEY: 1"', "in the name of a header, where"),
+    ('-u "me:$KEY"', "in a password, where"),
 ])
 def test_anywhere_else_is_refused(online, words, why):
     real = canary()

@@ -264,6 +264,12 @@ def test_no_cases(operator, policy):
 
 # ---- explain -----------------------------------------------------------------------------------
 
+def test_explain_takes_a_request_in_one_word(operator, policy):
+    """As in the cases of a policy's tests: the method and the URL, with a space between them."""
+    apart = operator.cloister("policy", "explain", policy, "POST", "https://api.github.com/x").ok()
+    assert operator.cloister("policy", "explain", policy, "POST https://api.github.com/x").ok() == apart
+
+
 def test_explain(operator, policy):
     said = operator.cloister("policy", "explain", policy, "POST", "https://api.github.com/x").ok()
     assert said == (

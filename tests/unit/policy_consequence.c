@@ -51,7 +51,7 @@ after(struct policy *p, int rule)
 }
 
 #define RULES                                                                                 \
-	"- {allow: '*.x', secrets: allow, private: true}\n"                                   \
+	"- {allow: '*.x', secrets: allow, placeholders: pass, private: true}\n"               \
 	"- {allow: '*:5432', protocol: tcp}\n"                                                \
 	"- {allow: payroll, then: {"
 
@@ -70,11 +70,11 @@ TEST(policy_then_in_front)
 	CHECK_STR(lab_decide(p, "GET https://nowhere/"), "deny -1");
 	lab_request(&lab, "POST https://b.x/");
 	policy_decide(p, &lab.req, &d, NULL);
-	CHECK(d.may_carry_secrets && d.may_use_private && !d.must_look);
+	CHECK(d.may_carry_secrets && d.may_use_private && d.may_pass_placeholders && !d.must_look);
 	CHECK_U64(d.upload_max, POLICY_UPLOAD_MAX);
 	lab_request(&lab, "GET https://api.x/ok");
 	policy_decide(p, &lab.req, &d, NULL);
-	CHECK(d.may_carry_secrets && d.may_use_private);
+	CHECK(d.may_carry_secrets && d.may_use_private && d.may_pass_placeholders);
 	/* Nor is there less to speak. */
 	CHECK(policy_route(p, "some.host", 5432) == POLICY_ROUTE_TCP);
 	CHECK(policy_mentions_host(p, "b.x"));

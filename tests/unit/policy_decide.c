@@ -295,7 +295,7 @@ TEST(policy_decide_says_what_else_is_so)
 {
 	OWN(policy_freep) struct policy *p = lab_rules(
 		JSON_RULES
-		"- {allow: d.example, secrets: allow, private: true, body: {max: 77}, reason: why}\n"
+		"- {allow: d.example, secrets: allow, placeholders: pass, private: true, body: {max: 77}, reason: why}\n"
 		"- allow: 10.1.0.0/16\n"
 		"- allow: 0.0.0.0/0\n"
 		"- allow: host.cloister.internal\n"
@@ -318,13 +318,14 @@ TEST(policy_decide_says_what_else_is_so)
 
 	lab_request(&lab, POST "d.example/\nlength: 9");
 	policy_decide(p, &lab.req, &d, &logged);
-	CHECK(d.may_carry_secrets && !d.must_look && d.may_use_private);
+	CHECK(d.may_carry_secrets && !d.must_look && d.may_use_private && d.may_pass_placeholders);
 	CHECK_U64(d.upload_max, 77);
 	CHECK_STR(d.reason, "why");
 
 	lab_request(&lab, GET "10.1.2.3/");
 	policy_decide(p, &lab.req, &d, NULL);
-	CHECK(d.may_use_private && d.must_look && !d.may_carry_secrets && d.reason == NULL);
+	CHECK(d.may_use_private && d.must_look && !d.may_carry_secrets && d.reason == NULL &&
+	      !d.may_pass_placeholders);
 	lab_request(&lab, GET "10.2.2.3/");
 	policy_decide(p, &lab.req, &d, NULL);
 	CHECK(d.verdict == POLICY_ALLOW && !d.may_use_private);

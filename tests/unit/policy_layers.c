@@ -88,7 +88,7 @@ TEST(policy_layers_before_requests)
 TEST(policy_layers_what_is_permitted)
 {
 	OWN(policy_freep) struct policy *p = WITHIN(
-		"- {allow: a.x, body: {max: 5M}, secrets: allow, private: true}\n"
+		"- {allow: a.x, body: {max: 5M}, secrets: allow, private: true, placeholders: pass}\n"
 		"- {allow: b.x, body: {max: 8M, json: {/a: b}}}\n"
 		"- {allow: c.x, body: {regex: q}}\n- allow: d.x\n",
 		"- {allow: a.x, body: {max: 2M}, private: true}\n"
@@ -100,7 +100,7 @@ TEST(policy_layers_what_is_permitted)
 	lab_request(&lab, "POST https://a.x/\nlength: unknown");
 	policy_decide(p, &lab.req, &d, NULL);
 	CHECK(d.verdict == POLICY_ALLOW && !d.needs_body && d.may_use_private);
-	CHECK(d.must_look && !d.may_carry_secrets);
+	CHECK(d.must_look && !d.may_carry_secrets && !d.may_pass_placeholders);
 	CHECK_U64(d.upload_max, 2 << 20);
 	CHECK_U64(d.held_max, 2 << 20);
 	CHECK(d.way.rule[0] == 0 && d.way.rule[1] == 0);
@@ -182,7 +182,8 @@ random_rules(unsigned *state, char *text, size_t size)
 	static const char *const paths[] = { "", "", ", paths: [/a/**]", ", paths: [/a]" };
 	static const char *const bodies[] = { "", "", "", ", body: {regex: q}" };
 	static const char *const sizes[] = { "", "", ", body: {max: 100}", ", body: {max: 1k, regex: q}" };
-	static const char *const rest[] = { "", "", ", secrets: allow", ", private: true" };
+	static const char *const rest[] = { "", ", placeholders: pass", ", secrets: allow",
+	                                    ", private: true, placeholders: pass" };
 	static const char *const whom[] = { "", "", ", principal: a*", ", chain: [b, c]" };
 	size_t len = 0;
 
@@ -242,6 +243,7 @@ expect(struct policy *const *alone, unsigned n, struct policy_request req,
 		ret_want->must_look |= all[i].must_look;
 		ret_want->may_carry_secrets &= all[i].may_carry_secrets;
 		ret_want->may_use_private &= all[i].may_use_private;
+		ret_want->may_pass_placeholders &= all[i].may_pass_placeholders;
 		if (all[i].upload_max < ret_want->upload_max)
 			ret_want->upload_max = all[i].upload_max;
 	}
@@ -254,7 +256,8 @@ same(const struct policy_decision *a, const struct policy_decision *b)
 	       a->layer == b->layer && strcmp(a->reason != NULL ? a->reason : "",
 	                                      b->reason != NULL ? b->reason : "") == 0 &&
 	       a->may_carry_secrets == b->may_carry_secrets && a->must_look == b->must_look &&
-	       a->may_use_private == b->may_use_private && a->upload_max == b->upload_max &&
+	       a->may_use_private == b->may_use_private &&
+	       a->may_pass_placeholders == b->may_pass_placeholders && a->upload_max == b->upload_max &&
 	       a->too_large == b->too_large;
 }
 

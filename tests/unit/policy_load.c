@@ -173,6 +173,11 @@ static const struct {
 	  "3:26: UDP never leaves a cell: a protocol is http, tcp or tls" },
 	{ "- {allow: x.y, websocket: yes}", "3:27: 'websocket' is true or false" },
 	{ "- {allow: x.y, upgrade: h2c}", "3:25: 'h2c' cannot be passed on: only websocket can" },
+	{ "- {allow: x.y, placeholders: true}", "3:30: 'placeholders' is pass or refuse" },
+	{ "- {deny: x.y, placeholders: pass}", "3:15: 'placeholders' permits something: it belongs to allow "
+	  "or ask" },
+	{ "- {allow: x.y:1, protocol: tcp, placeholders: pass}", "3:33: 'placeholders' cannot be seen in raw "
+	  "TCP: leave it or `protocol: tcp` out" },
 	{ "- {allow: x.y, secrets: true}", "3:25: 'secrets' is allow or deny" },
 	{ "- {allow: x.y, reason: ' '}", "3:24: the reason is empty" },
 	/* bodies */

@@ -25,7 +25,9 @@ static const char rules[] =
 	"- {allow: t.x:1, protocol: tcp}\n"
 	"- {allow: s.x, protocol: tls}\n"
 	"- {allow: u.x, principal: [ann@*, bob], chain: [lead, 'w*']}\n"
-	"- {ask: v.x, approvers: [ann, 'token:ops', 'uid:7'], approvals: 2, timeout: 90s, freeze: true}\n";
+	"- {ask: v.x, approvers: [ann, 'token:ops', 'uid:7'], approvals: 2, timeout: 90s, freeze: true}\n"
+	"- {allow: m.x, placeholders: pass}\n"
+	"- {allow: n.x, placeholders: pass, secrets: allow}\n";
 
 static void
 put(struct buf *b, const struct policy *p)

@@ -409,12 +409,15 @@ static const struct filter_row filter_collect[] = {
 	  "fallocate", .verdict = ALLOW },
 	{ "mkdirat symlinkat linkat unlinkat renameat renameat2 fchmod fchmodat fchmodat2 "
 	  "fchown fchownat utimensat umask", .verdict = ALLOW },
+	/* The same, by the names that the C library uses on amd64. */
+	{ "stat lstat readlink mkdir rmdir symlink link unlink rename chmod chown lchown",
+	  .verdict = ALLOW },
 	{ "fgetxattr fsetxattr flistxattr fremovexattr getxattr setxattr listxattr lgetxattr "
 	  "lsetxattr llistxattr lremovexattr", .verdict = ALLOW },
 	{ "mknodat", .cases = filter_collect_mknodat },
 	/* What the C library does unasked: memory (qsort() asks how much there is), locks,
 	 * time, assert(). */
-	{ "brk munmap mremap madvise sysinfo futex getrandom clock_gettime clock_nanosleep",
+	{ "brk munmap mremap madvise sysinfo futex getrandom clock_gettime clock_nanosleep time",
 	  .verdict = ALLOW },
 	{ "mmap mprotect", .cases = filter_no_exec },
 	{ "rt_sigaction rt_sigprocmask rt_sigreturn sigaltstack restart_syscall getpid gettid "
@@ -452,15 +455,15 @@ static const struct filter_case filter_own_seccomp[] = {
  * so the collector's own table is part of this profile. */
 static const struct filter_row filter_supervisor[] = {
 	/* The loop: sockets and terminals that exist, timers, signals. */
-	{ "epoll_create1 epoll_ctl epoll_wait epoll_pwait epoll_pwait2 poll ppoll eventfd2 "
-	  "timerfd_create timerfd_settime timerfd_gettime signalfd4", .verdict = ALLOW },
+	{ "epoll_create epoll_create1 epoll_ctl epoll_wait epoll_pwait epoll_pwait2 poll ppoll "
+	  "pause eventfd2 timerfd_create timerfd_settime timerfd_gettime signalfd4",
+	  .verdict = ALLOW },
 	{ "accept4 recvmsg sendmsg recvfrom sendto getsockopt setsockopt getsockname "
 	  "getpeername shutdown socketpair splice tee preadv2", .verdict = ALLOW },
 	{ "ioctl", .cases = filter_terminal },
 	/* The cell's end: its processes, its cgroup, its files. */
 	{ "kill pidfd_open pidfd_send_signal waitid wait4", .verdict = ALLOW },
-	{ "mkdir rmdir unlink rename readlink access faccessat faccessat2 flock getdents "
-	  "stat lstat open", .verdict = ALLOW },
+	{ "access faccessat faccessat2 flock getdents open", .verdict = ALLOW },
 	/* Starting the collector. */
 	{ "clone", .cases = filter_plain_clone },
 	{ "clone3", .verdict = ABSENT },           /* posix_spawn() tries it first */
@@ -474,7 +477,7 @@ static const struct filter_row filter_supervisor[] = {
 	  "prlimit64", .verdict = ALLOW },
 	/* How a C program starts. */
 	{ "set_tid_address set_robust_list rseq arch_prctl uname sysinfo sched_getaffinity "
-	  "clock_getres gettimeofday time nanosleep sched_yield membarrier", .verdict = ALLOW },
+	  "clock_getres gettimeofday nanosleep sched_yield membarrier", .verdict = ALLOW },
 };
 
 /* What every process of egress does: memory, time, an epoll loop, bytes over sockets
@@ -482,8 +485,8 @@ static const struct filter_row filter_supervisor[] = {
 static const struct filter_row filter_egress[] = {
 	{ "read write readv writev recvmsg sendmsg recvfrom sendto recvmmsg sendmmsg shutdown "
 	  "close fcntl", .verdict = ALLOW },
-	{ "epoll_create1 epoll_ctl epoll_wait epoll_pwait epoll_pwait2 poll ppoll eventfd2 "
-	  "signalfd4 timerfd_create timerfd_settime", .verdict = ALLOW },
+	{ "epoll_create epoll_create1 epoll_ctl epoll_wait epoll_pwait epoll_pwait2 poll ppoll "
+	  "pause eventfd2 signalfd4 timerfd_create timerfd_settime", .verdict = ALLOW },
 	{ "brk munmap mremap madvise futex getrandom clock_gettime clock_getres gettimeofday "
 	  "time clock_nanosleep nanosleep sched_yield sysinfo", .verdict = ALLOW },
 	{ "mmap mprotect", .cases = filter_no_exec },
@@ -543,7 +546,7 @@ static const struct filter_case filter_reach[] = {
 };
 static const struct filter_row filter_publish[] = {
 	{ "socket", .cases = filter_reach },
-	{ "accept4 connect getsockopt setsockopt fstat newfstatat", .verdict = ALLOW },
+	{ "accept4 connect getsockopt setsockopt stat lstat fstat newfstatat", .verdict = ALLOW },
 	/* The body of a webhook, for the courier. */
 	{ "memfd_create", .verdict = ALLOW },
 };
@@ -575,7 +578,7 @@ static const struct filter_row filter_audit[] = {
 	  .verdict = ALLOW },
 	{ "open openat openat2 getdents64 stat lstat fstat newfstatat statx readlink readlinkat access "
 	  "faccessat faccessat2 getcwd", .verdict = ALLOW },
-	{ "mkdir mkdirat unlink unlinkat rename renameat renameat2 ftruncate fchmod umask",
+	{ "mkdir mkdirat rmdir unlink unlinkat rename renameat renameat2 ftruncate fchmod umask",
 	  .verdict = ALLOW },
 	{ "ioctl", .cases = filter_audit_ioctl },
 	{ "getuid geteuid getgid getegid uname", .verdict = ALLOW },

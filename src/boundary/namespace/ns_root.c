@@ -335,9 +335,9 @@ make_upper(const struct ns_plan *plan, int lower, int changes, size_t grant,
 	char name[32], work[32];
 	struct stat st;
 
-	snprintf(name, sizeof(name), "%zu", grant);
+	snprintf(name, sizeof(name), "upper%zu", grant);
 	snprintf(work, sizeof(work), "work%zu", grant);
-	if (fstat(lower, &st) < 0 || (mkdirat(changes, name, 0700) < 0 && errno != EEXIST) ||
+	if (fstat(lower, &st) < 0 || mkdirat(changes, name, 0700) < 0 ||
 	    mkdirat(changes, work, 0700) < 0)
 		return err_errno(err, "cannot make room for the workspace's changes");
 	upper = openat(changes, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -358,7 +358,7 @@ lay_over(const struct ns_plan *plan, int root, int changes, size_t grant, int *m
 	                                "workdir", work, "userxattr", NULL, NULL };
 	int overlay, r;
 
-	snprintf(upper, sizeof(upper), "/proc/self/fd/%d/%zu", changes, grant);
+	snprintf(upper, sizeof(upper), "/proc/self/fd/%d/upper%zu", changes, grant);
 	snprintf(work, sizeof(work), "/proc/self/fd/%d/work%zu", changes, grant);
 	r = make_upper(plan, *mount, changes, grant, err);
 	if (r == 0)

@@ -459,6 +459,7 @@ ask_again(struct exchange *ex)
 	if (ex->decision.verdict == POLICY_ASK && !ex->decision.needs_body && next_rule(ex, &q) >= 0 &&
 	    same_rule(&q.rule, &ex->ask->rule) && ex->decision.must_look == before.must_look &&
 	    ex->decision.may_carry_secrets == before.may_carry_secrets &&
+	    ex->decision.may_pass_placeholders == before.may_pass_placeholders &&
 	    ex->decision.upload_max == before.upload_max)
 		return;
 	exchange_refuse(ex, "ask", "the policy was changed while this waited for an answer: send it "

@@ -356,7 +356,7 @@ exchange_prepare_body(struct exchange *ex, const struct http_head *head)
 	const struct policy_decision *d = &ex->decision;
 	/* Where one of ours may stand in the body, it would be taken for a stray one: so that body
 	 * is searched when it is filled in. */
-	bool ours = !is_packed(head) && exchange_may_fill_body(ex);
+	bool ours = !is_packed(head) && (exchange_may_fill_body(ex) || exchange_may_pass_placeholders(ex));
 	bool secrets = looks_for_secrets(ex), shape = exchange_wants_shape(ex);
 	bool inspect = d->needs_body || (secrets && is_packed(head)) || shape;
 

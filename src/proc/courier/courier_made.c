@@ -43,9 +43,12 @@ exchange_keep_made(struct exchange *ex, struct err *err)
 	made = calloc(1, sizeof(*made) + size);
 	if (made == NULL)
 		return err_set(err, ENOMEM, "there is no memory to look for it in the answer");
-	for (size_t i = 0; i < m->n_made; i++)
-		made->at[made->n++] = (struct swap_needle){ keep(made, m->made[i].real),
-		                                            keep(made, m->made[i].agents) };
+	for (size_t i = 0; i < m->n_made; i++) {
+		struct swap_needle *needle = &made->at[made->n++];
+
+		needle->find = keep(made, m->made[i].real);
+		needle->with = keep(made, m->made[i].agents);
+	}
 	ex->secrets->made = made;
 	return 0;
 }

@@ -184,6 +184,49 @@ tell_misplaced(struct exchange *ex, const struct secret *s, const struct swap_se
 	         "it is a key that signs, and is never sent", s->places != 0 ? why : "");
 }
 
+/* A placeholder is worth nothing.  Where the policy trusts a host with what the agent says, one that
+ * is in what it says passes as it is: it would be in every later turn of the conversation, too. */
+static bool
+passes(const struct exchange *ex, const struct swap_seen *seen)
+{
+	switch (seen->place) {
+	case SWAP_BODY:
+	case SWAP_BODY_FORM:
+	case SWAP_BODY_JSON:
+	case SWAP_MESSAGE:
+		return ex->decision.may_pass_placeholders;
+	default:
+		return false;
+	}
+}
+
+/* Whether that was recorded of HOST before; it is from now on. */
+static bool
+is_noted(struct secrets *s, const char *host)
+{
+	for (size_t i = 0; i < s->n_passed && i < SECRETS_PASSED; i++)
+		if (strcmp(s->passed[i], host) == 0)
+			return true;
+	snprintf(s->passed[s->n_passed++ % SECRETS_PASSED], sizeof(s->passed[0]), "%s", host);
+	return false;
+}
+
+static void
+note_passed(struct exchange *ex, size_t owner)
+{
+	struct events *e = &ex->courier->events;
+
+	if (is_noted(&ex->courier->secrets, ex->host))
+		return;
+	event_begin(e, "secret");
+	event_str(e, "verdict", "allow");
+	event_str(e, "secret", name_of(ex, owner));
+	event_str(e, "host", ex->host);
+	event_str(e, "why", "passed");
+	event_str(e, "note", "its placeholder passed as it is in a body: the rule says `placeholders: pass`");
+	event_done(e, false, NULL);
+}
+
 enum swap_verdict
 exchange_judge_stray(void *arg, const struct swap_seen *seen)
 {
@@ -192,6 +235,8 @@ exchange_judge_stray(void *arg, const struct swap_seen *seen)
 	const struct secret *secret = s->at[s->owner[seen->needle]]->secret;
 	bool in_scope = exchange_fits_scope(ex, secret);
 
+	if (passes(ex, seen))
+		return SWAP_LEAVE;
 	if (in_scope && (is_lone_id(ex, seen) || is_signers(ex, seen) ||
 	                 fits_place(secret, exchange_head(ex), seen)))
 		return SWAP_LEAVE;
@@ -210,6 +255,10 @@ exchange_judge(void *arg, const struct swap_seen *seen)
 	bool in_scope = exchange_fits_scope(ex, secret);
 	bool fits = in_scope && (is_lone_id(ex, seen) || fits_place(secret, exchange_head(ex), seen));
 
+	if (passes(ex, seen)) {
+		note_passed(ex, owner);
+		return SWAP_LEAVE;
+	}
 	if (in_scope && exchange_has_ended(ex, owner))
 		return SWAP_STOP;
 	if (in_scope && is_signers(ex, seen) && (!fits || exchange_is_signer(ex, owner)))
@@ -241,6 +290,10 @@ exchange_judge_never(void *arg, const struct swap_seen *seen)
 	struct exchange *ex = arg;
 	const struct secrets_view *s = ex->secrets->view;
 
+	if (passes(ex, seen)) {
+		note_passed(ex, s->owner[seen->needle]);
+		return SWAP_LEAVE;
+	}
 	snprintf(ex->secrets->reason, sizeof(ex->secrets->reason), "the placeholder of the secret '%s' "
 	         "is in %s, where it may not be", s->at[s->owner[seen->needle]]->secret->name,
 	         place_text(seen));

@@ -1,5 +1,6 @@
 /* courier_scrub.c - what comes back to a request that carried something real: real values
  * become placeholders again. */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -178,20 +179,34 @@ exchange_scrub_raw(struct exchange *ex, const void *data, size_t len)
 	return x->received != NULL && swap_ws_feed(x->received, data, len, NULL) == 0;
 }
 
+/* R of a search in the answer.  False: some of it is missing, so none of it is passed on. */
+static bool
+searched(struct exchange *ex, int r)
+{
+	if (r == 0)
+		return true;
+	snprintf(ex->secrets->reason, sizeof(ex->secrets->reason), r == -E2BIG ?
+	         "there is no room to take a secret out of it" : "there is no memory to look for secrets in it");
+	return false;
+}
+
 bool
 exchange_scrub_plain(struct exchange *ex, const void *data, size_t len)
 {
+	int r;
+
 	if (exchange_is_held(ex))
 		return exchange_hold_body(ex, data, len);
 	if (ex->secrets->answer.set == NULL) {
 		exchange_give_plain(ex, data, len);
 		return true;
 	}
-	(void)swap_feed(&ex->secrets->answer, data, len, NULL);
+	r = swap_feed(&ex->secrets->answer, data, len, NULL);
 	/* Who waits for what was sent so far gets it; what is left back is the beginning of a
 	 * secret, or its like. */
-	(void)swap_let_go(&ex->secrets->answer);
-	return true;
+	if (r == 0)
+		r = swap_let_go(&ex->secrets->answer);
+	return searched(ex, r);
 }
 
 /* The answer comes to nothing. */
@@ -215,14 +230,13 @@ exchange_scrub(struct exchange *ex, const void *data, size_t len)
 	return ok || fail(ex);
 }
 
-static size_t
-scrub_trailers(struct exchange *ex, struct http_field *trailers, size_t n)
+static bool
+scrub_trailers(struct exchange *ex, struct http_field *trailers, size_t *n)
 {
 	struct swap_heads how = { ex->secrets->coming, SWAP_FIT_LENGTH, judge_answer, ex };
 
-	if (n == 0 || how.set == NULL)
-		return n;
-	return swap_fields(&how, trailers, n, exchange_scratch(ex), NULL) == 0 ? n : 0;
+	return *n == 0 || how.set == NULL ||
+	       searched(ex, swap_fields(&how, trailers, n, exchange_scratch(ex), NULL)) || fail(ex);
 }
 
 /* Nothing of it waits any more. */
@@ -236,9 +250,7 @@ end(struct exchange *ex)
 	exchange_drop_unpack(ex->courier, x);
 	if (exchange_is_held(ex) && !exchange_let_go(ex))
 		return ex->ending ? false : fail(ex);
-	if (x->answer.set != NULL)
-		(void)swap_finish(&x->answer, NULL);
-	return true;
+	return x->answer.set == NULL || searched(ex, swap_finish(&x->answer, NULL)) || fail(ex);
 }
 
 enum scrub_end
@@ -251,13 +263,18 @@ exchange_scrub_end(struct exchange *ex, struct http_field *trailers, size_t n, s
 			return SCRUB_FAILED;
 		if (buf_left(&ex->pending) > 0) {
 			http_fields_encode(&x->trailers, trailers, n);
+			if (buf_failed(&x->trailers)) {
+				(void)searched(ex, -ENOMEM);
+				(void)fail(ex);
+				return SCRUB_FAILED;
+			}
 			x->packed_all = true;
 			return SCRUB_WAITS;
 		}
 	}
-	if (!end(ex))
+	if (!end(ex) || !scrub_trailers(ex, trailers, &n))
 		return SCRUB_FAILED;
-	*ret_n = scrub_trailers(ex, trailers, n);
+	*ret_n = n;
 	return SCRUB_ENDED;
 }
 

@@ -240,6 +240,8 @@ exchange_may_fill_body(struct exchange *ex)
 {
 	const struct secrets_view *s = ex->secrets != NULL ? ex->secrets->view : NULL;
 
+	if (ex->decision.may_pass_placeholders)
+		return false;
 	for (size_t i = 0; s != NULL && !ex->secrets->covered && i < s->n_known; i++)
 		if ((s->at[i]->secret->places & SECRET_IN_BODY) != 0 &&
 		    exchange_fits_scope(ex, s->at[i]->secret)) {
@@ -247,6 +249,14 @@ exchange_may_fill_body(struct exchange *ex)
 			return true;
 		}
 	return false;
+}
+
+bool
+exchange_may_pass_placeholders(const struct exchange *ex)
+{
+	/* Which rule it will be, the body may decide. */
+	return ex->secrets != NULL && ex->secrets->view->out != NULL &&
+	       (ex->decision.may_pass_placeholders || ex->decision.needs_body);
 }
 
 bool
@@ -345,7 +355,7 @@ exchange_use_trailers(struct exchange *ex, struct http_field *fields, size_t n)
 	if (ex->secrets == NULL || ex->secrets->view->out == NULL || n == 0)
 		return true;
 	how.set = ex->secrets->view->out;
-	r = swap_fields(&how, fields, n, exchange_scratch(ex), &err);
+	r = swap_fields(&how, fields, &n, exchange_scratch(ex), &err);
 	return r == 0 || exchange_refuse_secret(ex, r, &err);
 }
 

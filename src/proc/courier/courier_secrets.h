@@ -24,6 +24,7 @@ struct exchange;
 #define SECRETS_FORMER 4                /* values of one that were replaced, the newest of them */
 /* Of a secret that was renewed, the first value and those before are looked for, too. */
 #define SECRETS_COMING ((SECRETS_KNOWN_MAX + (1 + SECRETS_FORMER) * BOUND_MAX) * SECRET_FIELDS)
+#define SECRETS_PASSED 32
 #define SECRETS_WHY_MAX 160             /* bytes of why one was revoked */
 _Static_assert(SECRETS_NEEDLES <= SWAP_NEEDLES_MAX &&
                SECRETS_COMING + SIGN_MADE_MAX <= SWAP_NEEDLES_MAX,
@@ -82,6 +83,9 @@ struct secrets {
 	struct loop_timer sweep;        /* when the next of them is to be dropped */
 	struct secrets_view *view;      /* NULL: there are no secrets */
 	struct mtls_keys mtls;
+	/* Hosts of which it is recorded that a placeholder passed; the oldest make room. */
+	char passed[SECRETS_PASSED][HTTP_HOST_MAX + 1];
+	size_t n_passed;
 	uint64_t n_missed;              /* beginnings of values in answers, that were none */
 	bool guessed, tells_guessed;    /* there were too many; that is to be recorded */
 	size_t n_unpacking;             /* answers that are being unpacked */
@@ -158,7 +162,9 @@ void exchange_secrets_free(struct exchange *ex);
 bool exchange_use_secrets(struct exchange *ex);
 /* Whether one of them may stand in its body. */
 bool exchange_may_fill_body(struct exchange *ex);
-/* Whether what PASS is given just now is a value that was put in. */
+/* Whether one may be in it all the same, and is no credential that it carries. */
+bool exchange_may_pass_placeholders(const struct exchange *ex);
+/* Whether what PASS is given just now is a value that was put in, or a placeholder that passes. */
 bool exchange_is_filling(const struct exchange *ex);
 /* Whether all of the body has to be there before the head can be signed, or its length be told:
  * values may be longer than what stands for them, or escaped otherwise. */

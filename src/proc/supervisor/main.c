@@ -194,7 +194,7 @@ path_of(int folder)
 static char *
 find_data(void)
 {
-	OWN(freep) char *path = data_path(".", NULL);
+	OWN(freep) char *path = data_top(NULL);
 
 	return path == NULL ? NULL : realpath(path, NULL);
 }

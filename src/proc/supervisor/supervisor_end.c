@@ -295,7 +295,6 @@ collect(struct supervisor *sv, size_t grant, uint32_t *ret_left_out, struct err 
 {
 	OWN(closep) int target = -1, result = -1;
 	char name[32], line[600] = "";
-	struct stat kept, upper;
 	int ends[2], status;
 	ssize_t n;
 	pid_t pid;
@@ -304,11 +303,8 @@ collect(struct supervisor *sv, size_t grant, uint32_t *ret_left_out, struct err 
 		return -err->code;
 	snprintf(name, sizeof(name), "%zu", grant);
 	target = openat(sv->changes, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (target < 0 || fstat(target, &kept) < 0 || fstat(sv->cell.uppers[grant], &upper) < 0)
+	if (target < 0)
 		return err_errno(err, "cannot keep the workspace's changes");
-	/* Made on disk, because this kernel's tmpfs could not hold them. */
-	if (kept.st_dev == upper.st_dev && kept.st_ino == upper.st_ino)
-		return 0;
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return err_errno(err, "cannot keep the workspace's changes");
 	result = ends[0];
@@ -342,17 +338,22 @@ supervisor_now_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
 }
 
-/* An overlay on disk leaves its work folder there. */
+/* Where this kernel's tmpfs cannot hold them, an overlay has its own folders beside the
+ * changes.  In the scratch space they end with the cell. */
 static void
-remove_work_folder(struct supervisor *sv, size_t grant)
+remove_overlay_folders(struct supervisor *sv, size_t grant)
 {
-	OWN(closep) int work = -1;
-	char name[32];
+	static const char *const kinds[] = { "upper", "work" };
 
-	snprintf(name, sizeof(name), "work%zu", grant);
-	work = openat(sv->changes, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-	if (work >= 0 && tree_empty(work, NULL) == 0)
-		(void)unlinkat(sv->changes, name, AT_REMOVEDIR);
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+		OWN(closep) int fd = -1;
+		char name[32];
+
+		snprintf(name, sizeof(name), "%s%zu", kinds[i], grant);
+		fd = openat(sv->changes, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+		if (fd >= 0 && tree_empty(fd, NULL) == 0)
+			(void)unlinkat(sv->changes, name, AT_REMOVEDIR);
+	}
 }
 
 static size_t
@@ -364,14 +365,14 @@ collect_all(struct supervisor *sv, struct cell_record *record)
 	for (size_t i = 0; i < sv->spec.n_grants; i++) {
 		if (sv->cell.uppers[i] < 0)
 			continue;
-		remove_work_folder(sv, i);
-		if (is_empty(sv->cell.uppers[i]))
-			continue;
-		if (collect(sv, i, &record->left_out[i], &err) < 0) {
-			supervisor_complain(err.text);
-			snprintf(record->incomplete, sizeof(record->incomplete), "%.255s", err.text);
+		if (!is_empty(sv->cell.uppers[i])) {
+			if (collect(sv, i, &record->left_out[i], &err) < 0) {
+				supervisor_complain(err.text);
+				snprintf(record->incomplete, sizeof(record->incomplete), "%.255s", err.text);
+			}
+			kept++;
 		}
-		kept++;
+		remove_overlay_folders(sv, i);
 	}
 	return kept;
 }
