@@ -126,6 +126,8 @@ def test_plan(accelerator):
     assert {("run", "root"), ("run", "user"), ("run", "delegated")} <= steps
     assert {("data-loss", "root"), ("data-loss", "user"), ("data-loss", "delegated")} <= steps
     assert (("test", "user") in steps) == (accelerator == "kvm")
+    first = [s["case"] for s in cases.plan(accelerator, ["data-loss"])["steps"]]
+    assert first == ["build"] * (accelerator == "kvm") + ["data-loss"] * 3
 
 
 def test_cases_name_files_that_are_there():
