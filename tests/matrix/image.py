@@ -12,12 +12,30 @@ import subprocess
 from pathlib import Path
 
 import systems
-from systems import TREE, Unreachable
+from systems import Unreachable
 
 HERE = Path(__file__).resolve().parent
 CACHE = Path(os.environ.get("MATRIX_CACHE") or
              Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cloister/matrix")
 DISK_GIB = 12       # sparse: what is not used takes no room here
+
+# In a mount namespace of its own: adds the packages $NEEDED and $OPTIONAL to the system in $1.
+ADD = """set -eu
+cd "$1"
+mount -t proc none proc
+mount --rbind /dev dev
+mount --bind /etc/resolv.conf etc/resolv.conf
+printf '#!/bin/sh\\nexit 101\\n' >usr/sbin/policy-rc.d
+chmod 755 usr/sbin/policy-rc.d
+apt() { chroot . env DEBIAN_FRONTEND=noninteractive apt-get -qy "$@"; }
+apt update
+[ -z "$NEEDED" ] || apt install --no-install-recommends $NEEDED
+for package in $OPTIONAL; do
+    apt install --no-install-recommends "$package" || echo "no $package"
+done
+apt clean
+rm -rf usr/sbin/policy-rc.d var/lib/apt/lists/*
+"""
 
 BINFMT = Path("/proc/sys/fs/binfmt_misc")
 
@@ -54,30 +72,50 @@ class Image:
                     if p.exists())
 
     def digest(self):
-        """Of what the image is made from, but for the versions of packages."""
-        parts = [self.needed, self.optional, self.system.suite, self.system.kernel, DISK_GIB,
-                 (HERE / "setup.sh").read_text()]
+        """Of what the image is made from, but for its packages."""
+        parts = [self.system.suite, self.system.kernel, DISK_GIB, (HERE / "setup.sh").read_text()]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
+    def missing(self):
+        """The packages that it lacks, or None if there is no image to add them to."""
+        try:
+            stamp = json.loads((self.folder / "stamp").read_text())
+        except (OSError, ValueError):
+            return None
+        if stamp["digest"] != self.digest():
+            return None
+        return sorted({*self.needed, *self.optional} - {*stamp["packages"]})
+
     def is_made(self):
-        stamp = self.folder / "stamp"
-        return stamp.exists() and stamp.read_text() == self.digest()
+        return self.missing() == []
 
     def make(self, say, fresh=False):
         """Make it unless it is there; raises Failure or Unreachable."""
-        if self.is_made() and not fresh:
+        missing = None if fresh else self.missing()
+        if missing == []:
             return
         self.system.check_reachable()
         if not self.system.machine.is_native:
             register_emulator(self.system.machine)
-        shutil.rmtree(self.folder, ignore_errors=True)
-        self.folder.mkdir(parents=True)
-        say(f"making the system from {len(self.needed)} packages and those that they need")
-        run(self.bootstrap_command(), self.folder / "log.txt", f"mmdebstrap of {self.system.name}")
+        log = self.folder / "log.txt"
+        if missing is None:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            self.folder.mkdir(parents=True)
+            say(f"making the system from {len(self.needed)} packages and those that they need")
+            run(self.bootstrap_command(), log, f"mmdebstrap of {self.system.name}")
+        else:
+            say(f"adding {' '.join(missing)}")
+            (self.folder / "stamp").unlink()
+            lists = [f"NEEDED={' '.join(p for p in missing if p in self.needed)}",
+                     f"OPTIONAL={' '.join(p for p in missing if p in self.optional)}"]
+            run(["env", *lists, "unshare", "--mount", "--propagation", "private", "sh", "-c", ADD,
+                 "sh", self.root], log, "the installation")
         say("making its disk")
+        self.disk.unlink(missing_ok=True)
         run(["mke2fs", "-q", "-t", "ext4", "-d", self.root, "-E", "lazy_itable_init=1",
-             self.disk, f"{DISK_GIB}G"], self.folder / "log.txt", "mke2fs")
-        (self.folder / "stamp").write_text(self.digest())
+             self.disk, f"{DISK_GIB}G"], log, "mke2fs")
+        (self.folder / "stamp").write_text(json.dumps(
+            {"digest": self.digest(), "packages": [*self.needed, *self.optional]}))
 
     def bootstrap_command(self):
         hook = " ".join([str(HERE / "setup.sh"), '"$1"', self.system.name, self.system.kernel,

@@ -19,6 +19,10 @@ run() {
 	"$cloister" run "$@" >"$place/said" 2>&1 </dev/null || status=$?
 	sed 's/^/  /' "$place/said"
 }
+groups() {
+	find /sys/fs/cgroup -name 'cloister-*' 2>/dev/null | sort
+}
+before=$(groups)
 # The kernel's out-of-memory killer ends what dd allocates.
 eat='dd if=/dev/zero of=/dev/null bs=96M count=1; echo "ended with $?"'
 
@@ -35,6 +39,6 @@ run --pids 16 -- sh -c 'for i in $(seq 64); do sleep 1000 & done; wait'
 [ "$status" != 0 ] || fail "the processes are not limited"
 run --memory 64M --cpus 0.5 --pids 32 -- true
 [ "$status" = 0 ] || fail "a cell within its limits ended with $status"
-left=$(find /sys/fs/cgroup -name 'cloister-*' 2>/dev/null)
-[ -z "$left" ] || fail "cgroups are left: $left"
+left=$(groups)
+[ "$left" = "$before" ] || fail "cgroups are left: $left"
 echo "ok: limits strike, and nothing is left"

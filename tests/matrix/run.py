@@ -6,6 +6,7 @@ $MATRIX_CACHE (~/.cache/cloister/matrix).  Logs, JUnit files and a table are in 
 """
 import argparse
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -185,6 +186,8 @@ def main():
 
 
 if __name__ == "__main__":
+    # So that the guest under way ends with us.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         sys.exit(main())
     except KeyboardInterrupt:

@@ -142,8 +142,7 @@ BASE = ("systemd", "systemd-sysv", "dbus", "dbus-user-session", "libpam-systemd"
         "apparmor", "sudo", "busybox-static", "python3")
 
 # Large, slow to unpack and of no use to what runs under emulation.
-NOT_EMULATED = {"nodejs", "npm", "clang", "libclang-rt-dev", "python3-venv", "python3-botocore",
-                "python3-grpcio"}
+NOT_EMULATED = re.compile(r"nodejs|npm|.*clang.*|.*-cross|binutils-.*|python3-(venv|botocore|grpcio)")
 # Optional elsewhere, but wanted by what runs under emulation.
 EMULATED_TOO = {"openssh-server"}
 
@@ -170,6 +169,6 @@ def guest_packages(system, accelerator):
     for package, is_optional in listed_packages(PACKAGES.read_text(), ("build", "test"), system):
         if accelerator == "kvm":
             (optional if is_optional else needed).append(package)
-        elif package in EMULATED_TOO or not is_optional and package not in NOT_EMULATED:
+        elif package in EMULATED_TOO or not is_optional and not NOT_EMULATED.fullmatch(package):
             needed.append(package)
     return sorted(set(needed)), sorted(set(optional))

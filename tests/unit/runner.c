@@ -10,7 +10,7 @@
 #include "../leaks.h"
 
 #define EXIT_SKIPPED 77
-#define TEST_SECONDS 60
+#define TEST_SECONDS 60         /* CLOISTER_TEST_SECONDS, if set: emulated machines are slow */
 
 static struct test *tests;
 static const struct test *current;
@@ -64,6 +64,15 @@ remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
 	return remove(path);
 }
 
+static unsigned
+seconds_for_test(void)
+{
+	const char *text = getenv("CLOISTER_TEST_SECONDS");
+	int seconds = text != NULL ? atoi(text) : 0;
+
+	return seconds > 0 ? (unsigned)seconds : TEST_SECONDS;
+}
+
 static int
 run_test(const struct test *t)
 {
@@ -75,7 +84,7 @@ run_test(const struct test *t)
 	current = t;
 	pid = fork();
 	if (pid == 0) {
-		alarm(TEST_SECONDS);
+		alarm(seconds_for_test());
 		leaks_watch();
 		t->run();
 		leaks_exit(EXIT_SUCCESS);
