@@ -1,4 +1,5 @@
 /* h1_head.c - reads a complete HTTP/1.1 head. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "http/h1_parts.h"
@@ -47,13 +48,36 @@ read_request_line(struct h1_parse *p)
 	return r;
 }
 
+/* What normalising will write over, if it may come to differ in its escapes. */
+static int
+keep_written(struct h1_reader *r, struct http_text path)
+{
+	if (path.len > HTTP_WRITTEN_MAX || memchr(path.at, '%', path.len) == NULL ||
+	    http_path_is_canonical(path))
+		return 0;
+	free(r->written);
+	r->written = malloc(path.len);
+	if (r->written == NULL)
+		return -ENOMEM;
+	memcpy(r->written, path.at, path.len);
+	r->head.written = (struct http_text){ r->written, path.len };
+	return 0;
+}
+
 static int
 set_path(struct h1_parse *p, char *at, size_t len)
 {
+	struct http_head *head = &p->r->head;
+	int r = keep_written(p->r, (struct http_text){ at, len });
+
+	if (r < 0)
+		return H1_REFUSE(p, 500, "there is no memory for the head");
 	p->r->status = 400;
-	p->r->head.path.at = at;
-	return http_path_normalise((struct http_text){ at, len }, at, len,
-	                           &p->r->head.path.len, p->err);
+	head->path.at = at;
+	r = http_path_normalise((struct http_text){ at, len }, at, len, &head->path.len, p->err);
+	if (r == 0 && head->written.len > 0 && !http_path_is_respelt(head->written, head->path))
+		head->written = nothing;
+	return r;
 }
 
 static int
@@ -166,6 +190,7 @@ frame_request(struct h1_parse *p)
 		return H1_REFUSE(p, 400, "there is a transfer-encoding in HTTP/1.0");
 	if (p->chunked)
 		head->length = HTTP_LENGTH_UNKNOWN;
+	head->says_zero = p->has_length && head->length == 0;
 	if (head->length != 0 && (http_text_is(head->method, "CONNECT") ||
 	                          http_text_is(head->method, "TRACE")))
 		return H1_REFUSE(p, 400, "%.*s has no body", (int)head->method.len, head->method.at);
@@ -282,7 +307,8 @@ h1_parse_head(struct h1_reader *r, struct err *err)
 	struct http_head *head = &r->head;
 	int ret;
 
-	head->method = head->host = head->path = head->upgrade = nothing;
+	head->method = head->host = head->path = head->written = head->upgrade = nothing;
+	head->says_zero = false;
 	head->port = 0;
 	head->scheme = HTTP_PLAIN;
 	head->status = 0;
