@@ -458,6 +458,12 @@ jwt_sign(const void *with, const struct sign_key *from, const struct sign_key *t
 	return r;
 }
 
+static int
+jwt_check_key(struct http_text secret, struct err *err)
+{
+	return scheme_pkey_check(algorithms, ARRAY_LEN(algorithms), secret, err);
+}
+
 const struct sign_scheme sign_jwt = {
-	.name = "jwt", .find = jwt_find, .sign = jwt_sign, .alone = true,
+	.name = "jwt", .find = jwt_find, .sign = jwt_sign, .check_key = jwt_check_key, .alone = true,
 };

@@ -439,6 +439,12 @@ message_sign(const void *with, const struct sign_key *from, const struct sign_ke
 	return r;
 }
 
+static int
+message_check_key(struct http_text secret, struct err *err)
+{
+	return scheme_pkey_check(algorithms, ARRAY_LEN(algorithms), secret, err);
+}
+
 const struct sign_scheme sign_message = {
-	.name = "message", .find = message_find, .sign = message_sign,
+	.name = "message", .find = message_find, .sign = message_sign, .check_key = message_check_key,
 };

@@ -80,6 +80,8 @@ struct sign_scheme {
 	            const struct sign_was *was, struct http_head *head,
 	            const struct sign_body *body, struct sign_memory *m,
 	            enum sign_next *ret_next, struct sign_chunks **ret_chunks, struct err *err);
+	/* Whether SECRET is a key that this scheme can sign with at all; NULL: any is. */
+	int (*check_key)(struct http_text secret, struct err *err);
 	bool alone;                     /* what is signed is the credential itself: the rest of
 	                                 * the request may change */
 };
