@@ -41,7 +41,8 @@ struct h1_reader {
 	size_t line;            /* how much of an unfinished line is in TEXT */
 	bool head_only;         /* the response to HEAD, or CONNECT */
 	bool skipped_line;      /* the one empty line before a request */
-	char *text;             /* what the head's strings point to */
+	char *written;          /* the head's path as it was spelled */
+	char *text;             /* what the head's other strings point to */
 	size_t text_len, text_cap;
 	char host[HTTP_HOST_MAX + 1];
 };

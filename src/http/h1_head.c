@@ -48,19 +48,43 @@ read_request_line(struct h1_parse *p)
 	return r;
 }
 
+/* Normalising writes over the path as the client wrote it, which a signature may cover.  A path that
+ * needs more room has bytes that no canonical path has, and is signed in its canonical form only. */
+static int
+keep_written(struct h1_reader *r, struct http_text path)
+{
+	if (path.len > HTTP_WRITTEN_MAX || memchr(path.at, '%', path.len) == NULL ||
+	    http_path_is_canonical(path))
+		return 0;
+	free(r->written);
+	r->written = malloc(path.len);
+	if (r->written == NULL)
+		return -ENOMEM;
+	memcpy(r->written, path.at, path.len);
+	r->head.written = (struct http_text){ r->written, path.len };
+	return 0;
+}
+
 /* A path that needs more room than it has is written behind the head: see make_room(). */
 static int
 set_path(struct h1_parse *p, char *at, size_t len)
 {
 	struct http_text path = { at, len };
+	struct http_head *head = &p->r->head;
 	size_t room = http_path_room(path);
 	char *to = room > len ? p->r->text + p->r->text_len : at;
+	int r = room > len ? 0 : keep_written(p->r, path);
 
+	if (r < 0)
+		return H1_REFUSE(p, 500, "there is no memory for the head");
 	p->r->status = 400;
 	if (room > len && room > p->r->text_cap - p->r->text_len)
 		return H1_REFUSE(p, 431, "the path is too long");
-	p->r->head.path.at = to;
-	return http_path_normalise(path, to, room, &p->r->head.path.len, p->err);
+	head->path.at = to;
+	r = http_path_normalise(path, to, room, &head->path.len, p->err);
+	if (r == 0 && head->written.len > 0 && !http_path_is_respelt(head->written, head->path))
+		head->written = nothing;
+	return r;
 }
 
 static int
@@ -173,6 +197,7 @@ frame_request(struct h1_parse *p)
 		return H1_REFUSE(p, 400, "there is a transfer-encoding in HTTP/1.0");
 	if (p->chunked)
 		head->length = HTTP_LENGTH_UNKNOWN;
+	head->says_zero = p->has_length && head->length == 0;
 	if (head->length != 0 && (http_text_is(head->method, "CONNECT") ||
 	                          http_text_is(head->method, "TRACE")))
 		return H1_REFUSE(p, 400, "%.*s has no body", (int)head->method.len, head->method.at);
@@ -314,7 +339,8 @@ h1_parse_head(struct h1_reader *r, struct err *err)
 		return ret;
 	p.at = r->text;
 	p.end = r->text + r->text_len;
-	head->method = head->host = head->path = head->upgrade = nothing;
+	head->method = head->host = head->path = head->written = head->upgrade = nothing;
+	head->says_zero = false;
 	head->port = 0;
 	head->scheme = HTTP_PLAIN;
 	head->status = 0;

@@ -35,7 +35,7 @@ h1_reader_init(struct h1_reader *r, enum h1_kind kind)
 	r->left = 0;
 	r->line = 0;
 	r->head_only = r->skipped_line = false;
-	r->text = NULL;
+	r->text = r->written = NULL;
 	r->text_len = r->text_cap = 0;
 	r->host[0] = '\0';
 }
@@ -44,7 +44,8 @@ void
 h1_reader_free(struct h1_reader *r)
 {
 	free(r->text);
-	r->text = NULL;
+	free(r->written);
+	r->text = r->written = NULL;
 	r->text_len = r->text_cap = 0;
 	r->state = READ_DEAD;
 }
@@ -55,7 +56,8 @@ h1_reader_rest(struct h1_reader *r)
 	if (r->text_len > 0 || (r->state != READ_HEAD && r->state != READ_NOTHING))
 		return;
 	free(r->text);
-	r->text = NULL;
+	free(r->written);
+	r->text = r->written = NULL;
 	r->text_cap = 0;
 	r->head.n_fields = 0;
 }
@@ -216,7 +218,7 @@ end_message(struct h1_reader *r)
 {
 	static const struct http_text nothing = { "", 0 };
 
-	r->head.method = r->head.path = r->head.upgrade = nothing;
+	r->head.method = r->head.path = r->head.written = r->head.upgrade = nothing;
 	r->text_len = 0;
 	r->line = 0;
 	r->head_only = false;

@@ -165,14 +165,14 @@ put_fields(char *at, const struct http_head *head)
 	return at;
 }
 
-/* Whether a length of 0 is said: where a body would be no surprise. */
+/* Whether a length is said. */
 static bool
-says_zero(const struct http_head *head)
+has_length(const struct http_head *head)
 {
-	if (head->status != 0)
-		return head->status >= 200 && head->status != 204 && head->status != 304;
-	return http_text_is(head->method, "POST") || http_text_is(head->method, "PUT") ||
-		http_text_is(head->method, "PATCH");
+	if (head->status == 0)
+		return http_head_has_length(head);
+	return head->length > 0 ||
+		(head->status >= 200 && head->status != 204 && head->status != 304);
 }
 
 static char *
@@ -183,7 +183,7 @@ put_length(char *at, const struct http_head *head, struct h1_style style)
 			return at;
 		return put(at, "transfer-encoding: chunked\r\n");
 	}
-	if (head->length == 0 && !says_zero(head))
+	if (!has_length(head))
 		return at;
 	at = put(at, "content-length: ");
 	at = put_number(at, head->length);

@@ -189,6 +189,11 @@ check_request(const struct http_head *head, struct err *err)
 		return err_set(err, EBADMSG, "TRACE has no body");
 	if (head->upgrade.len > 0 && (!http_text_is(head->method, "GET") || head->length != 0))
 		return err_set(err, EBADMSG, "only a GET without a body can ask for an upgrade");
+	if (head->says_zero && head->length != 0)
+		return err_set(err, EBADMSG, "the request has two lengths");
+	if (head->written.len > HTTP_WRITTEN_MAX ||
+	    (head->written.len > 0 && !http_path_is_respelt(head->written, head->path)))
+		return err_set(err, EBADMSG, "the path is spelled in two ways that differ");
 	return 0;
 }
 
@@ -253,9 +258,13 @@ http_trailers_check(const struct http_field *fields, size_t n, struct err *err)
 
 /* ---- between processes -----------------------------------------------------------
  *
- * A head is u32 status, u32 scheme, u32 port, u64 length, u32 fields; then strings, each
- * u32 length and bytes: method, host, path (those three only of a request), upgrade, and
- * name and value of each field.  Trailers are u32 fields and the same strings. */
+ * A head is u32 status, u32 scheme and flags, u32 port, u64 length, u32 fields; then strings,
+ * each u32 length and bytes: method, host, path (those three only of a request), the path as
+ * it was written (only with its flag), upgrade, and name and value of each field.  Trailers
+ * are u32 fields and the same strings. */
+
+#define FLAG_ZERO 2u            /* beside the scheme: says_zero */
+#define FLAG_WRITTEN 4u
 
 static unsigned char *
 put_u32(unsigned char *at, uint32_t v)
@@ -302,12 +311,14 @@ http_head_encode(struct buf *b, const struct http_head *head)
 	unsigned char *at;
 
 	if (head->status == 0)
-		size += 12 + head->method.len + head->host.len + head->path.len;
+		size += 12 + head->method.len + head->host.len + head->path.len +
+			(head->written.len > 0 ? 4 + head->written.len : 0);
 	at = buf_add(b, size);
 	if (at == NULL)
 		return;
 	at = put_u32(at, head->status);
-	at = put_u32(at, head->status == 0 ? head->scheme : 0);
+	at = put_u32(at, head->status != 0 ? 0 : head->scheme | (head->says_zero ? FLAG_ZERO : 0) |
+	             (head->written.len > 0 ? FLAG_WRITTEN : 0));
 	at = put_u32(at, head->status == 0 ? head->port : 0);
 	memcpy(at, &length, 8);
 	at = put_u32(at + 8, (uint32_t)head->n_fields);
@@ -315,6 +326,8 @@ http_head_encode(struct buf *b, const struct http_head *head)
 		at = put_text(at, head->method);
 		at = put_text(at, head->host);
 		at = put_text(at, head->path);
+		if (head->written.len > 0)
+			at = put_text(at, head->written);
 	}
 	at = put_text(at, head->upgrade);
 	put_fields(at, head->fields, head->n_fields);
@@ -361,9 +374,9 @@ get_line(struct buf *b, struct http_head *head, uint32_t *ret_n)
 {
 	uint32_t status, scheme, port;
 
-	head->method = head->host = head->path = (struct http_text){ "", 0 };
-	if (buf_get_u32(b, &status) < 0 || status > 599 ||
-	    buf_get_u32(b, &scheme) < 0 || scheme > HTTP_TLS ||
+	head->method = head->host = head->path = head->written = (struct http_text){ "", 0 };
+	if (buf_get_u32(b, &status) < 0 || status > 599 || buf_get_u32(b, &scheme) < 0 ||
+	    (scheme & ~(FLAG_ZERO | FLAG_WRITTEN)) > HTTP_TLS ||
 	    buf_get_u32(b, &port) < 0 || port > UINT16_MAX ||
 	    buf_get_u64(b, &head->length) < 0 || buf_get_u32(b, ret_n) < 0)
 		return false;
@@ -371,10 +384,13 @@ get_line(struct buf *b, struct http_head *head, uint32_t *ret_n)
 	if (status != 0 && (scheme != 0 || port != 0))
 		return false;
 	head->status = (uint16_t)status;
-	head->scheme = (enum http_scheme)scheme;
+	head->scheme = (enum http_scheme)(scheme & ~(FLAG_ZERO | FLAG_WRITTEN));
+	head->says_zero = (scheme & FLAG_ZERO) != 0;
 	head->port = (uint16_t)port;
 	if (status == 0 && (!get_text(b, &head->method) || !get_text(b, &head->host) ||
 	                    !get_text(b, &head->path)))
+		return false;
+	if ((scheme & FLAG_WRITTEN) != 0 && (!get_text(b, &head->written) || head->written.len == 0))
 		return false;
 	return get_text(b, &head->upgrade);
 }

@@ -18,6 +18,7 @@ struct err;
 #define HTTP_HEAD_MAX (48 * 1024)       /* all strings of a head together */
 #define HTTP_HOST_MAX 255
 #define HTTP_METHOD_MAX 32
+#define HTTP_WRITTEN_MAX (8 * 1024)     /* of a path as its client spelled it */
 #define HTTP_LENGTH_UNKNOWN UINT64_MAX  /* streamed: chunks, or HTTP/2 frames */
 #define HTTP_LENGTH_MAX ((uint64_t)INT64_MAX)   /* the longest that is known */
 
@@ -37,6 +38,10 @@ struct http_head {
 	/* a request's; not looked at in a response */
 	struct http_text method, host, path;    /* path: with its query, begins with "/"
 	                                         * (or is "*" for OPTIONS) */
+	struct http_text written;               /* PATH as the client spelled it, where only
+	                                         * escapes differ (http_path_is_respelt); else
+	                                         * empty.  It is never sent on: signatures
+	                                         * are checked over it */
 	uint16_t port;
 	enum http_scheme scheme;
 	/* a response's */
@@ -46,6 +51,8 @@ struct http_head {
 	                                         * HTTP_LENGTH_UNKNOWN.  In an answer to
 	                                         * HEAD and with 304 no body follows,
 	                                         * whatever this says */
+	bool says_zero;                         /* a request without a body that has
+	                                         * `content-length: 0` */
 	struct http_text upgrade;               /* "websocket" or empty: the protocol that is
 	                                         * asked for, or with status 101, agreed on */
 	struct http_field fields[HTTP_FIELDS_MAX];
@@ -59,6 +66,24 @@ void http_head_drop(struct http_head *head, const char *name);
 bool http_text_is(struct http_text text, const char *word);       /* same bytes */
 bool http_text_is_nocase(struct http_text text, const char *word); /* ASCII letters */
 bool http_text_has_nocase(struct http_text text, const char *word); /* anywhere */
+
+/* Whether the request HEAD is sent with a content-length. */
+bool http_head_has_length(const struct http_head *head);
+
+/* One field of a request after the other as servers get it, whichever version of HTTP they
+ * speak.  Signers take from here what they sign, and both writers are held to it by tests. */
+struct http_sent {
+	const struct http_head *head;
+	struct http_text name;          /* in lower case */
+	size_t next;                    /* private */
+	char member[HTTP_HOST_MAX + 24];
+};
+void http_sent_begin(struct http_sent *sent, const struct http_head *head,
+                     struct http_text name);
+/* The next value of the field; false: there are no more of them.  A field that is dropped,
+ * or that servers get in different ways (connection, transfer-encoding, several cookies),
+ * has none. */
+bool http_sent_next(struct http_sent *sent, struct http_text *ret_value);
 
 /* Whether HEAD is canonical and fit to be sent on: every character of every part,
  * no connection-level field (connection, keep-alive, proxy-*, te but "trailers",
@@ -118,4 +143,7 @@ int http_authority_parse(struct http_text text, char ret_host[HTTP_HOST_MAX + 1]
 size_t http_path_room(struct http_text text);
 int http_path_normalise(struct http_text text, char *out, size_t size, size_t *ret_len,
                         struct err *err);
+/* Whether TEXT differs from the canonical PATH, and only in escapes that stand for the same
+ * bytes: "%7e" for "~", "%c3" for "%C3".  No dot segment was resolved. */
+bool http_path_is_respelt(struct http_text text, struct http_text path);
 #endif

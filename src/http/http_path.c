@@ -201,6 +201,27 @@ http_path_normalise(struct http_text text, char *out, size_t size, size_t *ret_l
 	return 0;
 }
 
+bool
+http_path_is_respelt(struct http_text text, struct http_text path)
+{
+	const char *at = text.at, *end = at + text.len, *to = path.at, *to_end = to + path.len;
+	bool differs = false;
+
+	while (at < end && to < to_end) {
+		int byte = *at == '%' ? escaped_byte(at, end) : -1;
+		size_t len = *to == '%' ? 3 : 1;
+
+		if (byte < 0 ? *at != *to || *to == '%' :
+		    len == 1 ? (char)byte != *to || kind_of[byte] != UNRESERVED :
+		               escaped_byte(to, to_end) != byte)
+			return false;
+		differs |= byte >= 0 && (len == 1 || memcmp(at, to, len) != 0);
+		at += byte < 0 ? 1 : 3;
+		to += len;
+	}
+	return at == end && to == to_end && differs;
+}
+
 /* An escape that normalising leaves as it is. */
 static bool
 escape_is_canonical(const char *at, const char *end, bool in_query)

@@ -377,8 +377,9 @@ azure_write(const struct azure_request *req, const struct sign_key *to, struct b
 
 static int
 azure_sign(const void *with, const struct sign_key *from, const struct sign_key *to,
-           struct http_head *head, const struct sign_body *body, struct sign_memory *m,
-           enum sign_next *ret_next, struct sign_chunks **ret_chunks, struct err *err)
+           const struct sign_was *was, struct http_head *head, const struct sign_body *body,
+           struct sign_memory *m, enum sign_next *ret_next, struct sign_chunks **ret_chunks,
+           struct err *err)
 {
 	const struct sign_azure_options *options = with;
 	OWN(scheme_secret_wipe) struct scheme_secret key = {0};
@@ -388,7 +389,7 @@ azure_sign(const void *with, const struct sign_key *from, const struct sign_key 
 	int r;
 
 	(void)body, (void)ret_chunks;
-	if (!azure_parse(head, &req))
+	if (!azure_parse(was != NULL ? was->head : head, &req))
 		return err_set(err, EINVAL, "there is no SharedKey authorization in the request");
 	if (from->id.len > 0 && !scheme_same(from->id, req.account))
 		return err_set(err, EKEYREJECTED, "the request is signed for the account '%.*s', "
@@ -398,6 +399,7 @@ azure_sign(const void *with, const struct sign_key *from, const struct sign_key 
 	r = scheme_secret_read(from->secret, SIGN_BASE64, "the placeholder's", &key, err);
 	if (r == 0)
 		r = azure_verify(&req, &key, &base, err);
+	req.head = head;
 	if (r == 0)
 		r = azure_write(&req, to, &base, m, &value, err);
 	if (r < 0)

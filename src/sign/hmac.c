@@ -470,11 +470,13 @@ wants_body(const struct sign_hmac *hmac, const struct http_head *head)
 
 static int
 hmac_sign(const void *with, const struct sign_key *from, const struct sign_key *to,
-          struct http_head *head, const struct sign_body *body, struct sign_memory *m,
-          enum sign_next *ret_next, struct sign_chunks **ret_chunks, struct err *err)
+          const struct sign_was *was, struct http_head *head, const struct sign_body *body,
+          struct sign_memory *m, enum sign_next *ret_next, struct sign_chunks **ret_chunks,
+          struct err *err)
 {
+	const struct sign_was same = { head, body }, *seen = was != NULL ? was : &same;
 	const struct sign_hmac *hmac = with;
-	struct hmac_view v = { .head = *head };
+	struct hmac_view v = { .head = *head }, v_seen = { .head = *seen->head };
 	bool there[SIGN_HMAC_ALSO_MAX];
 	int r = 0;
 
@@ -486,18 +488,20 @@ hmac_sign(const void *with, const struct sign_key *from, const struct sign_key *
 		*ret_next = SIGN_WANTS_BODY;
 		return 0;
 	}
-	if (body != NULL)
+	if (body != NULL) {
 		v.body = (struct http_text){ body->at, body->len };
+		v_seen.body = (struct http_text){ seen->body->at, seen->body->len };
+	}
 	/* Only its body tells that a form has no signature: then it goes as it is. */
 	if (body != NULL && hmac->one[0].at.kind == HMAC_PARAM &&
-	    hmac_find_place(&v, &hmac->one[0].at, &(struct hmac_spot){0}) == 0) {
-		*ret_next = SIGN_DONE;
+	    hmac_find_place(&v_seen, &hmac->one[0].at, &(struct hmac_spot){0}) == 0) {
+		*ret_next = SIGN_NOTHING;
 		return 0;
 	}
 	for (size_t i = 0; r == 0 && i < hmac->n; i++) {
-		there[i] = is_there(hmac, i, &v);
+		there[i] = is_there(hmac, i, &v_seen);
 		if (there[i])
-			r = hmac_verify(&hmac->one[i], &v, from, err);
+			r = hmac_verify(&hmac->one[i], &v_seen, from, err);
 	}
 	for (size_t i = 0; r == 0 && i < hmac->n; i++)
 		if (there[i])

@@ -404,7 +404,7 @@ sign_param(const struct resigner *s, struct http_text *form, const char *name,
 
 static int
 sign_form(const struct resigner *s, struct http_head *head, const struct sign_body *body,
-          struct sign_memory *m)
+          struct sign_memory *m, enum sign_next *ret_next)
 {
 	struct http_text form = { body->at, body->len };
 	bool is_there = false, is_ours = false;
@@ -426,21 +426,24 @@ sign_form(const struct resigner *s, struct http_head *head, const struct sign_bo
 		m->body = (struct sign_body){ form.at, form.len };
 		head->length = form.len;
 	}
+	*ret_next = is_ours ? SIGN_DONE : SIGN_NOTHING;
 	return 0;
 }
 
 static int
 jwt_sign(const void *with, const struct sign_key *from, const struct sign_key *to,
-         struct http_head *head, const struct sign_body *body, struct sign_memory *m,
-         enum sign_next *ret_next, struct sign_chunks **ret_chunks, struct err *err)
+         const struct sign_was *was, struct http_head *head, const struct sign_body *body,
+         struct sign_memory *m, enum sign_next *ret_next, struct sign_chunks **ret_chunks,
+         struct err *err)
 {
 	static const struct sign_jwt_options defaults = { NULL, SIGN_RAW, NULL };
 	struct resigner s = { with != NULL ? with : &defaults, from, to, err };
 	struct http_text token;
 	int r;
 
-	(void)ret_chunks;
+	(void)was, (void)ret_chunks;
 	m->n_made = 0;
+	*ret_next = SIGN_DONE;
 	if (find_bearer(head, &token)) {
 		r = sign_bearer(&s, head, token, m);
 	} else if (!may_be_in_form(head)) {
@@ -450,13 +453,17 @@ jwt_sign(const void *with, const struct sign_key *from, const struct sign_key *t
 		*ret_next = SIGN_WANTS_BODY;
 		return 0;
 	} else {
-		r = sign_form(&s, head, body, m);
+		r = sign_form(&s, head, body, m, ret_next);
 	}
-	if (r == 0)
-		*ret_next = SIGN_DONE;
 	return r;
 }
 
+static int
+jwt_check_key(struct http_text secret, struct err *err)
+{
+	return scheme_pkey_check(algorithms, ARRAY_LEN(algorithms), secret, err);
+}
+
 const struct sign_scheme sign_jwt = {
-	.name = "jwt", .find = jwt_find, .sign = jwt_sign, .alone = true,
+	.name = "jwt", .find = jwt_find, .sign = jwt_sign, .check_key = jwt_check_key, .alone = true,
 };

@@ -140,28 +140,16 @@ static int
 put_field(struct buf *b, const struct http_head *head, const struct message_component *c,
           struct err *err)
 {
-	OWN(buf_free) struct buf member;
+	struct http_text value;
+	struct http_sent sent;
 	bool first = true;
 
-	buf_init(&member, HTTP_HOST_MAX + 32);
-	/* These two are no fields in a canonical head. */
-	if (http_text_is(c->name, "host"))
-		scheme_put_authority(&member, head);
-	else if (http_text_is(c->name, "content-length") && head->length != HTTP_LENGTH_UNKNOWN)
-		scheme_put_number(&member, head->length);
-	if (member.len > 0) {
-		put_value(b, c, scheme_text_of(&member), true);
-		return 0;
-	}
-	for (size_t i = 0; i < head->n_fields; i++) {
-		if (!scheme_same(head->fields[i].name, c->name))
-			continue;
-		put_value(b, c, head->fields[i].value, first);
-		first = false;
-	}
+	http_sent_begin(&sent, head, c->name);
+	for (; http_sent_next(&sent, &value); first = false)
+		put_value(b, c, value, first);
 	if (first)
-		return err_set(err, EINVAL, "the covered field \"%.*s\" is not in the request",
-		               (int)c->name.len, c->name.at);
+		return err_set(err, EINVAL, "the covered field \"%.*s\" is not in the request, or is "
+		               "not sent on as it is", (int)c->name.len, c->name.at);
 	return 0;
 }
 
@@ -365,9 +353,8 @@ struct resigner {
 
 static int
 message_resign(const struct resigner *s, struct http_head *head,
-               const struct message_input *input)
+               const struct message_input *input, const struct scheme_algorithm *algorithm)
 {
-	const struct scheme_algorithm *algorithm = NULL;
 	OWN(buf_free) struct buf base, params, new_base64;
 	struct http_text base64, new_input, new_signature;
 	int field = -1, r;
@@ -376,12 +363,6 @@ message_resign(const struct resigner *s, struct http_head *head,
 	buf_init(&params, HTTP_HEAD_MAX);
 	buf_init(&new_base64, 2 * SCHEME_SIGNATURE_MAX);
 	r = message_find_signature(head, input->label, &field, &base64, s->err);
-	if (r == 0)
-		r = message_base(&base, head, input, input->raw, s->err);
-	if (r == 0)
-		r = message_verify(input, s->options, s->from, scheme_text_of(&base), base64,
-		                   &algorithm, s->err);
-	buf_reset(&base);
 	if (r == 0)
 		r = put_params(&params, input, s->to->id, s->err);
 	if (r == 0)
@@ -402,34 +383,68 @@ message_resign(const struct resigner *s, struct http_head *head,
 	return 0;
 }
 
+/* The signature of WAS that the placeholder's key made. */
+static int
+message_check(const struct resigner *s, struct message_inputs *inputs, const struct sign_was *was,
+              const struct message_input **ret_input,
+              const struct scheme_algorithm **ret_algorithm)
+{
+	OWN(buf_free) struct buf base;
+	struct http_text base64;
+	int field = -1, r;
+
+	buf_init(&base, SCHEME_BASE_MAX);
+	r = message_read_inputs(was->head, inputs, s->err);
+	if (r == 0)
+		r = choose_input(inputs, s->from->id, ret_input, s->err);
+	if (r == 0)
+		r = check_others(inputs, s->err);
+	if (r == 0)
+		r = check_digest(was->head, *ret_input, was->body, s->err);
+	if (r == 0)
+		r = message_find_signature(was->head, (*ret_input)->label, &field, &base64, s->err);
+	if (r == 0)
+		r = message_base(&base, was->head, *ret_input, (*ret_input)->raw, s->err);
+	return r < 0 ? r : message_verify(*ret_input, s->options, s->from, scheme_text_of(&base),
+	                                  base64, ret_algorithm, s->err);
+}
+
 static int
 message_sign(const void *with, const struct sign_key *from, const struct sign_key *to,
-             struct http_head *head, const struct sign_body *body, struct sign_memory *m,
-             enum sign_next *ret_next, struct sign_chunks **ret_chunks, struct err *err)
+             const struct sign_was *was, struct http_head *head, const struct sign_body *body,
+             struct sign_memory *m, enum sign_next *ret_next, struct sign_chunks **ret_chunks,
+             struct err *err)
 {
 	static const struct sign_message_options defaults = { SIGN_RAW };
 	struct resigner s = { with != NULL ? with : &defaults, from, to, m, err };
 	OWN(freep) struct message_inputs *inputs = malloc(sizeof(*inputs));
+	const struct sign_was same = { head, body };
+	const struct scheme_algorithm *algorithm = NULL;
 	const struct message_input *input = NULL;
 	int r;
 
 	(void)ret_chunks;
 	if (inputs == NULL)
 		return scheme_failed(err, "read signatures");
-	r = message_read_inputs(head, inputs, err);
+	r = message_check(&s, inputs, was != NULL ? was : &same, &input, &algorithm);
+	if (r == 0 && was != NULL) {
+		r = message_read_inputs(head, inputs, err);
+		if (r == 0)
+			r = choose_input(inputs, from->id, &input, err);
+	}
 	if (r == 0)
-		r = choose_input(inputs, from->id, &input, err);
-	if (r == 0)
-		r = check_others(inputs, err);
-	if (r == 0)
-		r = check_digest(head, input, body, err);
-	if (r == 0)
-		r = message_resign(&s, head, input);
+		r = message_resign(&s, head, input, algorithm);
 	if (r == 0)
 		*ret_next = SIGN_DONE;
 	return r;
 }
 
+static int
+message_check_key(struct http_text secret, struct err *err)
+{
+	return scheme_pkey_check(algorithms, ARRAY_LEN(algorithms), secret, err);
+}
+
 const struct sign_scheme sign_message = {
-	.name = "message", .find = message_find, .sign = message_sign,
+	.name = "message", .find = message_find, .sign = message_sign, .check_key = message_check_key,
 };

@@ -443,11 +443,29 @@ check_known(struct oauth_request *o, enum oauth_known known, struct http_text wa
 	return err_set(err, EKEYREJECTED, "the %s is not the placeholder's", what);
 }
 
+/* O is WAS afterwards. */
 static int
-oauth_resign(struct oauth_request *o, const struct sign_key *from, const struct sign_key *to,
-             struct http_head *head, struct sign_memory *m, struct err *err)
+oauth_check(struct oauth_request *o, const struct sign_key *from, const struct sign_was *was,
+            const struct scheme_algorithm **ret_algorithm, struct err *err)
 {
-	const struct scheme_algorithm *algorithm = NULL;
+	int r = oauth_read(o, was->head, was->body, err);
+
+	if (r == 0 && o->known[IS_SIGNATURE] < 0)
+		r = err_set(err, EINVAL, "there is no oauth_signature in the request");
+	if (r == 0)
+		r = check_known(o, IS_CONSUMER, from->id, "consumer key", err);
+	if (r == 0)
+		r = check_known(o, IS_TOKEN, from->token, "OAuth token", err);
+	if (r == 0)
+		r = find_algorithm(o, ret_algorithm, err);
+	return r == 0 ? oauth_verify(o, *ret_algorithm, was->head, from, err) : r;
+}
+
+static int
+oauth_resign(struct oauth_request *o, const struct scheme_algorithm *algorithm,
+             const struct sign_key *to, struct http_head *head, struct sign_memory *m,
+             struct err *err)
+{
 	OWN(buf_free) struct buf consumer, token, signature;
 	struct http_text with[N_KNOWN] = {0};
 	int r;
@@ -455,15 +473,6 @@ oauth_resign(struct oauth_request *o, const struct sign_key *from, const struct 
 	buf_init(&consumer, HTTP_HEAD_MAX);
 	buf_init(&token, HTTP_HEAD_MAX);
 	buf_init(&signature, HTTP_HEAD_MAX);
-	r = check_known(o, IS_CONSUMER, from->id, "consumer key", err);
-	if (r == 0)
-		r = check_known(o, IS_TOKEN, from->token, "OAuth token", err);
-	if (r == 0)
-		r = find_algorithm(o, &algorithm, err);
-	if (r == 0)
-		r = oauth_verify(o, algorithm, head, from, err);
-	if (r < 0)
-		return r;
 	scheme_put_encoded(&consumer, to->id);
 	scheme_put_encoded(&token, to->token);
 	if (to->id.len > 0)
@@ -479,10 +488,13 @@ oauth_resign(struct oauth_request *o, const struct sign_key *from, const struct 
 
 static int
 oauth_sign(const void *with, const struct sign_key *from, const struct sign_key *to,
-           struct http_head *head, const struct sign_body *body, struct sign_memory *m,
-           enum sign_next *ret_next, struct sign_chunks **ret_chunks, struct err *err)
+           const struct sign_was *was, struct http_head *head, const struct sign_body *body,
+           struct sign_memory *m, enum sign_next *ret_next, struct sign_chunks **ret_chunks,
+           struct err *err)
 {
+	const struct sign_was same = { head, body };
 	OWN(freep) struct oauth_request *o = NULL;
+	const struct scheme_algorithm *algorithm = NULL;
 	int r;
 
 	(void)with, (void)ret_chunks;
@@ -493,11 +505,13 @@ oauth_sign(const void *with, const struct sign_key *from, const struct sign_key 
 	o = malloc(sizeof(*o));
 	if (o == NULL)
 		return scheme_failed(err, "read an OAuth request");
-	r = oauth_read(o, head, body, err);
-	if (r == 0 && o->known[IS_SIGNATURE] < 0)
-		r = err_set(err, EINVAL, "there is no oauth_signature in the request");
+	r = oauth_check(o, from, was != NULL ? was : &same, &algorithm, err);
+	if (r == 0 && was != NULL) {
+		oauth_free(o);
+		r = oauth_read(o, head, body, err);
+	}
 	if (r == 0)
-		r = oauth_resign(o, from, to, head, m, err);
+		r = oauth_resign(o, algorithm, to, head, m, err);
 	oauth_free(o);
 	if (r == 0)
 		*ret_next = SIGN_DONE;

@@ -106,6 +106,28 @@ scheme_pkey_read(const struct scheme_algorithm *algorithm, struct http_text text
 	return 0;
 }
 
+int
+scheme_pkey_check(const struct scheme_algorithm *algorithms, size_t n, struct http_text secret,
+                  struct err *err)
+{
+	OWN(scheme_pkey_drop) struct scheme_pkey key = {0};
+	const char *kind;
+
+	if (!scheme_is_pem(secret))
+		return 0;
+	if (secret.len > SCHEME_PEM_MAX)
+		return err_set(err, EFBIG, "the key is over %d KiB", SCHEME_PEM_MAX / 1024);
+	key.pkey = read_pem(secret, &key.is_private);
+	if (key.pkey == NULL || !key.is_private)
+		return err_set(err, EINVAL, "the value is not a private key in PEM without a password");
+	for (size_t i = 0; i < n; i++)
+		if (key_fits(&algorithms[i], key.pkey))
+			return 0;
+	kind = EVP_PKEY_get0_type_name(key.pkey);
+	return err_set(err, EKEYREJECTED, "no algorithm of this scheme signs with a key of this kind "
+	               "(%s)", kind != NULL ? kind : "unknown");
+}
+
 static int
 set_padding(const struct scheme_algorithm *algorithm, EVP_PKEY_CTX *ctx)
 {

@@ -28,6 +28,10 @@ bool scheme_is_pem(struct http_text text);
 /* TEXT for ALGORITHM: PEM (a private key, or a public one that can only verify), or for
  * SCHEME_HMAC a secret in CODING, which must not be PEM: a public key taken for a secret
  * would let anybody sign.  WHOSE as in scheme_secret_read(). */
+/* Whether one of N algorithms signs with the private key in SECRET; what is no PEM is a shared
+ * secret, and fits. */
+int scheme_pkey_check(const struct scheme_algorithm *algorithms, size_t n, struct http_text secret,
+                      struct err *err);
 int scheme_pkey_read(const struct scheme_algorithm *algorithm, struct http_text text,
                      enum sign_coding coding, const char *whose, struct scheme_pkey *ret_key,
                      struct err *err);

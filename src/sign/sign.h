@@ -32,6 +32,13 @@ struct sign_body {
 	size_t len;
 };
 
+/* The request as the client made it and signed it.  What is sent may be spelled otherwise,
+ * or have a token in it that was signed anew: it is only the signature that is checked here. */
+struct sign_was {
+	const struct http_head *head;
+	const struct sign_body *body;   /* NULL: it is not there yet */
+};
+
 /* Room for what a signer writes; HEAD's texts point into it afterwards.  Wiped by its
  * owner: there are signatures in it, never keys. */
 struct sign_memory {
@@ -46,6 +53,7 @@ struct sign_memory {
 		struct http_text real, agents;
 	} made[SIGN_MADE_MAX];
 	size_t n_made;
+	bool h1_only;                   /* `transfer-encoding` is signed, which HTTP/2 has not */
 };
 
 enum sign_next {
@@ -53,6 +61,8 @@ enum sign_next {
 	SIGN_WANTS_BODY,                /* HEAD is untouched: call again with all of the body */
 	SIGN_WANTS_CHUNKS,              /* HEAD is signed anew; the body's pieces go through
 	                                 * sign_chunks, which signs each of them */
+	SIGN_NOTHING,                   /* only the body could tell: there is no signature, and
+	                                 * all goes as it comes */
 };
 
 struct sign_chunks;                     /* see sign_chunks.h */
@@ -62,13 +72,16 @@ struct sign_scheme {
 	/* Whether HEAD carries a signature of this scheme; where it names its key, *ret_id is
 	 * that name (in HEAD), else empty. */
 	bool (*find)(const struct http_head *head, struct http_text *ret_id);
-	/* Check what is in HEAD with FROM, then sign it with TO in place.  BODY is NULL at
-	 * first.  WITH: what the scheme was configured with (its own type; NULL: its
-	 * defaults).  A signature that is not right is an error which says what differed
-	 * and gives no signature or key away. */
+	/* Check WAS with FROM, then sign HEAD and BODY, which are to be sent, with TO in place.
+	 * WAS is NULL where they are the same.  BODY is NULL at first.  WITH: what the scheme was
+	 * configured with (its own type; NULL: its defaults).  A signature that is not right is
+	 * an error which says what differed and gives no signature or key away. */
 	int (*sign)(const void *with, const struct sign_key *from, const struct sign_key *to,
-	            struct http_head *head, const struct sign_body *body, struct sign_memory *m,
+	            const struct sign_was *was, struct http_head *head,
+	            const struct sign_body *body, struct sign_memory *m,
 	            enum sign_next *ret_next, struct sign_chunks **ret_chunks, struct err *err);
+	/* Whether SECRET is a key that this scheme can sign with at all; NULL: any is. */
+	int (*check_key)(struct http_text secret, struct err *err);
 	bool alone;                     /* what is signed is the credential itself: the rest of
 	                                 * the request may change */
 };

@@ -484,32 +484,44 @@ start_chunks(const struct job *job, const char *to_signature, struct sign_chunks
 	return sign_chunks_new(&start, ret_chunks, err);
 }
 
-/* HEAD is only changed when everything went well. */
+/* Whether WAS is signed with the placeholder; 1: the body must be there. */
 static int
-run(struct job *job, struct http_head *head, const struct sign_body *body,
-    enum sign_next *ret_next, struct sign_chunks **ret_chunks, struct err *err)
+check(struct job *job, const struct sign_was *was, struct err *err)
 {
-	char signature[SIGV4_SIGNATURE_MAX];
-	struct http_head next;
-	int r;
+	int r = sigv4_query_read(was->head->path, &job->query, err);
 
-	r = sigv4_query_read(head->path, &job->query, err);
 	if (r == 0)
-		r = sigv4_claim_read(job->row, head, &job->query, job->m, &job->claim, err);
+		r = sigv4_claim_read(job->row, was->head, &job->query, job->m, &job->claim, err);
 	if (r == 0)
 		r = check_claim(job, err);
 	if (r == 0)
-		r = find_hash(job, head, body, err);
+		r = find_hash(job, was->head, was->body, err);
+	if (r != 0)
+		return r;
+	r = sigv4_key_open(job->row, job->from, job->claim.scope, &job->from_key, err);
+	return r == 0 ? check_signature(job, was->head, err) : r;
+}
+
+/* HEAD is only changed when everything went well. */
+static int
+run(struct job *job, const struct sign_was *was, struct http_head *head,
+    const struct sign_body *body, enum sign_next *ret_next, struct sign_chunks **ret_chunks,
+    struct err *err)
+{
+	char signature[SIGV4_SIGNATURE_MAX];
+	struct http_head next;
+	int r = check(job, was, err);
+
 	if (r != 0) {
 		if (r > 0)
 			*ret_next = SIGN_WANTS_BODY;
 		return r < 0 ? r : 0;
 	}
-	r = sigv4_key_open(job->row, job->from, job->claim.scope, &job->from_key, err);
+	r = sigv4_key_open(job->row, job->to, job->claim.scope, &job->to_key, err);
 	if (r == 0)
-		r = check_signature(job, head, err);
+		r = sigv4_query_read(head->path, &job->query, err);
 	if (r == 0)
-		r = sigv4_key_open(job->row, job->to, job->claim.scope, &job->to_key, err);
+		r = find_hash(job, head, body, err);
 	if (r < 0)
 		return r;
 	next = *head;
@@ -519,6 +531,7 @@ run(struct job *job, struct http_head *head, const struct sign_body *body,
 		r = start_chunks(job, signature, ret_chunks, err);
 	if (r == 0) {
 		*head = next;
+		job->m->h1_only = list_has(job->claim.fields, "transfer-encoding");
 		*ret_next = job->chunks ? SIGN_WANTS_CHUNKS : SIGN_DONE;
 	}
 	return r;
@@ -526,17 +539,18 @@ run(struct job *job, struct http_head *head, const struct sign_body *body,
 
 int
 sigv4_sign_row(const struct sigv4_row *row, const struct sign_key *from,
-               const struct sign_key *to, struct http_head *head, const struct sign_body *body,
-               struct sign_memory *m, enum sign_next *ret_next,
-               struct sign_chunks **ret_chunks, struct err *err)
+               const struct sign_key *to, const struct sign_was *was,
+               struct http_head *head, const struct sign_body *body, struct sign_memory *m,
+               enum sign_next *ret_next, struct sign_chunks **ret_chunks, struct err *err)
 {
+	const struct sign_was same = { head, body };
 	struct job job = { .row = row, .from = from, .to = to, .m = m };
 	int r;
 
 	if (to->id.len == 0 || to->id.len > SIGV4_ID_MAX)
 		return err_set(err, EINVAL, "the secret for %s has no key id, or one that is too long",
 		               row->label);
-	r = run(&job, head, body, ret_next, ret_chunks, err);
+	r = run(&job, was != NULL ? was : &same, head, body, ret_next, ret_chunks, err);
 	job_close(&job);
 	return r;
 }

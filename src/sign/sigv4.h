@@ -142,8 +142,8 @@ int sigv4_hmac(const void *key, size_t key_len, const void *data, size_t len,
 
 /* As struct sign_scheme's sign. */
 int sigv4_sign_row(const struct sigv4_row *row, const struct sign_key *from,
-                   const struct sign_key *to, struct http_head *head,
-                   const struct sign_body *body, struct sign_memory *m,
+                   const struct sign_key *to, const struct sign_was *was,
+                   struct http_head *head, const struct sign_body *body, struct sign_memory *m,
                    enum sign_next *ret_next, struct sign_chunks **ret_chunks,
                    struct err *err);
 

@@ -265,60 +265,33 @@ put_value(struct sink *s, struct http_text value, bool lower)
 	}
 }
 
-/* What is no field of a canonical head but may be signed. */
-static bool
-put_member(struct sink *s, const struct http_head *head, struct http_text name)
-{
-	uint16_t usual = head->scheme == HTTP_TLS ? 443 : 80;
-	char text[24];
-	int n;
-
-	if (http_text_is(name, "host")) {
-		put_text(s, head->host);
-		n = snprintf(text, sizeof(text), ":%u", head->port);
-		if (head->port != usual)
-			put(s, text, (size_t)n);
-		return true;
-	}
-	if (http_text_is(name, "content-length") && head->length != HTTP_LENGTH_UNKNOWN) {
-		n = snprintf(text, sizeof(text), "%llu", (unsigned long long)head->length);
-		put(s, text, (size_t)n);
-		return true;
-	}
-	/* Over HTTP/1.1, which who signs this speaks, it is sent on so. */
-	if (http_text_is(name, "transfer-encoding") && head->length == HTTP_LENGTH_UNKNOWN) {
-		put(s, "chunked", 7);
-		return true;
-	}
-	return false;
-}
-
 static int
 put_field(struct sink *s, const struct sigv4_canon *canon, struct http_text name,
           struct err *err)
 {
 	bool lower = (canon->row->flags & SIGV4_LOWER_VALUES) != 0 &&
 		(canon->ways & SIGV4_VALUES_AS_IS) == 0;
-	const struct http_head *head = canon->head;
-	bool found;
+	struct http_text value;
+	struct http_sent sent;
+	bool found = false;
 
 	put_text(s, name);
 	put_char(s, ':');
-	found = put_member(s, head, name);
-	for (size_t i = 0; i < head->n_fields; i++) {
-		const struct http_field *f = &head->fields[i];
-
-		if (f->name.len != name.len || memcmp(f->name.at, name.at, name.len) != 0)
-			continue;
+	http_sent_begin(&sent, canon->head, name);
+	for (; http_sent_next(&sent, &value); found = true) {
 		if (found)
 			put_char(s, ',');
-		put_value(s, f->value, lower);
+		put_value(s, value, lower);
+	}
+	/* Where this is signed, HTTP/1.1 is spoken: see sign_memory's h1_only. */
+	if (http_text_is(name, "transfer-encoding") && canon->head->length == HTTP_LENGTH_UNKNOWN) {
+		put(s, "chunked", 7);
 		found = true;
 	}
 	put_char(s, '\n');
 	if (!found)
 		return err_set(err, EBADMSG, "the signature covers the field '%.*s', which the request "
-		               "does not have or which is not sent on",
+		               "does not have, or which is not sent on as it is",
 		               (int)(name.len < SHOWN_MAX ? name.len : SHOWN_MAX), name.at);
 	return 0;
 }

@@ -48,11 +48,12 @@ var##_find(const struct http_head *head, struct http_text *ret_id) \
 } \
 static int \
 var##_sign(const void *with, const struct sign_key *from, const struct sign_key *to, \
-           struct http_head *head, const struct sign_body *body, struct sign_memory *m, \
-           enum sign_next *ret_next, struct sign_chunks **ret_chunks, struct err *err) \
+           const struct sign_was *was, struct http_head *head, const struct sign_body *body, \
+           struct sign_memory *m, enum sign_next *ret_next, struct sign_chunks **ret_chunks, \
+           struct err *err) \
 { \
 	(void)with; \
-	return sigv4_sign_row(&var##_row, from, to, head, body, m, ret_next, ret_chunks, err); \
+	return sigv4_sign_row(&var##_row, from, to, was, head, body, m, ret_next, ret_chunks, err); \
 } \
 const struct sign_scheme var##_scheme = { .name = (name_), .find = var##_find, \
 	.sign = var##_sign }
@@ -140,15 +141,17 @@ family_find(const struct http_head *head, struct http_text *ret_id)
 
 static int
 family_sign(const void *with, const struct sign_key *from, const struct sign_key *to,
-            struct http_head *head, const struct sign_body *body, struct sign_memory *m,
-            enum sign_next *ret_next, struct sign_chunks **ret_chunks, struct err *err)
+            const struct sign_was *was, struct http_head *head, const struct sign_body *body,
+            struct sign_memory *m, enum sign_next *ret_next, struct sign_chunks **ret_chunks,
+            struct err *err)
 {
 	struct http_text id;
 	const struct sigv4_row *row = row_of(head, &id);
 	int r = row != NULL ? check_scope(row, with, head, m, err) :
 	                      err_set(err, EINVAL, "the request is not signed");
 
-	return r < 0 ? r : sigv4_sign_row(row, from, to, head, body, m, ret_next, ret_chunks, err);
+	return r < 0 ? r : sigv4_sign_row(row, from, to, was, head, body, m, ret_next, ret_chunks,
+	                                  err);
 }
 
 const struct sign_scheme sigv4_scheme = {

@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/own.h"
+#include "sign/sign.h"
 #include "vault/placeholder_parts.h"
 
 #define JWT_PART_MAX (16 * 1024)
@@ -141,12 +142,16 @@ int
 placeholder_mint(const struct secret *s, const struct secret_values *real,
                  struct placeholder *ret_placeholder, struct err *err)
 {
+	const struct sign_scheme *scheme = sign_scheme_find(s->scheme->name);
 	OWN(placeholder_free) struct placeholder p = {0};
 	OWN(guard_free) struct guard said = {0};
 	int r = 0;
 
 	if (strcmp(s->scheme->name, "mtls") == 0)
 		r = placeholder_check_pair(&real->field[SECRET_SECRET], err);
+	else if (scheme != NULL && scheme->check_key != NULL && real->field[SECRET_SECRET].len > 0)
+		r = scheme->check_key((struct http_text){ real->field[SECRET_SECRET].at,
+		                                          real->field[SECRET_SECRET].len }, err);
 	for (size_t f = 0; r == 0 && f < SECRET_FIELDS; f++) {
 		const struct guard *value = &real->field[f];
 

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
+#include <openssl/rsa.h>
 #include <openssl/x509.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,6 +72,20 @@ same_quickly(const struct guard *real)
 	return key;
 }
 
+/* With no digest said: the real one's is for who signs with it. */
+static EVP_PKEY *
+pss_key(int bits)
+{
+	EVP_PKEY_CTX *ctx = EVP_PKEY_CTX_new_from_name(NULL, "RSA-PSS", NULL);
+	EVP_PKEY *key = NULL;
+
+	if (ctx == NULL || EVP_PKEY_keygen_init(ctx) != 1 ||
+	    EVP_PKEY_CTX_set_rsa_keygen_bits(ctx, bits) != 1 || EVP_PKEY_generate(ctx, &key) != 1)
+		key = NULL;
+	EVP_PKEY_CTX_free(ctx);
+	return key;
+}
+
 static EVP_PKEY *
 same_kind(const EVP_PKEY *real)
 {
@@ -83,6 +98,8 @@ same_kind(const EVP_PKEY *real)
 		return NULL;
 	if (EVP_PKEY_is_a(real, "RSA"))
 		return bits <= PLACEHOLDER_RSA_MAX ? EVP_RSA_gen((unsigned)bits) : NULL;
+	if (EVP_PKEY_is_a(real, "RSA-PSS"))
+		return bits <= PLACEHOLDER_RSA_MAX ? pss_key(bits) : NULL;
 	if (EVP_PKEY_is_a(real, "EC"))
 		return EVP_PKEY_get_group_name(real, curve, sizeof(curve), &len) == 1 ? EVP_EC_gen(curve) :
 		       NULL;

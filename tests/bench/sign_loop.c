@@ -135,7 +135,7 @@ measure(size_t i)
 			struct err err = {0};
 
 			m.used = 0;
-			if (scheme->sign(NULL, &mine, &real, &head, NULL, &m, &next, &chunks, &err) < 0)
+			if (scheme->sign(NULL, &mine, &real, NULL, &head, NULL, &m, &next, &chunks, &err) < 0)
 				give_up(cases[i].name, err.text);
 		}
 		began = (seconds() - began) / ROUNDS;

@@ -55,6 +55,8 @@ record_head(struct pass *p)
 
 	if (head->status == 304 && head->length == HTTP_LENGTH_UNKNOWN)
 		head->length = 0;
+	head->written = (struct http_text){ "", 0 };
+	head->says_zero = head->length == 0 && http_head_has_length(head);
 	/* Cookies are joined. */
 	for (size_t i = 0; i < head->n_fields; i++)
 		if (head->status != 0 || !http_text_is(head->fields[i].name, "cookie"))

@@ -37,6 +37,7 @@ check_same(const struct http_head *a, const struct http_head *b)
 	       (a->status == 304 && a->length == HTTP_LENGTH_UNKNOWN && b->length == 0));
 	if (a->status == 0) {
 		assert(same(a->method, b->method) && same(a->host, b->host) && same(a->path, b->path));
+		assert(b->says_zero || !a->says_zero);
 		assert(b->port == (a->port == (a->scheme == HTTP_TLS ? 443 : 80) ? 0 : a->port));
 	}
 	for (size_t i = 0; i < a->n_fields; i++) {

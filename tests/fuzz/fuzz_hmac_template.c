@@ -53,7 +53,7 @@ try_signing(const struct sign_hmac *hmac)
 	memcpy(head->fields, fields, sizeof(fields));
 	head->n_fields = sizeof(fields) / sizeof(fields[0]);
 	sign_hmac_find(hmac, head, &id);
-	r = sign_hmac.sign(hmac, &key, &key, head, &body, m, &next, &chunks, &err);
+	r = sign_hmac.sign(hmac, &key, &key, NULL, head, &body, m, &next, &chunks, &err);
 	assert((r < 0) == (err.text[0] != '\0'));
 	free(m);
 	free(head);

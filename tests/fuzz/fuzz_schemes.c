@@ -84,9 +84,9 @@ sign(const struct sign_scheme *scheme, const void *with, const struct sign_key *
 
 	m->used = 0;
 	m->body = (struct sign_body){ NULL, 0 };
-	r = scheme->sign(with, from, to, head, NULL, m, &next, &chunks, err);
+	r = scheme->sign(with, from, to, NULL, head, NULL, m, &next, &chunks, err);
 	if (r == 0 && next == SIGN_WANTS_BODY)
-		r = scheme->sign(with, from, to, head, body, m, &next, &chunks, err);
+		r = scheme->sign(with, from, to, NULL, head, body, m, &next, &chunks, err);
 	assert(r < 0 || next == SIGN_DONE);
 	return r;
 }

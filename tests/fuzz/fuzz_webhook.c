@@ -101,7 +101,7 @@ check_passed(struct buf *answer, const uint8_t *body, size_t len)
 			copy.port = 8443;
 		}
 		m.used = 0;
-		right |= sign_hmac.sign(&courier.webhooks.templates[i], &fake, &real, &copy, &whole, &m,
+		right |= sign_hmac.sign(&courier.webhooks.templates[i], &fake, &real, NULL, &copy, &whole, &m,
 		                        &next, &(struct sign_chunks *){ NULL }, NULL) == 0;
 	}
 	assert(right);

@@ -126,11 +126,11 @@ answer(const json_t *in, json_t *out, struct err *err)
 	r = scheme == NULL ? err_set(err, EINVAL, "no such scheme") :
 		read_head(in, path, sizeof(path), &head, err);
 	if (r == 0)
-		r = scheme->sign(NULL, &from, &to, &head, NULL, &memory, &next, &chunks, err);
+		r = scheme->sign(NULL, &from, &to, NULL, &head, NULL, &memory, &next, &chunks, err);
 	if (r == 0)
 		json_object_set_new(out, "next", json_string(nexts[next]));
 	if (r == 0 && next == SIGN_WANTS_BODY)
-		r = scheme->sign(NULL, &from, &to, &head, &body, &memory, &next, &chunks, err);
+		r = scheme->sign(NULL, &from, &to, NULL, &head, &body, &memory, &next, &chunks, err);
 	if (r == 0)
 		r = http_head_check(&head, err);
 	if (r == 0 && next == SIGN_WANTS_CHUNKS)

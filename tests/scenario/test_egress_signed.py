@@ -65,6 +65,7 @@ KEYS = {
     "RS256": ("-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048"),
     "ES256": ("-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256"),
     "EdDSA": ("-algorithm", "ED25519"),
+    "PS256": ("-algorithm", "RSA-PSS", "-pkeyopt", "rsa_keygen_bits:2048"),
 }
 BEARER = """
 import jwt
@@ -97,6 +98,39 @@ def test_a_jwt(online, algorithm):
     # Without the courier's help it is worth nothing.
     check_other(online, run(online, bearer(algorithm), OTHER + where))
     assert online.lab.judgements(where) == [200]
+
+
+MESSAGE_PSS = """
+import base64, cryptography.hazmat.primitives as p
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import padding
+key = serialization.load_pem_private_key(os.environ["KEY"].encode(), None)
+params = '("@method" "@path");keyid="my-key";alg="rsa-pss-sha512"'
+text = '"@method": GET\\n"@path": ' + urllib.parse.urlsplit(sys.argv[1]).path + '\\n"@signature-params": ' + params
+made = key.sign(text.encode(), padding.PSS(padding.MGF1(hashes.SHA512()), 64), hashes.SHA512())
+print(json.dumps(fetch(sys.argv[1], signature_input="sig=" + params,
+                       signature="sig=:" + base64.b64encode(made).decode() + ":")))
+"""
+JUDGE_PSS = """
+import base64, urllib.parse
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import padding
+def judge(method, url, fields, body):
+    text = '"@method": GET\\n"@path": ' + urllib.parse.urlsplit(url).path + \\
+        '\\n"@signature-params": ' + fields["signature-input"].partition("=")[2]
+    serialization.load_pem_public_key(KEY.encode()).verify(
+        base64.b64decode(fields["signature"].split(":")[1]), text.encode(),
+        padding.PSS(padding.MGF1(hashes.SHA512()), 64), hashes.SHA512())
+    return {"right": True}
+"""
+
+
+@needs_python("cryptography")
+def test_a_key_for_pss_only(online):
+    private, public = make_key(*KEYS["PS256"])
+    give(online, private, "--scheme", "message", "--id", "my-key").ok()
+    where = online.lab.judge(JUDGE_PSS, KEY=public)
+    assert json.loads(run(online, MESSAGE_PSS, UP + where).ok()) == {"right": True}
 
 
 @needs_python("jwt")

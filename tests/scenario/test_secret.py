@@ -376,7 +376,8 @@ def test_a_value_of_several_lines(operator):
     add(operator, "KEY", "one\ntwo\n", "--host", "a.example").sentence("'KEY' (swap) is one line")
     add(operator, "KEY", "one\ntwo\n", "--host", "a.example", "--in", "body").ok()
     operator.cloister("secret", "rotate", "KEY", input="one\n").ok()
-    add(operator, "PEM", "-----BEGIN\nx\n-----END\n", "--scheme", "mtls", "--host", "a.example").ok()
+    pem = subprocess.run(["openssl", "genpkey", "-algorithm", "ED25519"], check=True, capture_output=True, text=True).stdout
+    add(operator, "PEM", pem, "--scheme", "message", "--host", "a.example").ok()
 
 
 @only_user
@@ -400,3 +401,24 @@ def test_a_file_behind_what_an_agent_could_write(operator):
         operator.cloister("secret", "add", name, "--host", "a.example", "--from", f"file:{path}").ok()
     operator.run("--allow", "a.example", "-s", "LINKED", "--", "true").sentence("an agent could have written")
     operator.run("--allow", "a.example", "-s", "DIRECT", "--", "true").ok()
+
+
+@pytest.mark.parametrize("scheme", ["jwt", "message"])
+@pytest.mark.parametrize("kind", [("X25519",), ("ED448",), ("EC", "-pkeyopt", "ec_paramgen_curve:secp256k1")],
+                         ids=lambda kind: kind[-1])
+def test_a_key_that_a_cell_could_not_use(operator, kind, scheme):
+    """It is refused when it is added, not when somebody needs it."""
+    pem = subprocess.run(["openssl", "genpkey", "-algorithm", *kind], check=True, capture_output=True, text=True).stdout
+    options = ("--scheme", scheme, "--host", "api.example.com")
+    add(operator, "KEY", pem, *options).sentence("no placeholder for 'KEY'", "no algorithm of this scheme")
+    add(operator, "KEY", "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n", *options).sentence(
+        "not a private key in PEM")
+    good = subprocess.run(["openssl", "genpkey", "-algorithm", "ED25519"], check=True, capture_output=True,
+                          text=True).stdout
+    add(operator, "KEY", good, *options).ok()
+    operator.cloister("secret", "rotate", "KEY", input=pem).sentence("no algorithm of this scheme")
+
+
+def test_a_certificate_without_its_key(operator):
+    add(operator, "KEY", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", "--scheme", "mtls",
+        "--host", "api.example.com").sentence("no placeholder for 'KEY'")

@@ -19,6 +19,10 @@ static const struct {
 	{ { REQUEST("POST", "/") }, KEEP,
 	  "POST / HTTP/1.1\r\nhost: a.example\r\ncontent-length: 0\r\n\r\n" },
 	{ { REQUEST("DELETE", "/") }, KEEP, "DELETE / HTTP/1.1\r\nhost: a.example\r\n\r\n" },
+	{ { REQUEST("DELETE", "/"), .says_zero = true }, KEEP,
+	  "DELETE / HTTP/1.1\r\nhost: a.example\r\ncontent-length: 0\r\n\r\n" },
+	{ { REQUEST("GET", "/~"), .says_zero = true, .written = { "/%7e", 4 } }, KEEP,
+	  "GET /~ HTTP/1.1\r\nhost: a.example\r\ncontent-length: 0\r\n\r\n" },
 	{ { REQUEST("GET", "/"), .length = 18 }, KEEP,
 	  "GET / HTTP/1.1\r\nhost: a.example\r\ncontent-length: 18\r\n\r\n" },
 	{ { REQUEST("PUT", "/"), .length = HTTP_LENGTH_UNKNOWN }, KEEP,
@@ -126,4 +130,69 @@ TEST(h1_write_chunks)
 	h1_write_end(&b, trailers, 2);
 	buf_put(&b, "", 1);
 	CHECK_STR((char *)b.data, "0\r\n\r\n0\r\ngrpc-status: 0\r\nx: \r\n\r\n");
+}
+
+/* The value of NAME in TEXT, a head as it is sent; NULL if it is not there. */
+static const char *
+sent_value(const char *text, const char *name, char ret_value[256])
+{
+	char line[64];
+	const char *at;
+	size_t len;
+
+	snprintf(line, sizeof(line), "\r\n%s: ", name);
+	at = strstr(text, line);
+	if (at == NULL)
+		return NULL;
+	at += strlen(line);
+	len = strcspn(at, "\r");
+	snprintf(ret_value, 256, "%.*s", (int)len, at);
+	return ret_value;
+}
+
+/* What signers are told of a field is what is written, or they are told of none. */
+TEST(http_sent)
+{
+	static const char *const names[] = { "host", "content-length", "connection", "te", "upgrade",
+		"transfer-encoding", "cookie", "expect", "accept", "keep-alive", "x" };
+	size_t told = 0;
+
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		OWN(buf_free) struct buf b;
+
+		if (cases[i].head.status != 0 || http_text_is(cases[i].head.method, "CONNECT"))
+			continue;
+		buf_init(&b, 4096);
+		h1_write_head(&b, &cases[i].head, cases[i].style);
+		buf_put(&b, "", 1);
+		for (size_t j = 0; j < ARRAY_LEN(names); j++) {
+			struct http_text name = { names[j], strlen(names[j]) }, value;
+			struct http_sent sent;
+			char is[256];
+
+			http_sent_begin(&sent, &cases[i].head, name);
+			if (!http_sent_next(&sent, &value))
+				continue;
+			told++;
+			CHECK(sent_value((char *)b.data, names[j], is) != NULL);
+			CHECK(http_text_is(value, is) && !http_sent_next(&sent, &value));
+		}
+	}
+	CHECK(told > 20);
+}
+
+TEST(http_sent_cookies)
+{
+	const struct http_head head = { REQUEST("GET", "/"), .fields = { FIELD("cookie", "a=b"),
+		FIELD("x", "1"), FIELD("cookie", "c=d"), FIELD("x", "2") }, .n_fields = 4 };
+	struct http_text value;
+	struct http_sent sent;
+
+	/* They are joined for some servers only. */
+	http_sent_begin(&sent, &head, TEXT("cookie"));
+	CHECK(!http_sent_next(&sent, &value));
+	http_sent_begin(&sent, &head, TEXT("x"));
+	CHECK(http_sent_next(&sent, &value) && http_text_is(value, "1"));
+	CHECK(http_sent_next(&sent, &value) && http_text_is(value, "2"));
+	CHECK(!http_sent_next(&sent, &value));
 }

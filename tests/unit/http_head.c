@@ -396,3 +396,25 @@ TEST(http_text_is_nocase)
 	CHECK(!http_text_is(TEXT("A"), "a"));
 	CHECK(http_text_is((struct http_text){ NULL, 0 }, ""));
 }
+
+TEST(http_head_as_it_was_written)
+{
+	OWN(freep) struct http_head *head = request(), *got = malloc(sizeof(*got));
+	OWN(buf_free) struct buf b;
+
+	head->path = TEXT("/~x?y");
+	head->written = TEXT("/%7ex?y");
+	head->says_zero = true;
+	buf_init(&b, 4096);
+	http_head_encode(&b, head);
+	CHECK_OK(http_head_decode(&b, got, NULL));
+	CHECK(got->says_zero && got->scheme == HTTP_TLS && http_text_is(got->written, "/%7ex?y"));
+	head->length = 1;
+	CHECK_ERR(check(head), EBADMSG);
+	head->says_zero = false;
+	CHECK_OK(check(head));
+	head->written = TEXT("/%7fx?y");
+	CHECK_ERR(check(head), EBADMSG);
+	head->written = head->path;
+	CHECK_ERR(check(head), EBADMSG);
+}

@@ -44,6 +44,8 @@ check_head(const struct http_head *head)
 			check_same(again->method, full->method);
 			check_same(again->host, full->host);
 			check_same(again->path, full->path);
+			check_same(again->written, full->written);
+			CHECK(again->says_zero == full->says_zero);
 		}
 		check_same(again->upgrade, full->upgrade);
 		for (size_t i = 0; i < full->n_fields; i++) {

@@ -170,3 +170,27 @@ TEST(http_path_needs_room)
 	CHECK_ERR(http_path_normalise((struct http_text){ "/%", 2 }, out, 3, &len, NULL), EMSGSIZE);
 	CHECK_OK(http_path_normalise((struct http_text){ "/%", 2 }, out, 4, &len, NULL));
 }
+
+static const struct {
+	const char *text, *path;
+	bool want;
+} respelt_cases[] = {
+	{ "/%7Eu", "/~u", true }, { "/%7eu?a=%2d", "/~u?a=-", true }, { "/%c3", "/%C3", true },
+	{ "/a%2fb", "/a%2Fb", true },
+	{ "/~u", "/~u", false }, { "/%C3", "/%C3", false },             /* nothing differs */
+	{ "/a/../b", "/b", false }, { "/a/%2e%2e/b", "/b", false }, { "/./%61", "/a", false },
+	{ "/%61", "/b", false }, { "/a%2Fb", "/a/b", false }, { "/%c3", "/\xc3", false },
+	{ "/%3f", "/?", false }, { "/%61", "/a/", false }, { "/%61b", "/a", false },
+	{ "/%6", "/%6", false }, { "/%c3%", "/%C3%", false }, { "", "", false }, { "/%61", "", false },
+};
+
+TEST(http_path_is_respelt)
+{
+	for (size_t i = 0; i < ARRAY_LEN(respelt_cases); i++) {
+		struct http_text text = { respelt_cases[i].text, strlen(respelt_cases[i].text) };
+		struct http_text path = { respelt_cases[i].path, strlen(respelt_cases[i].path) };
+
+		if (http_path_is_respelt(text, path) != respelt_cases[i].want)
+			test_fail(__FILE__, __LINE__, "%s %s", respelt_cases[i].text, respelt_cases[i].path);
+	}
+}

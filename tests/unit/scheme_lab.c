@@ -161,10 +161,10 @@ sl_sign(struct sl_request *r, const struct sign_scheme *scheme, const void *with
 	struct err err = {0};
 	int result;
 
-	result = scheme->sign(with, from, to, &r->head, NULL, &r->m, &next, &chunks, &err);
+	result = scheme->sign(with, from, to, NULL, &r->head, NULL, &r->m, &next, &chunks, &err);
 	r->wanted_body = result == 0 && next == SIGN_WANTS_BODY;
 	if (r->wanted_body)
-		result = scheme->sign(with, from, to, &r->head, &r->body, &r->m, &next, &chunks, &err);
+		result = scheme->sign(with, from, to, NULL, &r->head, &r->body, &r->m, &next, &chunks, &err);
 	snprintf(r->error, sizeof(r->error), "%s", err.text);
 	CHECK((result < 0) == (err.text[0] != '\0'));
 	if (result < 0) {

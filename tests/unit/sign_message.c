@@ -310,8 +310,8 @@ TEST(message_digest_is_checked)
 	CHECK(asprintf(&base, "\"content-digest\": %s", digest + strlen("content-digest: ")) > 0);
 	text = signed_by_hand(request, "(\"content-digest\")", base, TEST_BODY);
 	r = sl_request(text);
-	CHECK_ERR(sign_message.sign(NULL, &from, &to, &r->head, &bad, &r->m, &next, NULL, &err),
+	CHECK_ERR(sign_message.sign(NULL, &from, &to, NULL, &r->head, &bad, &r->m, &next, NULL, &err),
 	          EBADMSG);
 	CHECK(strstr(err.text, "the body is not the one that the sha-256 of Content-Digest") != NULL);
-	CHECK_OK(sign_message.sign(NULL, &from, &to, &r->head, &good, &r->m, &next, NULL, NULL));
+	CHECK_OK(sign_message.sign(NULL, &from, &to, NULL, &r->head, &good, &r->m, &next, NULL, NULL));
 }

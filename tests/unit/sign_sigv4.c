@@ -81,7 +81,7 @@ lab_sign(const char *scheme, struct request *q, const struct sign_key *from,
 	q->err = (struct err){0};
 	sign_chunks_free(q->chunks);
 	q->chunks = NULL;
-	r = s->sign(NULL, from, to, &q->head, body, &q->memory[memory], &q->next, &q->chunks,
+	r = s->sign(NULL, from, to, NULL, &q->head, body, &q->memory[memory], &q->next, &q->chunks,
 	            &q->err);
 	CHECK_OK(http_head_check(&q->head, NULL));
 	return r;
@@ -505,7 +505,7 @@ TEST(sigv4_family_knows_its_scope)
 		request_read(&q, published[0].request);
 		CHECK(s->find(&q.head, &id) && http_text_is(id, "AKIDEXAMPLE"));
 		q.err = (struct err){0};
-		CHECK_ERR(s->sign(&options, &suite, &real, &q.head, NULL, &q.memory[0], &q.next,
+		CHECK_ERR(s->sign(&options, &suite, &real, NULL, &q.head, NULL, &q.memory[0], &q.next,
 		                  &q.chunks, &q.err), cases[i].code);
 		request_free(&q);
 	}

@@ -116,6 +116,7 @@ struct exchange {
 	struct http_text method, path;  /* in FRAME; path with its query */
 	uint64_t length;
 	bool has_body, is_head, is_upgrade, is_grpc, expects;
+	bool h1_only;                   /* of what HTTP/2 has not: an upgrade, or a signed coding */
 	bool is_shut;                   /* its client will send no more: see exchange_shut() */
 	bool has_key;                   /* KEY is the client's, proven in its handshake */
 

@@ -177,7 +177,7 @@ put_secrets(struct buf *b, const struct exchange *ex)
 	size_t n = 0;
 
 	for (size_t i = 0; x != NULL && i < x->view->n_bound && n < COURIER_ASK_SECRETS; i++)
-		if (x->carried[i] != 0 || x->signs == x->view->at[i] || is_in_body(ex, x->view->at[i]))
+		if (x->carried[i] != 0 || exchange_is_signed_by(x, x->view->at[i]) || is_in_body(ex, x->view->at[i]))
 			names[n++] = x->view->at[i]->secret->name;
 	buf_put_u32(b, (uint32_t)n);
 	for (size_t i = 0; i < n; i++)

@@ -108,7 +108,7 @@ take_head(struct exchange *ex, uint32_t flags)
 	ex->host[head->host.len] = '\0';
 	ex->has_body = (flags & EGRESS_HAS_BODY) != 0;
 	ex->is_head = http_text_is(head->method, "HEAD");
-	ex->is_upgrade = head->upgrade.len > 0;
+	ex->is_upgrade = ex->h1_only = head->upgrade.len > 0;
 	ex->is_grpc = is_grpc(head);
 	ex->expects = http_head_get(head, "expect").len > 0;
 	if (flags > (EGRESS_HAS_BODY | EGRESS_HAS_KEY) || ex->has_body != (head->length != 0) ||

@@ -38,8 +38,7 @@ h1_start(struct upstream *up, struct exchange *ex)
 		h1_reader_init(up->reader, H1_RESPONSES);
 	}
 	h1_reader_expect(up->reader, ex->is_head);
-	/* It goes along only while the body is still to come. */
-	if (ex->came > 0)
+	if (!exchange_expects(ex))
 		http_head_drop(head, "expect");
 	if (up->is_absolute && up->proxy->authorization[0] != '\0' &&
 	    head->n_fields < HTTP_FIELDS_MAX) {

@@ -139,9 +139,7 @@ h2_put_special(nghttp2_nv *nva, const struct exchange *ex, const struct http_hea
 	                 : snprintf(authority, HTTP_HOST_MAX + 8, "%s:%u", ex->host, ex->port);
 	nva[n++] = h2_pair(":authority", 10, authority, (size_t)len);
 	nva[n++] = h2_pair(":path", 5, head->path.at, head->path.len);
-	if (head->length != HTTP_LENGTH_UNKNOWN &&
-	    (head->length > 0 || http_text_is(head->method, "POST") ||
-	     http_text_is(head->method, "PUT"))) {
+	if (http_head_has_length(head)) {
 		len = snprintf(length, 24, "%llu", (unsigned long long)head->length);
 		nva[n++] = h2_pair("content-length", 14, length, (size_t)len);
 	}
@@ -159,7 +157,7 @@ h2_start(struct upstream *up, struct exchange *ex)
 	size_t n = h2_put_special(nva, ex, head, authority, length);
 
 	for (size_t i = 0; i < head->n_fields; i++)
-		if (ex->came == 0 || !http_text_is(head->fields[i].name, "expect"))
+		if (exchange_expects(ex) || !http_text_is(head->fields[i].name, "expect"))
 			n += h2_put_fields(nva + n, &head->fields[i], 1);
 	ex->h2_unconsumed = 0;
 	ex->h2_deferred = false;

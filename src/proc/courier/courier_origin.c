@@ -10,7 +10,7 @@
 static size_t
 bucket_of(const struct exchange *ex)
 {
-	size_t hash = ex->port * 31u + ex->scheme + 2u * ex->is_upgrade +
+	size_t hash = ex->port * 31u + ex->scheme + 2u * ex->h1_only +
 	              4u * ex->decision.may_use_private;
 
 	for (const char *p = ex->host; *p != '\0'; p++)
@@ -28,7 +28,7 @@ is_h2_unasked(const struct exchange *ex)
 static bool
 is_for(const struct origin *o, const struct exchange *ex)
 {
-	return o->port == ex->port && o->scheme == ex->scheme && o->h1_only == ex->is_upgrade &&
+	return o->port == ex->port && o->scheme == ex->scheme && o->h1_only == ex->h1_only &&
 	       o->h2_unasked == is_h2_unasked(ex) && o->certificate == ex->certificate &&
 	       o->may_use_private == ex->decision.may_use_private && strcmp(o->host, ex->host) == 0;
 }
@@ -82,7 +82,7 @@ origin_find(const struct exchange *ex)
 	o->port = ex->port;
 	o->scheme = ex->scheme;
 	o->may_use_private = ex->decision.may_use_private;
-	o->h1_only = ex->is_upgrade;
+	o->h1_only = ex->h1_only;
 	o->certificate = ex->certificate;
 	o->h2_unasked = is_h2_unasked(ex);
 	o->speaks = o->h2_unasked ? SPEAKS_H2 :

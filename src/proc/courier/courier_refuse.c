@@ -1,4 +1,5 @@
-/* courier_refuse.c - answers of our own: a small JSON body that an agent can act on. */
+/* courier_refuse.c - answers of our own: a small JSON body that an agent can act on, or what its
+ * library shows it. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,6 +8,7 @@
 #include "cell/cell_net.h"
 #include "ipc/courier_channel.h"
 #include "proc/courier/courier_address.h"
+#include "proc/courier/courier_cloud.h"
 #include "proc/courier/courier_git.h"
 #include "proc/courier/courier_upstream.h"
 
@@ -132,6 +134,11 @@ hint_for(const struct exchange *ex, const char *error, const char *why, const ch
 	return "Do not try again.";
 }
 
+struct answer_cloud {
+	enum cloud_dialect dialect;
+	const char *code;
+};
+
 static void
 put(struct buf *b, const char *text)
 {
@@ -170,9 +177,28 @@ put_what(struct buf *b, const struct exchange *ex)
 	put(b, "\"");
 }
 
+/* In the words of a cloud; false: it has none for it, and what is in B goes among other members. */
+static bool
+write_for_cloud(struct buf *b, const struct exchange *ex, const struct answer_cloud *cloud,
+                const char *error, const char *why, const char *reason, bool refused)
+{
+	char message[COURIER_NOTE_MAX + 256];
+
+	snprintf(message, sizeof(message), "%s: %s. %s", error, reason,
+	         hint_for(ex, error, why, reason, refused));
+	if (cloud_is_xml(cloud->dialect)) {
+		cloud_put_xml(b, cloud->dialect, cloud->code, message);
+		return true;
+	}
+	put_member(b, "{\"__type\":", cloud->code);
+	put_member(b, ",\"message\":", message);
+	put(b, ",");
+	return false;
+}
+
 static void
-write_body(struct buf *b, const struct exchange *ex, const char *error, const char *why,
-           const char *reason, bool refused)
+write_body(struct buf *b, const struct exchange *ex, const struct answer_cloud *cloud,
+           const char *error, const char *why, const char *reason, bool refused)
 {
 	if (refused && courier_git_is_asking(ex)) {
 		courier_git_put_text(b, reason, policy_rule_place(ex->policy->policy,
@@ -180,7 +206,11 @@ write_body(struct buf *b, const struct exchange *ex, const char *error, const ch
 		                     hint_for(ex, error, why, reason, refused));
 		return;
 	}
-	put_member(b, "{\"error\":", error);
+	if (cloud->dialect == CLOUD_NONE)
+		put(b, "{");
+	else if (write_for_cloud(b, ex, cloud, error, why, reason, refused))
+		return;
+	put_member(b, "\"error\":", error);
 	put_what(b, ex);
 	put_member(b, ",\"rule\":", policy_rule_place(ex->policy->policy, ex->decision.rule));
 	put_member(b, ",\"reason\":", reason);
@@ -215,6 +245,26 @@ put_retry(struct http_head *head, uint32_t retry_after_s, char seconds[16])
 	*field = (struct http_field){ { "retry-after", 11 }, { seconds, strlen(seconds) } };
 }
 
+/* The cloud's own words, and its fields. */
+static struct answer_cloud
+cloud_for(struct exchange *ex, struct http_head *head, const char *why, bool refused)
+{
+	struct answer_cloud cloud = { .dialect = CLOUD_NONE };
+
+	if (ex->kind == EXCHANGE_HTTP && !courier_git_is_asking(ex))
+		cloud.dialect = cloud_dialect_of(exchange_head(ex));
+	if (cloud.dialect == CLOUD_NONE)
+		return cloud;
+	cloud.code = cloud_code(cloud.dialect, why, refused, ex->retry_after_s > 0);
+	if (cloud_is_xml(cloud.dialect))
+		head->fields[0].value = (struct http_text){ "application/xml", 15 };
+	if (cloud.dialect == CLOUD_JSON || cloud.dialect == CLOUD_AZURE)
+		head->fields[head->n_fields++] = (struct http_field){
+			{ cloud.dialect == CLOUD_JSON ? "x-amzn-errortype" : "x-ms-error-code",
+			  cloud.dialect == CLOUD_JSON ? 16 : 15 }, { cloud.code, strlen(cloud.code) } };
+	return cloud;
+}
+
 static void
 answer(struct exchange *ex, uint16_t status, const char *error, const char *why,
        const char *reason, bool refused)
@@ -226,6 +276,7 @@ answer(struct exchange *ex, uint16_t status, const char *error, const char *why,
 		            { { "cache-control", 13 }, { "no-store", 8 } },
 		            { { "x-cloister-verdict", 18 }, { "deny", 4 } } },
 	};
+	struct answer_cloud cloud = cloud_for(ex, &head, why, refused);
 	char seconds[16];
 
 	if (!refused)
@@ -235,7 +286,7 @@ answer(struct exchange *ex, uint16_t status, const char *error, const char *why,
 	if (refused && status == 429)
 		put_retry(&head, ex->retry_after_s, seconds);
 	buf_init(&body, BODY_MAX);
-	write_body(&body, ex, error, why, reason, refused);
+	write_body(&body, ex, &cloud, error, why, reason, refused);
 	exchange_answer(ex, &head, &body);
 }
 

@@ -116,7 +116,7 @@ exchange_scrub_head(struct exchange *ex, struct http_head *head, bool has_body,
 	             head->status < 300;
 	/* A signature in what is packed gives no key away, unless it is a token's; and what is packed
 	 * at rest, as objects are, is checked and cut by its bytes. */
-	bool as_it_is = !plain && x->signs != NULL && !x->whole && !x->swapped && !holds;
+	bool as_it_is = !plain && (x->signs[0] != NULL || x->signs[1] != NULL) && !x->whole && !x->swapped && !holds;
 
 	(void)exchange_scratch(ex);
 	if (x->whole && is_part(head)) {

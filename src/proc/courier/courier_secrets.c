@@ -75,6 +75,7 @@ exchange_scratch(struct exchange *ex)
 	m->used = 0;
 	m->body = (struct sign_body){0};
 	m->n_made = 0;
+	m->h1_only = false;
 	return m;
 }
 
@@ -159,6 +160,7 @@ keep_head(struct exchange *ex, struct http_head *head)
 
 	if (!x->carries)
 		return true;
+	head->written = (struct http_text){ "", 0 };
 	/* What comes back has to be seen.  A signature has no secret in it that could come
 	 * back, and may cover the field. */
 	r = x->covered ? 0 : swap_ask_plain(head, &err);
@@ -183,14 +185,26 @@ keep_head(struct exchange *ex, struct http_head *head)
 	return true;
 }
 
+/* Placeholders in HEAD become real where they may.  False: EX is refused. */
+static bool
+swap_in_head(struct exchange *ex, struct http_head *head)
+{
+	const struct swap_heads how = { ex->secrets->view->out, SWAP_ANY_LENGTH, exchange_judge, ex };
+	struct err err = {0};
+	int r;
+
+	if (how.set == NULL)
+		return true;
+	r = swap_head(&how, head, &ex->courier->secrets.scratch, &err);
+	return r == 0 || exchange_refuse_secret(ex, r, &err);
+}
+
 bool
 exchange_use_secrets(struct exchange *ex)
 {
 	const struct secrets_view *s = ex->courier->secrets.view;
 	struct http_head *head = &ex->courier->secrets.head;
-	struct err err = {0};
 	size_t of;
-	int r;
 
 	if (s == NULL)
 		return true;
@@ -202,13 +216,8 @@ exchange_use_secrets(struct exchange *ex)
 	(void)exchange_scratch(ex);
 	if (!exchange_sign_head(ex, head))
 		return false;
-	if (s->out != NULL) {
-		const struct swap_heads how = { s->out, SWAP_ANY_LENGTH, exchange_judge, ex };
-
-		r = swap_head(&how, head, &ex->courier->secrets.scratch, &err);
-		if (r < 0)
-			return exchange_refuse_secret(ex, r, &err);
-	}
+	if (!swap_in_head(ex, head))
+		return false;
 	if (is_wrong(ex))
 		return exchange_refuse_secret(ex, -EBADMSG, &ex->secrets->wrong);
 	/* By the time one is found in the body or a message, the head has gone. */
@@ -233,6 +242,12 @@ exchange_head_to_send(struct exchange *ex)
 		abort();
 	c->head_of = NULL;
 	return &c->head;
+}
+
+bool
+exchange_expects(const struct exchange *ex)
+{
+	return ex->came == 0 || (ex->secrets != NULL && ex->secrets->covered);
 }
 
 bool
@@ -509,6 +524,9 @@ sign_held(struct exchange *ex)
 	const struct sign_body body = { ex->body.data, ex->body.len };
 
 	if (!exchange_sign_body(ex, &head, &body))
+		return false;
+	/* Nobody signed it: what was left to a signer goes like all else. */
+	if (ex->secrets->signs[0] == NULL && ex->secrets->signs[1] == NULL && !swap_in_head(ex, &head))
 		return false;
 	if (m->body.at != NULL) {
 		buf_reset(&ex->body);

@@ -93,6 +93,7 @@ struct secrets {
 	/* A head that is being dealt with: */
 	struct sign_memory scratch;
 	struct http_head head;
+	struct http_head signed_head;   /* as the agent made it */
 	struct secrets_signers {
 		bool maybe[SECRETS_KNOWN_MAX];  /* may have signed it */
 		bool strays[SECRETS_KNOWN_MAX]; /* the same, but it goes where that one may not */
@@ -170,6 +171,8 @@ bool exchange_is_filling(const struct exchange *ex);
  * values may be longer than what stands for them, or escaped otherwise. */
 #define SECRETS_MEASURED_MAX (64 * 1024)        /* what is longer keeps its length, or is refused */
 bool exchange_signs_body(const struct exchange *ex);
+/* Whether `expect` goes along: while the body is still to come, and always if it may be signed. */
+bool exchange_expects(const struct exchange *ex);
 /* All of it is there, in ex->body.  False: EX is refused. */
 bool exchange_use_held(struct exchange *ex);
 /* Bytes of the body on their way; what may go on is given to PASS, which returns false when

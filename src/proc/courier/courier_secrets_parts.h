@@ -28,12 +28,11 @@ struct exchange_secrets {
 	bool carries;                   /* something real goes out, or might come back */
 	bool swapped;                   /* and it is not just a signature */
 	bool whole;                     /* the answer has to be: half of a value cannot be found in it */
-	const struct bound_secret *signs;       /* whose signature is in it, or NULL */
-	size_t signs_at;                /* its number in VIEW */
+	const struct bound_secret *signs[2];    /* whose signature is in it, or NULL: one of the
+	                                 * request, and one of a token alone */
 	bool signs_body;                /* the body will tell, and is held until then: MAYBE */
 	bool covered;                   /* what is signed is the request: it stays as it is */
 	bool refused_covered;           /* something that may be there was in what is signed */
-	bool wrong_alone;
 	bool measures;                  /* the body is short, and its length has to be told anew */
 	struct sign_chunks *chunks;
 	struct swap_stream body, answer;
@@ -97,6 +96,7 @@ swap_sink exchange_no_sink;
 bool exchange_sign_head(struct exchange *ex, struct http_head *head);
 /* The same, with all of the body. */
 bool exchange_sign_body(struct exchange *ex, struct http_head *head, const struct sign_body *body);
+bool exchange_is_signed_by(const struct exchange_secrets *x, const struct bound_secret *known);
 /* Whether EX is, or may be, signed with the placeholder of secret I. */
 bool exchange_is_signer(const struct exchange *ex, size_t i);
 /* courier_pem.c: a line of the block of KIND ("PRIVATE KEY") in PEM that no other has. */

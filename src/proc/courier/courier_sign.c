@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/own.h"
 #include "proc/courier/courier.h"
 #include "proc/courier/courier_secrets_parts.h"
 #include "sign/scheme_parts.h"
@@ -28,125 +29,208 @@ may_be_signed(const struct secrets_view *s, size_t i, const struct http_head *he
 	return ret_id->len == 0 || scheme_same(*ret_id, fake) || scheme_same_decoded(*ret_id, fake);
 }
 
-/* HEAD from the placeholder of secret I to TO.  What a failure has written is wiped. */
+/* The request as the agent made it, with its path as it was spelled. */
+static const struct http_head *
+as_signed(struct exchange *ex)
+{
+	struct http_head *signed_head = &ex->courier->secrets.signed_head;
+
+	http_head_copy(signed_head, exchange_head(ex));
+	if (signed_head->written.len > 0)
+		signed_head->path = signed_head->written;
+	return signed_head;
+}
+
+/* HEAD and BODY from the placeholder of secret I to TO; WAS is what the agent signed.  What a
+ * failure has written is wiped. */
 static int
 sign_with(struct exchange *ex, size_t i, const struct http_text to[SECRET_FIELDS],
-          struct http_head *head, const struct sign_body *body, enum sign_next *ret_next,
-          struct err *err)
+          const struct sign_was *was, struct http_head *head, const struct sign_body *body,
+          enum sign_next *ret_next, struct err *err)
 {
 	const struct secrets_view *s = ex->secrets->view;
 	struct sign_key from = bound_key(s->at[i]->placeholder), other = bound_key(to);
 	struct sign_memory *m = &ex->courier->secrets.scratch;
+	struct sign_body before = m->body;
 	size_t used = m->used;
 	int r;
 
 	*ret_next = SIGN_DONE;
-	r = s->schemes[i]->sign(s->options[i]->with, &from, &other, head, body, m, ret_next,
+	r = s->schemes[i]->sign(s->options[i]->with, &from, &other, was, head, body, m, ret_next,
 	                        &ex->secrets->chunks, err);
 	if (r < 0) {
 		explicit_bzero(m->at + used, m->used - used);
 		m->used = used;
-		m->body = (struct sign_body){0};
+		m->body = before;
 		m->n_made = 0;
 	}
 	return r;
 }
 
-/* Whether the placeholder of secret I signed HEAD, as far as the head tells; no key is used. */
-static bool
-is_signed(struct exchange *ex, size_t i, const struct http_head *head)
+/* The same of a copy, with no key but the placeholder's. */
+static int
+try_with(struct exchange *ex, size_t i, const struct sign_was *was, const struct http_head *head,
+         enum sign_next *ret_next, struct err *err)
 {
+	struct sign_memory *m = &ex->courier->secrets.scratch;
+	struct sign_body before = m->body;
 	struct http_head copy = *head;
+	int r = sign_with(ex, i, ex->secrets->view->at[i]->placeholder, was, &copy, was->body,
+	                  ret_next, err);
+
+	sign_chunks_free(TAKE(ex->secrets->chunks));
+	m->body = before;
+	m->n_made = 0;
+	m->h1_only = false;
+	return r;
+}
+
+/* Whether the placeholder of secret I signed HEAD, as far as the head tells. */
+static bool
+is_signed(struct exchange *ex, size_t i, const struct sign_was *was, const struct http_head *head)
+{
 	enum sign_next next;
 	struct err err = {0};
-	int r = sign_with(ex, i, ex->secrets->view->at[i]->placeholder, &copy, NULL, &next, &err);
+	int r = try_with(ex, i, was, head, &next, &err);
 
-	if (ex->secrets->chunks != NULL) {
-		sign_chunks_free(ex->secrets->chunks);
-		ex->secrets->chunks = NULL;
-	}
-	ex->courier->secrets.scratch.n_made = 0;
 	/* Not permitted: but it was right. */
 	return r == 0 ? next != SIGN_WANTS_BODY : r == -EPERM;
 }
 
 /* Secret I has signed it. */
 static void
-take_signer(struct exchange *ex, size_t i, enum sign_next next, const struct sign_body *body)
+take_signer(struct exchange *ex, size_t i, enum sign_next next)
 {
 	struct exchange_secrets *x = ex->secrets;
-	const struct sign_scheme *scheme = x->view->schemes[i];
+	bool alone = x->view->schemes[i]->alone;
 
-	memset(x->maybe, 0, x->view->n_known);
-	/* A form with no token in it. */
-	if (scheme->alone && body != NULL && ex->courier->secrets.scratch.body.at == NULL)
-		return;
-	x->signs = x->view->at[i];
-	x->signs_at = i;
+	x->signs[alone] = x->view->at[i];
 	exchange_note_carried(ex, i);
-	x->covered = !scheme->alone;
+	x->covered |= !alone;
 	x->carries = true;
+	x->signs_body = false;
+	memset(x->maybe, 0, x->view->n_known);
+	ex->h1_only |= ex->courier->secrets.scratch.h1_only;
 	if (next == SIGN_WANTS_CHUNKS)
 		ex->body.max += 2 * SIGN_CHUNK_MAX;
 }
 
-/* One of MAYBE has signed HEAD: 1; nobody, or the body will tell, and then x->signs_body is set
- * and x->maybe says who of: 0; -ESTALE: it has ended.  A failure is that of the one which came
- * closest. */
+/* Those of MAYBE whose schemes sign a token alone, or those that sign the request. */
+struct attempt {
+	const bool *maybe;
+	bool alone;
+	bool waits;             /* a token may still be put into the body: only look */
+	struct sign_was was;
+	const struct sign_body *body;
+};
+
+/* Secret I.  1: it has signed HEAD, which is signed anew; 0: the body will tell (x->maybe), or
+ * there is nothing signed after all; -ESTALE: it has ended. */
+static int
+try_one(struct exchange *ex, const struct attempt *try, size_t i, struct http_head *head,
+        struct err *err)
+{
+	struct exchange_secrets *x = ex->secrets;
+	const struct bound_secret *known = x->view->at[i];
+	bool ended = exchange_has_ended(ex, i);
+	enum sign_next next;
+	int r;
+
+	/* Of what has ended there may be no value any more. */
+	r = try->waits ? try_with(ex, i, &try->was, head, &next, err) :
+	                 sign_with(ex, i, ended ? known->placeholder : known->real, &try->was, head,
+	                           try->body, &next, err);
+	if (r < 0)
+		return r;
+	if (ended)
+		return -ESTALE;
+	if (next == SIGN_WANTS_BODY || (try->waits && next != SIGN_NOTHING)) {
+		x->maybe[i] = x->signs_body = true;
+		x->covered |= !try->alone;
+		return 0;
+	}
+	if (next == SIGN_NOTHING)
+		return 0;
+	take_signer(ex, i, next);
+	return exchange_keep_made(ex, err) < 0 ? -ENOMEM : 1;
+}
+
+/* All of TRY.  1: one has signed HEAD; 0: nobody, or the body will tell.  A failure is that of
+ * the one which came closest. */
+static int
+try_kind(struct exchange *ex, const struct attempt *try, struct http_head *head, struct err *err)
+{
+	struct exchange_secrets *x = ex->secrets;
+	const struct secrets_view *s = x->view;
+	bool waits = false;
+
+	for (size_t i = 0; i < s->n_known; i++) {
+		struct err why = {0};
+		int r;
+
+		if (!try->maybe[i] || s->schemes[i]->alone != try->alone)
+			continue;
+		r = try_one(ex, try, i, head, &why);
+		if (r > 0 || r == -ESTALE || r == -ENOMEM) {
+			*err = why;
+			return r;
+		}
+		waits |= x->maybe[i];
+		if (r == 0)
+			continue;
+		if (err->code == 0 || err->code == EKEYREJECTED || err->code == EACCES)
+			*err = why;
+		x->ended = 0;
+		x->revoked = false;
+	}
+	return waits || err->code == 0 ? 0 : -err->code;
+}
+
+/* Who of MAYBE has signed HEAD.  There may be two: one a token, and one the request with the
+ * token in it, in whatever order the secrets were given.  The token is signed anew first; the
+ * other signature is checked over what the agent sent, and made over what is sent now.
+ * 1: somebody has; 0: nobody, or the body will tell, and then x->signs_body is set and x->maybe
+ * says who of; else EX is to be refused. */
 static int
 try_all(struct exchange *ex, const bool maybe[SECRETS_KNOWN_MAX], struct http_head *head,
         const struct sign_body *body, struct err *err)
 {
 	struct exchange_secrets *x = ex->secrets;
-	const struct secrets_view *s = x->view;
+	const struct sign_memory *m = &ex->courier->secrets.scratch;
+	struct sign_body made;
+	struct attempt try = { .maybe = maybe, .alone = true, .was = { as_signed(ex), body },
+	                       .body = body };
+	struct err wrong = {0};
+	int token, r;
 
-	memset(x->maybe, 0, s->n_known);
-	x->covered = x->signs_body = false;
-	x->wrong_alone = true;
-	for (size_t i = 0; i < s->n_known; i++) {
-		bool ended = maybe[i] && exchange_has_ended(ex, i);
-		struct err why = {0};
-		enum sign_next next;
-
-		if (!maybe[i])
-			continue;
-		/* Of what has ended there may be no value any more. */
-		if (sign_with(ex, i, ended ? s->at[i]->placeholder : s->at[i]->real, head, body, &next,
-		              &why) < 0) {
-			if (err->code == 0 || err->code == EKEYREJECTED || err->code == EACCES)
-				*err = why;
-			x->wrong_alone = x->wrong_alone && s->schemes[i]->alone && why.code != EPERM;
-			x->ended = 0;
-			x->revoked = false;
-			continue;
-		}
-		if (ended)
-			return -ESTALE;
-		if (next != SIGN_WANTS_BODY) {
-			take_signer(ex, i, next, body);
-			return exchange_keep_made(ex, err) < 0 ? -ENOMEM : 1;
-		}
-		x->maybe[i] = x->signs_body = true;
-		x->covered |= !s->schemes[i]->alone;
+	memset(x->maybe, 0, x->view->n_known);
+	x->signs_body = false;
+	x->covered = x->signs[0] != NULL;
+	token = try_kind(ex, &try, head, &wrong);
+	if (token == -ESTALE || token == -ENOMEM || token == -EPERM) {
+		*err = wrong;
+		return token;
 	}
-	return x->signs_body || err->code == 0 ? 0 : -err->code;
+	made = m->body;
+	try.alone = false;
+	try.waits = x->signs_body;
+	if (made.at != NULL)
+		try.body = &made;
+	r = try_kind(ex, &try, head, err);
+	/* A token that is none of the placeholder's may be a placeholder itself. */
+	if (token < 0)
+		x->wrong = wrong;
+	return r != 0 ? r : token > 0;
 }
 
 /* False: EX is refused. */
 static bool
 settle(struct exchange *ex, int r, const struct err *err)
 {
-	struct exchange_secrets *x = ex->secrets;
-
 	if (r >= 0)
 		return true;
 	if (r == -ESTALE)
 		return exchange_refuse_secret(ex, -EACCES, NULL);
-	/* A token that is none of the placeholder's may be a placeholder itself. */
-	if (x->wrong_alone && r != -ENOMEM) {
-		x->wrong = *err;
-		return true;
-	}
 	return exchange_refuse_secret(ex, -EBADMSG, err);
 }
 
@@ -181,6 +265,7 @@ find_signer(struct exchange *ex, struct http_head *head)
 	struct secrets_signers *who = &ex->courier->secrets.signers;
 	char why[EXCHANGE_MISFIT_MAX];
 	struct err err = {0};
+	struct sign_was was;
 	int r;
 
 	if (!find_signers(ex, head)) {
@@ -188,8 +273,9 @@ find_signer(struct exchange *ex, struct http_head *head)
 		return true;
 	}
 	r = try_all(ex, who->maybe, head, NULL, &err);
+	was = (struct sign_was){ &ex->courier->secrets.signed_head, NULL };
 	for (size_t i = 0; r < 1 && r != -ESTALE && !x->signs_body && i < s->n_known; i++) {
-		if (!who->strays[i] || (!who->named[i] && !is_signed(ex, i, head)))
+		if (!who->strays[i] || (!who->named[i] && !is_signed(ex, i, &was, head)))
 			continue;
 		exchange_tell_misfit(ex, s->at[i]->secret, why, sizeof(why));
 		snprintf(x->reason, sizeof(x->reason), "the request is signed with the placeholder of the "
@@ -218,9 +304,15 @@ exchange_sign_body(struct exchange *ex, struct http_head *head, const struct sig
 }
 
 bool
+exchange_is_signed_by(const struct exchange_secrets *x, const struct bound_secret *known)
+{
+	return x->signs[0] == known || x->signs[1] == known;
+}
+
+bool
 exchange_is_signer(const struct exchange *ex, size_t i)
 {
 	const struct exchange_secrets *x = ex->secrets;
 
-	return x->maybe[i] || x->signs == x->view->at[i];
+	return x->maybe[i] || exchange_is_signed_by(x, x->view->at[i]);
 }

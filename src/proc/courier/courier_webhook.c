@@ -96,19 +96,26 @@ sign(struct courier *c, size_t i, const struct question *q, struct http_head *he
 {
 	const struct bound_secret *b = c->secrets.view->at[i];
 	struct sign_key from = bound_key(b->real), to = bound_key(b->placeholder);
+	struct http_head *seen = &c->secrets.signed_head;
+	const struct sign_was was = { seen, &q->body };
 	struct sign_memory *m = &c->secrets.scratch;
 	struct sign_chunks *chunks = NULL;
 	enum sign_next next = SIGN_DONE;
 	char host[HTTP_HOST_MAX + 1];
 	int r;
 
-	*head = q->head;
+	http_head_copy(head, &q->head);
 	m->used = 0;
 	m->body = (struct sign_body){0};
 	r = set_address(head, secret_with(b->secret, "url"), host, err);
+	http_head_copy(seen, head);
+	/* The server in the cell gets the canonical path, and a signature of that. */
+	if (seen->written.len > 0)
+		seen->path = seen->written;
+	head->written = (struct http_text){ "", 0 };
 	if (r == 0)
-		r = sign_hmac.sign(&c->webhooks.templates[i], &from, &to, head, &q->body, m, &next, &chunks,
-		                   err);
+		r = sign_hmac.sign(&c->webhooks.templates[i], &from, &to, &was, head, &q->body, m, &next,
+		                   &chunks, err);
 	if (r == 0 && (next != SIGN_DONE || m->body.at != NULL))
 		r = err_set(err, ENOTSUP, "its signature stands in the body, which is not for webhooks");
 	head->scheme = q->head.scheme;

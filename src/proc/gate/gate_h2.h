@@ -27,6 +27,7 @@ struct gate_h2_head {
 	struct buf cookie;              /* RFC 9113, 8.2.3: its crumbs put together */
 	struct gate_h2_span method, scheme, authority, path, host;
 	struct gate_h2_span room;       /* for a path that needs more of it; empty otherwise */
+	struct gate_h2_span written;    /* PATH once more, which is made canonical in its place */
 	struct { struct gate_h2_span name, value; } fields[HTTP_FIELDS_MAX];
 	size_t n_fields;
 	size_t seen;                    /* bytes, also of what is not kept */

@@ -18,7 +18,7 @@ gate_h2_head_take(struct gate *g, bool is_trailers)
 		h = calloc(1, sizeof(*h));
 		if (h == NULL)
 			return NULL;
-		buf_init(&h->text, HTTP_HEAD_MAX);
+		buf_init(&h->text, HTTP_HEAD_MAX + HTTP_WRITTEN_MAX);
 		buf_init(&h->cookie, HTTP_HEAD_MAX);
 		h->is_trailers = is_trailers;
 		return h;
@@ -89,8 +89,11 @@ add_pseudo(struct gate_h2_head *h, struct http_text name, struct http_text value
 		h->method = span;
 	else if (http_text_is(name, ":scheme"))
 		h->scheme = span;
-	else if (http_text_is(name, ":path"))
+	else if (http_text_is(name, ":path")) {
 		h->path = span;
+		if (value.len <= HTTP_WRITTEN_MAX && memchr(value.at, '%', value.len) != NULL)
+			h->written = keep(h, value);
+	}
 	else if (http_text_is(name, ":authority")) {
 		h->authority = span;
 		h->has_authority = true;
@@ -180,14 +183,19 @@ finish_path(struct gate_h2_head *h, struct http_head *head, struct err *err)
 {
 	struct http_text path = get(h, h->path);
 	char *to;
+	int r;
 
 	head->path = path;
+	head->written = (struct http_text){ "", 0 };
 	if (http_text_is(path, "*") && http_text_is(head->method, "OPTIONS"))
 		return 0;
 	to = (char *)h->text.data + (h->room.len > 0 ? h->room.at : h->path.at);
 	head->path.at = to;
-	return http_path_normalise(path, to, h->room.len > 0 ? h->room.len : path.len,
-	                           &head->path.len, err);
+	r = http_path_normalise(path, to, h->room.len > 0 ? h->room.len : path.len, &head->path.len, err);
+	if (r == 0 && h->room.len == 0 && h->written.len > 0 &&
+	    http_path_is_respelt(get(h, h->written), head->path))
+		head->written = get(h, h->written);
+	return r;
 }
 
 /* Room for a path that becomes longer; the text may move now, and not later. */
@@ -239,6 +247,7 @@ finish_request(struct gate_h2_head *h, const struct gate_conn *gc, bool has_end,
 	if (r == 0)
 		r = finish_fields(h, head, err);
 	head->length = has_end ? 0 : h->has_length ? h->length : HTTP_LENGTH_UNKNOWN;
+	head->says_zero = h->has_length && head->length == 0;
 	return r;
 }
 

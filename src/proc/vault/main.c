@@ -19,6 +19,7 @@
 #include "base/tell.h"
 #include "cell/cell_dirs.h"
 #include "proc/vault/vault_proc.h"
+#include "vault/placeholder.h"
 #include "vault/shape.h"
 #include "vault/vault_request.h"
 
@@ -100,6 +101,15 @@ check_new(int folder, const char *name, struct guard *kept, struct err *err)
 	return r < 0 ? r : vault_check_new(v, name, err);
 }
 
+/* What `run` will do with it, so that it is refused here if it would be there. */
+static int
+check_usable(const struct secret *s, const struct secret_values *values, struct err *err)
+{
+	OWN(placeholder_free) struct placeholder fake = {0};
+
+	return placeholder_mint(s, values, &fake, err);
+}
+
 static int
 add(int folder, struct vault_request *q, struct err *err)
 {
@@ -113,6 +123,8 @@ add(int folder, struct vault_request *q, struct err *err)
 		r = prompt_values(q->secret, now(), &values, err);
 	if (r == 0 && ssh_is_scheme(q->secret))
 		r = ssh_check(q->secret, has_value ? &values : NULL, err);
+	else if (r == 0 && has_value)
+		r = check_usable(q->secret, &values, err);
 	/* Only now: nobody waits for the lock while somebody types. */
 	r = r == 0 ? vault_open(folder, true, prompt_passphrase, &kept, &v, err) : r;
 	r = r == 0 ? vault_add(v, q->secret, has_value ? &values : NULL, now(), err) : r;
@@ -145,6 +157,8 @@ rotate(int folder, const struct vault_request *q, struct err *err)
 		r = prompt_values(entry->secret, now(), &values, err);
 	if (r == 0 && entry != NULL && ssh_is_scheme(entry->secret))
 		r = ssh_check(entry->secret, &values, err);
+	else if (r == 0 && entry != NULL && *entry->secret->from == '\0')
+		r = check_usable(entry->secret, &values, err);
 	if (r == 0 && entry != NULL)
 		note_shape(entry->secret, &values);
 	vault_free(TAKE(v));
