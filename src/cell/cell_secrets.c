@@ -8,7 +8,6 @@
 
 #include "base/err.h"
 #include "base/own.h"
-#include "cell/cell_control.h"
 #include "cell/cell_spec.h"
 
 static const struct cell_steer_who nobody;
@@ -135,24 +134,25 @@ note(struct cell_every *every, int r, const struct err *err)
 		every->n++;
 	} else if (r == -ENOENT) {
 		every->without++;
-	} else if (r != -ESRCH && r != -EPIPE) {
+	} else if (r != -ESRCH) {
 		if (every->failed++ == 0)
 			every->first = *err;
 	}
 }
 
+/* One that could not be reached, or hung up, has ended only if its lock says so. */
 static int
-await(int socket, uint32_t type, struct err *err)
+await(int runtime, const struct cell_entry *entry, int socket, struct err *err)
 {
-	return type == CONTROL_KILL ? cell_control_await_dead(socket, err)
-	                            : cell_steer_await(socket, NULL, err);
+	int r = socket < 0 ? -EPIPE : cell_steer_await(socket, NULL, err);
+
+	if (r != -EPIPE)
+		return r;
+	return cell_is_alive(runtime, entry) ? cell_is_silent(entry, err) : -ESRCH;
 }
 
-/* Hanging up lets the supervisor of a cell that was killed go on to tidy, so all are dead before
- * the first is hung up on. */
 static int
-ask_every(int runtime, uint32_t type, const struct buf *message, int fd,
-          struct cell_every *ret_every, struct err *err)
+ask_every(int runtime, const struct buf *message, int fd, struct cell_every *ret_every, struct err *err)
 {
 	OWN(freep) struct cell_entry *entries = NULL;
 	OWN(freep) int *sockets = NULL;
@@ -173,8 +173,7 @@ ask_every(int runtime, uint32_t type, const struct buf *message, int fd,
 	for (size_t i = 0; i < n; i++) {
 		struct err why = {0};
 
-		if (sockets[i] >= 0)
-			note(&every, await(sockets[i], type, &why), &why);
+		note(&every, await(runtime, &entries[i], sockets[i], &why), &why);
 	}
 	for (size_t i = 0; i < n; i++)
 		if (sockets[i] >= 0)
@@ -191,7 +190,7 @@ cell_revoke_every(int runtime, const struct cell_steer_who *who, const char *nam
 	OWN(buf_free) struct buf message;
 
 	put_request(&message, CONTROL_REVOKE, &tells, name);
-	return ask_every(runtime, CONTROL_REVOKE, &message, -1, ret_every, err);
+	return ask_every(runtime, &message, -1, ret_every, err);
 }
 
 int
@@ -202,7 +201,7 @@ cell_rotate_every(int runtime, const struct cell_steer_who *who, const char *nam
 	OWN(buf_free) struct buf message;
 
 	put_request(&message, CONTROL_ROTATE, &tells, name);
-	return ask_every(runtime, CONTROL_ROTATE, &message, value, ret_every, err);
+	return ask_every(runtime, &message, value, ret_every, err);
 }
 
 int
@@ -213,5 +212,5 @@ cell_do_every(int runtime, uint32_t type, const struct cell_steer_who *who,
 	OWN(buf_free) struct buf message;
 
 	cell_steer_begin(&message, type, &tells);
-	return ask_every(runtime, type, &message, -1, ret_every, err);
+	return ask_every(runtime, &message, -1, ret_every, err);
 }

@@ -296,6 +296,7 @@ init_exited(void *arg, uint32_t events)
 	for (int i = 0; i < 4 * INIT_PROCESSES_MAX && sv->channel.events != 0; i++)
 		supervisor_channel_ready(sv, 0);
 	loop_unwatch(sv->loop, &sv->channel);
+	supervisor_find_reason(sv);
 	loop_cancel_timer(sv->loop, &sv->grace);
 	supervisor_unpublish(sv);
 	supervisor_setup_over(sv);

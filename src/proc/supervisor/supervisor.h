@@ -30,7 +30,8 @@
 
 #define SUPERVISOR_SPEC_FD 3            /* the cell's description, a memory file */
 #define SUPERVISOR_STARTED_FD 4         /* detached: '+' is written once the agent runs */
-#define SUPERVISOR_CLIENTS_MAX 64
+#define SUPERVISOR_CLIENTS_MAX 96
+#define SUPERVISOR_STAY_MAX 64          /* of them may stay; the others' seats are for ending the cell */
 #define SUPERVISOR_LOG_MAX (8u << 20)   /* then the log is turned over; two are kept */
 #define SUPERVISOR_EVENTS_MAX (32u << 20)       /* of the timeline's newest file; all are kept */
 
@@ -43,6 +44,7 @@ struct client {
 	       CLIENT_APPROVALS } state;
 	uint32_t handle;                /* of the process, with CLIENT_EXEC */
 	bool started;
+	bool stays;                     /* it waits, as long as it likes */
 	uint64_t seen;                  /* with CLIENT_APPROVALS: the last change */
 	bool follows;                   /* it waits for the next */
 	struct client *next;
@@ -156,7 +158,7 @@ struct supervisor {
 	struct loop_timer time, ttl, grace, patience;
 	bool ttl_set;                   /* the ttl, by an operator */
 	struct client *clients;
-	size_t n_clients;
+	size_t n_clients, n_staying;
 	uint32_t next_handle;
 
 	struct egress egress;
@@ -373,6 +375,9 @@ void supervisor_unpublish(struct supervisor *sv);
 /* supervisor_end.c */
 void supervisor_kill(struct supervisor *sv, enum supervisor_reason reason);
 void supervisor_stop(struct supervisor *sv, uint64_t grace_ms, enum supervisor_reason reason);
+/* The cell is dead: why, where neither the agent nor this process brought that about.  It was killed
+ * without us (boundary/halt_force.h), or init ended it at its limit because we did not. */
+void supervisor_find_reason(struct supervisor *sv);
 /* Exit status for `run`; also fills in the cause. */
 int supervisor_status(struct supervisor *sv);
 /* Folders for the changes, each the inner root's, who will fill it. */

@@ -24,6 +24,7 @@
 #include "base/text.h"
 #include "base/tree.h"
 #include "cell/cell_unrun.h"
+#include "ipc/control_channel.h"
 #include "ipc/init_channel.h"
 #include "proc/supervisor/supervisor.h"
 
@@ -64,6 +65,24 @@ supervisor_kill(struct supervisor *sv, enum supervisor_reason reason)
 	supervisor_egress_finish(sv);
 	sv->ending = true;
 	supervisor_check_end(sv);
+}
+
+void
+supervisor_find_reason(struct supervisor *sv)
+{
+	OWN(freep) char *by = NULL;
+	uint64_t now = loop_now_ms();
+
+	if (sv->killed_by != KILLED_NOT || sv->agent_exited)
+		return;
+	if (read_file_at(sv->place.dir, CELL_KILLED, CONTROL_BY_MAX, &by, NULL, NULL) == 0) {
+		sv->killed_by = KILLED_BY_OPERATOR;
+		supervisor_record(sv, "killed", by, "the supervisor did not answer");
+	} else if (sv->time.at_ms != 0 && sv->time.at_ms <= now) {
+		sv->killed_by = KILLED_BY_TIME;
+	} else if (sv->ttl.at_ms != 0 && sv->ttl.at_ms <= now) {
+		sv->killed_by = KILLED_BY_TTL;
+	}
 }
 
 static void
