@@ -94,8 +94,8 @@ force(int runtime, struct halt *h, const struct cell_steer_who *who)
 	h->state = r >= 0 ? HALT_DEAD : HALT_FAILED;
 }
 
-void
-halt_kill(int runtime, struct halt *halts, size_t n, const struct cell_steer_who *who)
+static void
+kill_together(int runtime, struct halt *halts, size_t n, const struct cell_steer_who *who)
 {
 	int64_t deadline;
 
@@ -107,6 +107,20 @@ halt_kill(int runtime, struct halt *halts, size_t n, const struct cell_steer_who
 	for (size_t i = 0; i < n; i++)
 		if (halts[i].state == HALT_ASKED)
 			force(runtime, &halts[i], who);
+}
+
+void
+halt_kill(int runtime, struct halt *halts, size_t n, const struct cell_steer_who *who)
+{
+	size_t max = cell_connect_max();
+
+	for (size_t i = 0; i < n; i++)
+		halts[i].socket = -1;
+	for (; n > max; halts += max, n -= max) {
+		kill_together(runtime, halts, max, who);
+		halt_close(halts, max);
+	}
+	kill_together(runtime, halts, n, who);
 }
 
 /* What its supervisor says of it: enum control_state, or CONTROL_STATE_SILENT. */

@@ -31,7 +31,7 @@ struct halt {
 };
 
 /* Kill N cells, whose entries are filled in and whose other members are 0.  All are asked before
- * the first is waited for.  WHO may be NULL.  The caller frees them with halt_close(). */
+ * the first is waited for, or as many as there are descriptors for.  WHO may be NULL.  The caller frees them with halt_close(). */
 void halt_kill(int runtime, struct halt *halts, size_t n, const struct cell_steer_who *who);
 /* Ask one cell to end within GRACE_MS.  Where its supervisor does not answer, it is killed: *forced.
  * 0, -ENOENT if it had ended before, or why it may live. */

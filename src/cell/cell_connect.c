@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <time.h>
@@ -11,6 +12,7 @@
 #include "cell/cell_dirs.h"
 
 #define PAUSE_MS 5
+#define OTHERS 16                       /* descriptors that are open besides */
 
 /* A cell that is about to listen has no socket yet, and one whose supervisor is stopped has a
  * queue that is full: only its lock tells these from one that has ended. */
@@ -43,6 +45,21 @@ cell_connect_now(int runtime, const struct cell_entry *entry, struct err *err)
 	if (fcntl(fd, F_SETFL, 0) < 0)
 		return err_errno(err, "cannot prepare a socket");
 	return TAKE_FD(fd);
+}
+
+size_t
+cell_connect_max(void)
+{
+	struct rlimit files = { .rlim_cur = 0 };
+
+	if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < files.rlim_max) {
+		rlim_t before = files.rlim_cur;
+
+		files.rlim_cur = files.rlim_max;
+		if (setrlimit(RLIMIT_NOFILE, &files) < 0)
+			files.rlim_cur = before;
+	}
+	return files.rlim_cur > OTHERS + 1 ? (size_t)files.rlim_cur - OTHERS : 1;
 }
 
 int

@@ -92,6 +92,9 @@ int cell_is_silent(const struct cell_entry *entry, struct err *err);
 int cell_connect(int runtime, const struct cell_entry *entry, struct err *err);
 /* The same, tried once: this does not block. */
 int cell_connect_now(int runtime, const struct cell_entry *entry, struct err *err);
+/* To how many cells this process can be connected at once; it may have as many descriptors as the
+ * operator's hard limit says from then on. */
+size_t cell_connect_max(void);
 
 /* Whether the state entry stays until it is discarded.  The folder itself is marked, with a mode that
  * means nothing else there: a file in it would be one inode more for each dispatch. */

@@ -1,16 +1,20 @@
 """The emergency stop never lies: what it calls dead is dead, whatever keeps the supervisor busy, silent or
-stopped."""
+stopped; and no limit depends on a supervisor that stands still."""
 import os
 import signal
 import socket
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
-from operators import descendants_of, end, is_alive, only_root, wait_until
+from dispatches import agent, await_over, detach
+from operators import children_of, descendants_of, end, is_alive, only_root, wait_until
+from service import Service
+from terminal import Terminal
 from test_control_socket import connect
-from test_freeze import await_frozen
+from test_freeze import await_frozen, is_frozen
 
 SEATS = 64                      # for those who wait
 BOUND = 10                      # seconds: what a stop may take on a busy machine
@@ -126,6 +130,15 @@ def test_a_crashed_cell_is_no_cell(operator):
     assert operator.run("--", "true").status == 0       # and it clears what is left
 
 
+def test_more_cells_than_descriptors(operator):
+    cells = [start(operator) for _ in range(20)]
+    few = lambda *words: operator.do("/bin/sh", "-c", 'ulimit -n 20; exec "$@"', "sh", operator.program, *words)
+    if operator.is_root:
+        assert few("freeze", "--all").ok() == "froze 20 cells\n"
+    assert few("kill", "--all").ok() == "killed 20 cells\n"
+    assert all(is_over(pids) for _, _, pids in cells)
+
+
 # ---- a supervisor that stands still -----------------------------------------------------
 
 @pytest.mark.parametrize("verb", [["kill"], ["stop"], ["kill", "--all"]])
@@ -187,6 +200,33 @@ def test_others_do_not_wait_for_it(operator):
     assert out == b"killed 5 cells\n" and is_over(pids)
 
 
+@pytest.mark.parametrize("option", ["--time", "--ttl"])
+def test_limits_hold_without_it(operator, option):
+    cell, supervisor, pids = start(operator, option, "2s", command=["sh", "-c", "trap '' TERM; sleep 604 & wait; wait"])
+    stop_process(supervisor)
+    wait_until(lambda: is_over(pids), "its limit ends it", seconds=60)
+    assert stat_of(supervisor) == "T"
+    os.kill(supervisor, signal.SIGCONT)
+    wait_until(lambda: not is_alive(supervisor), "its supervisor has tidied up")
+    ended, = operator.cells("-a")
+    assert ended["status"] == 137 and ended["cause"].endswith(f"({option} 2s)"), ended
+
+
+def test_a_ttl_that_is_changed_holds_without_it(operator):
+    cell, supervisor, pids = start(operator, "--ttl", "1h")
+    operator.cloister("ttl", cell, "1s").ok()
+    stop_process(supervisor)
+    wait_until(lambda: is_over(pids), "its limit ends it", seconds=60)
+    os.kill(supervisor, signal.SIGCONT)
+    wait_until(lambda: not is_alive(supervisor), "its supervisor has tidied up")
+    # And one that is taken back does not strike.
+    cell, supervisor, pids = start(operator, "--ttl", "1s")
+    operator.cloister("ttl", cell, "none").ok()
+    time.sleep(14)
+    assert all(is_alive(pid) for pid in pids)
+    operator.cloister("kill", cell).ok()
+
+
 @only_root
 @pytest.mark.parametrize("version", [1, 2])
 def test_a_frozen_supervisor(operator, version):
@@ -238,3 +278,145 @@ def test_a_frozen_cell_of_version_1_and_a_stopped_supervisor(operator):
     assert operator.cloister("kill", cell, seconds=BOUND).status == 0
     assert is_over(pids)
     wait_until(lambda: not is_alive(supervisor), "its supervisor has tidied up")
+
+
+def test_over_the_api(operator):
+    service = Service(operator)
+    cells = [start(operator) for _ in range(4)]
+    for _, supervisor, _ in cells:
+        stop_process(supervisor)
+    assert {c["state"] for c in service.get("/v1/cells").ok()["cells"]} == {"not answering"}
+    for (cell, _, pids), verb in zip(cells, ("kill", "stop")):
+        answer = service.ask("POST", f"/v1/cells/{cell}/{verb}").ok()
+        assert answer["status"] == 137 and "did not answer" in answer["cause"], answer
+        assert is_over(pids)
+    service.ask("POST", f"/v1/cells/{cells[2][0]}/freeze").error(503, "unavailable", "not answering")
+    told = service.ask("POST", "/v1/cells/freeze").ok()
+    assert told["cells"] == 0 and told["failed"], told
+    assert service.ask("POST", "/v1/cells/kill").ok() == {"cells": 2, "failed": []}
+    assert all(is_over(pids) for _, _, pids in cells)
+    for _, supervisor, _ in cells:
+        wait_until(lambda: not is_alive(supervisor), "its supervisor has tidied up")
+    service.stop()
+
+
+def test_a_dispatch_is_cancelled(operator):
+    agent(operator, "a", "echo begun; trap '' TERM; sleep 1000 & wait; wait")
+    id = detach(operator, "a")
+    wait_until(lambda: operator.cloister("dispatches", "output", id).ok() == "begun\n", "it runs")
+    info, = operator.cells()
+    pids = descendants_of(info["supervisor"])
+    stop_process(info["supervisor"])
+    operator.cloister("dispatches", "cancel", id, seconds=BOUND).ok()
+    assert is_over(pids)
+    assert await_over(operator, id)["state"] == "cancelled"
+
+
+def test_a_dispatch_without_a_seat(operator):
+    """Who drives it is told of its end all the same."""
+    agent(operator, "a", "until test -e /tmp/go; do sleep 0.05; done; exit 7")
+    id = detach(operator, "a")
+    info = wait_until(lambda: next(iter(operator.cells()), None), "it runs")
+    waiting = [operator.spawn(operator.program, "wait", info["cell"], stderr=subprocess.DEVNULL)
+               for _ in range(SEATS + 8)]
+    wait_until(lambda: sum(p.poll() is not None for p in waiting) >= 8, "all seats are taken")
+    for process in waiting[:SEATS]:
+        process.kill()
+    wait_until(lambda: operator.cloister("exec", info["cell"], "--", "touch", "/tmp/go").status == 0, "there is a seat")
+    assert await_over(operator, id)["exit_code"] == 7
+
+
+# ---- nobody reads what the supervisor says ------------------------------------------------
+
+def test_a_full_pipe_for_its_words(operator):
+    """What it has to say when a limit strikes must not keep it from striking, nor from ending."""
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    try:
+        while True:
+            os.write(writer, b"x" * 65536)
+    except BlockingIOError:
+        pass
+    os.set_blocking(writer, True)
+    process = operator.start("--time", "1s", "--", "sleep", "604", stderr=writer, stdout=subprocess.PIPE)
+    os.close(writer)
+    assert process.wait(timeout=60) == 137
+    os.close(reader)
+
+
+# ---- a terminal's keys --------------------------------------------------------------------
+
+def in_terminal(operator, *options, command="sleep 604"):
+    """`true | cloister run`, the foreground job of an interactive shell."""
+    terminal = Terminal(operator, "/bin/bash", "--norc", "--noprofile", "-i", env={"PS1": "$ ", "HOME": str(operator.home)})
+    terminal.expect(r"\$ ")
+    terminal.type(f"true | {operator.program} run {' '.join(options)} -- {command}\n")
+    info = wait_until(lambda: next(iter(operator.cells()), None), "the cell runs")
+    wait_until(lambda: operator.cells()[0]["agent"], "the agent runs")
+    return terminal, info["cell"], info["supervisor"], [info["init"], *descendants_of(info["init"])]
+
+
+@only_root
+def test_ctrl_z_stops_the_agent_with_it(operator):
+    terminal, cell, supervisor, pids = in_terminal(operator)
+    terminal.type("\x1a")
+    terminal.expect("Stopped")
+    await_frozen(cell)
+    assert stat_of(supervisor) == "T"
+    terminal.type("fg\n")
+    wait_until(lambda: stat_of(supervisor) != "T" and not is_frozen(cell), "it goes on")
+    wait_until(lambda: operator.cell(cell)["state"] == "running", "and says so")
+    assert all(is_alive(pid) for pid in pids)
+    terminal.type("\x1a")
+    terminal.expect("Stopped")
+    assert operator.cloister("kill", "--all", seconds=BOUND).ok() == "killed 1 cell\n"
+    assert is_over(pids)
+    terminal.type("exit\nexit\n")
+    terminal.end()
+    terminal.close()
+
+
+def test_ctrl_z_suspends_no_limit(operator):
+    terminal, cell, supervisor, pids = in_terminal(operator, "--time", "3s")
+    terminal.type("\x1a")
+    wait_until(lambda: is_frozen(cell) or is_over(pids), "it does nothing any more", seconds=60)
+    terminal.type("fg\n")
+    wait_until(lambda: is_over(pids) and not is_alive(supervisor), "and its limit has ended it")
+    terminal.expect("it reached its time limit")
+    terminal.type("exit\nexit\n")
+    terminal.end()
+    terminal.close()
+
+
+# ---- an agent that stops whatever init starts ---------------------------------------------
+
+STOPPER = """
+import os, signal
+open("/tmp/ready", "w").close()
+while not os.path.exists("/tmp/enough"):
+    try:
+        os.kill(-1, signal.SIGSTOP)
+    except ProcessLookupError:
+        pass
+"""
+
+
+def test_who_stops_everything_cannot_stop_init(operator):
+    """Between its fork and its exec a process that init starts can be stopped as any other."""
+    cell, supervisor, pids = start(operator, command=["/usr/bin/python3", "-c", STOPPER])
+    tries = [operator.spawn(operator.program, "exec", cell, "--", "true", stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE) for _ in range(12)]
+    init = pids[0]
+
+    def started_all():
+        """Each of them runs its command, though that is stopped, or was told why it does not."""
+        names = [Path(f"/proc/{pid}/comm").read_text() for pid in children_of(init) if Path(f"/proc/{pid}").exists()]
+        return "cloister-init\n" not in names and len(names) - 1 + sum(t.poll() is not None for t in tries) >= 12
+    wait_until(started_all, "init is not held up", seconds=60)
+    for t in tries:
+        t.kill()
+    # Its end is seen.
+    os.kill(pids[1], signal.SIGKILL)
+    wait_until(lambda: not is_alive(supervisor), "the agent's end is the cell's", seconds=BOUND)
+    ended, = operator.cells("-a")
+    assert ended["status"] == 137

@@ -253,6 +253,8 @@ void supervisor_begun(struct supervisor *sv);
 int supervisor_send_spawn(struct supervisor *sv, uint32_t handle, struct buf *rest,
                           const int *fds, size_t n_fds, struct err *err);
 void supervisor_signal(struct supervisor *sv, uint32_t handle, int number);
+/* How long the cell may live was changed: init watches that, too. */
+void supervisor_tell_limit(struct supervisor *sv);
 void supervisor_channel_ready(void *arg, uint32_t events);
 
 /* supervisor_spawn.c */
@@ -348,6 +350,9 @@ int supervisor_thaw(struct supervisor *sv, const char *by, struct err *err);
 /* While the approval ID is waited for; an operator's word goes before. */
 int supervisor_freeze_for(struct supervisor *sv, const char *id, struct err *err);
 void supervisor_thaw_after(struct supervisor *sv, const char *id);
+/* SIGTSTP, the terminal's Ctrl-Z: the cell stands still with its supervisor, and goes on with it.  One
+ * that cannot be frozen goes on, and so does the supervisor. */
+void supervisor_suspend(struct supervisor *sv);
 /* Whether what a policy says, to FREEZE or to kill, is still to be done.  Who stands still already
  * can be killed: an operator's thaw must not save them. */
 bool supervisor_is_to_stop(const struct supervisor *sv, bool freeze);
@@ -389,7 +394,10 @@ void supervisor_check_end(struct supervisor *sv);
 
 uint64_t supervisor_now_ns(void);       /* since 1970 */
 
-/* One line on standard error, safe on a terminal whatever is in it. */
+/* To standard error.  Nobody may ever read it: a full pipe, or a terminal that was told to wait, must
+ * not keep us from the cell.  Once that was so, the rest is not waited for. */
+void supervisor_print(const char *text, size_t len);
+/* One line there, safe on a terminal whatever is in it. */
 void supervisor_complain(const char *text);
 /* The same for what is no error: not when detached or with -q. */
 void supervisor_say(const struct supervisor *sv, const char *fmt, ...)
