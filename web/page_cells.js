@@ -10,7 +10,7 @@ const SORT_MS = 1000;                   // rows change places at most so often
 const KEPT = "cloister.sort";
 
 const COLUMNS = [
-	["state", "State", cell => ({ running: 1, frozen: 0, ending: 2 })[cell.state] ?? 3],
+	["state", "State", cell => ({ "not answering": -1, running: 1, frozen: 0, ending: 2 })[cell.state] ?? 3],
 	["name", "Cell", cell => (cell.name || "\uffff") + cell.id],
 	["command", "Command", cell => words(cell.command)],
 	["budget", "Budget", cell => -(cell.budget?.fraction ?? -1)],

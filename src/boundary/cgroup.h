@@ -100,6 +100,8 @@ void cgroup_freep(struct cgroup **cg);
  * helpers' beside them.
  * Only cgroups whose last part is "cloister-<id>" are touched. */
 int cgroup_clear_stale(const char *paths);
+/* As cgroup_kill(), of the directories that cgroup_paths() named. */
+void cgroup_kill_paths(const char *paths);
 /* Where another cell, OTHER, has what the cell ID has in cgroup_paths(); the caller's, or NULL. */
 char *cgroup_paths_of(const struct cgroup *cg, const char *id, const char *other);
 /* Remove the groups beside that of the cell ID whose cells nobody knows of any more, as IS_KNOWN says of

@@ -396,6 +396,15 @@ cgroup_clear_stale(const char *paths)
 	return own < 0 ? own : r;
 }
 
+void
+cgroup_kill_paths(const char *paths)
+{
+	OWN(cgroup_freep) struct cgroup *cg = adopt_all(paths, "");
+
+	if (cg != NULL)
+		cgroup_kill(cg);
+}
+
 /* ---- forgotten ---- */
 
 #define FORGOTTEN_MAX 1024              /* looked at in one run */

@@ -40,6 +40,7 @@ cell_approvals_take(int socket, uint64_t *ret_seen, char **ret_json, struct err 
 	OWN(ipc_message_free) struct ipc_message message = {0};
 	const char *json;
 	uint64_t seen;
+	uint32_t code;
 	int r = ipc_receive(socket, &message, err);
 
 	if (r == -EPIPE || r == -ECONNRESET)
@@ -48,6 +49,9 @@ cell_approvals_take(int socket, uint64_t *ret_seen, char **ret_json, struct err 
 		return r;
 	if (message.type == CONTROL_DONE)
 		return 0;
+	if (message.type == CONTROL_REFUSED && buf_get_u32(&message.body, &code) == 0 && code != 0 &&
+	    buf_get_str(&message.body, &json) == 0)
+		return err_set(err, (int)code, "%s", json);
 	if (message.type != CONTROL_APPROVAL || buf_get_u64(&message.body, &seen) < 0 ||
 	    buf_get_str(&message.body, &json) < 0)
 		return err_set(err, EBADMSG, "the cell's supervisor is of another version");

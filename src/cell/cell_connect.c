@@ -2,15 +2,32 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <time.h>
 
 #include "base/err.h"
 #include "base/own.h"
 #include "cell/cell_dirs.h"
 
+#define PAUSE_MS 5
+#define OTHERS 16                       /* descriptors that are open besides */
+
+/* A cell that is about to listen has no socket yet, and one whose supervisor is stopped has a
+ * queue that is full: only its lock tells these from one that has ended. */
+static int
+judge_failure(int runtime, const struct cell_entry *entry, struct err *err)
+{
+	if (errno != ECONNREFUSED && errno != ENOENT && errno != EAGAIN)
+		return err_errno(err, "cannot reach cell %s", entry->id);
+	if (cell_is_alive(runtime, entry))
+		return cell_is_silent(entry, err);
+	return err_set(err, ENOENT, "cell %s has just ended", entry->id);
+}
+
 int
-cell_connect(int runtime, const struct cell_entry *entry, struct err *err)
+cell_connect_now(int runtime, const struct cell_entry *entry, struct err *err)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	OWN(closep) int dir = openat(runtime, entry->dir, O_PATH | O_DIRECTORY | O_CLOEXEC |
@@ -20,13 +37,40 @@ cell_connect(int runtime, const struct cell_entry *entry, struct err *err)
 	if (dir < 0)
 		return err_set(err, ENOENT, "cell %s has just ended", entry->id);
 	snprintf(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d/" CELL_CONTROL, dir);
-	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return err_errno(err, "cannot make a socket");
-	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0) {
-		if (errno == ECONNREFUSED || errno == ENOENT)
-			return err_set(err, ENOENT, "cell %s has just ended", entry->id);
-		return err_errno(err, "cannot reach cell %s", entry->id);
-	}
+	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0)
+		return judge_failure(runtime, entry, err);
+	if (fcntl(fd, F_SETFL, 0) < 0)
+		return err_errno(err, "cannot prepare a socket");
 	return TAKE_FD(fd);
+}
+
+size_t
+cell_connect_max(void)
+{
+	struct rlimit files = { .rlim_cur = 0 };
+
+	if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < files.rlim_max) {
+		rlim_t before = files.rlim_cur;
+
+		files.rlim_cur = files.rlim_max;
+		if (setrlimit(RLIMIT_NOFILE, &files) < 0)
+			files.rlim_cur = before;
+	}
+	return files.rlim_cur > OTHERS + 1 ? (size_t)files.rlim_cur - OTHERS : 1;
+}
+
+int
+cell_connect(int runtime, const struct cell_entry *entry, struct err *err)
+{
+	const struct timespec pause = { .tv_nsec = PAUSE_MS * 1000000L };
+	int fd = cell_connect_now(runtime, entry, err);
+
+	for (int i = 0; fd == -EAGAIN && i < CELL_ANSWER_MS / PAUSE_MS; i++) {
+		(void)nanosleep(&pause, NULL);
+		fd = cell_connect_now(runtime, entry, err);
+	}
+	return fd;
 }

@@ -2,9 +2,12 @@
 #include "cell/cell_control.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -12,6 +15,15 @@
 #include "base/own.h"
 #include "cell/cell_steer.h"
 #include "ipc/control_channel.h"
+
+/* A supervisor that does not answer must not hang who asks. */
+static void
+set_patience(int socket)
+{
+	const struct timeval patience = { .tv_sec = CELL_ANSWER_MS / 1000 };
+
+	(void)setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+}
 
 int
 cell_control_ask(int socket, uint32_t type, struct err *err)
@@ -39,12 +51,22 @@ cell_control_await_dead(int socket, struct err *err)
 	OWN(ipc_message_free) struct ipc_message message = {0};
 	int r = ipc_receive(socket, &message, err);
 
-	/* However the supervisor went, the cell went with it. */
-	if (r == -EPIPE || r == -ECONNRESET)
-		return 0;
 	if (r == 0 && message.type != CONTROL_DEAD)
 		r = err_set(err, EBADMSG, "the cell's supervisor is of another version");
 	return r;
+}
+
+/* What CONTROL_REFUSED says. */
+static int
+take_refusal(struct ipc_message *message, struct err *err)
+{
+	const char *text;
+	uint32_t code;
+
+	if (message->type == CONTROL_REFUSED && buf_get_u32(&message->body, &code) == 0 && code != 0 &&
+	    buf_get_str(&message->body, &text) == 0)
+		return err_set(err, (int)code, "%s", text);
+	return err_set(err, EBADMSG, "the cell's supervisor is of another version");
 }
 
 int
@@ -55,9 +77,11 @@ cell_control_await_end(int socket, uint32_t *ret_status, char cause[256], struct
 	int r = ipc_receive(socket, &message, err);
 
 	if (r == -EPIPE || r == -ECONNRESET)
-		return err_set(err, EPIPE, "the cell's supervisor was killed, and the cell with it");
+		return err_set(err, EPIPE, "the cell's supervisor hung up");
 	if (r < 0)
 		return r;
+	if (message.type == CONTROL_REFUSED)
+		return take_refusal(&message, err);
 	if (message.type != CONTROL_ENDED || buf_get_u32(&message.body, ret_status) < 0 ||
 	    buf_get_str(&message.body, &text) < 0)
 		return err_set(err, EBADMSG, "the cell's supervisor is of another version");
@@ -95,28 +119,59 @@ int
 cell_control_do(int socket, uint32_t type, const struct cell_steer_who *who, struct err *err)
 {
 	OWN(ipc_message_free) struct ipc_message message = {0};
-	const char *text;
-	uint32_t code;
 	int r = cell_control_ask_for(socket, type, who, err);
 
 	if (r == 0)
 		r = ipc_receive(socket, &message, err);
-	if (r < 0)
-		return err_set(err, EPIPE, "the cell has just ended");
-	if (message.type == CONTROL_DONE)
-		return 0;
-	if (message.type == CONTROL_REFUSED && buf_get_u32(&message.body, &code) == 0 && code != 0 &&
-	    buf_get_str(&message.body, &text) == 0)
-		return err_set(err, (int)code, "%s", text);
-	return err_set(err, EBADMSG, "the cell's supervisor is of another version");
+	if (r == 0 && message.type != CONTROL_DONE)
+		r = take_refusal(&message, err);
+	return r;
 }
 
 int
-cell_control_info(int runtime, const struct cell_entry *entry, struct cell_info *ret_info,
-                  struct err *err)
+cell_control_ask_one(int runtime, const struct cell_entry *entry, uint32_t type,
+                     const struct cell_steer_who *who, struct err *err)
 {
-	/* A supervisor that does not answer must not hang a list. */
-	const struct timeval patience = { .tv_sec = 2 };
+	OWN(closep) int fd = cell_connect(runtime, entry, err);
+	int r = fd;
+
+	if (fd >= 0) {
+		set_patience(fd);
+		r = cell_control_do(fd, type, who, err);
+	}
+	if (r != -EPIPE && r != -ECONNRESET && r != -EAGAIN)
+		return r;
+	return cell_is_alive(runtime, entry) ? cell_is_silent(entry, err) :
+	       err_set(err, ENOENT, "cell %s has just ended", entry->id);
+}
+
+/* What is known of a cell whose supervisor does not answer. */
+static int
+describe_silent(int runtime, const struct cell_entry *entry, struct cell_info *ret_info, struct err *err)
+{
+	struct cell_info info = { .state = CONTROL_STATE_SILENT,
+	                          .supervisor = (uint32_t)cell_supervisor(runtime, entry) };
+	struct stat st;
+
+	memcpy(info.spec.id, entry->id, sizeof(info.spec.id));
+	info.spec.name = strdup(entry->name);
+	info.spec.principal = strdup("");
+	info.spec.chain = strdup("");
+	info.spec.argv = calloc(1, sizeof(char *));
+	if (info.spec.name == NULL || info.spec.principal == NULL || info.spec.chain == NULL ||
+	    info.spec.argv == NULL) {
+		cell_spec_free(&info.spec);
+		return err_set(err, ENOMEM, "out of memory");
+	}
+	if (fstatat(runtime, entry->dir, &st, AT_SYMLINK_NOFOLLOW) == 0)
+		info.started_ns = (uint64_t)st.st_mtim.tv_sec * 1000000000 + (uint64_t)st.st_mtim.tv_nsec;
+	*ret_info = info;
+	return 0;
+}
+
+static int
+ask_info(int runtime, const struct cell_entry *entry, struct cell_info *ret_info, struct err *err)
+{
 	OWN(ipc_message_free) struct ipc_message message = {0};
 	OWN(closep) int fd = cell_connect(runtime, entry, err);
 	struct cell_info info = {0};
@@ -125,7 +180,7 @@ cell_control_info(int runtime, const struct cell_entry *entry, struct cell_info 
 
 	if (fd < 0)
 		return fd;
-	(void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+	set_patience(fd);
 	r = cell_control_ask_info(fd, &message, &info.state, err);
 	r = r == 0 ? cell_spec_get(b, &info.spec, err) : r;
 	if (r < 0)
@@ -141,4 +196,16 @@ cell_control_info(int runtime, const struct cell_entry *entry, struct cell_info 
 	(void)buf_get_u32(b, &info.waiting);
 	*ret_info = info;
 	return 0;
+}
+
+int
+cell_control_info(int runtime, const struct cell_entry *entry, struct cell_info *ret_info,
+                  struct err *err)
+{
+	int r = ask_info(runtime, entry, ret_info, err);
+
+	if (r == 0 || r == -ENOENT)
+		return r;
+	return cell_is_alive(runtime, entry) ? describe_silent(runtime, entry, ret_info, err) :
+	       err_set(err, ENOENT, "cell %s has just ended", entry->id);
 }

@@ -3,7 +3,8 @@
  * The runtime folder has one entry per running cell, `ID.SLOT.NAME/`, with its
  * control socket and the list of its cgroups.  A running cell holds a lock on
  * byte SLOT of the file `slots`, so that the kernel tells the living from the
- * dead, and no two running cells of root share a range of user ids.
+ * dead, and no two running cells of root share a range of user ids.  It also holds a lock on the
+ * entry itself, by which the kernel names its supervisor's pid.
  *
  * The state folder has one entry per cell that keeps something, `ID.NAME/`: the
  * changes of an overlay workspace, the log of a detached cell, its timeline, and, once the
@@ -16,14 +17,17 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "cell/cell_spec.h"
 
 struct err;
 
 #define CELL_SLOTS 4094
+#define CELL_SLOTS_FILE "slots"
 #define CELL_ENTRY_MAX 96               /* a folder entry's name */
 #define CELL_CONTROL "control"          /* the socket in a runtime entry */
+#define CELL_KILLED "killed"            /* likewise: who killed the cell without its supervisor */
 #define CELL_LOG "log"                  /* in a state entry; the older half is log.1 */
 #define CELL_STDOUT "stdout"            /* in place of a log, with --streams; none if empty */
 #define CELL_STDERR "stderr"
@@ -76,9 +80,24 @@ int cell_list(int folder, bool runtime, struct cell_entry **ret_entries,
 int cell_find(int folder, bool runtime, const char *word, struct cell_entry *ret_entry,
               struct err *err);
 
+/* Whether the cell of a runtime entry lives: its slot is locked.  A closed socket proves nothing. */
+bool cell_is_alive(int runtime, const struct cell_entry *entry);
+/* The pid of its supervisor, as the kernel names the holder of the entry's lock; 0 if it has none,
+ * or none that this pid namespace can see. */
+pid_t cell_supervisor(int runtime, const struct cell_entry *entry);
+/* -EAGAIN, and the sentence: it lives, and does not answer. */
+int cell_is_silent(const struct cell_entry *entry, struct err *err);
+
+/* How long a supervisor may take to answer before it counts as silent. */
+#define CELL_ANSWER_MS 1000
 /* A connection to the supervisor of a running cell, see ipc/control_channel.h; -ENOENT if it has
- * just ended. */
+ * just ended, -EAGAIN if it is silent. */
 int cell_connect(int runtime, const struct cell_entry *entry, struct err *err);
+/* The same, tried once: this does not block. */
+int cell_connect_now(int runtime, const struct cell_entry *entry, struct err *err);
+/* To how many cells this process can be connected at once; it may have as many descriptors as the
+ * operator's hard limit says from then on. */
+size_t cell_connect_max(void);
 
 /* Whether the state entry stays until it is discarded.  The folder itself is marked, with a mode that
  * means nothing else there: a file in it would be one inode more for each dispatch. */

@@ -10,7 +10,7 @@ cell_info_state(const struct cell_info *info)
 {
 	static const char *const states[] = {
 		[CONTROL_STATE_RUNS] = "running", [CONTROL_STATE_FROZEN] = "frozen",
-		[CONTROL_STATE_DEAD] = "ending",
+		[CONTROL_STATE_DEAD] = "ending", [CONTROL_STATE_SILENT] = "not answering",
 	};
 
 	return states[info->state];
@@ -59,8 +59,8 @@ cell_info_json(struct json *w, const struct cell_info *info)
 {
 	json_open(w, NULL, '{');
 	json_spec(w, &info->spec, cell_info_state(info));
-	json_u64(w, "supervisor", info->supervisor);
-	json_u64(w, "init", info->init);
+	json_number_or_null(w, "supervisor", info->supervisor);
+	json_number_or_null(w, "init", info->init);
 	json_number_or_null(w, "agent", info->agent);
 	json_u64(w, "started", info->started_ns / 1000000000);
 	json_u64(w, "user", geteuid());

@@ -50,7 +50,7 @@ take_slot(int lock, unsigned *ret_slot, struct err *err)
 static int
 open_slots(int runtime, struct err *err)
 {
-	int lock = openat(runtime, "slots", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	int lock = openat(runtime, CELL_SLOTS_FILE, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 
 	return lock < 0 ? err_errno(err, "cannot open the list of cells") : lock;
 }
@@ -141,6 +141,10 @@ cell_place_take(const struct cell_spec *spec, struct cell_place *ret_place,
 	dir = openat(runtime, place.entry.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (dir < 0)
 		return err_errno(err, "cannot open the cell's runtime folder");
+	/* Not inherited, and gone with any descriptor of the entry that this process closes: so it has
+	 * this one only. */
+	if (fcntl(dir, F_SETLK, &(struct flock){ .l_type = F_RDLCK, .l_whence = SEEK_SET }) < 0)
+		return err_errno(err, "cannot lock the cell's runtime folder");
 	place.runtime = TAKE_FD(runtime);
 	place.lock = TAKE_FD(lock);
 	place.dir = TAKE_FD(dir);
@@ -153,6 +157,7 @@ remove_runtime_entry(int runtime, int dir, const char *name)
 {
 	unlinkat(dir, CELL_CONTROL, 0);
 	unlinkat(dir, "cgroups", 0);
+	unlinkat(dir, CELL_KILLED, 0);
 	unlinkat(runtime, name, AT_REMOVEDIR);
 }
 

@@ -2,14 +2,17 @@
 #include "cell/cell_secrets.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/err.h"
 #include "base/own.h"
-#include "cell/cell_control.h"
 #include "cell/cell_spec.h"
+
+#define EVERY_MS (5 * CELL_ANSWER_MS)   /* hundreds of them on a busy machine */
 
 static const struct cell_steer_who nobody;
 
@@ -135,29 +138,75 @@ note(struct cell_every *every, int r, const struct err *err)
 		every->n++;
 	} else if (r == -ENOENT) {
 		every->without++;
-	} else if (r != -ESRCH && r != -EPIPE) {
+	} else if (r != -ESRCH) {
 		if (every->failed++ == 0)
 			every->first = *err;
 	}
 }
 
-static int
-await(int socket, uint32_t type, struct err *err)
+static int64_t
+now_ms(void)
 {
-	return type == CONTROL_KILL ? cell_control_await_dead(socket, err)
-	                            : cell_steer_await(socket, NULL, err);
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* Hanging up lets the supervisor of a cell that was killed go on to tidy, so all are dead before
- * the first is hung up on. */
+static bool
+is_readable(int socket, int64_t deadline)
+{
+	struct pollfd p = { .fd = socket, .events = POLLIN };
+	int64_t left = deadline - now_ms();
+
+	return socket >= 0 && poll(&p, 1, left > 0 ? (int)left : 0) == 1;
+}
+
+/* One that could not be reached, or hung up, has ended only if its lock says so. */
 static int
-ask_every(int runtime, uint32_t type, const struct buf *message, int fd,
-          struct cell_every *ret_every, struct err *err)
+await(int runtime, const struct cell_entry *entry, int socket, int64_t deadline, struct err *err)
+{
+	int r = is_readable(socket, deadline) ? cell_steer_await(socket, NULL, err) : -EPIPE;
+
+	if (r != -EPIPE)
+		return r;
+	return cell_is_alive(runtime, entry) ? cell_is_silent(entry, err) : -ESRCH;
+}
+
+struct asking {
+	const struct buf *message;
+	int fd;                         /* that goes along, or -1 */
+	int patience_ms;                /* all of them have that to answer, together */
+};
+
+static void
+ask_together(int runtime, const struct cell_entry *entries, size_t n, int *sockets,
+             const struct asking *asking, struct cell_every *every)
+{
+	int64_t deadline;
+
+	for (size_t i = 0; i < n; i++) {
+		sockets[i] = cell_connect(runtime, &entries[i], NULL);
+		if (sockets[i] >= 0)
+			(void)cell_steer_ask(sockets[i], asking->message, &asking->fd, asking->fd >= 0 ? 1 : 0, NULL);
+	}
+	deadline = now_ms() + asking->patience_ms;
+	for (size_t i = 0; i < n; i++) {
+		struct err why = {0};
+
+		note(every, await(runtime, &entries[i], sockets[i], deadline, &why), &why);
+	}
+	for (size_t i = 0; i < n; i++)
+		closep(&sockets[i]);
+}
+
+static int
+ask_every(int runtime, const struct asking *asking, struct cell_every *ret_every, struct err *err)
 {
 	OWN(freep) struct cell_entry *entries = NULL;
 	OWN(freep) int *sockets = NULL;
 	struct cell_every every = {0};
-	size_t n;
+	size_t n, max = cell_connect_max();
 	int r = cell_list(runtime, true, &entries, &n, err);
 
 	if (r < 0)
@@ -165,20 +214,8 @@ ask_every(int runtime, uint32_t type, const struct buf *message, int fd,
 	sockets = calloc(n + 1, sizeof(int));
 	if (sockets == NULL)
 		return err_set(err, ENOMEM, "out of memory");
-	for (size_t i = 0; i < n; i++) {
-		sockets[i] = cell_connect(runtime, &entries[i], NULL);
-		if (sockets[i] >= 0)
-			(void)cell_steer_ask(sockets[i], message, &fd, fd >= 0 ? 1 : 0, NULL);
-	}
-	for (size_t i = 0; i < n; i++) {
-		struct err why = {0};
-
-		if (sockets[i] >= 0)
-			note(&every, await(sockets[i], type, &why), &why);
-	}
-	for (size_t i = 0; i < n; i++)
-		if (sockets[i] >= 0)
-			close(sockets[i]);
+	for (size_t at = 0; at < n; at += max)
+		ask_together(runtime, entries + at, n - at < max ? n - at : max, sockets, asking, &every);
 	*ret_every = every;
 	return 0;
 }
@@ -191,7 +228,7 @@ cell_revoke_every(int runtime, const struct cell_steer_who *who, const char *nam
 	OWN(buf_free) struct buf message;
 
 	put_request(&message, CONTROL_REVOKE, &tells, name);
-	return ask_every(runtime, CONTROL_REVOKE, &message, -1, ret_every, err);
+	return ask_every(runtime, &(struct asking){ &message, -1, CELL_STEER_S * 1000 }, ret_every, err);
 }
 
 int
@@ -202,7 +239,7 @@ cell_rotate_every(int runtime, const struct cell_steer_who *who, const char *nam
 	OWN(buf_free) struct buf message;
 
 	put_request(&message, CONTROL_ROTATE, &tells, name);
-	return ask_every(runtime, CONTROL_ROTATE, &message, value, ret_every, err);
+	return ask_every(runtime, &(struct asking){ &message, value, CELL_STEER_S * 1000 }, ret_every, err);
 }
 
 int
@@ -213,5 +250,5 @@ cell_do_every(int runtime, uint32_t type, const struct cell_steer_who *who,
 	OWN(buf_free) struct buf message;
 
 	cell_steer_begin(&message, type, &tells);
-	return ask_every(runtime, type, &message, -1, ret_every, err);
+	return ask_every(runtime, &(struct asking){ &message, -1, EVERY_MS }, ret_every, err);
 }

@@ -43,8 +43,7 @@ int cell_revoke_every(int runtime, const struct cell_steer_who *who, const char 
                       struct cell_every *ret_every, struct err *err);
 int cell_rotate_every(int runtime, const struct cell_steer_who *who, const char *name, int value,
                       struct cell_every *ret_every, struct err *err);
-/* CONTROL_FREEZE, CONTROL_THAW, or CONTROL_KILL: that is over when nothing of them runs any more,
- * and the supervisors tidy up after it. */
+/* CONTROL_FREEZE or CONTROL_THAW; to kill them there is boundary/halt.h. */
 int cell_do_every(int runtime, uint32_t type, const struct cell_steer_who *who,
                   struct cell_every *ret_every, struct err *err);
 #endif

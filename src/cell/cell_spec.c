@@ -14,6 +14,14 @@
 #define CELL_SPEC_VERSION 5
 #define EGRESS_ENV_MAX 32
 
+uint64_t
+cell_limits_over_ms(uint64_t time_ms, uint64_t ttl_ms)
+{
+	uint64_t ms = ttl_ms > 0 && ttl_ms + CELL_TTL_GRACE_MS < time_ms ? ttl_ms + CELL_TTL_GRACE_MS : time_ms;
+
+	return ms + CELL_OVER_MS;
+}
+
 void
 cell_limits_default(struct cell_limits *ret_limits)
 {

@@ -127,6 +127,12 @@ struct cell_spec {
 	char *known_hosts;              /* for ssh, a file's text; "": there is no agent for it */
 };
 
+/* Of a cell that has TIME_MS left and may live for TTL_MS (0: it has no ttl): when it is over even if
+ * its supervisor does nothing about it.  The supervisor goes first. */
+#define CELL_TTL_GRACE_MS 10000         /* a ttl stops gently */
+#define CELL_OVER_MS 1000
+uint64_t cell_limits_over_ms(uint64_t time_ms, uint64_t ttl_ms);
+
 /* 4 GiB, every CPU up to 4, 1024 processes, 24 h, 2 GiB, 1 GiB/s. */
 void cell_limits_default(struct cell_limits *ret_limits);
 

@@ -24,6 +24,14 @@ cell_steer_begin(struct buf *message, uint32_t type, const struct cell_steer_who
 	cell_steer_put_who(message, who);
 }
 
+/* Whether the cell lives is not known here. */
+static int
+hung_up(struct err *err)
+{
+	return err_set(err, EPIPE, "the cell has just ended, or its supervisor was too busy to answer: see "
+	               "`cloister ps`");
+}
+
 int
 cell_steer_ask(int socket, const struct buf *message, const int *fds, size_t n_fds,
                struct err *err)
@@ -33,7 +41,7 @@ cell_steer_ask(int socket, const struct buf *message, const int *fds, size_t n_f
 
 	(void)setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
 	r = ipc_send(socket, message, fds, n_fds, err);
-	return r == 0 || r == -E2BIG ? r : err_set(err, EPIPE, "the cell has just ended");
+	return r == 0 || r == -E2BIG ? r : hung_up(err);
 }
 
 int
@@ -57,7 +65,7 @@ cell_steer_await(int socket, struct ipc_message *ret_answer, struct err *err)
 		return err_set(err, ETIMEDOUT, "the cell did not answer within %d s: whether it is in force "
 		               "is not known", CELL_STEER_S);
 	if (r < 0)
-		return err_set(err, EPIPE, "the cell has just ended");
+		return hung_up(err);
 	if (answer.type == CONTROL_REFUSED && buf_get_u32(&answer.body, &code) == 0 && code != 0 &&
 	    buf_get_str(&answer.body, &text) == 0)
 		return err_set(err, (int)code, "%s", text);

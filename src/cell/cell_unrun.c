@@ -340,6 +340,9 @@ cell_tell_unrun(const struct cell_spec *spec, const char *command, int error, st
 	else if (error == EACCES)
 		(void)err_set(err, EACCES, "cannot run '%s': it is a folder, or a file that is no program "
 		              "(`chmod +x` makes it one)", command);
+	else if (error == ETIMEDOUT)
+		(void)err_set(err, ETIMEDOUT, "cannot run '%s': it was stopped again and again before it began, by "
+		              "something in the cell", command);
 	else
 		(void)err_set(err, error, "cannot run '%s': %s", command, strerrordesc_np(error));
 	return error == ENOENT ? 127 : 126;

@@ -8,9 +8,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "audit/operator.h"
 #include "base/data.h"
 #include "base/num.h"
 #include "base/own.h"
+#include "boundary/halt.h"
 #include "cell/cell_control.h"
 #include "cell/cell_steer.h"
 #include "cli/cli.h"
@@ -50,37 +52,95 @@ take_option(void *arg, const struct cli_option *option, const char *value, struc
 	return 0;
 }
 
+/* What is said of cells whose supervisors did not answer, and noted: they did not do so. */
+static int
+tell_forced(const struct halt *h)
+{
+	struct audit_member members[] = {
+		{ .name = "cell", .text = h->entry.id },
+		{ .name = "why", .text = "its supervisor did not answer" },
+	};
+	char text[HALT_TEXT_MAX];
+	struct err err = {0};
+
+	halt_describe(h, text);
+	if (text[0] == '\0')
+		return 0;
+	(void)cli_failf("%s", text);
+	if (operator_note("cell.kill", members, ARRAY_LEN(members), &err) < 0) {
+		(void)err_wrap(&err, "it is done, but not recorded");
+		return cli_fail(&err);
+	}
+	return 0;
+}
+
+/* The entries of those among WORDS that run; what is said of the others is an error. */
+static size_t
+find_each(char **words, int n, struct halt *halts, int *ret_runtime, int *failed)
+{
+	size_t found = 0;
+
+	for (int i = 0; i < n; i++) {
+		struct err err = {0};
+		OWN(closep) int runtime = cli_find_running(words[i], &halts[found].entry, &err);
+
+		halts[found].socket = -1;
+		if (runtime < 0) {
+			*failed = cli_fail(&err);
+			continue;
+		}
+		found++;
+		if (*ret_runtime < 0)
+			*ret_runtime = TAKE_FD(runtime);
+	}
+	return found;
+}
+
+static int
+ask_to_stop(int runtime, struct halt *halts, size_t n, uint32_t grace_ms)
+{
+	struct err err = {0};
+	int failed = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (halt_stop(runtime, &halts[i], grace_ms, NULL, &err) < 0)
+			failed = cli_fail(&err);
+	return failed;
+}
+
 /* Ask each cell first, then wait for each: they end at the same time. */
 static int
 end_each(char **words, int n, const struct ending *how, bool kill)
 {
-	OWN(freep) int *fds = calloc((size_t)n + 1, sizeof(int));
-	struct cell_entry entry;
+	OWN(freep) struct halt *halts = calloc((size_t)n + 1, sizeof(*halts));
+	OWN(closep) int runtime = -1;
 	struct err err = {0};
 	uint32_t status;
 	char cause[256];
-	int failed = 0, r;
+	int failed = 0;
+	size_t found;
 
-	if (fds == NULL)
+	if (halts == NULL)
 		return cli_failf("out of memory");
-	for (int i = 0; i < n; i++) {
-		fds[i] = cli_connect(words[i], &entry, &err);
-		r = fds[i];
-		if (r >= 0)
-			r = kill ? cell_control_ask(fds[i], CONTROL_KILL, &err) :
-			           cell_control_ask_stop(fds[i], (uint32_t)how->grace_ms, NULL, &err);
-		if (r < 0)
-			failed = cli_fail(&err);
+	found = find_each(words, n, halts, &runtime, &failed);
+	if (kill)
+		halt_kill(runtime, halts, found, NULL);
+	else if (ask_to_stop(runtime, halts, found, (uint32_t)how->grace_ms) != 0)
+		failed = CLI_FAILED;
+	for (size_t i = 0; i < found; i++) {
+		struct halt *h = &halts[i];
+
+		if (kill && (h->state == HALT_GONE || h->state == HALT_FAILED))
+			failed = cli_fail(&h->err);
+		else if (h->state == HALT_ASKED || h->state == HALT_DEAD)
+			(void)halt_await_end(runtime, h, (uint32_t)how->grace_ms, &status, cause, &err);
+		/* Whatever else it said, what counts is that nothing of it runs. */
+		if (h->state == HALT_FAILED && !kill)
+			failed = cli_fail(&h->err);
+		if (tell_forced(h) != 0)
+			failed = CLI_FAILED;
 	}
-	for (int i = 0; i < n; i++) {
-		/* However the supervisor went, the cell is gone. */
-		if (fds[i] >= 0) {
-			if (kill && cell_control_await_dead(fds[i], NULL) == 0)
-				(void)cell_control_ask(fds[i], CONTROL_WAIT, NULL);
-			(void)cell_control_await_end(fds[i], &status, cause, &err);
-			close(fds[i]);
-		}
-	}
+	halt_close(halts, found);
 	return failed;
 }
 
@@ -124,6 +184,24 @@ cancel_dispatches(void)
 	return WEXITSTATUS(status);
 }
 
+/* How many are dead; what is said of those that are not is an error. */
+static size_t
+count_dead(const struct halt *halts, size_t n, int *failed)
+{
+	char text[HALT_TEXT_MAX];
+	size_t dead = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		dead += halts[i].state == HALT_DEAD;
+		halt_describe(&halts[i], text);
+		if (text[0] != '\0')
+			(void)cli_failf("%s", text);
+		if (halts[i].state == HALT_FAILED)
+			*failed = cli_fail(&halts[i].err);
+	}
+	return dead;
+}
+
 /* The emergency stop is over when nothing runs; the supervisors tidy up after that. */
 static int
 kill_all(void)
@@ -132,29 +210,25 @@ kill_all(void)
 	struct err err = {0};
 	OWN(closep) int runtime = cell_runtime_open(&err);
 	OWN(freep) struct cell_entry *entries = NULL;
-	OWN(freep) int *fds = NULL;
-	size_t n, dead = 0;
-	int r, status;
+	OWN(freep) struct halt *halts = NULL;
+	size_t n, dead;
+	int r, failed = 0, status;
 
 	if (runtime < 0 || cell_list(runtime, true, &entries, &n, &err) < 0)
 		return cli_fail(&err);
-	fds = calloc(n + 1, sizeof(int));
-	if (fds == NULL)
+	halts = calloc(n + 1, sizeof(*halts));
+	if (halts == NULL)
 		return cli_failf("out of memory");
-	for (size_t i = 0; i < n; i++) {
-		fds[i] = cell_connect(runtime, &entries[i], NULL);
-		if (fds[i] >= 0)
-			(void)cell_control_ask_for(fds[i], CONTROL_KILL, &who, NULL);
-	}
 	for (size_t i = 0; i < n; i++)
-		if (fds[i] >= 0 && cell_control_await_dead(fds[i], NULL) == 0)
-			dead++;
+		halts[i].entry = entries[i];
+	halt_kill(runtime, halts, n, &who);
+	dead = count_dead(halts, n, &failed);
 	printf("killed %zu %s\n", dead, dead == 1 ? "cell" : "cells");
 	fflush(stdout);
 	r = cli_note_every("cells.kill", dead, NULL, NULL, &err);
 	status = cancel_dispatches();
 	hang_up_later();
-	return r < 0 ? cli_fail(&err) : status;
+	return r < 0 ? cli_fail(&err) : failed != 0 ? failed : status;
 }
 
 int
@@ -188,6 +262,15 @@ cmd_kill(int argc, char **argv)
 }
 
 static int
+explain_hang_up(const struct cell_entry *entry, struct err *err)
+{
+	OWN(closep) int runtime = cell_runtime_open(NULL);
+
+	return runtime >= 0 && cell_is_alive(runtime, entry) ? cell_is_silent(entry, err) :
+	       err_set(err, EPIPE, "the cell's supervisor was killed, and the cell with it");
+}
+
+static int
 wait_one(const char *word, uint32_t *ret_status, struct err *err)
 {
 	OWN(cell_record_free) struct cell_record record = {0};
@@ -203,7 +286,7 @@ wait_one(const char *word, uint32_t *ret_status, struct err *err)
 			r = cell_control_await_end(fd, ret_status, cause, err);
 		/* It may have ended between the two; then its record tells. */
 		if (r == 0 || cli_open_record(entry.id, &entry, &dir, &record, NULL) < 0)
-			return r;
+			return r == -EPIPE || r == -ECONNRESET ? explain_hang_up(&entry, err) : r;
 	} else if (fd != -ENOENT || cli_open_record(word, &entry, &dir, &record, err) < 0) {
 		return -err->code;
 	}

@@ -35,7 +35,7 @@ struct exec {
 	struct stdio stdio;
 	struct loop_source cell;        /* the connection to its supervisor */
 	struct cell_spec granted;       /* what that cell has */
-	unsigned slot;
+	struct cell_entry entry;
 	const char *command;
 	bool exited;
 	int status;
@@ -96,6 +96,20 @@ say(const struct exec *exec, const char *text)
 	fputs(exec->stdio.raw ? "\r\n" : "\n", stderr);
 }
 
+/* The cell has ended, if its lock says so. */
+static void
+explain_hang_up(struct exec *exec)
+{
+	OWN(closep) int runtime = cell_runtime_open(NULL);
+
+	if (runtime < 0 || !cell_is_alive(runtime, &exec->entry)) {
+		fail(exec, EPIPE, "the cell has ended");
+		return;
+	}
+	(void)cell_is_silent(&exec->entry, &exec->err);
+	loop_quit(exec->loop);
+}
+
 static void
 cell_ready(void *arg, uint32_t events)
 {
@@ -107,7 +121,7 @@ cell_ready(void *arg, uint32_t events)
 
 	(void)events;
 	if (r < 0) {
-		fail(exec, EPIPE, "the cell has ended");
+		explain_hang_up(exec);
 	} else if (message.type == CONTROL_STARTED) {
 		take_started(exec, &message);
 	} else if (message.type == CONTROL_EXITED && buf_get_u32(&message.body, &number) == 0) {
@@ -151,7 +165,7 @@ send_exec(struct exec *exec, const struct cell_spec *cell, char **argv, struct e
 
 	r = stdio_open(&exec->stdio, tty, inside, err);
 	for (int i = 0; i < 3; i++)
-		boundary_namespace.give_to_agent(inside[i], exec->slot, cell->root);
+		boundary_namespace.give_to_agent(inside[i], exec->entry.slot, cell->root);
 	if (tty)
 		(void)ioctl(STDIN_FILENO, TIOCGWINSZ, &size);
 	ipc_begin(&message, CONTROL_EXEC);
@@ -173,16 +187,15 @@ send_exec(struct exec *exec, const struct cell_spec *cell, char **argv, struct e
 static int
 ask_spec(const char *word, struct cell_spec *ret_spec, struct err *err)
 {
-	OWN(ipc_message_free) struct ipc_message message = {0};
 	struct cell_entry entry;
-	OWN(closep) int fd = cli_connect(word, &entry, err);
-	uint32_t state;
-	int r;
+	OWN(closep) int runtime = cli_find_running(word, &entry, err);
+	struct cell_info info;
+	int r = runtime < 0 ? runtime : cell_control_info(runtime, &entry, &info, err);
 
-	if (fd < 0)
-		return fd;
-	r = cell_control_ask_info(fd, &message, &state, err);
-	return r < 0 ? r : cell_spec_get(&message.body, ret_spec, err);
+	if (r < 0)
+		return r;
+	*ret_spec = info.spec;
+	return info.state == CONTROL_STATE_SILENT ? cell_is_silent(&entry, err) : 0;
 }
 
 static int
@@ -228,7 +241,6 @@ static int
 start(struct exec *exec, const char *word, char **argv, struct err *err)
 {
 	struct cell_spec *cell = &exec->granted;
-	struct cell_entry entry;
 	int r;
 
 	r = ask_spec(word, cell, err);
@@ -246,10 +258,9 @@ start(struct exec *exec, const char *word, char **argv, struct err *err)
 		return r;
 	stdio_init(&exec->stdio, exec->loop, check_end, exec);
 	exec->cell = (struct loop_source){ .ready = cell_ready, .arg = exec,
-	                                   .fd = cli_connect(word, &entry, err) };
+	                                   .fd = cli_connect(word, &exec->entry, err) };
 	if (exec->cell.fd < 0)
 		return exec->cell.fd;
-	exec->slot = entry.slot;
 	r = catch_signals(exec, err);
 	if (r == 0)
 		r = send_exec(exec, cell, argv, err);

@@ -11,9 +11,9 @@ static int
 ask(const char *word, uint32_t type, struct err *err)
 {
 	struct cell_entry entry;
-	OWN(closep) int fd = cli_connect(word, &entry, err);
+	OWN(closep) int runtime = cli_find_running(word, &entry, err);
 
-	return fd < 0 ? fd : cell_control_do(fd, type, NULL, err);
+	return runtime < 0 ? runtime : cell_control_ask_one(runtime, &entry, type, NULL, err);
 }
 
 const struct cli_option cli_freeze_options[] = {

@@ -149,6 +149,8 @@ show_running(struct ps *ps, const struct cell_info *info)
 		num_format_size(memory, info->memory);
 	if (info->pids > 0)
 		snprintf(pids, sizeof(pids), "%llu", (unsigned long long)info->pids);
+	if (info->state == CONTROL_STATE_SILENT)
+		colour = "\033[31m";
 	tell_age(ps, info->started_ns, "", age);
 	tell_state(info, state);
 	print_row(ps, &info->spec, state, colour, age, memory, pids);
@@ -192,7 +194,7 @@ find_running(struct ps *ps, struct err *err)
 	ps->running = calloc(n + 1, sizeof(*ps->running));
 	if (ps->running == NULL)
 		return err_errno(err, "cannot list the cells");
-	/* One that ended meanwhile is no longer running. */
+	/* One that ended meanwhile is no longer running; one that does not answer is. */
 	for (size_t i = 0; i < n; i++)
 		if (cell_control_info(runtime, &entries[i], &ps->running[ps->n_running], NULL) == 0)
 			ps->n_running++;

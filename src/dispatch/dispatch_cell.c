@@ -13,6 +13,7 @@
 #include "base/err.h"
 #include "base/own.h"
 #include "base/tree.h"
+#include "boundary/halt.h"
 #include "cell/cell_dirs.h"
 #include "cell/cell_steer.h"
 #include "dispatch/dispatch_parts.h"
@@ -75,16 +76,25 @@ dispatch_cell_look(const char *cell)
 	return is_empty(entry) ? DISPATCH_CELL_GRAVE : DISPATCH_CELL_LOST;
 }
 
+/* The folder of running cells, and the entry there. */
+static int
+find_running(const char *cell, struct cell_entry *ret_entry, struct err *err)
+{
+	OWN(closep) int runtime = cell_runtime_open(err);
+	int r = runtime < 0 ? runtime : cell_find(runtime, true, cell, ret_entry, err);
+
+	if (r == 0 && strcmp(ret_entry->id, cell) != 0)
+		r = err_set(err, ENOENT, "there is no cell '%s'", cell);
+	return r < 0 ? r : TAKE_FD(runtime);
+}
+
 static int
 connect_to(const char *cell, struct err *err)
 {
-	OWN(closep) int runtime = cell_runtime_open(err);
 	struct cell_entry entry;
-	int r = runtime < 0 ? runtime : cell_find(runtime, true, cell, &entry, err);
+	OWN(closep) int runtime = find_running(cell, &entry, err);
 
-	if (r == 0 && strcmp(entry.id, cell) != 0)
-		r = err_set(err, ENOENT, "there is no cell '%s'", cell);
-	return r < 0 ? r : cell_connect(runtime, &entry, err);
+	return runtime < 0 ? runtime : cell_connect_now(runtime, &entry, err);
 }
 
 int
@@ -106,14 +116,15 @@ dispatch_cell_wait(const char *cell, struct err *err)
 int
 dispatch_cell_stop(const char *cell, uint64_t grace_ms, struct err *err)
 {
-	OWN(closep) int fd = connect_to(cell, err);
-	OWN(buf_free) struct buf message = {0};
+	struct halt h = { .socket = -1 };
+	OWN(closep) int runtime = find_running(cell, &h.entry, err);
+	int r;
 
-	if (fd < 0)
-		return fd;
-	ipc_begin(&message, CONTROL_STOP);
-	buf_put_u32(&message, grace_ms < UINT32_MAX ? (uint32_t)grace_ms : UINT32_MAX);
-	return ipc_send(fd, &message, NULL, 0, err);
+	if (runtime < 0)
+		return runtime;
+	r = halt_stop(runtime, &h, grace_ms < UINT32_MAX ? (uint32_t)grace_ms : UINT32_MAX, NULL, err);
+	halt_close(&h, 1);
+	return r;
 }
 
 /* One that has only just begun does not listen yet. */

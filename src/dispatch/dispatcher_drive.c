@@ -31,6 +31,7 @@
 #define SAID_MAX 4096
 
 static void drive_look(struct drive *drive);
+static void look_later(struct drive *drive);
 
 /* ---- a drive by itself ---- */
 
@@ -211,14 +212,19 @@ control_ready(void *arg, uint32_t events)
 {
 	struct drive *drive = arg;
 	OWN(ipc_message_free) struct ipc_message message = {0};
+	bool is_over;
 
 	(void)events;
 	if (ipc_receive(drive->control.fd, &message, NULL) == -EAGAIN)
 		return;
-	/* Whatever it said: the record tells. */
+	/* Whatever it said: the record tells.  If it said nothing, it may have no seat for us. */
+	is_over = message.type == CONTROL_ENDED;
 	drop_control(drive);
-	drive->looks = 0;
-	drive_look(drive);
+	drive->looks = is_over ? 0 : drive->looks;
+	if (is_over)
+		drive_look(drive);
+	else
+		look_later(drive);
 }
 
 static bool

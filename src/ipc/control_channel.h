@@ -1,7 +1,10 @@
 /* control_channel.h - what operators' tools ask of a cell's supervisor.
  *
  * A SOCK_SEQPACKET socket in the cell's runtime entry.  The peer must be the
- * supervisor's own user or root (SO_PEERCRED).  One connection, one request. */
+ * supervisor's own user or root (SO_PEERCRED).  One connection, one request.
+ *
+ * A supervisor may hang up on anybody: one that has said nothing makes room for one that may want to
+ * end the cell.  So a connection that ends without an answer says nothing about the cell. */
 #ifndef CLOISTER_CONTROL_CHANNEL_H
 #define CLOISTER_CONTROL_CHANNEL_H
 
@@ -108,5 +111,6 @@ enum control_approve { CONTROL_APPROVE_ONCE, CONTROL_APPROVE_FOR, CONTROL_APPROV
 #define CONTROL_WHY_MAX 1000
 #define CONTROL_RULE_MAX 2000           /* bytes of a rule, for the record */
 /* DEAD: nothing of it runs any more, and the supervisor tidies up. */
-enum control_state { CONTROL_STATE_RUNS, CONTROL_STATE_FROZEN, CONTROL_STATE_DEAD };
+enum control_state { CONTROL_STATE_RUNS, CONTROL_STATE_FROZEN, CONTROL_STATE_DEAD,
+                     CONTROL_STATE_SILENT };    /* never sent: it lives, and does not answer */
 #endif

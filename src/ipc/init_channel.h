@@ -34,6 +34,9 @@ enum init_message {
 	INIT_SIGNAL,
 	/* init -> supervisor: u32 handle, u32 status as wait(2) gives it. */
 	INIT_EXITED,
+	/* supervisor -> init: u64 ms from now on: then the cell ends, whatever the supervisor does.
+	 * What init begins with is its second argument. */
+	INIT_LIMIT,
 };
 
 enum init_listens { INIT_LISTENS_TCP, INIT_LISTENS_DNS, INIT_LISTENS_SSH };

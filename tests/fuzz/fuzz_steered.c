@@ -52,6 +52,12 @@ supervisor_tell_operator(struct supervisor *s, const char *type, const struct me
 }
 
 void
+supervisor_print(const char *text, size_t len)
+{
+	(void)text, (void)len;
+}
+
+void
 supervisor_say(const struct supervisor *s, const char *fmt, ...)
 {
 	(void)s, (void)fmt;
@@ -116,6 +122,12 @@ supervisor_thaw_after(struct supervisor *s, const char *id)
 {
 	(void)id;
 	s->frozen = false;
+}
+
+void
+supervisor_tell_limit(struct supervisor *s)
+{
+	(void)s;
 }
 
 void

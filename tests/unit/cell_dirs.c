@@ -175,6 +175,62 @@ TEST(cell_stale_remains_are_cleared)
 	cell_place_leave(&b, true);
 }
 
+/* A process with a place of its own, until it is killed. */
+static pid_t
+live_with_a_place(const char *name)
+{
+	int ends[2];
+	char byte;
+	pid_t pid;
+
+	CHECK_OK(pipe2(ends, O_CLOEXEC));
+	pid = fork();
+	CHECK(pid >= 0);
+	if (pid == 0) {
+		struct cell_spec spec = spec_called(name);
+		struct cell_place place;
+
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (cell_place_take(&spec, &place, NULL) == 0)
+			(void)!write(ends[1], "+", 1);
+		close(ends[1]);
+		pause();
+		_exit(1);
+	}
+	close(ends[1]);
+	CHECK(read(ends[0], &byte, 1) == 1);
+	close(ends[0]);
+	return pid;
+}
+
+TEST(cell_is_alive_by_its_lock)
+{
+	OWN(closep) int runtime = -1;
+	struct cell_entry live, stale;
+	char path[CELL_ENTRY_MAX];
+	pid_t pid;
+
+	use_own_folders();
+	runtime = cell_runtime_open(NULL);
+	CHECK_OK(runtime);
+	pid = live_with_a_place("live");
+	CHECK_OK(cell_find(runtime, true, "live", &live, NULL));
+	CHECK(cell_is_alive(runtime, &live) && cell_supervisor(runtime, &live) == pid);
+	/* Nobody listens there: that is not death. */
+	CHECK_ERR(cell_connect_now(runtime, &live, NULL), EAGAIN);
+	/* What a crashed cell left, whose slot another one has. */
+	snprintf(path, sizeof(path), "aaaaaaaa.%u.stale", live.slot);
+	CHECK_OK(mkdirat(runtime, path, 0700));
+	CHECK_OK(cell_find(runtime, true, "stale", &stale, NULL));
+	CHECK(!cell_is_alive(runtime, &stale) && cell_supervisor(runtime, &stale) == 0);
+	CHECK(cell_is_alive(runtime, &live));
+	CHECK_OK(kill(pid, SIGKILL));
+	CHECK(waitpid(pid, NULL, 0) == pid);
+	CHECK(!cell_is_alive(runtime, &live) && !cell_is_alive(runtime, &stale) && cell_supervisor(runtime, &live) == 0);
+	CHECK_ERR(cell_connect_now(runtime, &live, NULL), ENOENT);
+	CHECK_ERR(cell_connect(runtime, &live, NULL), ENOENT);
+}
+
 /* Asking holds a lock for a moment, which is not in the way of who makes the entry. */
 TEST(cell_state_is_asked_for_while_it_is_made)
 {

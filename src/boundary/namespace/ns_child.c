@@ -207,8 +207,9 @@ choose_filter(const struct cell_spec *spec)
 static int
 become_init(const struct ns_plan *plan, int landlock, struct err *err)
 {
-	char filter[2] = { (char)('0' + choose_filter(plan->spec)), '\0' };
-	char *argv[] = { (char[]){ "cloister-init" }, filter, landlock >= 0 ? (char[]){ "L" } : NULL,
+	const struct cell_limits *limits = &plan->spec->limits;
+	char filter[2] = { (char)('0' + choose_filter(plan->spec)), '\0' }, over[24];
+	char *argv[] = { (char[]){ "cloister-init" }, filter, over, landlock >= 0 ? (char[]){ "L" } : NULL,
 	                 NULL };
 	char *envp[] = { NULL, NULL };
 	int null, channel, exe = fcntl(plan->init_exe, F_DUPFD_CLOEXEC, 100);
@@ -218,6 +219,8 @@ become_init(const struct ns_plan *plan, int landlock, struct err *err)
 	if (off != NULL)
 		envp[0] = str_format("CLOISTER_OFF=%s", off);
 #endif
+	snprintf(over, sizeof(over), "%llu",
+	         (unsigned long long)cell_limits_over_ms(limits->time_ms, limits->ttl_ms));
 	channel = fcntl(plan->channel, F_DUPFD_CLOEXEC, 100);
 	if (landlock >= 0)
 		landlock = fcntl(landlock, F_DUPFD_CLOEXEC, 100);

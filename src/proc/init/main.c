@@ -17,8 +17,10 @@
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
+#include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <termios.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/control.h"
@@ -31,13 +33,21 @@
 #include "ipc/ipc.h"
 
 #define SLICE_NS UINT64_C(5000000)
+#define BECOME_MS 5000                  /* what a process may take to become its command */
+#define REPORT_FD 3                     /* in a process that is yet to become its command */
 
 struct process {
 	pid_t pid;                      /* 0: free */
 	uint32_t handle;
+	/* Until it has become its command: the pipe that ends with that, the terminal's master side or
+	 * -1, and when it is given up. */
+	bool becomes, given_up;
+	int report, master;
+	int64_t deadline_ms;
 };
 
 static struct process processes[INIT_PROCESSES_MAX];
+static int limit = -1;                  /* a timer: see set_limit() */
 
 struct spawn {
 	uint32_t handle, flags, rows, columns;
@@ -122,9 +132,9 @@ ask_for_long_slices(void)
 	(void)syscall(SYS_sched_setattr, 0, &attr, 0);
 }
 
-/* Runs in the vfork child: nothing here may touch what the parent still uses. */
+/* Returns only with an error: *REPORT is where to write it. */
 static void
-become_process(struct spawn *spawn)
+become_process(struct spawn *spawn, int *report)
 {
 	sigset_t none;
 
@@ -136,7 +146,11 @@ become_process(struct spawn *spawn)
 			return;
 	if (spawn->tty >= 0 && ioctl(spawn->tty, TIOCSCTTY, 0) < 0)
 		return;
-	if (CONTROL_ON("fds") && syscall(SYS_close_range, 3u, ~0u, 0u) < 0)
+	/* In place of init's own channel. */
+	if (dup3(*report, REPORT_FD, O_CLOEXEC) < 0)
+		return;
+	*report = REPORT_FD;
+	if (CONTROL_ON("fds") && syscall(SYS_close_range, REPORT_FD + 1u, ~0u, 0u) < 0)
 		return;
 	if (chdir(spawn->cwd) < 0)
 		return;
@@ -166,15 +180,17 @@ open_terminal(struct spawn *spawn, int *ret_master)
 }
 
 static void
-report_spawned(const struct spawn *spawn, pid_t pid, int error, int master)
+report_spawned(uint32_t handle, pid_t pid, int error, int master)
 {
 	OWN(buf_free) struct buf message;
 
 	ipc_begin(&message, INIT_SPAWNED);
-	buf_put_u32(&message, spawn->handle);
+	buf_put_u32(&message, handle);
 	buf_put_u32(&message, (uint32_t)error);
-	buf_put_u32(&message, (uint32_t)pid);
+	buf_put_u32(&message, error == 0 ? (uint32_t)pid : 0);
 	send_or_exit(&message, &master, master >= 0 && error == 0 ? 1 : 0);
+	if (error != 0 && handle == INIT_HANDLE_AGENT)
+		_exit(0);
 }
 
 /* PATH is searched as the agent's own environment says. */
@@ -187,52 +203,90 @@ path_of(char *const *env)
 	return "/usr/bin:/bin";
 }
 
-/* The pid, or a negative errno of whichever step failed, exec included: the child
- * shares this memory until it has become something else. */
-static pid_t
-vfork_process(struct spawn *spawn)
+static int64_t
+now_ms(void)
 {
-	volatile int error = 0;
-	pid_t pid = vfork();
+	struct timespec t;
 
-	if (pid == 0) {
-		become_process(spawn);
-		error = errno != 0 ? errno : EINVAL;
-		_exit(127);
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* Here and below nothing may be changed that is the parent's: it may be a vfork. */
+_Noreturn static void
+run_child(struct spawn *spawn, int report)
+{
+	int error;
+
+	become_process(spawn, &report);
+	error = errno != 0 ? errno : EINVAL;
+	(void)!write(report, &error, sizeof(error));
+	_exit(127);
+}
+
+/* The pipe ends when the child has become its command, or brings why it cannot.  A vfork, which is
+ * quicker, waits for that: so it is only for the first child.  Any other can be stopped by the
+ * agent, as all that runs in the cell. */
+static int
+fork_process(struct spawn *spawn, struct process *process)
+{
+	static bool has_begun;
+	int ends[2], error;
+	pid_t pid;
+
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return errno;
+	pid = has_begun ? fork() : vfork();
+	if (pid == 0)
+		run_child(spawn, ends[1]);
+	error = errno;
+	has_begun = true;
+	close(ends[1]);
+	if (pid < 0) {
+		close(ends[0]);
+		return error;
 	}
-	if (pid > 0 && error != 0) {
-		waitpid(pid, NULL, 0);
-		return -error;
-	}
-	return pid < 0 ? -errno : pid;
+	*process = (struct process){ .pid = pid, .handle = spawn->handle, .becomes = true, .report = ends[0],
+	                             .master = -1, .deadline_ms = now_ms() + BECOME_MS };
+	return 0;
+}
+
+/* It has become its command, or could not, or is dead. */
+static void
+settle(struct process *process)
+{
+	int error = 0;
+
+	if (read(process->report, &error, sizeof(error)) != sizeof(error))
+		error = process->given_up ? ETIMEDOUT : 0;
+	process->becomes = false;
+	report_spawned(process->handle, process->pid, error, process->master);
+	close(process->report);
+	closep(&process->master);
+	if (error != 0)
+		process->pid = 0;
 }
 
 static void
 spawn_process(struct spawn *spawn)
 {
-	struct process *slot = find_process(0);
+	struct process *process = find_process(0);
 	OWN(closep) int master = -1;
 	int error = 0;
-	pid_t pid = 0;
 
-	if (slot == NULL)
+	if (process == NULL)
 		error = EAGAIN;
 	if (error == 0 && (spawn->flags & INIT_TTY) != 0)
 		error = -open_terminal(spawn, &master);
 	if (error == 0 && setenv("PATH", path_of(spawn->env), 1) < 0)
 		error = errno;
-	if (error == 0) {
-		pid = vfork_process(spawn);
-		error = pid < 0 ? -pid : 0;
-	}
-	if (error == 0) {
-		slot->pid = pid;
-		slot->handle = spawn->handle;
-	}
-	report_spawned(spawn, error == 0 ? pid : 0, error, master);
+	if (error == 0)
+		error = fork_process(spawn, process);
 	closep(&spawn->tty);
-	if (error != 0 && spawn->handle == INIT_HANDLE_AGENT)
-		_exit(0);
+	if (error != 0)
+		report_spawned(spawn->handle, 0, error, -1);
+	else
+		process->master = TAKE_FD(master);
 }
 
 static int
@@ -277,6 +331,26 @@ take_signal(struct ipc_message *message)
 	return 0;
 }
 
+/* When the cell is over, whatever the supervisor does: it may be stopped, and its clock with it. */
+static int
+set_limit(uint64_t ms)
+{
+	const struct itimerspec at = { .it_value = { .tv_sec = (time_t)(ms / 1000),
+	                                             .tv_nsec = (long)(ms % 1000) * 1000000 + 1 } };
+
+	return timerfd_settime(limit, 0, &at, NULL);
+}
+
+static int
+take_limit(struct ipc_message *message)
+{
+	uint64_t ms;
+
+	if (buf_get_u64(&message->body, &ms) < 0 || buf_left(&message->body) != 0)
+		return -EBADMSG;
+	return set_limit(ms);
+}
+
 static void
 take_message(void)
 {
@@ -287,13 +361,30 @@ take_message(void)
 		r = take_spawn(&message);
 	else if (r == 0 && message.type == INIT_SIGNAL)
 		r = take_signal(&message);
+	else if (r == 0 && message.type == INIT_LIMIT)
+		r = take_limit(&message);
 	else
 		r = -EBADMSG;
 	if (r < 0)
 		_exit(125);
 }
 
-/* Reap whatever died: what was started here is reported, orphans are not. */
+static void
+report_exited(struct process *process, int status)
+{
+	OWN(buf_free) struct buf message;
+
+	ipc_begin(&message, INIT_EXITED);
+	buf_put_u32(&message, process->handle);
+	buf_put_u32(&message, (uint32_t)status);
+	send_or_exit(&message, NULL, 0);
+	if (process->handle == INIT_HANDLE_AGENT)
+		_exit(0);
+	process->pid = 0;
+}
+
+/* Reap whatever died: what was started here is reported, orphans are not.  What was stopped before
+ * it became its command goes on. */
 static void
 reap(void)
 {
@@ -301,58 +392,112 @@ reap(void)
 	int status;
 	pid_t pid;
 
-	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
-		OWN(buf_free) struct buf message;
-
+	while ((pid = waitpid(-1, &status, WNOHANG | WUNTRACED)) > 0) {
 		process = find_process(pid);
 		if (process == NULL)
 			continue;
-		ipc_begin(&message, INIT_EXITED);
-		buf_put_u32(&message, process->handle);
-		buf_put_u32(&message, (uint32_t)status);
-		send_or_exit(&message, NULL, 0);
-		if (process->handle == INIT_HANDLE_AGENT)
-			_exit(0);
-		process->pid = 0;
+		if (WIFSTOPPED(status)) {
+			if (process->becomes)
+				kill(pid, SIGCONT);
+			continue;
+		}
+		if (process->becomes)
+			settle(process);
+		if (process->pid == pid)
+			report_exited(process, status);
 	}
+}
+
+/* Those that take too long are killed; how long until the next does, or -1. */
+static int
+give_up_late(void)
+{
+	int64_t now = now_ms(), next = -1;
+
+	for (size_t i = 0; i < ARRAY_LEN(processes); i++) {
+		struct process *p = &processes[i];
+
+		if (p->pid == 0 || !p->becomes || p->given_up)
+			continue;
+		if (p->deadline_ms <= now) {
+			p->given_up = true;
+			kill(p->pid, SIGKILL);
+		} else if (next < 0 || p->deadline_ms - now < next) {
+			next = p->deadline_ms - now;
+		}
+	}
+	return (int)next;
+}
+
+enum { WATCH_CHANNEL, WATCH_CHILDREN, WATCH_LIMIT, WATCHES };
+
+/* Wait for something to happen, and deal with it. */
+static void
+take_turn(int children)
+{
+	struct pollfd fds[WATCHES + INIT_PROCESSES_MAX] = {
+		[WATCH_CHANNEL] = { .fd = INIT_CHANNEL_FD, .events = POLLIN },
+		[WATCH_CHILDREN] = { .fd = children, .events = POLLIN },
+		[WATCH_LIMIT] = { .fd = limit, .events = POLLIN },
+	};
+	struct process *of[INIT_PROCESSES_MAX];
+	struct signalfd_siginfo info;
+	nfds_t n = 0;
+
+	for (size_t i = 0; i < ARRAY_LEN(processes); i++) {
+		if (processes[i].pid == 0 || !processes[i].becomes)
+			continue;
+		of[n] = &processes[i];
+		fds[WATCHES + n++] = (struct pollfd){ .fd = processes[i].report, .events = POLLIN };
+	}
+	if (poll(fds, WATCHES + n, give_up_late()) < 0) {
+		if (errno != EINTR)
+			_exit(125);
+		return;
+	}
+	for (nfds_t i = 0; i < n; i++)
+		if (fds[WATCHES + i].revents != 0)
+			settle(of[i]);
+	if ((fds[WATCH_CHILDREN].revents & POLLIN) != 0) {
+		while (read(children, &info, sizeof(info)) > 0)
+			;
+		reap();
+	}
+	/* First: it may bring another limit. */
+	if ((fds[WATCH_CHANNEL].revents & (POLLIN | POLLHUP)) != 0)
+		take_message();
+	else if (fds[WATCH_LIMIT].revents != 0)
+		_exit(0);
 }
 
 int
 main(int argc, char **argv)
 {
-	struct signalfd_siginfo info;
-	struct pollfd fds[2];
 	OWN(buf_free) struct buf ready = {0};
 	sigset_t child;
+	int children;
 
 	if (CONTROL_ON("fds"))
-		syscall(SYS_close_range, argc > 2 ? INIT_LANDLOCK_FD + 1u : INIT_LANDLOCK_FD + 0u, ~0u, 0u);
-	if (argc < 2 || fcntl(INIT_CHANNEL_FD, F_SETFD, FD_CLOEXEC) < 0) {
+		syscall(SYS_close_range, argc > 3 ? INIT_LANDLOCK_FD + 1u : INIT_LANDLOCK_FD + 0u, ~0u, 0u);
+	if (argc < 3 || fcntl(INIT_CHANNEL_FD, F_SETFD, FD_CLOEXEC) < 0) {
 		fprintf(stderr, "cloister-init is started by cloister-supervisor only\n");
 		return 125;
 	}
 	lock_down(argv[1][0] == '0' + FILTER_NESTED_APART ? FILTER_NESTED_APART :
-	          argv[1][0] == '0' + FILTER_NESTED ? FILTER_NESTED : FILTER_DEFAULT, argc > 2);
+	          argv[1][0] == '0' + FILTER_NESTED ? FILTER_NESTED : FILTER_DEFAULT, argc > 3);
 	sigemptyset(&child);
 	sigaddset(&child, SIGCHLD);
 	sigprocmask(SIG_BLOCK, &child, NULL);
-	fds[0] = (struct pollfd){ .fd = INIT_CHANNEL_FD, .events = POLLIN };
-	fds[1] = (struct pollfd){ .fd = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK),
-	                          .events = POLLIN };
+	children = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
+	limit = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (children < 0 || limit < 0 || set_limit(strtoull(argv[2], NULL, 10)) < 0) {
+		struct err err = {0};
+
+		(void)err_errno(&err, "cannot watch over the cell's processes and its time");
+		die(&err);
+	}
 	ipc_begin(&ready, INIT_READY);
 	send_or_exit(&ready, NULL, 0);
-	for (;;) {
-		if (poll(fds, 2, -1) < 0) {
-			if (errno != EINTR)
-				return 125;
-			continue;
-		}
-		if ((fds[1].revents & POLLIN) != 0) {
-			while (read(fds[1].fd, &info, sizeof(info)) > 0)
-				;
-			reap();
-		}
-		if ((fds[0].revents & (POLLIN | POLLHUP)) != 0)
-			take_message();
-	}
+	for (;;)
+		take_turn(children);
 }

@@ -1,6 +1,7 @@
 /* api_cells.c - cells that run: looked at, ended, frozen; through their supervisors. */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 #include "base/json.h"
 #include "base/num.h"
 #include "base/own.h"
+#include "boundary/halt.h"
 #include "cell/cell_control.h"
 #include "cell/cell_steer.h"
 #include "ipc/control_channel.h"
@@ -217,14 +219,18 @@ api_cell_show(struct api_call *c)
 
 /* ---- ending and freezing ---- */
 
+/* How it ended.  Of one whose supervisor did not answer only that it is dead is known. */
 static int
-answer_end(struct api_call *c, int fd)
+answer_end(struct api_call *c, int runtime, struct halt *h, uint32_t grace_ms)
 {
 	char cause[256] = "";
-	uint32_t status;
+	uint32_t status = 128 + SIGKILL;
+	int r = halt_await_end(runtime, h, grace_ms, &status, cause, &c->err);
 
-	if (cell_control_await_end(fd, &status, cause, &c->err) < 0)
-		return api_fail_as(c, 409, "over");
+	if (h->forced)
+		halt_describe(h, cause);
+	else if (r < 0)
+		return h->state == HALT_FAILED ? api_fail(c) : api_fail_as(c, 409, "over");
 	c->answer = json_pack("{s:i, s:s?}", "status", (int)status, "cause",
 	                      cause[0] != '\0' ? cause : NULL);
 	return 0;
@@ -244,46 +250,56 @@ api_cell_stop(struct api_call *c)
 	const char *grace = api_query(c, "grace");
 	const struct cell_steer_who who = { .by = c->q->who, .tells = true };
 	uint64_t grace_ms = 10 * 1000;
-	OWN(closep) int fd = -1;
+	struct halt h = { .socket = -1 };
+	OWN(closep) int runtime = -1;
+	int r;
 
 	if (grace != NULL && (num_parse_duration(grace, &grace_ms, &c->err) < 0 ||
 	                      grace_ms > GRACE_MAX_MS))
 		return api_fail_with(c, 400, "invalid", "the parameter 'grace' is a time of up to 60s, such as 10s");
-	fd = api_reach(c, API_PATIENCE_S + GRACE_MAX_MS / 1000);
-	if (fd < 0)
-		return fd;
+	runtime = api_find_running(c, &h.entry);
+	if (runtime < 0)
+		return runtime;
 	note(c, "cell.stop");
-	if (cell_control_ask_stop(fd, (uint32_t)grace_ms, &who, &c->err) < 0)
-		return api_fail(c);
-	return answer_end(c, fd);
+	r = halt_stop(runtime, &h, (uint32_t)grace_ms, &who, &c->err);
+	r = r < 0 ? api_fail(c) : answer_end(c, runtime, &h, (uint32_t)grace_ms);
+	halt_close(&h, 1);
+	return r;
 }
 
 int
 api_cell_kill(struct api_call *c)
 {
 	const struct cell_steer_who who = { .by = c->q->who, .tells = true };
-	OWN(closep) int fd = api_reach(c, API_PATIENCE_S);
+	struct halt h = { .socket = -1 };
+	OWN(closep) int runtime = api_find_running(c, &h.entry);
+	int r;
 
-	if (fd < 0)
-		return fd;
+	if (runtime < 0)
+		return runtime;
 	note(c, "cell.kill");
-	if (cell_control_ask_for(fd, CONTROL_KILL, &who, &c->err) < 0 ||
-	    cell_control_await_dead(fd, &c->err) < 0)
-		return api_fail(c);
-	(void)cell_control_ask(fd, CONTROL_WAIT, NULL);
-	return answer_end(c, fd);
+	halt_kill(runtime, &h, 1, &who);
+	if (h.state == HALT_GONE || h.state == HALT_FAILED) {
+		c->err = h.err;
+		r = api_fail(c);
+	} else {
+		r = answer_end(c, runtime, &h, 0);
+	}
+	halt_close(&h, 1);
+	return r;
 }
 
 static int
 freeze_or_thaw(struct api_call *c, uint32_t type)
 {
 	const struct cell_steer_who who = { .by = c->q->who, .tells = true };
-	OWN(closep) int fd = api_reach(c, API_PATIENCE_S);
+	struct cell_entry entry;
+	OWN(closep) int runtime = api_find_running(c, &entry);
 
-	if (fd < 0)
-		return fd;
+	if (runtime < 0)
+		return runtime;
 	note(c, type == CONTROL_FREEZE ? "cell.freeze" : "cell.thaw");
-	if (cell_control_do(fd, type, &who, &c->err) < 0)
+	if (cell_control_ask_one(runtime, &entry, type, &who, &c->err) < 0)
 		return api_fail(c);
 	return api_cell_show(c);
 }

@@ -2,10 +2,12 @@
  * done to every cell at once.  No value is ever here. */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/num.h"
 #include "base/own.h"
+#include "boundary/halt.h"
 #include "cell/cell_secrets.h"
 #include "dispatch/dispatch.h"
 #include "proc/serve/api.h"
@@ -198,12 +200,43 @@ do_every(struct api_call *c, uint32_t type, const char *note)
 	return answer_done(c, &every, NULL);
 }
 
+/* All are dead before the first is hung up on: then its supervisor goes on to tidy. */
+static int
+kill_every(struct api_call *c)
+{
+	const struct cell_steer_who who = { .by = c->q->who, .tells = true };
+	OWN(closep) int runtime = cell_runtime_open(&c->err);
+	OWN(freep) struct cell_entry *entries = NULL;
+	OWN(freep) struct halt *halts = NULL;
+	struct cell_every every = {0};
+	size_t n;
+
+	if (runtime < 0)
+		return api_fail(c);
+	api_steer_note(c, "cells.kill", NULL, NULL);
+	if (cell_list(runtime, true, &entries, &n, &c->err) < 0)
+		return api_fail(c);
+	halts = calloc(n + 1, sizeof(*halts));
+	if (halts == NULL)
+		return api_fail_with(c, 503, "unavailable", "there is no memory");
+	for (size_t i = 0; i < n; i++)
+		halts[i].entry = entries[i];
+	halt_kill(runtime, halts, n, &who);
+	for (size_t i = 0; i < n; i++) {
+		every.n += halts[i].state == HALT_DEAD;
+		if (halts[i].state == HALT_FAILED && every.failed++ == 0)
+			every.first = halts[i].err;
+	}
+	halt_close(halts, n);
+	return answer_done(c, &every, NULL);
+}
+
 int
 api_cells_kill(struct api_call *c)
 {
 	struct err why = {0};
 	unsigned n = 0;
-	int r = do_every(c, CONTROL_KILL, "cells.kill");
+	int r = kill_every(c);
 
 	/* Or what waits for a place would be next. */
 	if (dispatch_cancel_all(api_registry(c), &n, &why) < 0 && r == 0)

@@ -40,6 +40,7 @@ struct cell {
 	char time[AUDIT_TIME_LEN + 1], what[CELL_REFUSAL_TEXT], why[CELL_REFUSAL_TEXT];
 	char *text;                     /* as it was told last */
 	bool is_there, changed;
+	bool is_vague;                  /* `fixed` is of a supervisor that did not answer */
 };
 
 struct live_look {
@@ -159,22 +160,26 @@ ask_supervisor(struct live_look *look, struct cell *cell, int runtime)
 
 	if (cell->hung_ms != 0 && now - cell->hung_ms < LIVE_HUNG_MS)
 		return;
-	if (cell_control_info(runtime, &cell->entry, &info, NULL) < 0) {
-		/* It was waited for; else it is about to begin, or has just ended. */
-		if (loop_now_ms() - now >= 1000)
-			cell->hung_ms = loop_now_ms();
+	if (cell_control_info(runtime, &cell->entry, &info, NULL) < 0)
 		return;
+	cell->hung_ms = info.state == CONTROL_STATE_SILENT ? loop_now_ms() : 0;
+	/* What little was known of it before it answered. */
+	if (cell->is_vague && cell->hung_ms == 0) {
+		free(cell->fixed);
+		cell->fixed = NULL;
+		cell->changed = true;
 	}
-	cell->hung_ms = 0;
 	memory = info.memory / MEMORY_STEP * MEMORY_STEP;
 	cell->changed |= cell->state != cell_info_state(&info) || cell->memory != memory ||
 	                 cell->pids != info.pids;
 	cell->state = cell_info_state(&info);
-	cell->has_policy = info.spec.has_policy;
+	cell->has_policy = cell->hung_ms == 0 ? info.spec.has_policy : cell->has_policy;
 	cell->memory = memory;
 	cell->pids = info.pids;
-	if (cell->fixed == NULL)
+	if (cell->fixed == NULL) {
 		cell->fixed = put_fixed(look, &info);
+		cell->is_vague = cell->hung_ms != 0;
+	}
 	cell_spec_free(&info.spec);
 }
 

@@ -296,6 +296,7 @@ init_exited(void *arg, uint32_t events)
 	for (int i = 0; i < 4 * INIT_PROCESSES_MAX && sv->channel.events != 0; i++)
 		supervisor_channel_ready(sv, 0);
 	loop_unwatch(sv->loop, &sv->channel);
+	supervisor_find_reason(sv);
 	loop_cancel_timer(sv->loop, &sv->grace);
 	supervisor_unpublish(sv);
 	supervisor_setup_over(sv);
@@ -312,6 +313,8 @@ caught(void *arg, const struct signalfd_siginfo *info)
 
 	if (info->ssi_signo == SIGWINCH || info->ssi_signo == SIGCONT)
 		stdio_resize(&sv->stdio);
+	else if (info->ssi_signo == SIGTSTP)
+		supervisor_suspend(sv);
 	else if (sv->dead || (sv->frozen && info->ssi_signo != SIGUSR1 && info->ssi_signo != SIGUSR2))
 		supervisor_kill(sv, KILLED_BY_OPERATOR);
 	else
@@ -323,7 +326,7 @@ static int
 catch_signals(struct supervisor *sv, struct err *err)
 {
 	static const int numbers[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2,
-	                               SIGWINCH, SIGCONT };
+	                               SIGWINCH, SIGCONT, SIGTSTP };
 	sigset_t set;
 
 	sigemptyset(&set);
@@ -343,7 +346,7 @@ time_over(void *arg)
 static void
 ttl_over(void *arg)
 {
-	supervisor_stop(arg, 10000, KILLED_BY_TTL);
+	supervisor_stop(arg, CELL_TTL_GRACE_MS, KILLED_BY_TTL);
 }
 
 static int

@@ -30,7 +30,8 @@
 
 #define SUPERVISOR_SPEC_FD 3            /* the cell's description, a memory file */
 #define SUPERVISOR_STARTED_FD 4         /* detached: '+' is written once the agent runs */
-#define SUPERVISOR_CLIENTS_MAX 64
+#define SUPERVISOR_CLIENTS_MAX 96
+#define SUPERVISOR_STAY_MAX 64          /* of them may stay; the others' seats are for ending the cell */
 #define SUPERVISOR_LOG_MAX (8u << 20)   /* then the log is turned over; two are kept */
 #define SUPERVISOR_EVENTS_MAX (32u << 20)       /* of the timeline's newest file; all are kept */
 
@@ -43,6 +44,7 @@ struct client {
 	       CLIENT_APPROVALS } state;
 	uint32_t handle;                /* of the process, with CLIENT_EXEC */
 	bool started;
+	bool stays;                     /* it waits, as long as it likes */
 	uint64_t seen;                  /* with CLIENT_APPROVALS: the last change */
 	bool follows;                   /* it waits for the next */
 	struct client *next;
@@ -156,7 +158,7 @@ struct supervisor {
 	struct loop_timer time, ttl, grace, patience;
 	bool ttl_set;                   /* the ttl, by an operator */
 	struct client *clients;
-	size_t n_clients;
+	size_t n_clients, n_staying;
 	uint32_t next_handle;
 
 	struct egress egress;
@@ -251,6 +253,8 @@ void supervisor_begun(struct supervisor *sv);
 int supervisor_send_spawn(struct supervisor *sv, uint32_t handle, struct buf *rest,
                           const int *fds, size_t n_fds, struct err *err);
 void supervisor_signal(struct supervisor *sv, uint32_t handle, int number);
+/* How long the cell may live was changed: init watches that, too. */
+void supervisor_tell_limit(struct supervisor *sv);
 void supervisor_channel_ready(void *arg, uint32_t events);
 
 /* supervisor_spawn.c */
@@ -346,6 +350,9 @@ int supervisor_thaw(struct supervisor *sv, const char *by, struct err *err);
 /* While the approval ID is waited for; an operator's word goes before. */
 int supervisor_freeze_for(struct supervisor *sv, const char *id, struct err *err);
 void supervisor_thaw_after(struct supervisor *sv, const char *id);
+/* SIGTSTP, the terminal's Ctrl-Z: the cell stands still with its supervisor, and goes on with it.  One
+ * that cannot be frozen goes on, and so does the supervisor. */
+void supervisor_suspend(struct supervisor *sv);
 /* Whether what a policy says, to FREEZE or to kill, is still to be done.  Who stands still already
  * can be killed: an operator's thaw must not save them. */
 bool supervisor_is_to_stop(const struct supervisor *sv, bool freeze);
@@ -373,6 +380,9 @@ void supervisor_unpublish(struct supervisor *sv);
 /* supervisor_end.c */
 void supervisor_kill(struct supervisor *sv, enum supervisor_reason reason);
 void supervisor_stop(struct supervisor *sv, uint64_t grace_ms, enum supervisor_reason reason);
+/* The cell is dead: why, where neither the agent nor this process brought that about.  It was killed
+ * without us (boundary/halt_force.h), or init ended it at its limit because we did not. */
+void supervisor_find_reason(struct supervisor *sv);
 /* Exit status for `run`; also fills in the cause. */
 int supervisor_status(struct supervisor *sv);
 /* Folders for the changes, each the inner root's, who will fill it. */
@@ -384,7 +394,10 @@ void supervisor_check_end(struct supervisor *sv);
 
 uint64_t supervisor_now_ns(void);       /* since 1970 */
 
-/* One line on standard error, safe on a terminal whatever is in it. */
+/* To standard error.  Nobody may ever read it: a full pipe, or a terminal that was told to wait, must
+ * not keep us from the cell.  Once that was so, the rest is not waited for. */
+void supervisor_print(const char *text, size_t len);
+/* One line there, safe on a terminal whatever is in it. */
 void supervisor_complain(const char *text);
 /* The same for what is no error: not when detached or with -q. */
 void supervisor_say(const struct supervisor *sv, const char *fmt, ...)

@@ -28,6 +28,7 @@ supervisor_client_drop(struct client *client)
 		at = &(*at)->next;
 	*at = client->next;
 	sv->n_clients--;
+	sv->n_staying -= client->stays;
 	supervisor_steer_forget(sv, client);
 	loop_unwatch(sv->loop, &client->source);
 	close(client->source.fd);
@@ -324,6 +325,39 @@ static const struct route {
 	{ CONTROL_REFUSE_ASKED, CLIENT_NEW, supervisor_answer_refuse_asked },
 };
 
+/* Whoever asks that stays as long as it likes.  Whoever had the cell killed waits for its end. */
+static bool
+wants_seat(const struct client *client, uint32_t type)
+{
+	return client->state == CLIENT_NEW && (type == CONTROL_WAIT || type == CONTROL_EXEC ||
+	                                       type == CONTROL_APPROVALS);
+}
+
+static bool
+take_seat(struct client *client)
+{
+	struct supervisor *sv = client->sv;
+	struct err err;
+
+	if (sv->n_staying == SUPERVISOR_STAY_MAX) {
+		(void)err_set(&err, EBUSY, "%d clients wait for cell %s or run commands in it already: end some "
+		              "of them", SUPERVISOR_STAY_MAX, sv->spec.id);
+		supervisor_client_refuse(client, &err);
+		return false;
+	}
+	client->stays = true;
+	sv->n_staying++;
+	return true;
+}
+
+static int
+answer(struct client *client, const struct route *route, struct ipc_message *message)
+{
+	if (route == NULL || (wants_seat(client, route->type) && !take_seat(client)))
+		return -EPIPE;
+	return route->answer(client, message);
+}
+
 static void
 client_ready(void *arg, uint32_t events)
 {
@@ -340,7 +374,7 @@ client_ready(void *arg, uint32_t events)
 		if (client_may_ask[i].type == message.type &&
 		    client_may_ask[i].state == (int)client->state)
 			route = &client_may_ask[i];
-	r = route == NULL ? -EPIPE : route->answer(client, &message);
+	r = answer(client, route, &message);
 	if (r == 0)
 		return;
 	/* Whoever started a process and went away has hung up. */
@@ -361,6 +395,22 @@ may_connect(int fd)
 	       (peer.uid == geteuid() || peer.uid == 0);
 }
 
+/* There is always a seat for one more, who may want to end the cell.  The oldest that has said
+ * nothing makes room, or else the oldest whose order was carried out, or soon is. */
+static void
+make_room(struct supervisor *sv)
+{
+	struct client *silent = NULL, *served = NULL;
+
+	/* The newest are first. */
+	for (struct client *c = sv->clients; c != NULL; c = c->next) {
+		silent = c->state == CLIENT_NEW ? c : silent;
+		served = !c->stays ? c : served;
+	}
+	if (sv->n_clients == SUPERVISOR_CLIENTS_MAX)
+		supervisor_client_drop(silent != NULL ? silent : served);
+}
+
 static void
 listener_ready(void *arg, uint32_t events)
 {
@@ -369,8 +419,9 @@ listener_ready(void *arg, uint32_t events)
 	struct client *client;
 
 	(void)events;
-	if (fd < 0 || !may_connect(fd) || sv->n_clients == SUPERVISOR_CLIENTS_MAX)
+	if (fd < 0 || !may_connect(fd))
 		return;
+	make_room(sv);
 	client = calloc(1, sizeof(*client));
 	if (client == NULL)
 		return;

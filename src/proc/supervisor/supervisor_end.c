@@ -2,7 +2,9 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/capability.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -24,15 +26,47 @@
 #include "base/text.h"
 #include "base/tree.h"
 #include "cell/cell_unrun.h"
+#include "ipc/control_channel.h"
 #include "ipc/init_channel.h"
 #include "proc/supervisor/supervisor.h"
+
+#define COMPLAIN_MS 500                 /* how long a line waits for whoever reads it */
+
+void
+supervisor_print(const char *text, size_t len)
+{
+	static int patience_ms = COMPLAIN_MS;
+	struct pollfd out = { .fd = STDERR_FILENO, .events = POLLOUT };
+	ssize_t n;
+
+	while (len > 0) {
+		if (poll(&out, 1, patience_ms) != 1) {
+			patience_ms = 0;
+			return;
+		}
+		/* So much a pipe that says that it is writable takes at once. */
+		n = write(STDERR_FILENO, text, len < PIPE_BUF ? len : PIPE_BUF);
+		if (n <= 0)
+			return;
+		text += n;
+		len -= (size_t)n;
+	}
+}
 
 void
 supervisor_complain(const char *text)
 {
-	fputs("cloister: ", stderr);
-	text_print_safe(stderr, text, strlen(text), false);
-	fputc('\n', stderr);
+	OWN(freep) char *line = NULL;
+	size_t len = 0;
+	FILE *out = open_memstream(&line, &len);
+
+	if (out == NULL)
+		return;
+	fputs("cloister: ", out);
+	text_print_safe(out, text, strlen(text), false);
+	fputc('\n', out);
+	if (fclose(out) == 0)
+		supervisor_print(line, len);
 }
 
 void
@@ -64,6 +98,24 @@ supervisor_kill(struct supervisor *sv, enum supervisor_reason reason)
 	supervisor_egress_finish(sv);
 	sv->ending = true;
 	supervisor_check_end(sv);
+}
+
+void
+supervisor_find_reason(struct supervisor *sv)
+{
+	OWN(freep) char *by = NULL;
+	uint64_t now = loop_now_ms();
+
+	if (sv->killed_by != KILLED_NOT || sv->agent_exited)
+		return;
+	if (read_file_at(sv->place.dir, CELL_KILLED, CONTROL_BY_MAX, &by, NULL, NULL) == 0) {
+		sv->killed_by = KILLED_BY_OPERATOR;
+		supervisor_record(sv, "killed", by, "the supervisor did not answer");
+	} else if (sv->time.at_ms != 0 && sv->time.at_ms <= now) {
+		sv->killed_by = KILLED_BY_TIME;
+	} else if (sv->ttl.at_ms != 0 && sv->ttl.at_ms <= now) {
+		sv->killed_by = KILLED_BY_TTL;
+	}
 }
 
 static void

@@ -250,7 +250,15 @@ note_refusals(const struct supervisor *sv)
 void
 supervisor_tell_refusals(const struct supervisor *sv, const char *cell)
 {
+	OWN(freep) char *text = NULL;
+	size_t len = 0;
+	FILE *out;
+
 	note_refusals(sv);
-	if (!sv->spec.quiet && !sv->spec.detached)
-		cell_refusals_print(stderr, &sv->timeline.refusals, cell);
+	out = sv->spec.quiet || sv->spec.detached ? NULL : open_memstream(&text, &len);
+	if (out == NULL)
+		return;
+	cell_refusals_print(out, &sv->timeline.refusals, cell);
+	if (fclose(out) == 0)
+		supervisor_print(text, len);
 }

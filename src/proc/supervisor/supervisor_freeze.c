@@ -4,11 +4,15 @@
  * Only a cgroup can: a signal that stops processes is undone by any of them that it has not
  * reached yet. */
 #include <errno.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include "base/err.h"
 #include "proc/supervisor/supervisor.h"
+
+#define SUSPENDED_BY "the terminal"
 
 int
 supervisor_freeze(struct supervisor *sv, const char *by, struct err *err)
@@ -63,6 +67,31 @@ supervisor_thaw(struct supervisor *sv, const char *by, struct err *err)
 	sv->frozen = sv->frozen_for_approval = false;
 	supervisor_record(sv, "thawed", by, "");
 	return 0;
+}
+
+/* Limits go by the clock, which did not stop: what is over them by now is killed as it is, by the
+ * timers that are due. */
+static bool
+is_over(const struct supervisor *sv)
+{
+	uint64_t now = loop_now_ms();
+
+	return sv->time.at_ms <= now || (sv->ttl.at_ms != 0 && sv->ttl.at_ms <= now);
+}
+
+void
+supervisor_suspend(struct supervisor *sv)
+{
+	bool freezes = !sv->frozen && !sv->dead;
+	struct err err = {0};
+
+	if (freezes && supervisor_freeze(sv, SUSPENDED_BY, &err) < 0) {
+		supervisor_say(sv, "the cell goes on, because it cannot be suspended: %s", err.text);
+		return;
+	}
+	(void)kill(getpid(), SIGSTOP);
+	if (freezes && sv->frozen && !is_over(sv) && supervisor_thaw(sv, SUSPENDED_BY, &err) < 0)
+		supervisor_say(sv, "the cell stays as it is: %s", err.text);
 }
 
 bool

@@ -31,6 +31,24 @@ supervisor_signal(struct supervisor *sv, uint32_t handle, int number)
 	(void)ipc_send(sv->cell.channel, &message, NULL, 0, NULL);
 }
 
+static uint64_t
+left_ms(const struct loop_timer *timer)
+{
+	uint64_t now = loop_now_ms();
+
+	return timer->at_ms > now ? timer->at_ms - now : timer->at_ms > 0;
+}
+
+void
+supervisor_tell_limit(struct supervisor *sv)
+{
+	OWN(buf_free) struct buf message;
+
+	ipc_begin(&message, INIT_LIMIT);
+	buf_put_u64(&message, cell_limits_over_ms(left_ms(&sv->time), left_ms(&sv->ttl)));
+	(void)ipc_send(sv->cell.channel, &message, NULL, 0, NULL);
+}
+
 /* `cloister run -d` waits for this, and goes. */
 static void
 tell_started(void)

@@ -268,6 +268,7 @@ supervisor_answer_ttl(struct client *client, struct ipc_message *message)
 		loop_set_timer(sv->loop, &sv->ttl, ms);
 	else
 		loop_cancel_timer(sv->loop, &sv->ttl);
+	supervisor_tell_limit(sv);
 	members_init(&m, AUDIT_EVENT_MAX);
 	steer_members(&m, "ttl", &who);
 	members_u64(&m, "ttl_ms", ms);

@@ -9,6 +9,7 @@
 #include <curses.h>
 
 #include "base/own.h"
+#include "boundary/halt.h"
 #include "ipc/control_channel.h"
 #include "proc/top/top.h"
 
@@ -124,15 +125,15 @@ static int
 do_to(const struct top_cell *cell, uint32_t what, struct err *err)
 {
 	OWN(closep) int runtime = cell_runtime_open(err);
-	OWN(closep) int fd = runtime < 0 ? -1 : cell_connect(runtime, &cell->entry, err);
-	int r;
+	struct halt h = { .entry = cell->entry, .socket = -1 };
 
-	if (fd < 0)
-		return runtime < 0 ? runtime : -ENOENT;
+	if (runtime < 0)
+		return runtime;
 	if (what != CONTROL_KILL)
-		return cell_control_do(fd, what, NULL, err);
-	r = cell_control_ask(fd, CONTROL_KILL, err);
-	return r < 0 ? r : cell_control_await_dead(fd, err);
+		return cell_control_ask_one(runtime, &cell->entry, what, NULL, err);
+	halt_kill(runtime, &h, 1, NULL);
+	halt_close(&h, 1);
+	return h.state == HALT_FAILED ? err_set(err, h.err.code, "%s", h.err.text) : 0;
 }
 
 static const char *
@@ -177,7 +178,7 @@ freeze_all(struct top *t)
 	size_t done = 0, failed = 0;
 
 	for (size_t i = 0; i < t->n_cells; i++) {
-		if (t->cells[i].state != CONTROL_STATE_RUNS)
+		if (t->cells[i].state != CONTROL_STATE_RUNS && t->cells[i].state != CONTROL_STATE_SILENT)
 			continue;
 		if (do_to(&t->cells[i], CONTROL_FREEZE, &err) == 0)
 			done++;

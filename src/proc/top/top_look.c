@@ -103,14 +103,19 @@ ask_cell(struct top *t, int runtime, struct top_cell *cell)
 	struct cell_info info;
 	int r = cell_control_info(runtime, &cell->entry, &info, NULL);
 
-	cell->answers = r == 0;
+	cell->answers = r == 0 && info.state != CONTROL_STATE_SILENT;
 	/* One that hangs must not hold up the others each time. */
-	cell->hung_until_ms = r == -EAGAIN ? top_now_ms() + TOP_HUNG_MS : 0;
+	cell->hung_until_ms = r == 0 && !cell->answers ? top_now_ms() + TOP_HUNG_MS : 0;
 	if (r == -ENOENT)
 		cell->seen = false;
 	if (r < 0)
 		return;
 	cell->state = info.state;
+	if (!cell->answers) {
+		cell->started_ns = cell->started_ns != 0 ? cell->started_ns : info.started_ns;
+		cell_spec_free(&info.spec);
+		return;
+	}
 	cell->started_ns = info.started_ns;
 	cell->memory = info.memory;
 	cell->pids = info.pids;

@@ -276,7 +276,7 @@ static void
 draw_cell(const struct top *t, const struct top_cell *cell, int y)
 {
 	static const char *const states[] = { [CONTROL_STATE_RUNS] = "running",
-		[CONTROL_STATE_FROZEN] = "frozen", [CONTROL_STATE_DEAD] = "ending" };
+		[CONTROL_STATE_FROZEN] = "frozen", [CONTROL_STATE_DEAD] = "ending", [CONTROL_STATE_SILENT] = "silent" };
 	const struct audit_slot *total = &cell->sum.total;
 	bool chosen = t->pane == TOP_CELLS && strcmp(cell->entry.id, t->cell) == 0;
 	char text[ARRAY_LEN(columns)][NUM_TEXT_MAX], last[2 * CELL_REFUSAL_TEXT + 8];

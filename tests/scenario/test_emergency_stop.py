@@ -1,0 +1,422 @@
+"""The emergency stop never lies: what it calls dead is dead, whatever keeps the supervisor busy, silent or
+stopped; and no limit depends on a supervisor that stands still."""
+import os
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from dispatches import agent, await_over, detach
+from operators import children_of, descendants_of, end, is_alive, only_root, wait_until
+from service import Service
+from terminal import Terminal
+from test_control_socket import connect
+from test_freeze import await_frozen, is_frozen
+
+SEATS = 64                      # for those who wait
+BOUND = 10                      # seconds: what a stop may take on a busy machine
+
+
+def start(operator, *options, command=("sleep", "infinity")):
+    """A detached cell: its id, and the pids of its supervisor and of what is in it, init first."""
+    cell = operator.detach(*options, "--", *command)
+    info = operator.cell(cell)
+    return cell, info["supervisor"], [info["init"], *descendants_of(info["init"])]
+
+
+def is_over(pids):
+    return not any(is_alive(pid) for pid in pids)
+
+
+def state_of(operator, cell):
+    """As people see it."""
+    for line in operator.cloister("ps").ok().splitlines()[1:]:
+        if line.startswith(cell):
+            return line
+    return None
+
+
+def stat_of(pid):
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def stop_process(pid):
+    os.kill(pid, signal.SIGSTOP)
+    wait_until(lambda: stat_of(pid) == "T", f"{pid} is stopped")
+
+
+# ---- a control socket with everybody at it -------------------------------------------------
+
+@pytest.mark.parametrize("verb", [["kill"], ["stop", "-t", "1s"], ["kill", "--all"]])
+def test_whoever_waits_takes_no_seat_of_the_stop(operator, verb):
+    cell, _, pids = start(operator)
+    waiting = [operator.spawn(operator.program, "wait", cell, stderr=subprocess.DEVNULL) for _ in range(SEATS + 16)]
+    # Some of them are sent away; the others sit there.
+    wait_until(lambda: sum(p.poll() is not None for p in waiting) >= 16, "all seats are taken")
+    assert state_of(operator, cell) and "running" in state_of(operator, cell)
+    done = operator.cloister(*verb, *([] if "--all" in verb else [cell]), seconds=BOUND)
+    assert done.status == 0 and done.err == "", done
+    assert done.out == ("killed 1 cell\n" if "--all" in verb else "")
+    assert is_over(pids)
+    assert sorted({p.wait() for p in waiting}) == [125, 143 if "stop" in verb else 137]
+
+
+def test_who_cannot_wait_is_told(operator):
+    cell, _, pids = start(operator)
+    waiting = [operator.spawn(operator.program, "wait", cell, stderr=subprocess.PIPE) for _ in range(SEATS + 4)]
+    first = wait_until(lambda: next((p for p in waiting if p.poll() is not None), None), "one is sent away")
+    said = first.stderr.read().decode()
+    assert said.startswith("cloister: ") and f"{SEATS} clients" in said and said.count("\n") == 1, said
+    operator.cloister("exec", cell, "--", "true").sentence(f"{SEATS} clients")
+    operator.cloister("kill", cell).ok()
+    assert is_over(pids)
+
+
+def knock(operator, cell):
+    try:
+        return connect(operator, cell)
+    except BlockingIOError:
+        return None
+
+
+def test_silence_takes_no_seat(operator):
+    """Who connects and says nothing makes room for who speaks."""
+    cell, _, pids = start(operator)
+    peers = [wait_until(lambda: knock(operator, cell), "there is room in the queue") for _ in range(3 * SEATS)]
+    assert operator.cell(cell)["state"] == "running"
+    assert operator.cloister("exec", cell, "--", "echo", "alive").ok() == "alive\n"
+    assert operator.cloister("kill", "--all", seconds=BOUND).ok() == "killed 1 cell\n"
+    assert is_over(pids)
+    for peer in peers:
+        peer.close()
+
+
+@only_root
+def test_all_seats_taken_and_frozen(operator):
+    cell, _, pids = start(operator)
+    waiting = [operator.spawn(operator.program, "wait", cell, stderr=subprocess.DEVNULL) for _ in range(SEATS + 16)]
+    wait_until(lambda: sum(p.poll() is not None for p in waiting) >= 16, "all seats are taken")
+    assert operator.cloister("freeze", "--all").ok() == "froze 1 cell\n"
+    await_frozen(cell)
+    operator.cloister("thaw", cell).ok()
+    assert operator.cell(cell)["state"] == "running"
+    operator.cloister("kill", cell).ok()
+    assert is_over(pids)
+
+
+def test_without_its_socket_it_is_still_killed(operator):
+    """As while a cell starts: there is an agent, and nobody listens yet."""
+    cell, supervisor, pids = start(operator)
+    entry = next(e for e in operator.runtime.iterdir() if e.name.startswith(cell + "."))
+    (entry / "control").unlink()
+    assert "not answering" in state_of(operator, cell)
+    done = operator.cloister("kill", "--all", seconds=BOUND)
+    assert done.status == 0 and done.out == "killed 1 cell\n" and "did not answer" in done.err, done
+    assert is_over(pids)
+    wait_until(lambda: not is_alive(supervisor), "its supervisor is gone, too")
+
+
+def test_a_crashed_cell_is_no_cell(operator):
+    """Its entry is still there, and nobody holds its lock."""
+    cell, supervisor, pids = start(operator)
+    end(supervisor)
+    wait_until(lambda: is_over(pids), "the cell dies with it")
+    assert operator.cells() == [] and operator.running() != []
+    assert operator.cloister("kill", "--all").ok() == "killed 0 cells\n"
+    operator.cloister("kill", cell).sentence("has just ended")
+    assert operator.run("--", "true").status == 0       # and it clears what is left
+
+
+def test_more_cells_than_descriptors(operator):
+    cells = [start(operator) for _ in range(20)]
+    few = lambda *words: operator.do("/bin/sh", "-c", 'ulimit -n 20; exec "$@"', "sh", operator.program, *words)
+    if operator.is_root:
+        assert few("freeze", "--all").ok() == "froze 20 cells\n"
+    assert few("kill", "--all").ok() == "killed 20 cells\n"
+    assert all(is_over(pids) for _, _, pids in cells)
+
+
+# ---- a supervisor that stands still -----------------------------------------------------
+
+@pytest.mark.parametrize("verb", [["kill"], ["stop"], ["kill", "--all"]])
+def test_a_stopped_supervisor_keeps_nothing_alive(operator, verb):
+    cell, supervisor, pids = start(operator)
+    stop_process(supervisor)
+    assert "not answering" in state_of(operator, cell)
+    info, = operator.cells()
+    assert (info["cell"], info["state"], info["supervisor"]) == (cell, "not answering", supervisor)
+    done = operator.cloister(*verb, *([] if "--all" in verb else [cell]), seconds=BOUND)
+    assert done.status == 0 and done.out == ("killed 1 cell\n" if "--all" in verb else ""), done
+    assert cell in done.err and "did not answer" in done.err and done.err.count("\n") == 1, done
+    assert is_over(pids)
+    # It goes on, and tidies up.
+    wait_until(lambda: not is_alive(supervisor), "its supervisor has tidied up")
+    ended, = operator.cells("-a")
+    assert (ended["state"], ended["status"], ended["cause"]) == ("ended", 137, "an operator ended it")
+
+
+def test_its_changes_are_kept(operator):
+    workspace = operator.folder("work", {"file": "before\n"})
+    cell, supervisor, pids = start(operator, "-w", workspace,
+                                   command=["sh", "-c", "echo after > file; exec sleep infinity"])
+    wait_until(lambda: operator.cloister("exec", cell, "--", "grep", "after", workspace / "file").status == 0, "written")
+    stop_process(supervisor)
+    assert operator.cloister("kill", cell, seconds=BOUND).status == 0
+    assert is_over(pids)
+    wait_until(lambda: not is_alive(supervisor), "its supervisor has tidied up")
+    assert "+after" in operator.cloister("diff", cell).ok()
+
+
+def test_it_does_not_matter_how_many_knock(operator):
+    """The kernel's queue for the socket is full: who connects would wait."""
+    cell, supervisor, pids = start(operator)
+    stop_process(supervisor)
+    peers = []
+    entry = next(e for e in operator.runtime.iterdir() if e.name.startswith(cell + "."))
+    with pytest.raises(BlockingIOError):
+        for _ in range(1000):
+            peer = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            peer.setblocking(False)
+            peers.append(peer)
+            peer.connect(str(entry / "control"))
+    assert "not answering" in operator.cloister("ps", seconds=BOUND).ok()
+    operator.cloister("exec", cell, "--", "true", seconds=BOUND).sentence("not answering")
+    assert operator.cloister("kill", "--all", seconds=BOUND).ok() == "killed 1 cell\n"
+    assert is_over(pids)
+    for peer in peers:
+        peer.close()
+
+
+def test_others_do_not_wait_for_it(operator):
+    stopped, supervisor, pids = start(operator)
+    others = [start(operator) for _ in range(4)]
+    stop_process(supervisor)
+    process = operator.spawn(operator.program, "kill", "--all", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    wait_until(lambda: all(is_over(other[2]) for other in others), "the others are dead")
+    out, _ = process.communicate(timeout=BOUND)
+    assert out == b"killed 5 cells\n" and is_over(pids)
+
+
+@pytest.mark.parametrize("option", ["--time", "--ttl"])
+def test_limits_hold_without_it(operator, option):
+    cell, supervisor, pids = start(operator, option, "2s", command=["sh", "-c", "trap '' TERM; sleep 604 & wait; wait"])
+    stop_process(supervisor)
+    wait_until(lambda: is_over(pids), "its limit ends it", seconds=60)
+    assert stat_of(supervisor) == "T"
+    os.kill(supervisor, signal.SIGCONT)
+    wait_until(lambda: not is_alive(supervisor), "its supervisor has tidied up")
+    ended, = operator.cells("-a")
+    assert ended["status"] == 137 and ended["cause"].endswith(f"({option} 2s)"), ended
+
+
+def test_a_ttl_that_is_changed_holds_without_it(operator):
+    cell, supervisor, pids = start(operator, "--ttl", "1h")
+    operator.cloister("ttl", cell, "1s").ok()
+    stop_process(supervisor)
+    wait_until(lambda: is_over(pids), "its limit ends it", seconds=60)
+    os.kill(supervisor, signal.SIGCONT)
+    wait_until(lambda: not is_alive(supervisor), "its supervisor has tidied up")
+    # And one that is taken back does not strike.
+    cell, supervisor, pids = start(operator, "--ttl", "1s")
+    operator.cloister("ttl", cell, "none").ok()
+    time.sleep(14)
+    assert all(is_alive(pid) for pid in pids)
+    operator.cloister("kill", cell).ok()
+
+
+@only_root
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_frozen_supervisor(operator, version):
+    root = Path("/sys/fs/cgroup/freezer" if version == 1 else "/sys/fs/cgroup/unified")
+    root = root if root.exists() else Path("/sys/fs/cgroup")
+    if version == 1 and not (root / "release_agent").exists():
+        pytest.skip("this machine has no cgroups of version 1")
+    cell, supervisor, pids = start(operator)
+    group = root / f"still-{cell}"
+    group.mkdir()
+    try:
+        (group / "cgroup.procs").write_text(str(supervisor))
+        (group / ("freezer.state" if version == 1 else "cgroup.freeze")).write_text("FROZEN" if version == 1 else "1")
+        done = operator.cloister("kill", cell, seconds=BOUND)
+        assert done.status == 0 and "did not answer" in done.err, done
+        assert is_over(pids)
+        assert "not answering" in state_of(operator, cell)
+    finally:
+        (group / ("freezer.state" if version == 1 else "cgroup.freeze")).write_text("THAWED" if version == 1 else "0")
+        wait_until(lambda: not is_alive(supervisor), "its supervisor has tidied up")
+        wait_until(lambda: not (group / "cgroup.procs").read_text(), "the group is empty")
+        group.rmdir()
+
+
+@only_root
+def test_frozen_cell_and_stopped_supervisor(operator):
+    cell, supervisor, pids = start(operator)
+    operator.cloister("freeze", cell).ok()
+    await_frozen(cell)
+    stop_process(supervisor)
+    operator.cloister("freeze", cell, seconds=2 * BOUND).sentence("not answering", f"`cloister kill {cell}`")
+    assert operator.cloister("kill", cell, seconds=BOUND).status == 0
+    assert is_over(pids)
+    wait_until(lambda: not is_alive(supervisor), "its supervisor has tidied up")
+
+
+@only_root
+def test_a_frozen_cell_of_version_1_and_a_stopped_supervisor(operator):
+    if not Path("/sys/fs/cgroup/unified/cgroup.procs").exists() or not Path("/sys/fs/cgroup/freezer").exists():
+        pytest.skip("this machine has no version 1")
+    cell = operator.do("unshare", "-m", "--propagation", "private", "sh", "-c",
+                       'umount /sys/fs/cgroup/unified && exec "$@"', "sh", operator.program, "run", "-d", "--",
+                       "sh", "-c", "sleep infinity & wait").ok().strip()
+    operator.kept.add(cell)
+    supervisor, *pids = operator.pids(cell)
+    operator.cloister("freeze", cell).ok()
+    await_frozen(cell)
+    stop_process(supervisor)
+    assert operator.cloister("kill", cell, seconds=BOUND).status == 0
+    assert is_over(pids)
+    wait_until(lambda: not is_alive(supervisor), "its supervisor has tidied up")
+
+
+def test_over_the_api(operator):
+    service = Service(operator)
+    cells = [start(operator) for _ in range(4)]
+    for _, supervisor, _ in cells:
+        stop_process(supervisor)
+    assert {c["state"] for c in service.get("/v1/cells").ok()["cells"]} == {"not answering"}
+    for (cell, _, pids), verb in zip(cells, ("kill", "stop")):
+        answer = service.ask("POST", f"/v1/cells/{cell}/{verb}").ok()
+        assert answer["status"] == 137 and "did not answer" in answer["cause"], answer
+        assert is_over(pids)
+    service.ask("POST", f"/v1/cells/{cells[2][0]}/freeze").error(503, "unavailable", "not answering")
+    told = service.ask("POST", "/v1/cells/freeze").ok()
+    assert told["cells"] == 0 and told["failed"], told
+    assert service.ask("POST", "/v1/cells/kill").ok() == {"cells": 2, "failed": []}
+    assert all(is_over(pids) for _, _, pids in cells)
+    for _, supervisor, _ in cells:
+        wait_until(lambda: not is_alive(supervisor), "its supervisor has tidied up")
+    service.stop()
+
+
+def test_a_dispatch_is_cancelled(operator):
+    agent(operator, "a", "echo begun; trap '' TERM; sleep 1000 & wait; wait")
+    id = detach(operator, "a")
+    wait_until(lambda: operator.cloister("dispatches", "output", id).ok() == "begun\n", "it runs")
+    info, = operator.cells()
+    pids = descendants_of(info["supervisor"])
+    stop_process(info["supervisor"])
+    operator.cloister("dispatches", "cancel", id, seconds=BOUND).ok()
+    assert is_over(pids)
+    assert await_over(operator, id)["state"] == "cancelled"
+
+
+def test_a_dispatch_without_a_seat(operator):
+    """Who drives it is told of its end all the same."""
+    agent(operator, "a", "until test -e /tmp/go; do sleep 0.05; done; exit 7")
+    id = detach(operator, "a")
+    info = wait_until(lambda: next(iter(operator.cells()), None), "it runs")
+    waiting = [operator.spawn(operator.program, "wait", info["cell"], stderr=subprocess.DEVNULL)
+               for _ in range(SEATS + 8)]
+    wait_until(lambda: sum(p.poll() is not None for p in waiting) >= 8, "all seats are taken")
+    for process in waiting[:SEATS]:
+        process.kill()
+    wait_until(lambda: operator.cloister("exec", info["cell"], "--", "touch", "/tmp/go").status == 0, "there is a seat")
+    assert await_over(operator, id)["exit_code"] == 7
+
+
+# ---- nobody reads what the supervisor says ------------------------------------------------
+
+def test_a_full_pipe_for_its_words(operator):
+    """What it has to say when a limit strikes must not keep it from striking, nor from ending."""
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    try:
+        while True:
+            os.write(writer, b"x" * 65536)
+    except BlockingIOError:
+        pass
+    os.set_blocking(writer, True)
+    process = operator.start("--time", "1s", "--", "sleep", "604", stderr=writer, stdout=subprocess.PIPE)
+    os.close(writer)
+    assert process.wait(timeout=60) == 137
+    os.close(reader)
+
+
+# ---- a terminal's keys --------------------------------------------------------------------
+
+def in_terminal(operator, *options, command="sleep 604"):
+    """`true | cloister run`, the foreground job of an interactive shell."""
+    terminal = Terminal(operator, "/bin/bash", "--norc", "--noprofile", "-i", env={"PS1": "$ ", "HOME": str(operator.home)})
+    terminal.expect(r"\$ ")
+    terminal.type(f"true | {operator.program} run {' '.join(options)} -- {command}\n")
+    info = wait_until(lambda: next(iter(operator.cells()), None), "the cell runs")
+    wait_until(lambda: operator.cells()[0]["agent"], "the agent runs")
+    return terminal, info["cell"], info["supervisor"], [info["init"], *descendants_of(info["init"])]
+
+
+@only_root
+def test_ctrl_z_stops_the_agent_with_it(operator):
+    terminal, cell, supervisor, pids = in_terminal(operator)
+    terminal.type("\x1a")
+    terminal.expect("Stopped")
+    await_frozen(cell)
+    assert stat_of(supervisor) == "T"
+    terminal.type("fg\n")
+    wait_until(lambda: stat_of(supervisor) != "T" and not is_frozen(cell), "it goes on")
+    wait_until(lambda: operator.cell(cell)["state"] == "running", "and says so")
+    assert all(is_alive(pid) for pid in pids)
+    terminal.type("\x1a")
+    terminal.expect("Stopped")
+    assert operator.cloister("kill", "--all", seconds=BOUND).ok() == "killed 1 cell\n"
+    assert is_over(pids)
+    terminal.type("exit\nexit\n")
+    terminal.end()
+    terminal.close()
+
+
+def test_ctrl_z_suspends_no_limit(operator):
+    terminal, cell, supervisor, pids = in_terminal(operator, "--time", "3s")
+    terminal.type("\x1a")
+    wait_until(lambda: is_frozen(cell) or is_over(pids), "it does nothing any more", seconds=60)
+    terminal.type("fg\n")
+    wait_until(lambda: is_over(pids) and not is_alive(supervisor), "and its limit has ended it")
+    terminal.expect("it reached its time limit")
+    terminal.type("exit\nexit\n")
+    terminal.end()
+    terminal.close()
+
+
+# ---- an agent that stops whatever init starts ---------------------------------------------
+
+STOPPER = """
+import os, signal
+open("/tmp/ready", "w").close()
+while not os.path.exists("/tmp/enough"):
+    try:
+        os.kill(-1, signal.SIGSTOP)
+    except ProcessLookupError:
+        pass
+"""
+
+
+def test_who_stops_everything_cannot_stop_init(operator):
+    """Between its fork and its exec a process that init starts can be stopped as any other."""
+    cell, supervisor, pids = start(operator, command=["/usr/bin/python3", "-c", STOPPER])
+    tries = [operator.spawn(operator.program, "exec", cell, "--", "true", stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE) for _ in range(12)]
+    init = pids[0]
+
+    def started_all():
+        """Each of them runs its command, though that is stopped, or was told why it does not."""
+        names = [Path(f"/proc/{pid}/comm").read_text() for pid in children_of(init) if Path(f"/proc/{pid}").exists()]
+        return "cloister-init\n" not in names and len(names) - 1 + sum(t.poll() is not None for t in tries) >= 12
+    wait_until(started_all, "init is not held up", seconds=60)
+    for t in tries:
+        t.kill()
+    # Its end is seen.
+    os.kill(pids[1], signal.SIGKILL)
+    wait_until(lambda: not is_alive(supervisor), "the agent's end is the cell's", seconds=BOUND)
+    ended, = operator.cells("-a")
+    assert ended["status"] == 137
