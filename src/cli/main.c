@@ -52,6 +52,8 @@ const struct cli_command cli_commands[] = {
 	  cli_apply_options, cmd_apply },
 	{ "discard", "[--all] [CELL...]", "drop what is kept of ended cells",
 	  cli_discard_options, cmd_discard },
+	{ "trust", "[--yes] [DIR...]", "look at what agents could write, and use it again",
+	  cli_trust_options, cmd_trust },
 	{ "policy", "VERB ...", "tell whether and why a policy works; change a cell's; register",
 	  cli_policy_options, cmd_policy },
 	{ "capability", "register|list|show|diff ...", "register what agents are given",
