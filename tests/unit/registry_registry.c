@@ -1,5 +1,6 @@
 /* registry_registry.c - tests of the registry: versions, names, blobs and trees. */
 #include "registry/registry.h"
+#include "registry/registry_tree.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -286,6 +287,65 @@ TEST(registry_trees)
 	free(TAKE(file));
 	file = str_format("%s/setup.sh", path);
 	CHECK(stat(file, &st) == 0 && (st.st_mode & 07777) == 0555);
+}
+
+/* Whoever has the operator's uid can open it for writing again. */
+static void
+open_up(const char *path)
+{
+	CHECK_OK(chmod(path, 0700));
+}
+
+static bool
+is_refused(struct registry *r, const struct registry_version *v, const struct object *o)
+{
+	OWN(freep) char *path = NULL, *trees = str_format("%s/registry/trees", test_dir());
+	OWN(closep) int fd = open(trees, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	bool refused = registry_tree(r, v, o->content, &path, NULL) == -EUCLEAN;
+
+	/* By the list that lies beside it, too. */
+	CHECK((registry_check_tree(fd, v->hash + strlen(HASH_PREFIX), NULL, NULL) == -EUCLEAN) == refused);
+	return refused;
+}
+
+TEST(registry_trees_are_checked_each_time)
+{
+	OWN(registry_closep) struct registry *r = open_registry();
+	OWN(object_freep) struct object *o = make_object(r, REGISTRY_CAPABILITY,
+		"{\"name\":\"c\",\"files\":[{\"path\":\"a/run\",\"content\":\"x\",\"executable\":true},"
+		"{\"path\":\"b\",\"content\":\"y\"}]}");
+	OWN(freep) char *path = NULL;
+	struct registry_version v;
+	bool created;
+
+	CHECK_OK(registry_put(r, o, NULL, &v, &created, NULL));
+	CHECK_OK(registry_tree(r, &v, o->content, &path, NULL));
+	CHECK(!is_refused(r, &v, o));
+	CHECK_OK(chdir(path));
+	open_up(".");
+	open_up("a");
+	CHECK(!is_refused(r, &v, o));
+	/* Another byte, another mode, one more, one less, a link, a folder. */
+	CHECK_OK(rename("a/run", "../run"));
+	CHECK(is_refused(r, &v, o));
+	CHECK_OK(create_file_at(AT_FDCWD, "a/run", 0555, "z", NULL));
+	CHECK_OK(chmod("a/run", 0555));
+	CHECK(is_refused(r, &v, o));
+	CHECK_OK(unlink("a/run"));
+	CHECK_OK(symlink("../../run", "a/run"));
+	CHECK(is_refused(r, &v, o));
+	CHECK_OK(rename("../run", "a/run"));
+	CHECK(!is_refused(r, &v, o));
+	CHECK_OK(chmod("b", 0555));
+	CHECK(is_refused(r, &v, o));
+	CHECK_OK(chmod("b", 0444));
+	CHECK_OK(create_file_at(AT_FDCWD, "c", 0444, "", NULL));
+	CHECK(is_refused(r, &v, o));
+	CHECK_OK(unlink("c"));
+	CHECK_OK(mkdir("c", 0755));
+	CHECK(is_refused(r, &v, o));
+	CHECK_OK(rmdir("c"));
+	CHECK(!is_refused(r, &v, o));
 }
 
 /* A disk that forgot is told from one that did not. */
