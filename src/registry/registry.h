@@ -179,7 +179,10 @@ int registry_mark_text(struct registry_marks *marks, const char *text, size_t le
 
 /* The folder with the files of the capability VERSION, whose content is CONTENT: made if it
  * is not there yet.  Every byte is checked against its hash, also if it was there: -EUCLEAN if
- * somebody has changed it.  Nothing in it may be written.  The caller owns *ret_path. */
+ * somebody has changed it.  Nothing in it may be written.  The caller owns *ret_path.
+ * *ret_since_ns (NULL: not wanted) is a moment before it was checked. */
 int registry_tree(struct registry *r, const struct registry_version *version,
-                  json_t *content, char **ret_path, struct err *err);
+                  json_t *content, char **ret_path, uint64_t *ret_since_ns, struct err *err);
+/* Whether nothing in the folder of the capability HASH was changed since that moment. */
+bool registry_tree_is_since(struct registry *r, const char *hash, uint64_t since_ns);
 #endif

@@ -172,3 +172,50 @@ registry_check_tree(int trees, const char *name, json_t *content, struct err *er
 	}
 	return r;
 }
+
+/* ---- since when nothing was changed ---- */
+
+static uint64_t
+changed_ns(const struct stat *st)
+{
+	return (uint64_t)st->st_ctim.tv_sec * 1000000000 + (uint64_t)st->st_ctim.tv_nsec;
+}
+
+/* Takes FD over. */
+static int
+find_newest(int fd, int depth, uint64_t *newest)
+{
+	OWN(closedirp) DIR *stream = fdopendir(fd);
+	struct dirent *d;
+	struct stat st;
+	int r = 0;
+
+	if (stream == NULL) {
+		close(fd);
+		return -EUCLEAN;
+	}
+	while (r == 0 && (d = readdir(stream)) != NULL) {
+		int below;
+
+		if (strcmp(d->d_name, "..") == 0)
+			continue;
+		if (depth > DEPTH_MAX || fstatat(dirfd(stream), d->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+			return -EUCLEAN;
+		*newest = changed_ns(&st) > *newest ? changed_ns(&st) : *newest;
+		if (!S_ISDIR(st.st_mode) || strcmp(d->d_name, ".") == 0)
+			continue;
+		below = tree_open_dir(dirfd(stream), d->d_name);
+		r = below < 0 ? -EUCLEAN : find_newest(below, depth + 1, newest);
+	}
+	return r;
+}
+
+int
+registry_newest_change(int trees, const char *name, uint64_t *ret_ns)
+{
+	OWN(closep) int dir = tree_open_dir(trees, name);
+	int fd = dir < 0 ? -1 : tree_open_dir(dir, REGISTRY_TREE_FILES);
+
+	*ret_ns = 0;
+	return fd < 0 ? -EUCLEAN : find_newest(fd, 0, ret_ns);
+}

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -210,9 +211,37 @@ check(struct registry *r, json_t *content, const char *name, struct err *err)
 	return n;
 }
 
+/* A moment that everything in the folder is older than, in the clock that the kernel dates changes
+ * with: what is changed from now on is dated no earlier.  That clock ticks 100 times a second. */
+static uint64_t
+take_moment(const struct registry *r, const char *name)
+{
+	const struct timespec pause = { .tv_nsec = 1000000 };
+	struct timespec now;
+	uint64_t newest, ns = 0;
+
+	if (registry_newest_change(r->trees, name, &newest) < 0)
+		return 0;
+	for (int i = 0; i < 50 && ns <= newest; i++) {
+		if (i > 0)
+			nanosleep(&pause, NULL);
+		clock_gettime(CLOCK_REALTIME_COARSE, &now);
+		ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+	}
+	return ns;
+}
+
+bool
+registry_tree_is_since(struct registry *r, const char *hash, uint64_t since_ns)
+{
+	uint64_t newest;
+
+	return registry_newest_change(r->trees, hash + strlen(HASH_PREFIX), &newest) == 0 && newest < since_ns;
+}
+
 int
 registry_tree(struct registry *r, const struct registry_version *version, json_t *content,
-              char **ret_path, struct err *err)
+              char **ret_path, uint64_t *ret_since_ns, struct err *err)
 {
 	const char *name = version->hash + strlen(HASH_PREFIX);
 	char *path;
@@ -220,6 +249,8 @@ registry_tree(struct registry *r, const struct registry_version *version, json_t
 
 	if (faccessat(r->trees, name, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
 		n = build(r, content, name, err);
+	if (n == 0 && ret_since_ns != NULL)
+		*ret_since_ns = take_moment(r, name);
 	/* Each time: whoever has the operator's uid could have changed it since. */
 	n = n == 0 ? check(r, content, name, err) : n;
 	if (n < 0) {

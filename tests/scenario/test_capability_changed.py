@@ -48,6 +48,26 @@ def test_a_changed_file_is_not_run(operator, tree):
     assert not told["sound"] and [c["hash"] for c in told["capabilities"]] == [tree.name]
 
 
+def test_a_file_that_is_changed_while_it_runs(operator, tree):
+    """And then put back: what ran is not known any more."""
+    dispatches.agent(operator, "waiter", "until test -e /tmp/go; do sleep 0.1; done; true", capabilities=["tool"])
+    for touch in (False, True):
+        id = dispatches.detach(operator, "waiter")
+        cell = dispatches.await_state(operator, id, "running")["cell"]
+        operator.cloister("exec", cell, "--", "true").ok()
+        if touch:
+            was = tree / "files/tool.sh"
+            (tree / "files").chmod(0o700)
+            was.rename(tree / "files/away")
+            (tree / "files/away").rename(was)
+            (tree / "files").chmod(0o555)
+        operator.cloister("exec", cell, "--", "touch", "/tmp/go").ok()
+        over = dispatches.await_over(operator, id)
+        assert over["state"] == ("failed" if touch else "finished"), over
+        assert not touch or "capability" in json.dumps(over)
+    operator.cloister("audit", "verify").ok()
+
+
 def test_a_forged_list_of_files(operator, tree):
     """It has the hash that the folder is called by, or is none."""
     change(tree)
