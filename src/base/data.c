@@ -92,3 +92,54 @@ data_folder(const char *name, bool make, struct err *err)
 	}
 	return fd;
 }
+
+static bool
+is_absolute(const char *path)
+{
+	return path != NULL && path[0] == '/';
+}
+
+char *
+data_state_path(struct err *err)
+{
+	const char *given = getenv("CLOISTER_STATE_DIR");
+	const char *xdg = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+	char *path;
+
+	if (is_absolute(given))
+		path = strdup(given);
+	else if (geteuid() == 0)
+		path = strdup("/var/lib/cloister");
+	else if (is_absolute(xdg))
+		path = str_format("%s/cloister", xdg);
+	else if (is_absolute(home))
+		path = str_format("%s/.local/state/cloister", home);
+	else {
+		err_set(err, ENOENT, "there is no HOME to keep workspace changes and logs in: set HOME or "
+		        "CLOISTER_STATE_DIR");
+		return NULL;
+	}
+	if (path == NULL)
+		err_errno(err, "cannot find the state folder");
+	return path;
+}
+
+char *
+data_runtime_path(struct err *err)
+{
+	const char *given = getenv("CLOISTER_RUNTIME_DIR");
+	const char *xdg = getenv("XDG_RUNTIME_DIR");
+	char *path;
+
+	if (is_absolute(given))
+		path = strdup(given);
+	else if (geteuid() == 0)
+		path = strdup("/run/cloister");
+	else if (is_absolute(xdg) && access(xdg, W_OK) == 0)
+		path = str_format("%s/cloister", xdg);
+	else
+		path = str_format("/tmp/cloister-%u", geteuid());
+	if (path == NULL)
+		err_errno(err, "cannot find the runtime folder");
+	return path;
+}

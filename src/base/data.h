@@ -22,4 +22,11 @@ char *data_path(const char *name, struct err *err);
 /* The folder NAME in it: a descriptor.  Without MAKE -ENOENT where there is none.  Refused
  * if others could so much as look into it. */
 int data_folder(const char *name, bool make, struct err *err);
+
+/* Where the state folder is, whether it is there or not: CLOISTER_STATE_DIR, or as root
+ * /var/lib/cloister, or $XDG_STATE_HOME/cloister, or ~/.local/state/cloister.  The caller owns it. */
+char *data_state_path(struct err *err);
+/* Likewise the runtime folder: CLOISTER_RUNTIME_DIR, or as root /run/cloister, or
+ * $XDG_RUNTIME_DIR/cloister, or /tmp/cloister-UID. */
+char *data_runtime_path(struct err *err);
 #endif

@@ -82,18 +82,13 @@ read_whole(int fd, size_t max, char **ret_text, size_t *ret_len, struct err *err
 }
 
 int
-read_file_at(int dirfd, const char *path, size_t max, char **ret_text,
-             size_t *ret_len, struct err *err)
+read_open(int fd, const char *path, size_t max, char **ret_text, size_t *ret_len, struct err *err)
 {
-	OWN(closep) int fd = openat(dirfd, path, O_RDONLY | O_CLOEXEC | O_NOCTTY |
-	                            O_NONBLOCK);
 	OWN(freep) char *text = NULL;
 	size_t len = 0, cap = 0;
 	ssize_t n = 1;
 	char *more;
 
-	if (fd < 0)
-		return err_errno(err, "cannot open '%s'", path);
 	while (n > 0) {
 		if (len == cap) {
 			/* One byte over the maximum is read to see that it is over. */
@@ -122,6 +117,17 @@ read_file_at(int dirfd, const char *path, size_t max, char **ret_text,
 	if (ret_len != NULL)
 		*ret_len = len;
 	return 0;
+}
+
+int
+read_file_at(int dirfd, const char *path, size_t max, char **ret_text,
+             size_t *ret_len, struct err *err)
+{
+	OWN(closep) int fd = openat(dirfd, path, O_RDONLY | O_CLOEXEC | O_NOCTTY |
+	                            O_NONBLOCK);
+
+	return fd < 0 ? err_errno(err, "cannot open '%s'", path) :
+	       read_open(fd, path, max, ret_text, ret_len, err);
 }
 
 static int

@@ -16,6 +16,9 @@ int write_all(int fd, const void *data, size_t len, struct err *err);
  * *ret_text.  ret_len may be NULL.  Works on /proc and /sys files. */
 int read_file_at(int dirfd, const char *path, size_t max, char **ret_text,
                  size_t *ret_len, struct err *err);
+/* Likewise what is still to be read of FD, which is called PATH in errors. */
+int read_open(int fd, const char *path, size_t max, char **ret_text, size_t *ret_len,
+              struct err *err);
 /* All of the file FD, which has a size, from its start and whatever its position is; otherwise as
  * read_file_at().  -EFBIG: it is over MAX bytes. */
 int read_whole(int fd, size_t max, char **ret_text, size_t *ret_len, struct err *err);

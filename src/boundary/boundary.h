@@ -19,6 +19,8 @@ struct boundary_trust {
 	int authorities;                /* the operator's own, PEM; -1 if there are none */
 };
 
+#define BOUNDARY_HIDDEN_MAX 15
+
 /* What the supervisor has made before the walls go up. */
 struct boundary_ground {
 	unsigned slot;                  /* unique among this user's running cells */
@@ -26,7 +28,8 @@ struct boundary_ground {
 	int libexec;                    /* folder of the helper executables */
 	int changes;                    /* folder for overlays' changes, or -1: see keeps_changes */
 	bool pids_limited;              /* by the cgroup */
-	const char *hidden[4];          /* cloister's own folders: shown by no grant */
+	/* Cloister's own folders, under all their paths: shown by no grant.  Ends with NULL. */
+	const char *hidden[BOUNDARY_HIDDEN_MAX + 1];
 	const struct boundary_trust *trust;     /* with a policy; else NULL */
 	/* The first INIT_SPAWN, the agent's: it waits for init in the channel, so
 	 * that the agent starts without init and supervisor asking each other.  It is sent

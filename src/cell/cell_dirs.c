@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/data.h"
 #include "base/err.h"
 #include "base/io.h"
 #include "base/num.h"
@@ -18,30 +19,12 @@
 
 #define OTHERWISE "set CLOISTER_RUNTIME_DIR or CLOISTER_STATE_DIR"
 
-static bool
-is_absolute(const char *path)
-{
-	return path != NULL && path[0] == '/';
-}
-
 int
 cell_runtime_open(struct err *err)
 {
-	const char *given = getenv("CLOISTER_RUNTIME_DIR");
-	const char *xdg = getenv("XDG_RUNTIME_DIR");
-	OWN(freep) char *path = NULL;
+	OWN(freep) char *path = data_runtime_path(err);
 
-	if (is_absolute(given))
-		path = strdup(given);
-	else if (geteuid() == 0)
-		path = strdup("/run/cloister");
-	else if (is_absolute(xdg) && access(xdg, W_OK) == 0)
-		path = str_format("%s/cloister", xdg);
-	else
-		path = str_format("/tmp/cloister-%u", geteuid());
-	if (path == NULL)
-		return err_errno(err, "cannot find the runtime folder");
-	return tree_open_made(path, true, OTHERWISE, err);
+	return path == NULL ? -ENOMEM : tree_open_made(path, true, OTHERWISE, err);
 }
 
 /* Whoever may read a folder may lock it, for good, and every start waits for that lock. */
@@ -54,44 +37,12 @@ shut_out_others(int folder)
 		(void)fchmod(folder, st.st_mode & 07700);
 }
 
-char *
-cell_state_path(struct err *err)
-{
-	const char *given = getenv("CLOISTER_STATE_DIR");
-	const char *xdg = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
-	char *path;
-
-	if (is_absolute(given))
-		path = strdup(given);
-	else if (geteuid() == 0)
-		path = strdup("/var/lib/cloister");
-	else if (is_absolute(xdg))
-		path = str_format("%s/cloister", xdg);
-	else if (is_absolute(home))
-		path = str_format("%s/.local/state/cloister", home);
-	else {
-		err_set(err, ENOENT, "there is no HOME to keep workspace changes and "
-		        "logs in: set HOME or CLOISTER_STATE_DIR");
-		return NULL;
-	}
-	if (path == NULL)
-		err_errno(err, "cannot find the state folder");
-	return path;
-}
-
 int
 cell_state_open(bool make, struct err *err)
 {
-	struct err why = {0};
-	OWN(freep) char *path = cell_state_path(&why);
-	int fd;
+	OWN(freep) char *path = data_state_path(err);
+	int fd = path == NULL ? -ENOENT : tree_open_made(path, make, OTHERWISE, err);
 
-	if (path == NULL) {
-		if (err != NULL)
-			*err = why;
-		return -why.code;
-	}
-	fd = tree_open_made(path, make, OTHERWISE, err);
 	if (fd >= 0)
 		shut_out_others(fd);
 	return fd;

@@ -42,7 +42,6 @@ struct err;
  * Refused if somebody else could write there. */
 int cell_runtime_open(struct err *err);         /* a descriptor, or negative */
 int cell_state_open(bool make, struct err *err);
-char *cell_state_path(struct err *err);         /* the caller's; NULL: there is no HOME */
 
 struct cell_entry {
 	char dir[CELL_ENTRY_MAX];       /* the entry's name in its folder */
@@ -130,20 +129,12 @@ int cell_state_retire(int state, const char *entry, bool is_bare, struct err *er
 #define CELL_TIMELINES_LOOK 1024        /* one of so many cells looks for what is too old */
 void cell_ended_prune(unsigned turn, int (*prunes)(void *arg, const char *id), void *arg);
 
-/* Which folders of the host an agent could write, ever: what stands there is not the
- * operator's word.  Kept in the state folder, in a file of that name. */
-#define CELL_WRITABLE "writable"
-#define CELL_WRITABLE_MAX (1 << 20)     /* from there on, everything is taken for so */
-int cell_writable_note(const struct cell_spec *spec, struct err *err);
-bool cell_writable_covers(const char *path);
-/* Whether an agent has, or could have had, a say in what PATH leads to: by what is there, or
- * by a link or folder on the way, which can be another one a moment later. */
-bool cell_writable_leads(const char *path);
-
 /* A grant in OWN, a folder of cloister's, would be one of its cells' making; what the registry
  * and dispatches have there for cells is not, as long as it cannot be changed.  Nor is it shown as
  * part of another root file system.  NULL: no folder. */
 int cell_grants_check(const struct cell_spec *spec, const char *own, struct err *err);
+/* By the links of PATH cloister finds a folder of its own: no cell may write them. */
+int cell_grants_check_way(const struct cell_spec *spec, const char *path, struct err *err);
 
 enum cell_end {
 	CELL_END_EXITED,                /* the agent did, or was killed in the cell */

@@ -1,5 +1,7 @@
 /* cell_grants.c - which of cloister's own files a cell may be given. */
 #include <errno.h>
+#include <limits.h>
+#include <stdint.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -22,15 +24,57 @@ is_lent(const struct cell_grant *grant, const char *own)
 	return false;
 }
 
+static bool
+is_in(const char *path, const char *folder)
+{
+	return strcmp(folder, "/") == 0 || tree_is_beneath(path, folder);
+}
+
 int
 cell_grants_check(const struct cell_spec *spec, const char *own, struct err *err)
 {
 	if (own != NULL && spec->rootfs[0] != '\0' && tree_is_beneath(own, spec->rootfs))
 		return err_set(err, EPERM, "'%s' cannot be the root file system: cloister keeps its own "
 		               "records in '%s'", spec->rootfs, own);
-	for (size_t i = 0; own != NULL && i < spec->n_grants; i++)
-		if (tree_is_beneath(spec->grants[i].host, own) && !is_lent(&spec->grants[i], own))
+	for (size_t i = 0; own != NULL && i < spec->n_grants; i++) {
+		const struct cell_grant *grant = &spec->grants[i];
+
+		if (tree_is_beneath(grant->host, own) && !is_lent(grant, own))
 			return err_set(err, EPERM, "'%s' cannot be granted: cloister keeps its own records "
-			               "there", spec->grants[i].host);
+			               "there", grant->host);
+		/* In a mount namespace of its own the agent could move what holds the cover. */
+		if (spec->profile == CELL_PROFILE_NESTED && grant->access == CELL_WRITE && is_in(own, grant->host))
+			return err_set(err, EPERM, "'%s' cannot be granted for writing with --profile nested: cloister "
+			               "keeps its own records in '%s'; grant it as ro or overlay, or a folder "
+			               "beside that", grant->host, own);
+	}
 	return 0;
+}
+
+struct looking {
+	const struct cell_spec *spec;
+	struct err *err;
+};
+
+static int
+look_at_step(void *arg, const char *at, int found)
+{
+	const struct looking *l = arg;
+
+	for (size_t i = 0; found > 0 && i < l->spec->n_grants; i++)
+		if (l->spec->grants[i].access == CELL_WRITE && is_in(at, l->spec->grants[i].host))
+			return err_set(l->err, EPERM, "'%s' cannot be granted for writing: by the link '%s' cloister "
+			               "finds its own records; grant it as ro or overlay, or a folder beside that",
+			               l->spec->grants[i].host, at);
+	return 0;
+}
+
+int
+cell_grants_check_way(const struct cell_spec *spec, const char *path, struct err *err)
+{
+	const struct looking l = { .spec = spec, .err = err };
+	char end[PATH_MAX];
+	int r = tree_follow(path, look_at_step, (void *)(uintptr_t)&l, end);
+
+	return r == -EPERM ? r : 0;
 }

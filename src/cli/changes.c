@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/data.h"
 #include "base/err.h"
 #include "base/own.h"
 #include "base/text.h"
@@ -14,6 +15,36 @@
 #include "cli/changes.h"
 #include "cli/cli.h"
 #include "cli/timeline.h"
+#include "trust/trust.h"
+
+struct holding {
+	struct changes_part *part;
+	struct err *err;
+};
+
+static int
+hold_one(void *arg, const char *path)
+{
+	const struct holding *h = arg;
+
+	return workspace_named_add(&h->part->named, h->part->ws.real, path, h->err);
+}
+
+/* What was the operator's word once will be used again; and the links by which cloister finds its own
+ * folders. */
+static int
+hold_believed(struct changes_part *part, struct err *err)
+{
+	OWN(freep) char *data = data_path(".", NULL), *state = data_state_path(NULL);
+	OWN(freep) char *runtime = data_runtime_path(NULL);
+	const char *own[] = { data, state, runtime };
+	struct holding h = { .part = part, .err = err };
+	int r = trust_each_believed(hold_one, &h);
+
+	for (size_t i = 0; r == 0 && i < ARRAY_LEN(own); i++)
+		r = own[i] == NULL ? 0 : hold_one(&h, own[i]);
+	return r;
+}
 
 /* What ruled over this cell will rule over the next one. */
 static int
@@ -23,7 +54,7 @@ hold_sources(const struct cell_spec *spec, struct changes_part *part, struct err
 
 	for (char **source = spec->sources; r == 0 && source != NULL && *source != NULL; source++)
 		r = workspace_named_add(&part->named, part->ws.real, *source, err);
-	return r;
+	return r < 0 ? r : hold_believed(part, err);
 }
 
 static int

@@ -37,7 +37,7 @@ bool cli_has_verbs(const struct cli_command *c);    /* `cloister secret add`, no
 
 extern const struct cli_option cli_run_options[], cli_ps_options[], cli_logs_options[],
 	cli_exec_options[], cli_stop_options[], cli_kill_options[], cli_diff_options[],
-	cli_apply_options[], cli_discard_options[], cli_policy_options[], cli_doctor_options[],
+	cli_apply_options[], cli_discard_options[], cli_trust_options[], cli_policy_options[], cli_doctor_options[],
 	cli_no_options[], cli_secret_options[], cli_serve_options[];
 
 extern const struct cli_option cli_events_options[], cli_learn_options[], cli_registry_options[],
@@ -84,6 +84,7 @@ int cmd_diff(int argc, char **argv);
 int cmd_apply(int argc, char **argv);
 int cmd_discard(int argc, char **argv);
 int cmd_purge(int argc, char **argv);
+int cmd_trust(int argc, char **argv);
 int cmd_policy(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_secret(int argc, char **argv);

@@ -13,6 +13,7 @@
 #include "base/own.h"
 #include "cli/cli.h"
 #include "cli/service.h"
+#include "trust/trust.h"
 
 #define PAGE "dashboard.html"           /* in DATA/serve */
 
@@ -68,14 +69,17 @@ static int
 open_browser(const char *url, struct err *err)
 {
 	OWN(freep) char *path = NULL;
-	char program[] = "xdg-open";
+	char program[] = "xdg-open", found[PATH_MAX];
 	int r = write_page(url, &path, err), status;
 	char *argv[] = { program, path, NULL };
 	pid_t pid;
 
 	if (r < 0)
 		return r;
-	r = posix_spawnp(&pid, program, NULL, NULL, argv, environ);
+	r = trust_command(TRUST_BROWSER, argv, found, err);
+	if (r < 0)
+		return r;
+	r = posix_spawnp(&pid, found, NULL, NULL, argv, environ);
 	if (r != 0)
 		return err_set(err, r, "cannot start xdg-open: %s; open the link yourself", strerror(r));
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)

@@ -20,6 +20,7 @@
 #include "boundary/namespace/filter.h"
 #include "boundary/namespace/landlock.h"
 #include "cli/changes.h"
+#include "trust/trust.h"
 
 _Noreturn static void
 become_diff(int old, int new, int out, const char *old_label, const char *new_label)
@@ -60,10 +61,13 @@ each_line(int old, int new, const char *old_label, const char *new_label,
 	OWN(fclosep) FILE *from = NULL;
 	OWN(freep) char *line = NULL;
 	size_t cap = 0;
-	int ends[2], status;
+	int ends[2], status, r;
 	ssize_t n;
 	pid_t pid;
 
+	r = trust_path(TRUST_DIFF, "/usr/bin/diff", err);
+	if (r < 0)
+		return r;
 	fflush(stdout);
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return err_errno(err, "cannot make a pipe");

@@ -54,6 +54,8 @@ const struct cli_command cli_commands[] = {
 	  cli_discard_options, cmd_discard },
 	{ "purge", "[--yes]", "remove all data of this user: secrets, audit logs, changes",
 	  cli_purge_options, cmd_purge },
+	{ "trust", "[--yes] [DIR...]", "look at what agents could write, and use it again",
+	  cli_trust_options, cmd_trust },
 	{ "policy", "VERB ...", "tell whether and why a policy works; change a cell's; register",
 	  cli_policy_options, cmd_policy },
 	{ "capability", "register|list|show|diff ...", "register what agents are given",

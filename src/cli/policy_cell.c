@@ -17,6 +17,7 @@
 #include "cli/cli.h"
 #include "cli/policy.h"
 #include "policy/policy_source.h"
+#include "trust/trust.h"
 
 /* ---- which is meant ---- */
 
@@ -218,7 +219,8 @@ policy_cli_set(const struct policy_cli *cli, int argc, char **argv)
 		return cli_fail(&err);
 	name = strcmp(argv[1], "-") == 0 ? "(stdin)" : argv[1];
 	r = strcmp(argv[1], "-") == 0 ? read_input(&text, &err) :
-	                                policy_source_load(AT_FDCWD, argv[1], &faults, &text, &err);
+	    trust_path(TRUST_POLICY_SET, argv[1], &err) < 0 ? -EPERM :
+	    policy_source_load(AT_FDCWD, argv[1], &faults, &text, &err);
 	if (strrchr(name, '/') != NULL)
 		name = strrchr(name, '/') + 1;
 	r = r == 0 ? cell_policy_plan_text(runtime, &entry, name, (char *)text.data, text.len, &faults,
@@ -249,16 +251,22 @@ run_editor(const char *path, struct err *err)
 {
 	const char *editor = find_editor();
 	OWN(freep) char *script = str_format("exec %s \"$1\"", editor);
-	int status = 0;
+	char shell[] = "/bin/sh", program[PATH_MAX];
+	int status = 0, r;
 	pid_t pid;
 
 	if (script == NULL)
 		return err_set(err, ENOMEM, "out of memory");
+	r = trust_command(TRUST_EDITOR, (char *[]){ shell, script, NULL }, program, err);
+	if (r < 0)
+		return r;
 	pid = fork();
 	if (pid < 0)
 		return err_errno(err, "cannot start an editor");
 	if (pid == 0) {
-		execl("/bin/sh", "sh", "-c", script, "sh", path, (char *)NULL);
+		/* Some obey files that they find in the current folder. */
+		if (trust_here() || path[0] != '/' || chdir("/") == 0)
+			execl(program, "sh", "-c", script, "sh", path, (char *)NULL);
 		_exit(CLI_FAILED);
 	}
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)

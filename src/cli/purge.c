@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "base/tree.h"
 #include "cli/cli.h"
+#include "trust/trust.h"
 
 #define WORD "purge"                    /* to be typed */
 #define CELLS_SHOWN 10
@@ -68,7 +69,7 @@ look(struct purge *p, struct err *err)
 	int r = 0;
 
 	p->data_path = data_top(err);
-	p->state_path = p->data_path == NULL ? NULL : cell_state_path(err);
+	p->state_path = p->data_path == NULL ? NULL : data_state_path(err);
 	if (p->state_path == NULL)
 		return -ENOENT;
 	p->data = tree_open_made(p->data_path, false, "set CLOISTER_DATA_DIR", err);
@@ -82,7 +83,7 @@ look(struct purge *p, struct err *err)
 	ended = p->state < 0 ? -1 : cell_ended_open(p->state);
 	if (r == 0 && ended >= 0)
 		r = cell_list(ended, false, &timelines, &p->n_timelines, err);
-	p->found = p->n_cells > 0 || has(p->state, CELL_ENDED) || has(p->state, CELL_WRITABLE);
+	p->found = p->n_cells > 0 || has(p->state, CELL_ENDED) || has(p->state, TRUST_MARKS);
 	for (const struct data_part *part = data_parts; part->name != NULL; part++)
 		p->found = p->found || has(p->data, part->name);
 	return r;
@@ -178,7 +179,7 @@ print_all(const struct purge *p)
 			print_line(p->data_path, part->name, part->what);
 	snprintf(what, sizeof(what), "changes and logs of %zu cell%s, timelines of %zu more", p->n_cells,
 	         p->n_cells == 1 ? "" : "s", p->n_timelines);
-	if (p->n_cells > 0 || has(p->state, CELL_ENDED) || has(p->state, CELL_WRITABLE))
+	if (p->n_cells > 0 || has(p->state, CELL_ENDED) || has(p->state, TRUST_MARKS))
 		print_line(p->state_path, "", what);
 	print_changes(p);
 }
@@ -220,7 +221,7 @@ remove_all(const struct purge *p, struct err *err)
 	if (r == 0 && p->state >= 0)
 		r = remove_named(p->state, CELL_ENDED, err);
 	if (r == 0 && p->state >= 0)
-		r = remove_named(p->state, CELL_WRITABLE, err);
+		r = remove_named(p->state, TRUST_MARKS, err);
 	for (const struct data_part *part = data_parts; r == 0 && p->data >= 0 && part->name != NULL; part++)
 		r = remove_named(p->data, part->name, err);
 	if (r < 0)

@@ -17,6 +17,7 @@
 #include "base/own.h"
 #include "base/text.h"
 #include "cli/cli.h"
+#include "trust/trust.h"
 
 enum { OPT_WORKSPACE, OPT_VOLUME, OPT_ENV, OPT_ROOTFS, OPT_ROOT, OPT_NAME, OPT_HOSTNAME,
        OPT_PROFILE, OPT_DETACH, OPT_TTY, OPT_NO_TTY, OPT_QUIET, OPT_MEMORY, OPT_CPUS, OPT_PIDS,
@@ -112,9 +113,13 @@ set_rootfs(struct run *run, const char *value, struct err *err)
 {
 	OWN(freep) char *path = realpath(value, NULL);
 	struct stat st;
+	int r;
 
 	if (path == NULL || stat(path, &st) < 0)
 		return err_errno(err, "cannot use '%s' as the root file system", value);
+	r = trust_path(TRUST_ROOTFS, value, err);
+	if (r < 0)
+		return r;
 	if (!S_ISDIR(st.st_mode))
 		return err_set(err, ENOTDIR, "cannot use '%s' as the root file system: it is no folder",
 		               value);

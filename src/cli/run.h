@@ -77,6 +77,9 @@ int run_add_source(struct run *run, const char *path, struct err *err);
 /* Loads the policy, if there is one; all grants are known. */
 int run_finish_policy(struct run *run, struct err *err);
 
+/* run_trust.c: from here on, this cell may have written what it may write. */
+int run_distrust_grants(const struct run *run, struct err *err);
+
 /* run_within.c */
 struct policy;
 struct vault_binding;

@@ -13,6 +13,7 @@
 #include "base/own.h"
 #include "base/tree.h"
 #include "cli/run.h"
+#include "trust/trust.h"
 #include "vault/vault.h"
 #include "workspace/worktree.h"
 
@@ -78,6 +79,10 @@ add_grant(struct run *run, const char *host, const char *cell, enum cell_access 
 		return err_set(err, E2BIG, "there are over %d grants", CELL_GRANTS_MAX);
 	if (real == NULL)
 		return err_errno(err, "cannot grant '%s'", host);
+	/* An agent's link would choose what is granted. */
+	r = trust_path(TRUST_GRANT, host, err);
+	if (r < 0)
+		return r;
 	if (cell == NULL && strcmp(real, "/") == 0)
 		return err_set(err, EINVAL, "'%s' is the whole machine, and cannot be granted: name a "
 		               "folder of it", host);

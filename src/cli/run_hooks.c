@@ -11,6 +11,7 @@
 #include "base/io.h"
 #include "base/own.h"
 #include "cli/run.h"
+#include "trust/trust.h"
 
 int
 run_set_id(struct run *run, const char *value, struct err *err)
@@ -50,7 +51,8 @@ run_add_env_file(struct run *run, const char *file, struct err *err)
 	bool nul;
 	int r;
 
-	r = read_file_at(AT_FDCWD, file, CELL_SPEC_MAX, &text, &len, err);
+	r = trust_read(TRUST_ENV_FILE, file, CELL_SPEC_MAX, &text, &len, err);
+	r = r == 0 ? run_add_source(run, file, err) : r;
 	if (r < 0)
 		return err_wrap(err, "--env-file '%s'", file);
 	nul = memchr(text, '\0', len) != NULL;
@@ -119,10 +121,12 @@ int
 run_take_input(const char *file, struct err *err)
 {
 	/* Whatever it is, opening it must not wait. */
-	OWN(closep) int fd = open(file, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	OWN(closep) int fd = trust_open(TRUST_INPUT, file, err);
 	struct stat st;
 
-	if (fd < 0 || fstat(fd, &st) < 0)
+	if (fd < 0)
+		return fd;
+	if (fstat(fd, &st) < 0)
 		return err_errno(err, "cannot read --input '%s'", file);
 	if (!S_ISREG(st.st_mode))
 		return err_set(err, EINVAL, "--input '%s' is no regular file", file);

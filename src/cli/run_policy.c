@@ -14,7 +14,6 @@
 #include "base/io.h"
 #include "base/num.h"
 #include "base/own.h"
-#include "cell/cell_dirs.h"
 #include "cell/cell_policy.h"
 #include "cli/cli.h"
 #include "cli/policy.h"
@@ -23,6 +22,7 @@
 #include "policy/policy.h"
 #include "policy/policy_budget.h"
 #include "policy/policy_yaml.h"
+#include "trust/trust.h"
 
 #define AUTHORITIES_MAX (1 << 20)
 
@@ -131,10 +131,8 @@ check_found(int folder, const char *where, struct err *err)
 	    (geteuid() != 0 || st.st_uid != above.st_uid))
 		return err_set(err, EPERM, "'%s' belongs to somebody else: look at it, and give a copy of "
 		               "yours with -p; or --no-policy", path);
-	if (cell_writable_covers(path))
-		return err_set(err, EPERM, "an agent can or could write '%s': look at it, and give it "
-		               "with -p; or --no-policy", path);
-	return 0;
+	return trust_path(TRUST_POLICY_FOUND, path, err) < 0 ?
+	       err_wrap(err, "this policy is not used (see --no-policy)") : 0;
 }
 
 /* A policy_reader's: what a file that was found leads to is no more an agent's word than it is. */
@@ -144,13 +142,13 @@ check_extended(void *arg, const struct node *node, const char *path, struct err 
 	struct run *run = arg;
 	OWN(freep) char *whole = path[0] == '/' ? strdup(path) :
 	                         str_format("%s/%s", run->policy_folder, path);
+	struct err why = {0};
 
 	if (whole == NULL)
 		return err_set(err, ENOMEM, "out of memory");
 	run->source.is_more = true;
-	if (cell_writable_leads(whole))
-		return node_err(err, node, "an agent can or could write '%s', or a link to it: look at it, and "
-		                "give this policy with -p; or --no-policy", path);
+	if (trust_path(TRUST_POLICY_EXTENDED, whole, &why) < 0)
+		return node_err(err, node, "%s", why.text);
 	return run_add_source(run, whole, err);
 }
 
@@ -158,9 +156,11 @@ static int
 take_file(void *arg, const struct node *node, const char *path, struct err *err)
 {
 	struct run *run = arg;
+	struct err why = {0};
 
-	(void)node;
 	run->source.is_more = true;
+	if (trust_path(TRUST_POLICY_EXTENDED, path, &why) < 0)
+		return node_err(err, node, "%s", why.text);
 	return run_add_source(run, path, err);
 }
 
@@ -332,7 +332,8 @@ load_policy(struct run *run, struct policy **ret_policy, struct err *err)
 	r = put_flow(run, "rate", run->rate, err);
 	r = r == 0 ? put_flow(run, "bandwidth", run->bandwidth, err) : r;
 	if (r == 0 && run->policy_file != NULL) {
-		r = run_add_source(run, run->policy_file, err);
+		r = trust_path(TRUST_POLICY, run->policy_file, err);
+		r = r == 0 ? run_add_source(run, run->policy_file, err) : r;
 		r = r == 0 ? policy_load_file(AT_FDCWD, run->policy_file, &reader, ret_policy, &limits,
 		                              err) : r;
 	}
@@ -366,7 +367,7 @@ add_authority(struct buf *all, const char *path, struct err *err)
 {
 	OWN(freep) char *text = NULL;
 	size_t len;
-	int r = read_file_at(AT_FDCWD, path, AUTHORITIES_MAX, &text, &len, err);
+	int r = trust_read(TRUST_AUTHORITY, path, AUTHORITIES_MAX, &text, &len, err);
 
 	if (r < 0)
 		return err_wrap(err, "--ca '%s'", path);
@@ -407,6 +408,7 @@ take_proxies(struct run *run, struct err *err)
 		"SSL_CERT_FILE", "SSL_CERT_DIR",
 	};
 	size_t n = 0;
+	int r;
 
 	run->spec.egress_env = calloc(ARRAY_LEN(names) + 1, sizeof(char *));
 	if (run->spec.egress_env == NULL)
@@ -416,6 +418,9 @@ take_proxies(struct run *run, struct err *err)
 
 		if (value == NULL || *value == '\0')
 			continue;
+		if (strncmp(names[i], "SSL_", 4) == 0 && value[0] == '/' &&
+		    (r = trust_path(TRUST_AUTHORITY, value, err)) < 0)
+			return r;
 		run->spec.egress_env[n] = str_format("%s=%s", names[i], value);
 		if (run->spec.egress_env[n++] == NULL)
 			return err_set(err, ENOMEM, "out of memory");
@@ -468,8 +473,7 @@ run_finish_policy(struct run *run, struct err *err)
 	int r;
 
 	buf_init(&b, POLICY_ENCODED_MAX);
-	/* Before anything is looked for: what this cell may write counts too. */
-	r = cell_writable_note(&run->spec, err);
+	r = run_distrust_grants(run, err);
 	if (r == 0)
 		r = load_policy(run, &policy, err);
 	r = r == 0 ? run_finish_within(run, policy, err) : r;

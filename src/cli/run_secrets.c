@@ -17,11 +17,11 @@
 #include "base/io.h"
 #include "base/own.h"
 #include "cli/cli.h"
-#include "cell/cell_dirs.h"
 #include "cli/run.h"
 #include "ipc/ipc.h"
 #include "ipc/keeper_channel.h"
 #include "policy/policy_yaml.h"
+#include "trust/trust.h"
 #include "vault/vault_request.h"
 
 #define VARIABLES_MAX (VAULT_BIND_MAX * (SECRET_VALUE_MAX + 256))
@@ -46,14 +46,14 @@ int
 run_take_secrets(void *arg, const struct node *node, struct err *err)
 {
 	struct run *run = arg;
+	struct err why = {0};
 
 	if (run->policy_found)
 		return node_err(err, node, "this file gives the cell secrets, and was found here, not named: "
 		                "look at it, and give it with -p; or give the secrets with -s, and leave it "
 		                "alone with --no-policy");
-	if (cell_writable_leads(node->file))
-		return node_err(err, node, "an agent can or could write this file, or a link to it, so it "
-		                "gives no cell secrets: keep them in a file of yours, or give them with -s");
+	if (trust_path(TRUST_SECRET_LIST, node->file, &why) < 0)
+		return node_err(err, node, "%s", why.text);
 	return secret_wants_read(&run->wants, node, err);
 }
 
@@ -231,14 +231,19 @@ add_described(struct cell_spec *spec, const char *text, struct err *err)
 static int
 take_told(struct run *run, const char *text, struct err *err)
 {
+	int r;
+
 	switch (text[0]) {
 	case '*':
 		return add_described(&run->spec, text + 1, err);
 	case '=':
 		return take_ports(&run->spec, text + 1, err);
 	case '<':
-		/* Who changes it changes the operator's secret. */
-		return run_add_source(run, text + 1, err);
+	case '>':
+		/* Who changes it changes the operator's secret.  The vault does not know what this cell may
+		 * write. */
+		r = trust_path(text[0] == '<' ? TRUST_SECRET_FILE : TRUST_SECRET_COMMAND, text + 1, err);
+		return r < 0 ? r : run_add_source(run, text + 1, err);
 	default:
 		return 1;
 	}

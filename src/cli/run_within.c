@@ -7,9 +7,9 @@
 
 #include "base/err.h"
 #include "base/own.h"
-#include "cell/cell_dirs.h"
 #include "cli/run.h"
 #include "policy/policy_yaml.h"
+#include "trust/trust.h"
 #include "vault/vault_request.h"
 
 struct run_layer {
@@ -47,17 +47,20 @@ static int
 take_secrets(void *arg, const struct node *node, struct err *err)
 {
 	struct run_layer *layer = arg;
+	struct err why = {0};
 
-	if (cell_writable_leads(node->file))
-		return node_err(err, node, "an agent can or could write this file, or a link to it, so it "
-		                "gives no cell secrets: keep them in a file of yours");
+	if (trust_path(TRUST_SECRET_LIST, node->file, &why) < 0)
+		return node_err(err, node, "%s", why.text);
 	return secret_wants_read(&layer->wants, node, err);
 }
 
 static int
 take_file(void *arg, const struct node *node, const char *path, struct err *err)
 {
-	(void)node;
+	struct err why = {0};
+
+	if (trust_path(TRUST_POLICY_EXTENDED, path, &why) < 0)
+		return node_err(err, node, "%s", why.text);
 	return run_add_source(((struct run_layer *)arg)->run, path, err);
 }
 
@@ -122,7 +125,8 @@ run_finish_within(struct run *run, struct policy *policy, struct err *err)
 		OWN(policy_freep) struct policy *outer = NULL;
 		struct policy_limits limits = {0};
 
-		r = run_add_source(run, layer->file, err);
+		r = trust_path(TRUST_WITHIN, layer->file, err);
+		r = r == 0 ? run_add_source(run, layer->file, err) : r;
 		r = r == 0 ? policy_load_file(AT_FDCWD, layer->file, &reader, &outer, &limits, err) : r;
 		r = r == 0 ? bind(run, outer, i + 1, err) : r;
 		if (r < 0)

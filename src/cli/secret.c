@@ -16,6 +16,7 @@
 #include "cli/cli.h"
 #include "cli/secret.h"
 #include "policy/policy_yaml.h"
+#include "trust/trust.h"
 #include "vault/catalogue.h"
 #include "vault/vault_request.h"
 
@@ -183,7 +184,7 @@ define_by_file(const char *file, const char *name, struct secret **ret_secret, s
 	OWN(secret_list_free) struct secret_list list = {0};
 	OWN(freep) char *text = NULL;
 	size_t len;
-	int r = read_file_at(AT_FDCWD, file, POLICY_FILE_MAX, &text, &len, err);
+	int r = trust_read(TRUST_SECRET_DEFINITION, file, POLICY_FILE_MAX, &text, &len, err);
 
 	r = r == 0 ? secret_load_text(file, text, len, &list, err) : r;
 	if (r < 0)

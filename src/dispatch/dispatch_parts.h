@@ -254,7 +254,9 @@ void dispatch_own_words(char text[DISPATCH_REASON_MAX]);
 
 /* Start `cloister run -d` for the attempt: a pidfd, and what it says goes to *ret_said, a memory
  * file.  The caller closes both. */
-int dispatch_start(struct registry *reg, const struct dispatch *d, int *ret_said, struct err *err);
+/* GIVEN gets, by the hash of each capability, the moment since which its files must not change. */
+int dispatch_start(struct registry *reg, const struct dispatch *d, json_t *given, int *ret_said,
+                   struct err *err);
 
 /* ---- dispatch_harvest.c ---- */
 

@@ -220,7 +220,8 @@ make_policy_file(struct registry *reg, int folder, const char *name, const char 
 /* ---- the command line ---- */
 
 static int
-add_capabilities(struct registry *reg, const json_t *capabilities, struct words *w, struct err *err)
+add_capabilities(struct registry *reg, const json_t *capabilities, json_t *given, struct words *w,
+                 struct err *err)
 {
 	json_t *named;
 	size_t i;
@@ -231,11 +232,14 @@ add_capabilities(struct registry *reg, const json_t *capabilities, struct words 
 		OWN(freep) char *ref = str_format("%s@%s", dispatch_text(named, "name"),
 		                                  dispatch_text(named, "hash"));
 		struct registry_version version;
+		uint64_t since = 0;
 		int r = ref == NULL ? err_set(err, ENOMEM, "out of memory") :
 		        registry_resolve(reg, REGISTRY_CAPABILITY, ref, REGISTRY_ALL, &version, &content, err);
 
 		if (r == 0)
-			r = registry_tree(reg, &version, content, &path, err);
+			r = registry_tree(reg, &version, content, &path, &since, err);
+		if (r == 0 && json_object_set_new(given, version.hash, json_integer((json_int_t)since)) < 0)
+			r = err_set(err, ENOMEM, "out of memory");
 		if (r < 0)
 			return r;
 		add(w, strdup("-v"));
@@ -334,8 +338,8 @@ add_files(struct registry *reg, int folder, const struct dispatch *d, struct wor
 }
 
 static int
-describe(struct registry *reg, const struct dispatch *d, const json_t *resolved, struct words *w,
-         struct err *err)
+describe(struct registry *reg, const struct dispatch *d, const json_t *resolved, json_t *given,
+         struct words *w, struct err *err)
 {
 	OWN(closep) int folder = dispatch_folder(d->id, true, err);
 	const json_t *capabilities = json_object_get(resolved, "capabilities");
@@ -360,7 +364,7 @@ describe(struct registry *reg, const struct dispatch *d, const json_t *resolved,
 	if (r == 0)
 		r = add_time(resolved, w, err);
 	if (r == 0)
-		r = add_capabilities(reg, capabilities, w, err);
+		r = add_capabilities(reg, capabilities, given, w, err);
 	/* Behind the setups: one of them may bring the tools. */
 	if (r == 0)
 		r = make_tool_check(folder, d->id, capabilities, w, err);
@@ -374,7 +378,8 @@ describe(struct registry *reg, const struct dispatch *d, const json_t *resolved,
 }
 
 int
-dispatch_start(struct registry *reg, const struct dispatch *d, int *ret_said, struct err *err)
+dispatch_start(struct registry *reg, const struct dispatch *d, json_t *given, int *ret_said,
+               struct err *err)
 {
 	OWN(json_decrefp) json_t *resolved = NULL;
 	OWN(words_free) struct words w = {0};
@@ -384,7 +389,7 @@ dispatch_start(struct registry *reg, const struct dispatch *d, int *ret_said, st
 	int pidfd, r = dispatch_get_resolved(reg, d->id, &resolved, err);
 
 	if (r == 0)
-		r = describe(reg, d, resolved, &w, err);
+		r = describe(reg, d, resolved, given, &w, err);
 	if (r == 0)
 		r = make_env(reg, d, resolved, &env, err);
 	if (r < 0)

@@ -72,6 +72,7 @@ drive_drop(struct drive *drive)
 	detach(drive);
 	dispatch_log_close(&drive->log);
 	dispatch_free(&drive->d);
+	json_decref(drive->given);
 	closep(&drive->lock);
 	free(drive);
 }
@@ -424,7 +425,9 @@ drive_launch(struct drive *drive)
 	drive->is_new = drive->began = false;
 	drive->failures = 0;
 	dispatcher_tell(drive);
-	fd = dispatch_start(dispatcher->reg, &drive->d, &said, &err);
+	json_decref(drive->given);
+	drive->given = json_object();
+	fd = dispatch_start(dispatcher->reg, &drive->d, drive->given, &said, &err);
 	if (fd < 0) {
 		/* Nothing was started, so there is nothing to look for. */
 		if (drive_fail(drive, err.text, false, &err) < 0)

@@ -193,6 +193,19 @@ explain_last(const struct dispatch_ending *end, const char *why, char ret_reason
 	clean(ret_reason);
 }
 
+/* Whether the files that the cell had are those that were compared with their hashes. */
+static bool
+had_what_was_given(const struct drive *drive)
+{
+	const char *hash;
+	json_t *since;
+
+	json_object_foreach(drive->given, hash, since)
+		if (!registry_tree_is_since(drive->dispatcher->reg, hash, (uint64_t)json_integer_value(since)))
+			return false;
+	return true;
+}
+
 /* LAST, as of why_last(). */
 static int
 end_attempt(struct drive *drive, struct dispatch_ending end, const char *last, struct err *err)
@@ -207,6 +220,13 @@ end_attempt(struct drive *drive, struct dispatch_ending end, const char *last, s
 	if (now.cancel && end.state != DISPATCH_FINISHED) {
 		end.state = DISPATCH_CANCELLED;
 		end.reason = "";
+	}
+	if (!had_what_was_given(drive)) {
+		end.state = DISPATCH_FAILED;
+		end.reason = "somebody changed the files of a capability in the registry while it ran, so it is not "
+		             "known what ran: see `cloister audit verify`";
+		well = false;
+		last = "";
 	}
 	end.ended_ms = dispatch_now_ms();
 	if (!well && !now.cancel && drive->d.attempts <= drive->d.retries) {

@@ -33,6 +33,8 @@ struct drive {
 	uint64_t steps_read;            /* lines */
 	bool is_new;                    /* it was begun with its row, and nobody has started its cell */
 	bool began;                     /* `cloister run` was ours, and is over */
+	/* By hash, since when the cell's capabilities must be as they are; NULL: another process knew. */
+	json_t *given;
 	unsigned failures, looks;       /* in a row */
 	char trouble[DISPATCH_REASON_MAX];      /* why the cell did not start, or was not harvested */
 };

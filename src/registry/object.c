@@ -15,6 +15,7 @@
 #include "canon/canon.h"
 #include "registry/object_parts.h"
 #include "registry/registry_parts.h"
+#include "trust/trust.h"
 
 void
 object_free(struct object *o)
@@ -103,13 +104,16 @@ object_read_file(enum registry_kind kind, const char *path, const char *name,
 	size_t len;
 	int r;
 
+	r = trust_path(TRUST_REGISTERED, path, err);
+	if (r < 0)
+		return r;
 	if (kind == REGISTRY_POLICY)
 		return read_policy_file(path, name, ret_object, err);
 	if (stat(path, &st) < 0)
 		return err_errno(err, "cannot open '%s'", path);
 	if (S_ISDIR(st.st_mode))
 		return err_set(err, EISDIR, "'%s' is a folder: %s are files", path, registry_plurals[kind]);
-	r = read_file_at(AT_FDCWD, path, OBJECT_FILE_MAX, &text, &len, err);
+	r = trust_read(TRUST_REGISTERED, path, OBJECT_FILE_MAX, &text, &len, err);
 	r = r == 0 ? node_parse(path, text, len, &root, err) : r;
 	return r < 0 ? r : object_read_node(kind, root, name, NULL, ret_object, err);
 }

@@ -15,6 +15,7 @@
 #include "base/tree.h"
 #include "registry/object_parts.h"
 #include "registry/registry_parts.h"
+#include "trust/trust.h"
 
 struct walk {
 	struct registry *r;
@@ -146,7 +147,8 @@ object_read_folder(struct registry *r, const char *path, const char *name,
 		return err_errno(err, "cannot open the folder '%s'", path);
 	if (file == NULL || list == NULL)
 		return err_set(err, ENOMEM, "out of memory");
-	n = open_about(dir, path, &text, &len, err);
+	n = trust_path(TRUST_REGISTERED, path, err);
+	n = n == 0 ? open_about(dir, path, &text, &len, err) : n;
 	n = n == 0 ? node_parse(file, text, len, &root, err) : n;
 	/* Nothing is kept of what is wrong. */
 	n = n == 0 ? object_read_node(REGISTRY_CAPABILITY, root, name, list, &checked, err) : n;

@@ -7,7 +7,8 @@
  *     db.sqlite        names and versions; WAL, every commit is on the disk
  *     blobs/ab/cd..    contents of files by SHA-256; on the disk before a version names them.  The
  *                      folder is locked (flock) by who removes some, and shared by who touches one
- *     trees/HEX/files/ a capability's files as a read-only folder; made when first wanted
+ *     trees/HEX/files/ a capability's files as a read-only folder; made when first wanted, and
+ *                      checked against its hash each time.  HEX/content.json is its content
  *     tmp/             what is being written
  *
  * Everything here blocks.  One handle belongs to one thread; processes share the folder. */
@@ -177,8 +178,11 @@ int registry_mark_text(struct registry_marks *marks, const char *text, size_t le
 /* ---- trees: registry_tree.c ---- */
 
 /* The folder with the files of the capability VERSION, whose content is CONTENT: made if it
- * is not there yet, every byte checked against its hash as it is.  Nothing in it may be
- * written.  The caller owns *ret_path. */
+ * is not there yet.  Every byte is checked against its hash, also if it was there: -EUCLEAN if
+ * somebody has changed it.  Nothing in it may be written.  The caller owns *ret_path.
+ * *ret_since_ns (NULL: not wanted) is a moment before it was checked. */
 int registry_tree(struct registry *r, const struct registry_version *version,
-                  json_t *content, char **ret_path, struct err *err);
+                  json_t *content, char **ret_path, uint64_t *ret_since_ns, struct err *err);
+/* Whether nothing in the folder of the capability HASH was changed since that moment. */
+bool registry_tree_is_since(struct registry *r, const char *hash, uint64_t since_ns);
 #endif

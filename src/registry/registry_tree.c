@@ -2,21 +2,23 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/fsverity.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/err.h"
 #include "base/io.h"
 #include "base/own.h"
 #include "base/tree.h"
+#include "canon/canon.h"
 #include "registry/object.h"
 #include "registry/registry_parts.h"
-
-/* The folder itself cannot be moved once nobody may write to it; the one around it can. */
-#define TREE_FILES "files"
+#include "registry/registry_tree.h"
 
 /* The folder of PATH, and those above it, in DIR; *ret_name is what is left of the path. */
 static int
@@ -69,6 +71,19 @@ copy_blob(struct registry *r, const char *hash, int to, struct err *err)
 	return 0;
 }
 
+/* Where the file system can, nobody changes a byte of it any more, root included; it can only be
+ * replaced. */
+static void
+seal_file(int folder, const char *name)
+{
+	OWN(closep) int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	struct fsverity_enable_arg arg = { .version = 1, .hash_algorithm = FS_VERITY_HASH_ALG_SHA256,
+	                                   .block_size = 4096 };
+
+	if (fd >= 0)
+		(void)ioctl(fd, FS_IOC_ENABLE_VERITY, &arg);
+}
+
 static int
 make_file(struct registry *r, int dir, json_t *file, struct err *err)
 {
@@ -88,7 +103,12 @@ make_file(struct registry *r, int dir, json_t *file, struct err *err)
 		err_wrap(err, "'%s'", path);
 		return n;
 	}
-	return fchmod(fd, executable ? 0555 : 0444) < 0 ? err_errno(err, "cannot make '%s'", path) : 0;
+	if (fchmod(fd, executable ? 0555 : 0444) < 0)
+		return err_errno(err, "cannot make '%s'", path);
+	/* Not while somebody can write to it. */
+	close(TAKE_FD(fd));
+	seal_file(folder, name);
+	return 0;
 }
 
 /* Folders lose their write bits last, from the innermost out. */
@@ -116,6 +136,20 @@ close_folders(int dir, struct err *err)
 	return n;
 }
 
+/* Beside the files, so that they can be checked without the database. */
+static int
+write_content(int dir, json_t *content, struct err *err)
+{
+	OWN(freep) char *text = NULL;
+	size_t len;
+	int n = canon_dump(content, OBJECT_TEXT_MAX, &text, &len, err);
+
+	if (n < 0)
+		return n;
+	(void)unlinkat(dir, REGISTRY_TREE_CONTENT, 0);
+	return create_file_at(dir, REGISTRY_TREE_CONTENT, 0400, text, err);
+}
+
 static int
 fill(struct registry *r, int dir, json_t *content, struct err *err)
 {
@@ -123,14 +157,15 @@ fill(struct registry *r, int dir, json_t *content, struct err *err)
 	OWN(closep) int top = -1;
 	int n = 0;
 
-	if (mkdirat(dir, TREE_FILES, 0700) < 0)
+	if (mkdirat(dir, REGISTRY_TREE_FILES, 0700) < 0)
 		return err_errno(err, "cannot make a capability's folder");
-	top = openat(dir, TREE_FILES, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	top = openat(dir, REGISTRY_TREE_FILES, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	if (top < 0)
 		return err_errno(err, "cannot open a capability's folder");
 	for (size_t i = 0; n == 0 && i < json_array_size(files); i++)
 		n = make_file(r, top, json_array_get(files, i), err);
 	n = n == 0 ? close_folders(top, err) : n;
+	n = n == 0 ? write_content(dir, content, err) : n;
 	/* What a crash left half on the disk would be taken for whole. */
 	if (n == 0 && syncfs(dir) < 0)
 		n = err_errno(err, "cannot write a capability's files to the disk");
@@ -161,9 +196,52 @@ build(struct registry *r, json_t *content, const char *name, struct err *err)
 	return n;
 }
 
+static int
+check(struct registry *r, json_t *content, const char *name, struct err *err)
+{
+	OWN(closep) int dir = tree_open_dir(r->trees, name);
+	int n = registry_check_tree(r->trees, name, content, err);
+
+	if (n == -EUCLEAN)
+		(void)err_wrap(err, "'%s/trees/%s' is not what was registered (look at it, then remove it)", r->path,
+		               name);
+	/* An earlier version of cloister made it. */
+	if (n == 0 && dir >= 0 && faccessat(dir, REGISTRY_TREE_CONTENT, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+		n = write_content(dir, content, err);
+	return n;
+}
+
+/* A moment that everything in the folder is older than, in the clock that the kernel dates changes
+ * with: what is changed from now on is dated no earlier.  That clock ticks 100 times a second. */
+static uint64_t
+take_moment(const struct registry *r, const char *name)
+{
+	const struct timespec pause = { .tv_nsec = 1000000 };
+	struct timespec now;
+	uint64_t newest, ns = 0;
+
+	if (registry_newest_change(r->trees, name, &newest) < 0)
+		return 0;
+	for (int i = 0; i < 50 && ns <= newest; i++) {
+		if (i > 0)
+			nanosleep(&pause, NULL);
+		clock_gettime(CLOCK_REALTIME_COARSE, &now);
+		ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+	}
+	return ns;
+}
+
+bool
+registry_tree_is_since(struct registry *r, const char *hash, uint64_t since_ns)
+{
+	uint64_t newest;
+
+	return registry_newest_change(r->trees, hash + strlen(HASH_PREFIX), &newest) == 0 && newest < since_ns;
+}
+
 int
 registry_tree(struct registry *r, const struct registry_version *version, json_t *content,
-              char **ret_path, struct err *err)
+              char **ret_path, uint64_t *ret_since_ns, struct err *err)
 {
 	const char *name = version->hash + strlen(HASH_PREFIX);
 	char *path;
@@ -171,11 +249,15 @@ registry_tree(struct registry *r, const struct registry_version *version, json_t
 
 	if (faccessat(r->trees, name, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
 		n = build(r, content, name, err);
+	if (n == 0 && ret_since_ns != NULL)
+		*ret_since_ns = take_moment(r, name);
+	/* Each time: whoever has the operator's uid could have changed it since. */
+	n = n == 0 ? check(r, content, name, err) : n;
 	if (n < 0) {
 		err_wrap(err, "the capability '%s'", version->name);
 		return n;
 	}
-	path = str_format("%s/trees/%s/" TREE_FILES, r->path, name);
+	path = str_format("%s/trees/%s/" REGISTRY_TREE_FILES, r->path, name);
 	if (path == NULL)
 		return err_set(err, ENOMEM, "out of memory");
 	*ret_path = path;

@@ -46,21 +46,19 @@ source_check(const char *from, struct err *err)
 	return err_set(err, EINVAL, "a value comes from env:NAME, file:PATH or cmd:PROGRAM ARGS");
 }
 
-bool (*source_distrusts)(const char *path);
-
 static int
 fetch_file(const char *path, struct guard *g, struct err *err)
 {
-	OWN(closep) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	/* By an agent's link it could be any file of the operator's, to be sent wherever the secret may
+	 * go. */
+	OWN(closep) int fd = trust_open(TRUST_SECRET_FILE, path, err);
 	struct stat st;
 	int r;
 
-	if (fd < 0 || fstat(fd, &st) < 0)
-		return err_errno(err, "cannot open '%s', where the value is", path);
-	/* It could be any file of the operator's, to be sent wherever the secret may go. */
-	if (source_distrusts != NULL && source_distrusts(path))
-		return err_set(err, EPERM, "an agent could have written what '%s' leads to, or a link on the "
-		               "way there: keep the value where no cell may write", path);
+	if (fd < 0)
+		return fd;
+	if (fstat(fd, &st) < 0)
+		return err_errno(err, "cannot look at '%s', where the value is", path);
 	if (!S_ISREG(st.st_mode))
 		return err_set(err, EINVAL, "'%s', where the value should be, is not a file", path);
 	if ((st.st_mode & 022) != 0)
@@ -91,7 +89,7 @@ source_fetch(const char *from, struct guard *ret_text, struct err *err)
 	} else if (strncmp(from, "file:", 5) == 0) {
 		r = fetch_file(from + 5, &g, err);
 	} else {
-		r = source_run(from + 4, SOURCE_TIMEOUT_MS, &g, err);
+		r = source_run(TRUST_SECRET_COMMAND, from + 4, SOURCE_TIMEOUT_MS, &g, err);
 	}
 	if (r < 0)
 		return r;

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "trust/trust.h"
 #include "vault/guard.h"
 #include "vault/secret.h"
 
@@ -39,10 +40,9 @@ int source_split(const char *command, struct source_words *ret_words, struct err
 
 /* What a program prints, into G, which has room for the most that is taken.  The program
  * and all of its group are dead afterwards, however it went. */
-int source_run(const char *command, unsigned timeout_ms, struct guard *g, struct err *err);
-/* Whether an agent could have a say in what PATH leads to; set by who knows.  NULL: nobody does. */
-extern bool (*source_distrusts)(const char *path);
-/* What FROM gives, raw. */
+int source_run(enum trust_use use, const char *command, unsigned timeout_ms, struct guard *g,
+               struct err *err);
+/* What FROM gives, raw.  A program or file that an agent could have written is refused. */
 int source_fetch(const char *from, struct guard *ret_text, struct err *err);
 
 /* The fields that TEXT has for S: by S's members where TEXT is JSON; else, where S's scheme

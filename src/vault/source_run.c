@@ -56,8 +56,9 @@ source_split(const char *command, struct source_words *ret_words, struct err *er
 
 /* ---- the child ---- */
 
+/* PROGRAM is what the first of ARGV was found to be.  HERE: in this folder. */
 _Noreturn static void
-become(char *const *argv, int out, int failed, pid_t parent)
+become(const char *program, char *const *argv, bool here, int out, int failed, pid_t parent)
 {
 	int null = open("/dev/null", O_RDONLY | O_CLOEXEC), code;
 	sigset_t none;
@@ -68,8 +69,8 @@ become(char *const *argv, int out, int failed, pid_t parent)
 	setpgid(0, 0);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() == parent && null >= 0 && dup2(null, STDIN_FILENO) >= 0 &&
-	    dup2(out, STDOUT_FILENO) >= 0) {
-		execvp(argv[0], argv);
+	    dup2(out, STDOUT_FILENO) >= 0 && (here || chdir("/") == 0)) {
+		execvp(program, argv);
 		code = errno;
 		while (write(failed, &code, sizeof(code)) < 0 && errno == EINTR)
 			;
@@ -168,13 +169,17 @@ watch(pid_t pid, const int out[2], const int failed[2], int64_t deadline, struct
 }
 
 int
-source_run(const char *command, unsigned timeout_ms, struct guard *g, struct err *err)
+source_run(enum trust_use use, const char *command, unsigned timeout_ms, struct guard *g,
+           struct err *err)
 {
 	struct source_words words;
+	char program[PATH_MAX];
 	int out[2], failed[2];
 	pid_t pid, parent = getpid();
 	int r = source_split(command, &words, err);
+	bool here = trust_here();
 
+	r = r == 0 ? trust_command(use, words.at, program, err) : r;
 	if (r < 0)
 		return r;
 	if (pipe2(out, O_CLOEXEC) < 0)
@@ -187,7 +192,7 @@ source_run(const char *command, unsigned timeout_ms, struct guard *g, struct err
 	}
 	pid = fork();
 	if (pid == 0)
-		become(words.at, out[1], failed[1], parent);
+		become(program, words.at, here, out[1], failed[1], parent);
 	close(out[1]);
 	close(failed[1]);
 	if (pid < 0) {

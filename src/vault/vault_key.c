@@ -123,7 +123,7 @@ run_command(const char *command, struct guard *ret_key, struct err *err)
 	OWN(guard_free) struct guard key = {0};
 	int r = guard_alloc(&key, SECRET_VALUE_MAX, err);
 
-	r = r == 0 ? source_run(command, SOURCE_TIMEOUT_MS, &key, err) : r;
+	r = r == 0 ? source_run(TRUST_KEY_COMMAND, command, SOURCE_TIMEOUT_MS, &key, err) : r;
 	if (r < 0)
 		return r == -ENOMEM ? r : err_wrap(err, "the vault's key");
 	guard_chomp(&key);

@@ -18,6 +18,7 @@
 #include "base/io.h"
 #include "base/own.h"
 #include "base/tree.h"
+#include "trust/trust.h"
 #include "workspace/git_config.h"
 #include "workspace/worktree.h"
 
@@ -201,8 +202,6 @@ add_value(const struct config *c, const char *value, bool all)
 	return path == NULL ? out_of_memory(c) : add_path(c->adding, path, all);
 }
 
-#define BETWEEN_WORDS " \t\n!\"'`$(){}<>|&;="
-
 /* Any word of a command may be what it runs; the whole may be a path with blanks in it. */
 static int
 add_command(const struct config *c, const char *value)
@@ -214,8 +213,8 @@ add_command(const struct config *c, const char *value)
 	if (words == NULL)
 		return out_of_memory(c);
 	r = add_value(c, value, false);
-	for (char *word = strtok_r(words, BETWEEN_WORDS, &rest); r == 0 && word != NULL;
-	     word = strtok_r(NULL, BETWEEN_WORDS, &rest))
+	for (char *word = strtok_r(words, TRUST_BETWEEN_WORDS, &rest); r == 0 && word != NULL;
+	     word = strtok_r(NULL, TRUST_BETWEEN_WORDS, &rest))
 		r = word[0] == '-' ? 0 : add_value(c, word, false);
 	return r;
 }
@@ -246,7 +245,7 @@ add_alias(const struct config *c, const char *value)
 	for (value++; r == 0 && *value != '\0'; value += len) {
 		OWN(freep) char *word = NULL;
 
-		len = strcspn(value, BETWEEN_WORDS);
+		len = strcspn(value, TRUST_BETWEEN_WORDS);
 		if (len == 0) {
 			len = 1;
 			if (strchr(";|&(\n", *value) != NULL || (*value == '{' && value[1] == ' '))

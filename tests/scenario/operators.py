@@ -270,7 +270,8 @@ class Operator:
         """What is in FOLDER, but for the list of what agents could write and the timelines of cells
         that have ended, which stay."""
         try:
-            return sorted(name for name in os.listdir(folder) if name not in ("writable", "ended"))
+            return sorted(name for name in os.listdir(folder)
+                          if name not in ("writable", "believed", "ended"))
         except FileNotFoundError:
             return []
 

@@ -293,6 +293,8 @@ def test_the_examples_of_man_pages_work(operator, line):
         operator.file("project/common.yaml", "name: common\nvalues: {}\n")
         for kind, file in (("capability", "web-search"), ("agent", "researcher.yaml"), ("env", "common.yaml")):
             operator.cloister(kind, "register", file, cwd=project).ok()
+    if "cloister trust" in line:
+        operator.run("-v", f"{operator.own(operator.folder('home/project'))}:/w", "--", "true").ok()
     with_secret = re.search(r"cloister (revoke|rotate|secret rotate)", line)
     if with_secret:
         operator.cloister("secret", "add", "GITHUB_TOKEN", input=VALUE).ok()

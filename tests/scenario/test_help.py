@@ -8,7 +8,8 @@ from operators import CLOISTER, only_root
 
 COMMANDS = ["run", "learn", "ps", "top", "exec", "events", "why", "logs", "wait", "stop", "kill", "freeze", "thaw", "ttl",
             "allow", "deny", "budget", "approvals", "approve", "refuse", "revoke", "rotate",
-            "diff", "apply", "discard", "purge", "policy", "capability", "agent", "env", "secret", "dispatch", "dispatches",
+            "diff", "apply", "discard", "purge", "trust", "policy", "capability", "agent", "env", "secret", "dispatch",
+            "dispatches",
             "serve", "dashboard", "mcp", "audit", "doctor", "help", "version"]
 
 

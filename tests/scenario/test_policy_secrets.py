@@ -94,7 +94,9 @@ def test_a_file_that_an_agent_could_write_gives_nothing(online):
     named = ["-p", folder / "cloister.yaml", "--", "true"]
     online.operator.run(*named).ok()
     online.operator.run("-w", f"{folder}:rw", *named).sentence("an agent can or could write")
-    # It still could have been.
+    # A cell that was refused wrote nothing; one that ran could have.
+    online.operator.run(*named).ok()
+    online.operator.run("-w", f"{folder}:rw", "--no-policy", "--", "true").ok()
     online.operator.run(*named).sentence("an agent can or could write")
 
 

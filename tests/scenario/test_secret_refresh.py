@@ -137,6 +137,16 @@ def await_refusal(online):
     return online.events(type="secret", verdict="deny")[0]
 
 
+def test_a_program_that_another_cell_can_write_by_now(online):
+    """It is looked at each time, not only when the cell started."""
+    source = Source(online, f"{canary()} 1")
+    start(online)
+    online.operator.run("-v", f"{source.folder}:/w", "--no-policy", "--", "sh", "-c", "echo evil > /w/give").ok()
+    event = await_refusal(online)
+    assert event["secret"] == "KEY" and "an agent can or could write" in event["note"]
+    online.operator.cloister("kill", online.cell).ok()
+
+
 def test_a_courier_that_starts_later_has_what_is_current(online):
     """What the cell was given has ended by then."""
     first, second, third = canary(), canary(), canary()

@@ -249,7 +249,7 @@ class Crash:
         self.cells |= graves
         self.clear()
         left = {entry.split(".")[0] for entry in os.listdir(who.state)
-                if entry not in ("writable", "ended")} - graves
+                if entry not in ("writable", "believed", "ended")} - graves
         if left:
             self.complain(f"{who.name}: state of cells is left: {sorted(left)[:10]}")
         if json.loads(self.cloister(who, "ps", "--json").stdout):

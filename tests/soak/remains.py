@@ -10,7 +10,7 @@ SLABS = ("pid_namespace", "user_namespace", "net_namespace", "mnt_cache", "nspro
 PER_CELL = {"mnt_cache": 20, "ovl_inode": 20}
 # Locks of the living, what a user was told once, and which folders agents could write: one of each
 # per user.
-LASTING = ("slots", "told-limits", "told-disk", "writable")
+LASTING = ("slots", "told-limits", "told-disk", "writable", "believed")
 # Of ended cells, per user: 1000 are kept, and at most 100 more until the next one ends.
 TIMELINES, TIMELINES_MAX = "ended", 1100
 KINDS = ("cgroup", "ipc", "mnt", "net", "pid", "user", "uts", "time")

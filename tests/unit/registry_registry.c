@@ -1,5 +1,6 @@
 /* registry_registry.c - tests of the registry: versions, names, blobs and trees. */
 #include "registry/registry.h"
+#include "registry/registry_tree.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -276,7 +277,7 @@ TEST(registry_trees)
 	CHECK_OK(registry_put(r, o, NULL, &v, &created, NULL));
 	for (int i = 0; i < 2; i++) {
 		free(TAKE(path));
-		CHECK_OK(registry_tree(r, &v, o->content, &path, NULL));
+		CHECK_OK(registry_tree(r, &v, o->content, &path, NULL, NULL));
 	}
 	CHECK(stat(path, &st) == 0 && (st.st_mode & 07777) == 0555);
 	file = str_format("%s/a/b/c.txt", path);
@@ -286,6 +287,101 @@ TEST(registry_trees)
 	free(TAKE(file));
 	file = str_format("%s/setup.sh", path);
 	CHECK(stat(file, &st) == 0 && (st.st_mode & 07777) == 0555);
+}
+
+/* Whoever has the operator's uid can open it for writing again. */
+static void
+open_up(const char *path)
+{
+	CHECK_OK(chmod(path, 0700));
+}
+
+static bool
+is_refused(struct registry *r, const struct registry_version *v, const struct object *o)
+{
+	OWN(freep) char *path = NULL, *trees = str_format("%s/registry/trees", test_dir());
+	OWN(closep) int fd = open(trees, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	bool refused = registry_tree(r, v, o->content, &path, NULL, NULL) == -EUCLEAN;
+
+	/* By the list that lies beside it, too. */
+	CHECK((registry_check_tree(fd, v->hash + strlen(HASH_PREFIX), NULL, NULL) == -EUCLEAN) == refused);
+	return refused;
+}
+
+TEST(registry_trees_are_checked_each_time)
+{
+	OWN(registry_closep) struct registry *r = open_registry();
+	OWN(object_freep) struct object *o = make_object(r, REGISTRY_CAPABILITY,
+		"{\"name\":\"c\",\"files\":[{\"path\":\"a/run\",\"content\":\"x\",\"executable\":true},"
+		"{\"path\":\"b\",\"content\":\"y\"}]}");
+	OWN(freep) char *path = NULL;
+	struct registry_version v;
+	bool created;
+
+	CHECK_OK(registry_put(r, o, NULL, &v, &created, NULL));
+	CHECK_OK(registry_tree(r, &v, o->content, &path, NULL, NULL));
+	CHECK(!is_refused(r, &v, o));
+	CHECK_OK(chdir(path));
+	open_up(".");
+	open_up("a");
+	CHECK(!is_refused(r, &v, o));
+	/* Another byte, another mode, one more, one less, a link, a folder. */
+	CHECK_OK(rename("a/run", "../run"));
+	CHECK(is_refused(r, &v, o));
+	CHECK_OK(create_file_at(AT_FDCWD, "a/run", 0555, "z", NULL));
+	CHECK_OK(chmod("a/run", 0555));
+	CHECK(is_refused(r, &v, o));
+	CHECK_OK(unlink("a/run"));
+	CHECK_OK(symlink("../../run", "a/run"));
+	CHECK(is_refused(r, &v, o));
+	CHECK_OK(rename("../run", "a/run"));
+	CHECK(!is_refused(r, &v, o));
+	CHECK_OK(chmod("b", 0555));
+	CHECK(is_refused(r, &v, o));
+	CHECK_OK(chmod("b", 0444));
+	CHECK_OK(create_file_at(AT_FDCWD, "c", 0444, "", NULL));
+	CHECK(is_refused(r, &v, o));
+	CHECK_OK(unlink("c"));
+	CHECK_OK(mkdir("c", 0755));
+	CHECK(is_refused(r, &v, o));
+	CHECK_OK(rmdir("c"));
+	CHECK(!is_refused(r, &v, o));
+}
+
+/* What is changed while a cell has it, and then made as it was. */
+TEST(registry_trees_since)
+{
+	OWN(registry_closep) struct registry *r = open_registry();
+	OWN(object_freep) struct object *o = make_object(r, REGISTRY_CAPABILITY,
+		"{\"name\":\"c\",\"files\":[{\"path\":\"a/b\",\"content\":\"y\"}]}");
+	OWN(freep) char *path = NULL, *folder = NULL, *file = NULL, *away = NULL;
+	struct registry_version v;
+	uint64_t since;
+	bool created;
+
+	CHECK_OK(registry_put(r, o, NULL, &v, &created, NULL));
+	for (int i = 0; i < 3; i++) {
+		free(TAKE(path));
+		CHECK_OK(registry_tree(r, &v, o->content, &path, &since, NULL));
+		CHECK(since > 0 && registry_tree_is_since(r, v.hash, since));
+		free(TAKE(folder));
+		folder = str_format("%s/a", path);
+		free(TAKE(file));
+		file = str_format("%s/b", folder);
+		free(TAKE(away));
+		away = str_format("%s/../c", path);
+		if (i == 0)
+			CHECK_OK(chmod(file, 0444));
+		if (i == 1) {
+			open_up(folder);
+			CHECK_OK(rename(file, away));
+			CHECK_OK(rename(away, file));
+			CHECK_OK(chmod(folder, 0555));
+		}
+		CHECK(registry_tree_is_since(r, v.hash, since) == (i == 2));
+		CHECK(!is_refused(r, &v, o));
+	}
+	CHECK(!registry_tree_is_since(r, "sha256:00", since));
 }
 
 /* A disk that forgot is told from one that did not. */
@@ -303,9 +399,9 @@ TEST(registry_tree_checks_blobs)
 	                  "7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad", test_dir());
 	CHECK_OK(chmod(blob, 0600));
 	CHECK_OK(create_file_at(AT_FDCWD, blob, 0600, "abd", NULL));
-	CHECK_ERR(registry_tree(r, &v, o->content, &path, NULL), EUCLEAN);
+	CHECK_ERR(registry_tree(r, &v, o->content, &path, NULL, NULL), EUCLEAN);
 	CHECK_OK(unlink(blob));
-	CHECK_ERR(registry_tree(r, &v, o->content, &path, NULL), ENOENT);
+	CHECK_ERR(registry_tree(r, &v, o->content, &path, NULL, NULL), ENOENT);
 	CHECK_ERR(registry_put(r, o, NULL, &v, &created, NULL), ENOENT);
 }
 

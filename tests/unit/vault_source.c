@@ -20,7 +20,7 @@ run(const char *command, unsigned ms, size_t max, struct guard *g, struct err *e
 {
 	guard_free(g);
 	CHECK_OK(guard_alloc(g, max, err));
-	return source_run(command, ms, g, err);
+	return source_run(TRUST_SECRET_COMMAND, command, ms, g, err);
 }
 
 TEST(vault_source_runs)

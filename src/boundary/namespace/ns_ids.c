@@ -208,7 +208,7 @@ find_missing(struct ns_plan *plan, size_t grant)
 
 		if (strncmp(own, host, len) == 0 && own[len] == '/' &&
 		    !has_path(plan->grants[grant], own + len + 1))
-			plan->not_in[grant] |= (unsigned char)(1u << i);
+			plan->not_in[grant] |= (uint16_t)(1u << i);
 	}
 }
 

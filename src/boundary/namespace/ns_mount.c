@@ -102,6 +102,12 @@ open_inside(int root, const char *path, uint64_t flags)
 	return (int)syscall(SYS_openat2, root, path, &how, sizeof(how));
 }
 
+int
+ns_open_inside(int root, const char *path)
+{
+	return open_inside(root, path, O_PATH);
+}
+
 /* Whether DIR is on the file system of ROOT/PATH. */
 static bool
 is_with(int dir, int root, const char *path)

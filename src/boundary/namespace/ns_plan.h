@@ -5,6 +5,7 @@
 #ifndef CLOISTER_NS_PLAN_H
 #define CLOISTER_NS_PLAN_H
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "boundary/boundary.h"
@@ -27,7 +28,7 @@ struct ns_plan {
 	/* Grants that only real root could prepare: detached, id-mapped mounts; -1
 	 * where the child opens the path itself. */
 	int grants[CELL_GRANTS_MAX];
-	unsigned char not_in[CELL_GRANTS_MAX];  /* a bit for each of ground->hidden that the grant
+	uint16_t not_in[CELL_GRANTS_MAX];       /* a bit for each of ground->hidden that the grant
 	                                         * does not bring, because it is on another mount */
 	int rootfs;                     /* likewise */
 	int changes;                    /* likewise, the folder that keeps changes */
@@ -47,6 +48,8 @@ _Noreturn void ns_child_run(struct ns_plan *plan);
  * new root.  The scratch space and the overlays' upper folders are told to the
  * supervisor. */
 int ns_build_root(const struct ns_plan *plan, struct err *err);
+/* ns_cover.c: hide cloister's own folders in grant I, for good. */
+int ns_cover_own(const struct ns_plan *plan, int root, size_t i, struct err *err);
 bool ns_keeps_changes(void);            /* see boundary.h */
 /* Tell the supervisor of a folder: INIT_SCRATCH, or INIT_UPPER of GRANT. */
 int ns_send_folder(const struct ns_plan *plan, uint32_t type, size_t grant, int folder,
@@ -85,6 +88,8 @@ int ns_attach(int mount, int dir, const char *path, struct err *err);
 /* The mounts at FROM, restricted by ATTRS, at the existing DIR/PATH. */
 int ns_bind(int from_dir, const char *from, int dir, const char *path, unsigned attrs,
             struct err *err);
+/* Open PATH beneath ROOT as the cell will see it, links included: a descriptor, or -1 and errno. */
+int ns_open_inside(int root, const char *path);
 /* Open PATH beneath ROOT as the cell will see it, links included, making missing
  * folders (a file for the last part when FILE) on the cell's own file systems only.
  * What is made in the scratch space belongs to OWNER; with -1, to whoever makes it. */

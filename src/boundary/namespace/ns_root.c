@@ -447,43 +447,6 @@ attach_grants(const struct ns_plan *plan, int root, int scratch, struct err *err
 	return r;
 }
 
-/* Beneath one that is covered already. */
-static bool
-is_covered(const struct boundary_ground *ground, const char *const *own)
-{
-	for (const char *const *other = ground->hidden; other < own; other++)
-		if (tree_is_beneath(*own, *other))
-			return true;
-	return false;
-}
-
-/* Where a grant brings cloister's own folders along, they are covered: to an ordinary
- * user's other cells, the agent would be their operator. */
-static int
-hide_own(const struct ns_plan *plan, int root, size_t i, struct err *err)
-{
-	const struct cell_grant *grant = &plan->spec->grants[i];
-	/* The whole machine, which only real root can prepare: here "/" is the cell's own by now. */
-	size_t len = plan->range && strcmp(grant->host, "/") == 0 ? 0 : strlen(grant->host);
-	int r = 0;
-
-	for (const char *const *own = plan->ground->hidden; r == 0 && *own != NULL; own++) {
-		OWN(freep) char *inside = NULL;
-		OWN(closep) int target = -1;
-
-		if (strncmp(*own, grant->host, len) != 0 || (*own)[len] != '/' ||
-		    (plan->not_in[i] >> (own - plan->ground->hidden) & 1) != 0 ||
-		    is_covered(plan->ground, own))
-			continue;
-		inside = str_format("%s%s", grant->cell, *own + len);
-		target = inside == NULL ? -ENOMEM : ns_make_target(root, inside, false, agent_id(plan), err);
-		if (target < 0)
-			return err_wrap(err, "cannot hide cloister's own folder '%s'", *own);
-		r = ns_bind(root, "sys", target, "", NS_QUIET | MOUNT_ATTR_RDONLY, err);
-	}
-	return r;
-}
-
 /* Leave the host's tree and let go of it. */
 static int
 enter_root(int root, struct err *err)
@@ -540,7 +503,7 @@ ns_build_root(const struct ns_plan *plan, struct err *err)
 	if (r == 0)
 		r = attach_grants(plan, root, scratch, err);
 	for (size_t i = 0; r == 0 && i < plan->spec->n_grants; i++)
-		r = hide_own(plan, root, i, err);
+		r = ns_cover_own(plan, root, i, err);
 	if (r < 0)
 		return r;
 	if (unlinkat(root, ".lower", AT_REMOVEDIR) < 0 ||

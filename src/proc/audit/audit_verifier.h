@@ -19,6 +19,7 @@ struct audit_verifier {
 	const char *name;               /* of the cell that is told of, or NULL */
 	struct json out;
 	unsigned found, timelines, old;         /* OLD: recorded before records were chained */
+	unsigned trees, bad_trees;              /* capabilities' folders, and those that were changed */
 };
 
 /* Tell what was found, or that nothing was.  DIR: where its files are, or -1 if that is gone too. */
@@ -31,4 +32,7 @@ bool audit_is_operators(const char *path);
 /* A proof, or exported timelines, one behind the other.  IS_OPERATORS: as that tells; what it says of
  * cells is for the files that come later. */
 int audit_verify_file(struct audit_verifier *v, const char *path, bool is_operators, struct err *err);
+
+/* audit_trees.c: tells of every folder of a capability that is not what was registered. */
+int audit_verify_trees(struct audit_verifier *v, struct err *err);
 #endif

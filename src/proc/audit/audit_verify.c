@@ -371,7 +371,7 @@ end_json(struct audit_verifier *v)
 {
 	json_close(&v->out, ']');
 	json_u64(&v->out, "not_verifiable", v->old);
-	json_bool(&v->out, "sound", v->found == 0);
+	json_bool(&v->out, "sound", v->found == 0 && v->bad_trees == 0);
 	json_close(&v->out, '}');
 	fputc('\n', v->out.out);
 }
@@ -384,6 +384,8 @@ end_text(const struct audit_verifier *v)
 		       v->old == 1 ? "" : "s");
 	else if (v->timelines == 0)
 		printf("nothing was recorded yet\n");
+	if (v->bad_trees > 0)
+		printf("%u of %u capabilities' folders are not what was registered\n", v->bad_trees, v->trees);
 	if (v->args->all && v->timelines > 0 && v->found == 0)
 		printf("%u timeline%s, all sound\n", v->timelines, v->timelines == 1 ? "" : "s");
 	else if (v->args->all && v->timelines > 0)
@@ -410,6 +412,12 @@ audit_do_verify(const struct audit_args *args, struct err *err)
 		begin_json(&v);
 	r = args->all ? verify_all(&v, err) : verify_words(&v, err);
 	if (args->json) {
+		json_close(&v.out, ']');
+		json_open(&v.out, "capabilities", '[');
+	}
+	if (r == 0 && args->all)
+		r = audit_verify_trees(&v, err);
+	if (args->json) {
 		end_json(&v);
 		if (fclose(v.out.out) != 0 && r == 0)
 			r = err_errno(err, "cannot verify");
@@ -423,5 +431,5 @@ audit_do_verify(const struct audit_args *args, struct err *err)
 	free(v.there);
 	if (v.operator >= 0)
 		close(v.operator);
-	return r < 0 ? r : v.found > 0 ? AUDIT_EXIT_FOUND : AUDIT_EXIT_SOUND;
+	return r < 0 ? r : v.found + v.bad_trees > 0 ? AUDIT_EXIT_FOUND : AUDIT_EXIT_SOUND;
 }

@@ -19,6 +19,7 @@
 #include "loop/loop.h"
 #include "proc/dispatch/dispatch_proc.h"
 #include "registry/registry.h"
+#include "trust/trust.h"
 
 /* ---- the request ---- */
 
@@ -26,14 +27,15 @@
 static int
 read_input(const char *file, char **ret_data, size_t *ret_len, struct err *err)
 {
-	OWN(closep) int fd = strcmp(file, "-") == 0 ? dup(STDIN_FILENO) :
-	                     open(file, O_RDONLY | O_CLOEXEC);
+	bool is_stdin = strcmp(file, "-") == 0;
+	OWN(closep) int fd = is_stdin ? dup(STDIN_FILENO) :
+	                     trust_open(TRUST_DISPATCH_INPUT, file, err);
 	OWN(freep) char *data = NULL;
 	size_t len = 0, cap = 0;
 	ssize_t n = 1;
 
 	if (fd < 0)
-		return err_errno(err, "cannot read the input '%s'", file);
+		return is_stdin ? err_errno(err, "cannot read the input") : fd;
 	while (n != 0) {
 		if (len == cap) {
 			char *more = realloc(data, cap = cap * 2 + 65536);

@@ -14,6 +14,7 @@
 #include "base/own.h"
 #include "policy/policy_yaml.h"
 #include "proc/notify/notify.h"
+#include "trust/trust.h"
 
 static const struct {
 	const char *name;
@@ -101,7 +102,7 @@ read_secret_file(struct notify_target *t, const struct node *node, struct err *e
 
 	if (node->kind != NODE_SCALAR || node->text[0] != '/')
 		return node_err(err, node, "secret_file is a path from / on");
-	r = read_file_at(AT_FDCWD, node->text, 4096, &text, NULL, err);
+	r = trust_read(TRUST_NOTIFY_SECRET, node->text, 4096, &text, NULL, err);
 	if (r < 0)
 		return r;
 	text[strcspn(text, " \t\r\n")] = '\0';
@@ -204,16 +205,16 @@ read_all(const char *path, const char *text, size_t len, struct notify_config *c
 int
 notify_config_load(const char *path, struct notify_config *ret_config, struct err *err)
 {
-	OWN(closep) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	OWN(closep) int fd = trust_open(TRUST_NOTIFY_FILE, path, err);
 	OWN(freep) char *text = NULL;
 	size_t len = 0;
 	int r;
 
 	*ret_config = (struct notify_config){0};
 	if (fd < 0)
-		return err_errno(err, "cannot open '%s'", path);
+		return fd;
 	r = check_owner(fd, path, err);
-	r = r == 0 ? read_file_at(AT_FDCWD, path, NOTIFY_FILE_MAX, &text, &len, err) : r;
+	r = r == 0 ? read_open(fd, path, NOTIFY_FILE_MAX, &text, &len, err) : r;
 	r = r == 0 ? read_all(path, text, len, ret_config, err) : r;
 	if (r < 0)
 		notify_config_free(ret_config);

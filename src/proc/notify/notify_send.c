@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -19,6 +20,7 @@
 #include "base/own.h"
 #include "base/version.h"
 #include "proc/notify/notify.h"
+#include "trust/trust.h"
 
 /* ---- commands ---- */
 
@@ -33,14 +35,14 @@ message_file(const struct notify_message *m, struct err *err)
 }
 
 _Noreturn static void
-become(const struct notify_target *t, const struct notify_message *m, int input)
+become(const char *program, const struct notify_target *t, const struct notify_message *m, int input)
 {
 	int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
 
 	setsid();
 	if (dup2(input, STDIN_FILENO) >= 0 && dup2(null, STDOUT_FILENO) >= 0 &&
-	    setenv("CLOISTER_EVENT", m->event, 1) == 0)
-		execvp(t->command[0], t->command);
+	    setenv("CLOISTER_EVENT", m->event, 1) == 0 && (trust_here() || chdir("/") == 0))
+		execvp(program, t->command);
 	_exit(127);
 }
 
@@ -62,14 +64,19 @@ static int
 run_command(const struct notify_target *t, const struct notify_message *m, struct err *err)
 {
 	OWN(closep) int input = message_file(m, err);
-	int status;
+	char program[PATH_MAX];
+	int status, r;
 	pid_t pid;
 
 	if (input < 0)
 		return input;
+	/* Each time: a cell may write there since. */
+	r = trust_command(TRUST_NOTIFY_COMMAND, t->command, program, err);
+	if (r < 0)
+		return r == -EPERM ? -ECANCELED : r;
 	pid = fork();
 	if (pid == 0)
-		become(t, m, input);
+		become(program, t, m, input);
 	if (pid < 0)
 		return err_errno(err, "cannot start '%s'", t->command[0]);
 	status = await(pid);

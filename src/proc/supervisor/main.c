@@ -20,7 +20,6 @@
 #include <unistd.h>
 
 #include "base/control.h"
-#include "base/data.h"
 #include "base/err.h"
 #include "base/io.h"
 #include "base/own.h"
@@ -29,6 +28,7 @@
 #include "boundary/namespace/landlock.h"
 #include "ipc/init_channel.h"
 #include "proc/supervisor/supervisor.h"
+#include "trust/trust.h"
 
 static int
 read_spec(struct supervisor *sv, struct err *err)
@@ -175,30 +175,6 @@ judge_changes(struct supervisor *sv)
 			               "kernel's tmpfs cannot hold them, Linux 6.6 can (this is said once)");
 }
 
-/* Where an open folder is; NULL if it is nowhere. */
-static char *
-path_of(int folder)
-{
-	char link[48], path[PATH_MAX];
-	ssize_t n;
-
-	snprintf(link, sizeof(link), "/proc/self/fd/%d", folder);
-	n = folder < 0 ? -1 : readlink(link, path, sizeof(path) - 1);
-	if (n < 0)
-		return NULL;
-	path[n] = '\0';
-	return strdup(path);
-}
-
-/* Where the vault and the registry are; NULL if there is no such folder. */
-static char *
-find_data(void)
-{
-	OWN(freep) char *path = data_top(NULL);
-
-	return path == NULL ? NULL : realpath(path, NULL);
-}
-
 /* Where the timeline will be; the entry is made with the first event. */
 static int
 check_state_folder(struct err *err)
@@ -218,6 +194,22 @@ make_state(struct supervisor *sv, struct err *err)
 	       sv->spec.has_policy ? check_state_folder(err) : 0;
 }
 
+/* From now on, what the agent may write is not the operator's word. */
+static int
+mark_grants(struct supervisor *sv, struct err *err)
+{
+	const char *folders[CELL_GRANTS_MAX];
+	size_t n = 0;
+
+	for (size_t i = 0; i < sv->spec.n_grants; i++)
+		if (sv->spec.grants[i].access == CELL_WRITE)
+			folders[n++] = sv->spec.grants[i].host;
+	if (n == 0)
+		return 0;
+	sv->marks = trust_mark(folders, n, err);
+	return sv->marks < 0 ? sv->marks : 0;
+}
+
 /* While the walls go up: all of it takes the disk's time. */
 static int
 make_files(void *arg, struct err *err)
@@ -225,6 +217,9 @@ make_files(void *arg, struct err *err)
 	struct supervisor *sv = arg;
 	int r = make_state(sv, err);
 
+	/* Not before: a cell that was refused wrote nothing. */
+	if (r == 0)
+		r = mark_grants(sv, err);
 	if (r == 0) {
 		supervisor_timeline_begin(sv);
 		r = supervisor_budget_prepare(sv, err);
@@ -240,31 +235,20 @@ static int
 start_cell(struct supervisor *sv, struct err *err)
 {
 	OWN(buf_free) struct buf spawn = {0};
-	OWN(closep) int state_folder = cell_state_open(false, NULL);
-	OWN(freep) char *runtime = path_of(sv->place.runtime);
-	OWN(freep) char *state = path_of(state_folder);
-	OWN(freep) char *data = sv->spec.n_grants == 0 && sv->spec.rootfs[0] == '\0' ? NULL
-	                                                                             : find_data();
+	OWN(own_paths_free) struct own_paths own = {0};
 	bool tty = sv->spec.tty;
 	int inside[3] = { -1, -1, -1 };
 	struct boundary_ground ground = {
 		.slot = sv->place.entry.slot, .cgroup = sv->cgroup, .libexec = sv->libexec,
 		.changes = sv->changes, .pids_limited = (sv->unlimited & CGROUP_PIDS) == 0,
-		/* The list ends at the first that is not there. */
-		.hidden = { runtime, data != NULL ? data : state, data != NULL ? state : NULL },
 		.trust = sv->spec.has_policy ? &sv->egress.trust : NULL,
 		.spawn = &spawn, .spawn_fds = inside + (tty ? 2 : 0),
 		.meanwhile = make_files, .arg = sv,
 	};
-	int r;
+	int r = supervisor_find_own(&sv->spec, &own, err);
 
-	if (runtime == NULL)
-		return err_set(err, ENOENT, "the runtime folder was removed");
-	r = cell_grants_check(&sv->spec, runtime, err);
-	if (r == 0)
-		r = cell_grants_check(&sv->spec, state, err);
-	if (r == 0)
-		r = cell_grants_check(&sv->spec, data, err);
+	for (size_t i = 0; i < own.n; i++)
+		ground.hidden[i] = own.at[i];
 	if (r == 0)
 		r = supervisor_describe_first(sv, &spawn, inside, err);
 	ground.n_spawn_fds = !tty ? 3 : inside[2] >= 0 ? 1 : 0;

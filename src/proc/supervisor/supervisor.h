@@ -37,6 +37,15 @@
 
 struct supervisor;
 
+/* supervisor_own.c: cloister's own folders, under all paths that the grants contain; -EPERM if such a
+ * grant cannot be given. */
+struct own_paths {
+	char *at[BOUNDARY_HIDDEN_MAX];
+	size_t n;
+};
+void own_paths_free(struct own_paths *own);     /* for OWN() too */
+int supervisor_find_own(const struct cell_spec *spec, struct own_paths *own, struct err *err);
+
 struct client {
 	struct supervisor *sv;
 	struct loop_source source;
@@ -151,6 +160,7 @@ struct supervisor {
 	struct cgroup *cgroup;
 	struct boundary_cell cell;
 	int libexec, state, changes;    /* folders; -1 where nothing is kept */
+	int marks;                      /* open for as long as the agent may write to the host: trust_mark() */
 	unsigned unlimited;             /* enum cgroup_limit bits: not in force by the cgroup */
 	bool has_inner_root;            /* root's cells: who fills the folder of changes */
 	struct loop *loop;

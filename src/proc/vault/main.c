@@ -17,7 +17,6 @@
 #include "base/err.h"
 #include "base/own.h"
 #include "base/tell.h"
-#include "cell/cell_dirs.h"
 #include "proc/vault/vault_proc.h"
 #include "vault/placeholder.h"
 #include "vault/shape.h"
@@ -276,7 +275,6 @@ main(void)
 	struct err err = {0};
 	int r = guard_process(&err);
 
-	source_distrusts = cell_writable_leads;
 	OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG, NULL);
 	r = r == 0 ? read_request(&b, &q, &err) : r;
 	r = r == 0 ? serve(&q, &keeper, &err) : r;

@@ -9,6 +9,7 @@
 #include "base/own.h"
 #include "policy/policy_parts.h"
 #include "proc/vault/vault_proc.h"
+#include "trust/trust.h"
 #include "vault/bound.h"
 #include "vault/vault_request.h"
 
@@ -149,15 +150,21 @@ put_described(const struct secret *s, struct err *err)
 }
 
 static int
-put_source(const char *path, struct err *err)
+put_source(char kind, const char *path, struct err *err)
 {
 	OWN(buf_free) struct buf b;
 
 	buf_init(&b, SOURCE_TEXT_MAX + 2);
-	buf_put(&b, "<", 1);
+	buf_put(&b, &kind, 1);
 	buf_put(&b, path, strlen(path) + 1);
 	return buf_failed(&b) ? err_set(err, ENOMEM, "out of memory") :
 	                        write_all(VAULT_VARIABLES_FD, b.data, b.len, err);
+}
+
+static int
+put_path(void *arg, const char *path)
+{
+	return put_source('>', path, arg);
 }
 
 /* What an agent must not change unseen: the file that has the value, or any that a command names. */
@@ -168,14 +175,11 @@ put_sources(const char *from, struct err *err)
 	int r;
 
 	if (strncmp(from, "file:", 5) == 0)
-		return put_source(from + 5, err);
+		return put_source('<', from + 5, err);
 	if (strncmp(from, "cmd:", 4) != 0)
 		return 0;
 	r = source_split(from + 4, &words, err);
-	for (size_t i = 0; r == 0 && i < words.n; i++)
-		if (strchr(words.at[i], '/') != NULL)
-			r = put_source(words.at[i], err);
-	return r;
+	return r < 0 ? r : trust_each_path(words.at, put_path, err);
 }
 
 static int

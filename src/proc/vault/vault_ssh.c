@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/err.h"
 #include "base/io.h"
@@ -19,6 +20,7 @@
 #include "ssh/ssh_hosts.h"
 #include "ssh/ssh_key.h"
 #include "ssh/ssh_private.h"
+#include "trust/trust.h"
 #include "vault/bound.h"
 #include "vault/vault_request.h"
 
@@ -284,21 +286,27 @@ add_given(struct hosts *h, const char *given, struct err *err)
 
 /* The operator's, and the machine's.  What cannot be read is as good as empty: if that leaves
  * nothing, it is told. */
-static void
-read_files(struct hosts *h)
+static int
+read_files(struct hosts *h, struct err *err)
 {
 	static const char *const machine[] = { "/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2" };
 	const char *home = getenv("HOME");
 	size_t n = 0;
+	int r;
 
 	for (int i = 0; home != NULL && home[0] == '/' && i < 2; i++) {
 		OWN(freep) char *path = str_format("%s/.ssh/known_hosts%s", home, i == 0 ? "" : "2");
 
-		n += path != NULL && read_file_at(AT_FDCWD, path, SSH_HOSTS_FILE_MAX, &h->files[n], NULL,
-		                                  NULL) == 0;
+		if (path == NULL || access(path, F_OK) < 0)
+			continue;
+		/* Whoever can write it says which server is the right one. */
+		if ((r = trust_path(TRUST_KNOWN_HOSTS, path, err)) < 0)
+			return r;
+		n += trust_read(TRUST_KNOWN_HOSTS, path, SSH_HOSTS_FILE_MAX, &h->files[n], NULL, NULL) == 0;
 	}
 	for (size_t i = 0; i < ARRAY_LEN(machine); i++)
-		n += read_file_at(AT_FDCWD, machine[i], SSH_HOSTS_FILE_MAX, &h->files[n], NULL, NULL) == 0;
+		n += trust_read(TRUST_KNOWN_HOSTS, machine[i], SSH_HOSTS_FILE_MAX, &h->files[n], NULL, NULL) == 0;
+	return 0;
 }
 
 static int
@@ -307,7 +315,9 @@ find_hosts(struct hosts *h, struct err *err)
 	const char *given = secret_with(h->s, "host-keys");
 	int r;
 
-	read_files(h);
+	r = read_files(h, err);
+	if (r < 0)
+		return r;
 	add_said(h);
 	for (size_t i = 0; i < ARRAY_LEN(h->files) && h->files[i] != NULL; i++)
 		add_found(h, scheme_text(h->files[i]));

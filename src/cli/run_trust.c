@@ -1,0 +1,17 @@
+/* run_trust.c - the operator's files do not lie where the cell may write. */
+#include "cli/run.h"
+#include "trust/trust.h"
+
+int
+run_distrust_grants(const struct run *run, struct err *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < run->spec.n_grants; i++)
+		if (run->spec.grants[i].access == CELL_WRITE)
+			trust_also(run->spec.grants[i].host);
+	/* Variables were read before all grants were known; nothing else was. */
+	for (char **file = run->spec.sources; r == 0 && file != NULL && *file != NULL; file++)
+		r = trust_path(TRUST_ENV_FILE, *file, err);
+	return r;
+}

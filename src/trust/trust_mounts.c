@@ -1,0 +1,149 @@
+/* trust_mounts.c - under which other paths the same folder is mounted.
+ *
+ * /proc/self/mountinfo says of each mount which folder of which file system is its root, and where
+ * it is.  So a path becomes a place in a file system, and that becomes paths again. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/io.h"
+#include "base/own.h"
+#include "base/tree.h"
+#include "trust/trust.h"
+
+#define MOUNTINFO_MAX (16 << 20)
+
+struct trust_mounts {
+	char *text;
+	struct mount {
+		const char *device, *root, *at;         /* "/" is "" in the last two */
+	} *list;
+	size_t n;
+};
+
+void
+trust_mounts_freep(struct trust_mounts **m)
+{
+	if (*m == NULL)
+		return;
+	free((*m)->text);
+	free((*m)->list);
+	free(*m);
+}
+
+/* "\040" and the like, in place. */
+static void
+undo_escapes(char *text)
+{
+	char *to = text;
+
+	for (; *text != '\0'; to++) {
+		if (text[0] == '\\' && text[1] >= '0' && text[1] <= '3' && text[2] >= '0' && text[2] <= '7' &&
+		    text[3] >= '0' && text[3] <= '7') {
+			*to = (char)((text[1] - '0') << 6 | (text[2] - '0') << 3 | (text[3] - '0'));
+			text += 4;
+		} else {
+			*to = *text++;
+		}
+	}
+	*to = '\0';
+}
+
+/* "36 35 98:0 /root /at rw,noatime ..."; false for anything else. */
+static bool
+parse_line(char *line, struct mount *ret_mount)
+{
+	char *field[5], *rest = line;
+
+	for (size_t i = 0; i < ARRAY_LEN(field); i++) {
+		field[i] = strsep(&rest, " ");
+		if (rest == NULL)
+			return false;
+	}
+	undo_escapes(field[3]);
+	undo_escapes(field[4]);
+	*ret_mount = (struct mount){ .device = field[2],
+		.root = strcmp(field[3], "/") == 0 ? "" : field[3],
+		.at = strcmp(field[4], "/") == 0 ? "" : field[4] };
+	return true;
+}
+
+int
+trust_mounts_load(struct trust_mounts **ret_mounts, struct err *err)
+{
+	OWN(trust_mounts_freep) struct trust_mounts *m = calloc(1, sizeof(*m));
+	size_t lines = 1;
+	char *rest;
+	int r;
+
+	if (m == NULL)
+		return err_set(err, ENOMEM, "out of memory");
+	r = read_file_at(AT_FDCWD, "/proc/self/mountinfo", MOUNTINFO_MAX, &m->text, NULL, err);
+	if (r < 0)
+		return r;
+	for (const char *c = m->text; *c != '\0'; c++)
+		lines += *c == '\n';
+	m->list = calloc(lines, sizeof(*m->list));
+	if (m->list == NULL)
+		return err_set(err, ENOMEM, "out of memory");
+	rest = m->text;
+	for (char *line; (line = strsep(&rest, "\n")) != NULL;)
+		if (parse_line(line, &m->list[m->n]))
+			m->n++;
+	*ret_mounts = TAKE(m);
+	return 0;
+}
+
+/* The mount that PATH is on: the last of the longest, which is on top. */
+static const struct mount *
+find_mount(const struct trust_mounts *m, const char *path)
+{
+	const struct mount *best = NULL;
+
+	for (size_t i = 0; i < m->n; i++)
+		if (tree_is_beneath(path, m->list[i].at) &&
+		    (best == NULL || strlen(m->list[i].at) >= strlen(best->at)))
+			best = &m->list[i];
+	return best;
+}
+
+/* Every path of what is at PLACE of DEVICE. */
+static int
+each_place(const struct trust_mounts *m, const char *device, const char *place,
+           int (*each)(void *arg, const char *alias), void *arg)
+{
+	char alias[PATH_MAX];
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < m->n; i++) {
+		const struct mount *other = &m->list[i];
+
+		if (strcmp(other->device, device) != 0 || !tree_is_beneath(place, other->root))
+			continue;
+		if (snprintf(alias, sizeof(alias), "%s%s", other->at, place + strlen(other->root)) <
+		    (int)sizeof(alias))
+			r = each(arg, alias);
+	}
+	return r;
+}
+
+int
+trust_mounts_each(const struct trust_mounts *m, const char *path, bool below,
+                  int (*each)(void *arg, const char *alias), void *arg)
+{
+	const struct mount *on = find_mount(m, path);
+	char place[PATH_MAX];
+	int r = each(arg, path);
+
+	if (r == 0 && on != NULL &&
+	    snprintf(place, sizeof(place), "%s%s", on->root, path + strlen(on->at)) < (int)sizeof(place))
+		r = each_place(m, on->device, place, each, arg);
+	for (size_t i = 0; r == 0 && below && i < m->n; i++)
+		if (tree_is_beneath(m->list[i].at, path) && strcmp(m->list[i].at, path) != 0)
+			r = each_place(m, m->list[i].device, m->list[i].root, each, arg);
+	return r;
+}

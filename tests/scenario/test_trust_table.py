@@ -1,0 +1,369 @@
+"""Every file of the host that cloister reads, runs or believes, and every way in which an agent could
+have had a say in it: each is refused, or held back by `apply`."""
+import os
+import re
+import secrets
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import dispatches
+from operators import IS_ROOT, wait_until
+
+WROTE = "an agent can or could write"
+RULES = "version: 1\negress: []\n"
+SCRIPT = "#!/bin/sh\necho t0ken-t0ken-t0ken\n"
+TABLE = (Path(__file__).parents[2] / "src/trust/trust_table.c").read_text()
+ROWS = dict(re.findall(r'\{ "([a-z-]+)", (TRUST_\w+),', TABLE))
+
+
+class Use:
+    """How one row of the table is used.  NAME: of the file, in its folder."""
+    name, text, mode = "file", RULES, 0o644
+
+    def __init__(self, operator):
+        self.operator = operator
+
+    def prepare(self, path):
+        """Before anything is marked."""
+
+    def go(self, path):
+        """Use it: what was said."""
+
+    def run(self, *options, **how):
+        return self.operator.run(*options, "--", "true", **how)
+
+
+class Policy(Use):
+    def go(self, path):
+        return self.run("-p", path)
+
+
+class PolicyFound(Use):
+    name = "cloister.yaml"
+
+    def go(self, path):
+        return self.run(cwd=path.parent)
+
+
+class PolicyExtended(Use):
+    def go(self, path):
+        base = self.operator.file("base.yaml", f"version: 1\nextends: {os.path.relpath(path, self.operator.base)}\n")
+        return self.run("-p", base)
+
+
+class Within(Use):
+    def go(self, path):
+        return self.run("--allow", "a.example", "--within", path)
+
+
+class SecretList(Use):
+    text = RULES + "secrets: {KEY: {hosts: a.example}}\n"
+
+    def prepare(self, path):
+        self.operator.cloister("secret", "add", "KEY", "--host", "a.example", input="t0ken-t0ken-t0ken").ok()
+
+    def go(self, path):
+        return self.run("--allow", "a.example", "-p", path)
+
+
+class PolicySet(Use):
+    def go(self, path):
+        cell = self.operator.detach("--allow", "a.example", "--", "sleep", "100")
+        said = self.operator.cloister("policy", "set", cell, path)
+        self.operator.cloister("kill", cell)
+        return said
+
+
+class SecretFile(Use):
+    text, mode = "t0ken-t0ken-t0ken", 0o600
+    source = "file:{}"
+
+    def prepare(self, path):
+        self.operator.cloister("secret", "add", "KEY", "--host", "a.example", "--from",
+                               self.source.format(path)).ok()
+
+    def go(self, path):
+        return self.run("--allow", "a.example", "-s", "KEY")
+
+
+class SecretCommand(SecretFile):
+    text, mode, source = SCRIPT, 0o755, "cmd:{}"
+
+
+class SecretQuoted(SecretCommand):
+    source = "cmd:sh -c 'cat /dev/null; sh {}'"
+
+
+class KeyCommand(Use):
+    text, mode = SCRIPT, 0o755
+
+    def prepare(self, path):
+        self.operator.cloister("secret", "init", "--key", f"cmd:{path}").ok()
+
+    def go(self, path):
+        return self.operator.cloister("secret", "add", f"K{secrets.token_hex(4)}", "--host", "a.example",
+                                      input="t0ken-t0ken-t0ken")
+
+
+class SecretDefinition(Use):
+    text = "version: 1\nsecrets: {KEY: {hosts: a.example, from: 'env:HOME'}}\n"
+
+    def go(self, path):
+        self.operator.cloister("secret", "remove", "KEY")
+        return self.operator.cloister("secret", "add", "KEY", "-f", path)
+
+
+class EnvFile(Use):
+    text = "A=1\n"
+
+    def go(self, path):
+        return self.run("--env-file", path)
+
+
+class Authority(Use):
+    text = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
+
+    def go(self, path):
+        return self.run("--allow", "a.example", "--ca", path)
+
+
+class KnownHosts(Use):
+    name = ".ssh/known_hosts"
+    text = "a.example ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIC5TN2+V0v3v8S6OdLbHE4Q0Ty5ZbW0rIAHnDQkuLWrD\n"
+
+    def prepare(self, path):
+        key = self.operator.base / "key"
+        if not key.exists():
+            subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
+        self.operator.cloister("secret", "add", "KEY", "--scheme", "ssh", "--host", "a.example:22",
+                               input=key.read_text()).ok()
+
+    def go(self, path):
+        return self.run("--allow", "a.example", "-s", "KEY", env={"HOME": str(path.parent.parent)})
+
+
+class Registered(Use):
+    name, text = "agent.yaml", "name: a\ncommand: ['true']\n"
+
+    def go(self, path):
+        return self.operator.cloister("agent", "register", path)
+
+
+class Notify(Use):
+    """The record in the timeline is what is said."""
+    config = None
+
+    def go(self, path):
+        policy = self.operator.file("ask.yaml", "version: 1\negress:\n  - ask: api.example.com\n    reason: x\n")
+        told = self.operator.folder("told") / "told"
+        cell = self.operator.detach("-p", policy, "--", "curl", "-sS", "http://api.example.com/x", env=self.env(path))
+
+        def look():
+            lines = self.operator.cloister("events", cell, "--json").ok().splitlines()
+            return told.exists() or [line for line in lines if "not_notified" in line]
+
+        said = wait_until(look, "it was told, or not")
+        self.operator.cloister("kill", cell)
+        if told.exists():
+            told.unlink()
+        status = 0 if said is True else 125
+        return type("Said", (), {"status": status, "out": "", "err": "" if said is True else said[0]})()
+
+    def env(self, path):
+        return {"XDG_CONFIG_HOME": str(self.operator.base / "config")}
+
+    def configure(self, text):
+        self.operator.file("config/cloister/notify.yaml", text).chmod(0o600)
+
+
+class NotifyCommand(Notify):
+    mode = 0o755
+
+    def __init__(self, operator):
+        super().__init__(operator)
+        self.text = f"#!/bin/sh\necho x > {operator.base}/told/told\n"
+
+    def prepare(self, path):
+        self.configure(f"- command: ['{path}']\n")
+
+
+class NotifyFile(Notify):
+    name, mode = "cloister/notify.yaml", 0o600
+
+    def __init__(self, operator):
+        super().__init__(operator)
+        self.text = f"- command: [sh, -c, 'echo x > {operator.base}/told/told']\n"
+
+    def env(self, path):
+        return {"XDG_CONFIG_HOME": str(path.parent.parent)}
+
+
+class NotifySecret(Notify):
+    text, mode = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", 0o600
+
+    def prepare(self, path):
+        self.configure(f"- webhook: http://127.0.0.1:1/x\n  secret_file: {path}\n  on: [budget]\n"
+                       f"- command: [sh, -c, 'echo x > {self.operator.base}/told/told']\n")
+
+
+class Editor(Use):
+    text, mode = "#!/bin/sh\nexit 0\n", 0o755
+
+    def go(self, path):
+        policy = self.operator.file("cell.yaml", RULES)
+        cell = self.operator.detach("-p", policy, "--", "sleep", "100")
+        said = self.operator.cloister("policy", "edit", cell, env={"EDITOR": str(path), "VISUAL": ""})
+        self.operator.cloister("kill", cell)
+        return said
+
+
+class Input(Use):
+    def go(self, path):
+        return self.run("--input", path)
+
+
+class DispatchInput(Use):
+    def prepare(self, path):
+        dispatches.agent(self.operator, "a", "true")
+
+    def go(self, path):
+        return dispatches.dispatch(self.operator, "a", "--input", path)
+
+
+class Grant(Use):
+    def go(self, path):
+        return self.run("-v", f"{path}:/x:ro")
+
+
+USES = {"policy": Policy, "policy-found": PolicyFound, "policy-extended": PolicyExtended, "within": Within,
+        "secret-list": SecretList, "policy-set": PolicySet, "secret-file": SecretFile, "secret-command": SecretCommand,
+        "secret-command:quoted": SecretQuoted, "key-command": KeyCommand, "secret-definition": SecretDefinition,
+        "env-file": EnvFile, "authority": Authority, "known-hosts": KnownHosts, "registered": Registered,
+        "notify-command": NotifyCommand, "notify-file": NotifyFile, "notify-secret": NotifySecret, "editor": Editor,
+        "input": Input, "dispatch-input": DispatchInput, "grant": Grant}
+# Each of these is checked by the same call as another of its kind.
+ELSEWHERE = {"browser": "test_serve_dashboard.py", "diff": "a fixed path", "rootfs": "as grant: test_rootfs below"}
+
+
+def test_the_table_is_covered():
+    assert {name.split(":")[0] for name in USES} | set(ELSEWHERE) == set(ROWS)
+
+
+# ---- the ways: each makes the file, has an agent come near it, and returns what to use ------------------
+
+def make(operator, use, folder):
+    path = operator.file(Path(folder) / use.name, use.text)
+    path.chmod(use.mode)
+    return path
+
+
+def cell(operator, folder, script="true"):
+    operator.run("-v", f"{folder}:/w", "--no-policy", "--", "sh", "-c", script).ok()
+
+
+def by_grant(operator, use):
+    path = make(operator, use, "work")
+    use.prepare(path)
+    said = use.go(path)
+    assert WROTE not in said.out + said.err, said        # so far, nobody could
+    cell(operator, operator.base / "work")
+    return path
+
+
+def by_moved_folder(operator, use):
+    operator.folder("work")
+    cell(operator, operator.base / "work")
+    make(operator, use, "work")
+    path = operator.base / "moved" / use.name
+    (operator.base / "work").rename(operator.base / "moved")
+    operator.folder("work")
+    use.prepare(path)
+    return path
+
+
+def by_parent(operator, use):
+    """An agent moves what is there away and puts its own in its place."""
+    path = make(operator, use, "work/inner")
+    use.prepare(path)
+    cell(operator, operator.base / "work", f"mv /w/inner /w/away; cp -a /w/away /w/inner; echo >> /w/inner/{use.name}")
+    return path
+
+
+def by_link(operator, use):
+    make(operator, use, "safe")
+    link = operator.folder("work") / "link"
+    link.symlink_to(operator.base / "safe")
+    path = link / use.name
+    use.prepare(path)
+    cell(operator, operator.base / "work")
+    return path
+
+
+def by_second_name(operator, use):
+    path = make(operator, use, "safe")
+    use.prepare(path)
+    operator.folder("work/deep")
+    os.link(path, operator.base / "work/deep/other")
+    cell(operator, operator.base / "work")
+    return path
+
+
+def by_mount(operator, use):
+    make(operator, use, "work/inner")
+    operator.folder("mounted")
+    subprocess.run(["mount", "--bind", operator.base / "work/inner", operator.base / "mounted"], check=True)
+    path = operator.base / "mounted" / use.name
+    use.prepare(path)
+    cell(operator, operator.base / "work")
+    return path
+
+
+WAYS = {"grant": by_grant, "moved": by_moved_folder, "parent": by_parent, "link": by_link, "second": by_second_name,
+        "mount": by_mount}
+# Only links are looked for: what these lead to may well be an agent's work.
+LINKS_ONLY = {name for name, kind in ROWS.items() if kind == "TRUST_LINKS"}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", USES)
+def test_refused(operator, name, way):
+    if way == "mount" and not IS_ROOT:
+        pytest.skip("only root can mount")
+    if name in LINKS_ONLY and way != "link":
+        pytest.skip("only links are looked for")
+    if (name, way) == ("policy-found", "link"):
+        pytest.skip("a folder is looked for as it really is")
+    operator.folder("told")
+    use = USES[name](operator)
+    try:
+        path = WAYS[way](operator, use)
+        said = use.go(path)
+    finally:
+        if way == "mount":
+            subprocess.run(["umount", operator.base / "mounted"], check=False)
+    assert said.status != 0 and WROTE in said.out + said.err, said
+
+
+@pytest.mark.parametrize("name", sorted(set(USES) - LINKS_ONLY - {"notify-secret"}))
+def test_held(operator, name):
+    """What was used once is not changed by `apply`."""
+    operator.folder("told")
+    use = USES[name](operator)
+    path = make(operator, use, "work")
+    use.prepare(path)
+    said = use.go(path)
+    assert WROTE not in said.out + said.err, said
+    id = operator.change(operator.base / "work", f"echo evil > '{path}.new'; mv '{path}.new' '{path}'; echo x > plain",
+                         *(["--no-policy"] if name == "policy-found" else []))
+    done = operator.cloister("apply", id)
+    assert done.status == 0 and "held back" in done.out, done
+    assert path.read_text() == use.text and (operator.base / "work/plain").read_text() == "x\n"
+
+
+def test_rootfs(operator):
+    root, work = operator.folder("rootfs"), operator.folder("work")
+    (work / "link").symlink_to(root)
+    cell(operator, work)
+    operator.run("--rootfs", work / "link", "--", "true").sentence(WROTE)
