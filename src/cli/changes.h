@@ -46,6 +46,9 @@ void changes_warn(const struct changes *changes);
 
 /* A path of PART as it is shown: relative to the workspace, or absolute. */
 void changes_print_path(FILE *out, const struct changes_part *part, const char *path);
+/* The same, of LEN bytes of PATH, as one word that a shell takes: it is there to be copied, and the
+ * agent named it. */
+void changes_print_word(FILE *out, const struct changes_part *part, const char *path, size_t len);
 
 /* diff_text.c: files are read by one cloister-compare, which is started with the first of them and
  * can read and nothing else. */
