@@ -14,6 +14,7 @@
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -30,9 +31,13 @@
 void
 supervisor_complain(const char *text)
 {
-	fputs("cloister: ", stderr);
+	struct termios t;
+	/* While the agent has the terminal, a line does not end by itself. */
+	bool raw = tcgetattr(STDERR_FILENO, &t) == 0 && (t.c_oflag & OPOST) == 0;
+
+	fputs(raw ? "\r\ncloister: " : "cloister: ", stderr);
 	text_print_safe(stderr, text, strlen(text), false);
-	fputc('\n', stderr);
+	fputs(raw ? "\r\n" : "\n", stderr);
 }
 
 void
