@@ -371,7 +371,7 @@ FORCE:
 ##                  each (docs/testing.md); ARGS=--list shows the systems and the cases
 ## make screenshots   the dashboard's pictures in docs/images, anew
 ## make npm         bring what some tests skip without: real agents and SDKs, from npm, 1.1 GB,
-##                  and OpenStack's Swift
+##                  and, from the distribution, OpenStack's Swift and Podman
 ## make fuzz        fuzz each parser for FUZZ_SECONDS (60)
 ## make lint        analyzers, script and man page checks, both compilers
 ## make install     to PREFIX (/usr/local), under DESTDIR

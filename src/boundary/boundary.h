@@ -43,6 +43,7 @@ struct boundary_ground {
 };
 
 #define BOUNDARY_LISTENERS 5
+#define BOUNDARY_DNS4 2
 struct boundary_cell {
 	pid_t init;                     /* as the host sees it */
 	int pidfd, channel;             /* init's; see ipc/init_channel.h */
@@ -52,7 +53,7 @@ struct boundary_cell {
 	int mntns, netns;
 	int scratch;                    /* where all that is limited by --disk is */
 	/* The gate's sockets, with a policy: TCP and DNS, each IPv4 and IPv6, and that of the
-	 * SSH agent; -1 where there is none. */
+	 * SSH agent; -1 where there is none.  Without a policy there is BOUNDARY_DNS4 alone. */
 	int listeners[BOUNDARY_LISTENERS];
 	int uppers[CELL_GRANTS_MAX];    /* changed files of each overlay grant, or -1 */
 };

@@ -18,6 +18,8 @@
 #define CELL_NET_GATE_NAME "gate.cloister.internal"
 #define CELL_NET_PROXY_PORT 3128
 #define CELL_NET_SOCKS_PORT 1080
+/* Without a policy: a resolver on loopback, port 53, to which no name is known. */
+#define CELL_NET_NOBODY4 "127.0.0.53"
 /* The cell's own, as loopback is: not captured. */
 #define CELL_NET_CELL4 "198.18.0.2"
 #define CELL_NET_CELL6 CELL_NET_PREFIX6 "::2"

@@ -33,12 +33,27 @@ stop(int number)
 	stopped = 1;
 }
 
+#define APPLY_INCOMPLETE 1              /* the exit status if something was held back */
+#define WORDS_MAX 100                   /* of a command that is offered */
+
 struct apply {
 	bool force, dry_run, silent;
 	const struct changes_part *part;
+	/* What was held back, as words for `cloister apply`: what is beneath a word is not another. */
+	FILE *words;
+	size_t n_words;
+	const struct changes_part *last_part;
+	char *last;                     /* the last word's path */
 	size_t applied, held, left;     /* LEFT: in volumes, which nobody named */
 	size_t refs, objects;           /* of git: those that move, and all that change */
 };
+
+static void
+apply_free(struct apply *apply)
+{
+	fclosep(&apply->words);
+	free(apply->last);
+}
 
 static int
 take_option(void *arg, const struct cli_option *option, const char *value, struct err *err)
@@ -55,6 +70,22 @@ take_option(void *arg, const struct cli_option *option, const char *value, struc
 }
 
 static void
+remember_held(struct apply *apply, const char *path)
+{
+	size_t len = apply->last == NULL ? 0 : strlen(apply->last);
+
+	if (len > 0 && apply->last_part == apply->part && strncmp(path, apply->last, len) == 0 && path[len] == '/')
+		return;
+	if (apply->words == NULL || apply->n_words++ >= WORDS_MAX)
+		return;
+	fputc(' ', apply->words);
+	changes_print_word(apply->words, apply->part, path, strlen(path));
+	free(apply->last);
+	apply->last = strdup(path);
+	apply->last_part = apply->part;
+}
+
+static void
 told(void *arg, const struct workspace_change *change, bool applied)
 {
 	static const char letters[] = { 'A', 'M', 'D' };
@@ -62,6 +93,8 @@ told(void *arg, const struct workspace_change *change, bool applied)
 
 	if (apply->silent)
 		return;
+	if (!applied)
+		remember_held(apply, change->path);
 	printf("%c ", applied ? letters[change->kind] : '!');
 	changes_print_path(stdout, apply->part, change->path);
 	fputs(applied ? "\n" : "  (held back)\n", stdout);
@@ -90,6 +123,19 @@ tell_git(const struct apply *apply)
 		return;
 	fputs(" `cloister diff` shows no commits: see `git log -p`, and `git diff --cached` for what is staged\n",
 	      stderr);
+}
+
+/* One command that completes it, to be pasted. */
+static void
+tell_held(const struct apply *apply, const char *cell, const char *words)
+{
+	if (apply->held == 0)
+		return;
+	fprintf(stderr, "cloister: %s incomplete: %zu held back that this machine would run by itself; read %s with "
+	        "`cloister diff %s`, then complete it%s with:\n  cloister apply %s --%s\n",
+	        apply->dry_run ? "what would be applied is" : "what was applied is", apply->held,
+	        apply->held == 1 ? "it" : "them", cell,
+	        apply->n_words > WORDS_MAX ? ", in several steps," : "", cell, words);
 }
 
 static int
@@ -195,14 +241,19 @@ int
 cmd_apply(int argc, char **argv)
 {
 	OWN(changes_free) struct changes changes = { .state_dir = -1 };
-	struct apply apply = {0};
+	OWN(freep) char *words = NULL;
+	OWN(apply_free) struct apply apply = {0};
 	struct err err = {0}, why = {0};
+	size_t len;
 	int rest, r, noted;
 
 	if (cli_parse(cli_apply_options, argc, argv, true, take_option, &apply, &rest, &err) < 0)
 		return cli_fail(&err);
 	if (rest == argc)
 		return cli_failf("which cell? cloister apply [OPTION...] CELL [PATH...]");
+	apply.words = open_memstream(&words, &len);
+	if (apply.words == NULL)
+		return cli_failf("out of memory");
 	r = changes_open(argv[rest], &changes, &err);
 	if (r == 0)
 		r = apply_all(&apply, &changes, argv + rest + 1, &err);
@@ -215,17 +266,15 @@ cmd_apply(int argc, char **argv)
 	if (r < 0 || noted < 0)
 		return cli_fail(r < 0 ? &err : &why);
 	tell_git(&apply);
-	if (apply.held > 0)
-		fprintf(stderr, "cloister: %zu held back that would run on this machine: look with "
-		        "`cloister diff %s`, and name what is to be applied: `cloister apply %s PATH`\n", apply.held,
-		        argv[rest], argv[rest]);
+	fflush(apply.words);
+	tell_held(&apply, argv[rest], words);
 	if (apply.left > 0)
 		fprintf(stderr, "cloister: %zu change%s to overlay volumes left alone: name what is to be applied, "
 		        "as `cloister diff %s` shows it\n", apply.left, apply.left == 1 ? "" : "s", argv[rest]);
 	else if (apply.applied == 0 && apply.held == 0 && changes.n_parts > 0)
 		fprintf(stderr, "cloister: there is nothing to apply\n");
 	changes_tell_rest(&changes, changes.n_parts == 0);
-	return 0;
+	return apply.held > 0 && !apply.dry_run ? APPLY_INCOMPLETE : 0;
 }
 
 static int

@@ -12,6 +12,7 @@
 #include "base/own.h"
 #include "base/text.h"
 #include "base/tree.h"
+#include "base/utf8.h"
 #include "cli/changes.h"
 #include "cli/cli.h"
 #include "cli/timeline.h"
@@ -259,6 +260,52 @@ changes_print_path(FILE *out, const struct changes_part *part, const char *path)
 		fputc('/', out);
 	}
 	text_print_safe(out, path, strlen(path), false);
+}
+
+static void
+print_quoted(FILE *out, const char *s, size_t len, bool plainly)
+{
+	for (size_t i = 0; i < len; i++) {
+		const unsigned char c = (unsigned char)s[i];
+
+		if (plainly && c == '\'')
+			fputs("'\\''", out);
+		else if (plainly || (c >= ' ' && c < 0x7f && c != '\'' && c != '\\'))
+			fputc(c, out);
+		else
+			fprintf(out, "\\%03o", c);
+	}
+}
+
+static bool
+is_printable(const char *s, size_t len)
+{
+	uint32_t code;
+	size_t n;
+
+	for (; len > 0; s += n, len -= n) {
+		n = utf8_next(s, len, &code);
+		if (n == 0 || utf8_is_control(code))
+			return false;
+	}
+	return true;
+}
+
+void
+changes_print_word(FILE *out, const struct changes_part *part, const char *path, size_t len)
+{
+	static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._/+=@";
+	const char *folder = part->main ? "" : part->grant->host;
+	size_t n = strlen(folder);
+	bool bare = n + len > 0 && strspn(folder, plain) == n && strspn(path, plain) >= len;
+	bool plainly = is_printable(folder, n) && is_printable(path, len);
+
+	/* What a terminal must not see has a form in shells, too. */
+	fputs(bare ? "" : plainly ? "'" : "$'", out);
+	print_quoted(out, folder, n, plainly);
+	fputs(part->main ? "" : "/", out);
+	print_quoted(out, path, len, plainly);
+	fputs(bare ? "" : "'", out);
 }
 
 int

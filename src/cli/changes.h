@@ -46,18 +46,31 @@ void changes_warn(const struct changes *changes);
 
 /* A path of PART as it is shown: relative to the workspace, or absolute. */
 void changes_print_path(FILE *out, const struct changes_part *part, const char *path);
+/* The same, of LEN bytes of PATH, as one word that a shell takes: it is there to be copied, and the
+ * agent named it. */
+void changes_print_word(FILE *out, const struct changes_part *part, const char *path, size_t len);
 
-/* diff_text.c: a unified diff of two open files (-1: none), by diff(1) in a process
- * that can read and nothing else.  LABELs are what the files are called.  -E2BIG if
+/* diff_text.c: files are read by one cloister-compare, which is started with the first of them and
+ * can read and nothing else. */
+struct diff_reader {
+	pid_t pid;                      /* 0: none is running */
+	int channel;
+	bool answered;                  /* it could be started safely */
+};
+void diff_reader_close(struct diff_reader *reader);     /* for OWN() too */
+#define DIFF_LINE_MAX ((size_t)1 << 30)
+
+/* A unified diff of two open files (-1: none).  LABELs are what the files are called.  -E2BIG if
  * they are too large for that, or something else is wrong with them. */
-int diff_print_text(int old, int new, const char *old_label, const char *new_label,
-                    bool colour, struct err *err);
+int diff_print_text(struct diff_reader *reader, int old, int new, const char *old_label,
+                    const char *new_label, bool colour, struct err *err);
 /* Likewise, how many lines of them differ. */
 struct diff_count {
 	uint64_t added, removed;
 	bool binary;                    /* it has no lines */
 };
-int diff_count_text(int old, int new, struct diff_count *ret_count, struct err *err);
+int diff_count_text(struct diff_reader *reader, int old, int new, struct diff_count *ret_count,
+                    struct err *err);
 
 /* diff_git.c: what changes to a git directory come to, in a few lines.  CELL: as the operator named it.
  * *TOLD_UNSEEN: it was said that commits are not shown, which is enough once. */
@@ -71,7 +84,7 @@ struct diff_stat {
 	size_t hidden;                  /* of them, those that could not be compared */
 };
 /* MORE: what is beneath a folder comes too. */
-int diff_stat_add(struct diff_stat *stat, const struct changes_part *part,
+int diff_stat_add(struct diff_stat *stat, struct diff_reader *reader, const struct changes_part *part,
                   const struct workspace_change *change, bool more, struct err *err);
 void diff_stat_print(const struct diff_stat *stat, bool colour);
 void diff_stat_free(struct diff_stat *stat);    /* for OWN() too */

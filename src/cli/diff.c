@@ -31,6 +31,7 @@ struct diff {
 	const char *cell;
 	struct json out;
 	struct diff_stat stat;
+	struct diff_reader reader;
 	size_t shown, hidden;
 };
 
@@ -171,11 +172,11 @@ show_text(struct diff *diff, const struct changes_part *part,
 		show_hidden(diff, strerrordesc_np(-r));
 		return 0;
 	}
-	r = diff_print_text(old, new, old < 0 ? "/dev/null" : old_label,
+	r = diff_print_text(&diff->reader, old, new, old < 0 ? "/dev/null" : old_label,
 	                    new < 0 ? "/dev/null" : new_label, diff->colour, err);
 	if (r != -E2BIG)
 		return r;
-	snprintf(why, sizeof(why), "%llu bytes that diff could not compare",
+	snprintf(why, sizeof(why), "%llu bytes that could not be compared",
 	         (unsigned long long)change->size);
 	show_hidden(diff, why);
 	return 0;
@@ -207,7 +208,7 @@ static int
 show_file(struct diff *diff, const struct changes_part *part, const struct workspace_change *change,
           bool more, struct err *err)
 {
-	return diff->sizes ? diff_stat_add(&diff->stat, part, change, more, err) :
+	return diff->sizes ? diff_stat_add(&diff->stat, &diff->reader, part, change, more, err) :
 	       show_one(diff, part, change, err);
 }
 
@@ -397,6 +398,7 @@ static void
 diff_free(struct diff *diff)
 {
 	diff_stat_free(&diff->stat);
+	diff_reader_close(&diff->reader);
 }
 
 int

@@ -49,27 +49,6 @@ print_count(const char **between, size_t n, const char *what, const char *done)
 	*between = ", ";
 }
 
-/* The path as a shell takes it: the agent named the folder, and the command is there to be copied. */
-static void
-print_word(const struct changes_part *part, const char *path, size_t len)
-{
-	static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._/+=@";
-	bool quote = strspn(path, plain) < len;
-
-	fputs(quote ? "'" : "", stdout);
-	changes_print_path(stdout, part, "");
-	for (size_t i = 0, n; i < len; i += n) {
-		n = strcspn(path + i, "'");
-		n = n < len - i ? n : len - i;
-		text_print_safe(stdout, path + i, n, false);
-		if (n < len - i) {
-			fputs("'\\''", stdout);
-			n++;
-		}
-	}
-	fputs(quote ? "'" : "", stdout);
-}
-
 static void
 print_counts(const struct changes_part *part, const struct workspace_git *sum, const char *cell)
 {
@@ -86,7 +65,7 @@ print_counts(const struct changes_part *part, const struct workspace_git *sum, c
 	if (*between == '\0' && sum->n_refs == 0)
 		fputs("folders only", stdout);
 	printf("%s`cloister diff %s ", *between == '\0' && sum->n_refs > 0 ? "" : "; ", cell);
-	print_word(part, sum->path, len > 0 ? len - 1 : 0);
+	changes_print_word(stdout, part, sum->path, len > 0 ? len - 1 : 0);
 	fputs("` names each\n", stdout);
 }
 

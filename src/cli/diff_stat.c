@@ -105,7 +105,7 @@ size_of(int fd)
 }
 
 static int
-count_file(struct diff_stat_row *row, const struct changes_part *part,
+count_file(struct diff_stat_row *row, struct diff_reader *reader, const struct changes_part *part,
            const struct workspace_change *change, bool *ret_hidden, struct err *err)
 {
 	OWN(closep) int old = -1, new = -1;
@@ -114,7 +114,7 @@ count_file(struct diff_stat_row *row, const struct changes_part *part,
 	if (r == 0) {
 		row->old_size = size_of(old);
 		row->new_size = size_of(new);
-		r = diff_count_text(old, new, &row->n, err);
+		r = diff_count_text(reader, old, new, &row->n, err);
 		row->has_lines = r == 0;
 		if (r == 0 || r != -E2BIG)
 			return r;
@@ -143,7 +143,7 @@ grow(struct diff_stat *stat, struct err *err)
 }
 
 int
-diff_stat_add(struct diff_stat *stat, const struct changes_part *part,
+diff_stat_add(struct diff_stat *stat, struct diff_reader *reader, const struct changes_part *part,
               const struct workspace_change *change, bool more, struct err *err)
 {
 	struct diff_stat_row row = {0};
@@ -154,7 +154,7 @@ diff_stat_add(struct diff_stat *stat, const struct changes_part *part,
 	if (S_ISDIR(change->type) && change->kind != WORKSPACE_MODIFIED && more)
 		return 0;
 	if ((S_ISREG(change->mode) || S_ISREG(change->old_mode)) && !change->mode_only)
-		r = count_file(&row, part, change, &hidden, err);
+		r = count_file(&row, reader, part, change, &hidden, err);
 	note_kind(&row, change);
 	if (r == 0)
 		r = grow(stat, err);

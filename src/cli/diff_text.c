@@ -1,102 +1,83 @@
 /* diff_text.c - a unified diff of files that an agent wrote.
  *
- * diff(1) reads them, in a process that has no network, can write nothing but its
- * output, and may call only what an agent may. */
+ * cloister-compare reads them: one process for all files, started with the first.  Of what it says
+ * nothing is believed but that it is text. */
 #include <errno.h>
-#include <fcntl.h>
-#include <sched.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/err.h"
 #include "base/own.h"
 #include "base/text.h"
-#include "boundary/namespace/filter.h"
-#include "boundary/namespace/landlock.h"
 #include "cli/changes.h"
-#include "trust/trust.h"
+#include "cli/cli.h"
+#include "ipc/compare_channel.h"
 
-_Noreturn static void
-become_diff(int old, int new, int out, const char *old_label, const char *new_label)
+void
+diff_reader_close(struct diff_reader *reader)
 {
-	static const char *const nothing[] = { NULL };
-	const struct rlimit cpu = { 20, 20 }, memory = { 2ULL << 30, 2ULL << 30 };
-	char *argv[] = { (char[]){ "diff" }, (char[]){ "-u" }, (char[]){ "--label" },
-	                 (char *)(uintptr_t)old_label, (char[]){ "--label" },
-	                 (char *)(uintptr_t)new_label, (char[]){ "/dev/fd/3" },
-	                 (char[]){ "/dev/fd/4" }, NULL };
-	char *envp[] = { (char[]){ "LC_ALL=C" }, NULL };
-	int fds[] = { open("/dev/null", O_RDWR | O_CLOEXEC), out, -1, old, new }, landlock = -1;
-
-	fds[2] = fds[0];
-	for (int i = 0; i < 5; i++)
-		fds[i] = fcntl(fds[i] >= 0 ? fds[i] : fds[0], F_DUPFD_CLOEXEC, 100);
-	for (int i = 0; i < 5; i++)
-		if (dup2(fds[i], i) < 0)
-			_exit(3);
-	setrlimit(RLIMIT_CPU, &cpu);
-	setrlimit(RLIMIT_AS, &memory);
-	/* Where namespaces cannot be had there are no cells to show either. */
-	if (unshare(CLONE_NEWUSER | CLONE_NEWNET) < 0 ||
-	    syscall(SYS_close_range, 5u, ~0u, 0u) < 0 ||
-	    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
-	    landlock_make(LANDLOCK_FILES_TOO, nothing, &landlock, NULL) < 0 ||
-	    landlock_enforce(landlock, NULL) < 0 || filter_load(FILTER_DEFAULT, NULL) < 0)
-		_exit(3);
-	execve("/usr/bin/diff", argv, envp);
-	_exit(4);
+	if (reader->pid <= 0)
+		return;
+	close(reader->channel);
+	while (waitpid(reader->pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	*reader = (struct diff_reader){0};
 }
 
-/* Runs diff(1) and gives each line that it says, without its end, to TAKE. */
 static int
-each_line(int old, int new, const char *old_label, const char *new_label,
-          void (*take)(void *arg, const char *line, size_t len), void *arg, struct err *err)
+reader_start(struct diff_reader *reader, struct err *err)
 {
-	OWN(fclosep) FILE *from = NULL;
-	OWN(freep) char *line = NULL;
-	size_t cap = 0;
-	int ends[2], status, r;
-	ssize_t n;
-	pid_t pid;
+	OWN(closep) int theirs = -1;
+	int ends[2], r;
 
-	r = trust_path(TRUST_DIFF, "/usr/bin/diff", err);
-	if (r < 0)
+	if (reader->pid > 0)
+		return 0;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
+		return err_errno(err, "cannot make a socket");
+	theirs = ends[1];
+	r = cli_start("cloister-compare", theirs, COMPARE_FD, &reader->pid, err);
+	if (r < 0) {
+		close(ends[0]);
 		return r;
-	fflush(stdout);
-	if (pipe2(ends, O_CLOEXEC) < 0)
-		return err_errno(err, "cannot make a pipe");
-	pid = fork();
-	if (pid == 0)
-		become_diff(old, new, ends[1], old_label, new_label);
-	close(ends[1]);
-	from = pid < 0 ? NULL : fdopen(ends[0], "r");
-	if (from == NULL)
-		return err_errno(err, "cannot run diff");
-	while ((n = getline(&line, &cap, from)) > 0)
-		take(arg, line, (size_t)n - (line[n - 1] == '\n' ? 1 : 0));
-	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		;
-	if (WIFEXITED(status) && WEXITSTATUS(status) == 4)
-		return err_set(err, ENOENT, "there is no /usr/bin/diff: use --name-status");
-	if (WIFEXITED(status) && WEXITSTATUS(status) == 3)
-		return err_set(err, EPERM, "diff could not be run safely here: use --name-status");
-	if (!WIFEXITED(status) || WEXITSTATUS(status) > 1)
-		return err_set(err, E2BIG, "diff gave up on it");
+	}
+	reader->channel = ends[0];
 	return 0;
 }
 
+static int
+ask(struct diff_reader *reader, int old, int new, bool hunks, struct err *err)
+{
+	OWN(buf_free) struct buf body;
+	int fds[2];
+	size_t n = 0;
+
+	ipc_begin(&body, COMPARE_ASK);
+	buf_put_u32(&body, (old >= 0 ? COMPARE_OLD : 0u) | (new >= 0 ? COMPARE_NEW : 0u) |
+	            (hunks ? COMPARE_HUNKS : 0u));
+	if (old >= 0)
+		fds[n++] = old;
+	if (new >= 0)
+		fds[n++] = new;
+	return ipc_send(reader->channel, &body, fds, n, err);
+}
+
+/* ---- lines ---- */
+
+struct printer {
+	const char *old_label, *new_label;
+	bool colour, begun;
+	struct buf line;                /* the start of one that is not complete */
+};
+
 static void
-print_line(void *arg, const char *line, size_t len)
+print_line(const struct printer *p, const char *line, size_t len)
 {
 	const char *start = "";
 
-	if (*(const bool *)arg && len > 0)
+	if (p->colour && len > 0)
 		start = line[0] == '+' ? "\033[32m" : line[0] == '-' ? "\033[31m" :
 		        line[0] == '@' ? "\033[36m" : "";
 	fputs(start, stdout);
@@ -106,40 +87,138 @@ print_line(void *arg, const char *line, size_t len)
 	putchar('\n');
 }
 
-int
-diff_print_text(int old, int new, const char *old_label, const char *new_label, bool colour,
-                struct err *err)
-{
-	return each_line(old, new, old_label, new_label, print_line, &colour, err);
-}
-
-struct count {
-	size_t lines;
-	struct diff_count n;
-};
-
 static void
-count_line(void *arg, const char *line, size_t len)
+print_label(const struct printer *p, const char *sign, const char *label)
 {
-	static const char head[] = "--- ";
-	struct count *c = arg;
+	char line[16];
 
-	/* Two lines of a patch that name the files, or one that says no more than that they differ. */
-	if (c->lines++ == 0)
-		c->n.binary = len < sizeof(head) || memcmp(line, head, sizeof(head) - 1) != 0;
-	if (c->lines <= 2 || len == 0)
-		return;
-	c->n.added += line[0] == '+';
-	c->n.removed += line[0] == '-';
+	snprintf(line, sizeof(line), "%s ", sign);
+	if (p->colour)
+		fputs(sign[0] == '+' ? "\033[32m" : "\033[31m", stdout);
+	fputs(line, stdout);
+	text_print_safe(stdout, label, strlen(label), true);
+	fputs(p->colour ? "\033[m\n" : "\n", stdout);
+}
+
+/* A line may come in several messages, and a message have several lines. */
+static int
+print_text(struct printer *p, const char *data, size_t len)
+{
+	if (len > 0 && !p->begun) {
+		print_label(p, "---", p->old_label);
+		print_label(p, "+++", p->new_label);
+		p->begun = true;
+	}
+	while (len > 0) {
+		const char *end = memchr(data, '\n', len);
+		size_t n = end == NULL ? len : (size_t)(end - data);
+
+		if (end == NULL || p->line.len > 0)
+			buf_put(&p->line, data, n);
+		if (buf_failed(&p->line))
+			return -E2BIG;
+		if (end != NULL && p->line.len > 0)
+			print_line(p, (const char *)p->line.data, p->line.len);
+		else if (end != NULL)
+			print_line(p, data, n);
+		if (end != NULL)
+			buf_reset(&p->line);
+		n += end != NULL;
+		data += n;
+		len -= n;
+	}
+	return 0;
+}
+
+/* ---- the answer ---- */
+
+/* 1: that was the last message. */
+static int
+take_message(struct printer *p, struct ipc_message *message, struct diff_count *ret_count)
+{
+	struct diff_count count = {0};
+	uint32_t failed, binary;
+	int r;
+
+	if (message->type != COMPARE_TEXT && message->type != COMPARE_DONE)
+		return -EBADMSG;
+	if (message->type == COMPARE_DONE &&
+	    (buf_get_u32(&message->body, &failed) < 0 || buf_get_u32(&message->body, &binary) < 0 ||
+	     buf_get_u64(&message->body, &count.added) < 0 || buf_get_u64(&message->body, &count.removed) < 0))
+		return -EBADMSG;
+	r = p == NULL ? 0 : print_text(p, (const char *)message->body.data + message->body.pos,
+	                               buf_left(&message->body));
+	if (r < 0 || message->type == COMPARE_TEXT)
+		return r;
+	if (failed != 0)
+		return -E2BIG;
+	count.binary = binary != 0;
+	*ret_count = count;
+	return 1;
+}
+
+/* One that died of a file, or talks nonsense, is replaced when the next file comes. */
+static int
+await_answer(struct diff_reader *reader, struct printer *p, struct diff_count *ret_count, struct err *err)
+{
+	int r = 0, status;
+
+	while (r == 0) {
+		OWN(ipc_message_free) struct ipc_message message = {0};
+
+		r = ipc_receive(reader->channel, &message, NULL);
+		r = r == 0 ? take_message(p, &message, ret_count) : r;
+		reader->answered = reader->answered || r >= 0;
+	}
+	if (r == 1)
+		return 0;
+	if (r == -E2BIG)
+		return err_set(err, E2BIG, "it could not be compared");
+	close(reader->channel);
+	while (waitpid(reader->pid, &status, 0) < 0 && errno == EINTR)
+		;
+	reader->pid = 0;
+	/* It says why by itself. */
+	return reader->answered || WIFSIGNALED(status) ? err_set(err, E2BIG, "it could not be compared") :
+	       err_set(err, EPERM, "files could not be compared safely here: use --name-status");
+}
+
+static int
+compare(struct diff_reader *reader, int old, int new, struct printer *p, struct diff_count *ret_count,
+        struct err *err)
+{
+	int r = reader_start(reader, err);
+
+	r = r == 0 ? ask(reader, old, new, p != NULL, err) : r;
+	return r == 0 || r == -EPIPE ? await_answer(reader, p, ret_count, err) : r;
 }
 
 int
-diff_count_text(int old, int new, struct diff_count *ret_count, struct err *err)
+diff_print_text(struct diff_reader *reader, int old, int new, const char *old_label, const char *new_label,
+                bool colour, struct err *err)
 {
-	struct count c = {0};
-	int r = each_line(old, new, "a", "b", count_line, &c, err);
+	struct printer p = { .old_label = old_label, .new_label = new_label, .colour = colour };
+	struct diff_count count;
+	int r;
 
-	if (r == 0)
-		*ret_count = c.n;
+	buf_init(&p.line, DIFF_LINE_MAX);
+	r = compare(reader, old, new, &p, &count, err);
+	/* Half a line is all that is left of one that was killed. */
+	if (p.line.len > 0 && !buf_failed(&p.line))
+		print_line(&p, (const char *)p.line.data, p.line.len);
+	buf_free(&p.line);
+	if (r == 0 && count.binary) {
+		fputs("Binary files ", stdout);
+		text_print_safe(stdout, old_label, strlen(old_label), true);
+		fputs(" and ", stdout);
+		text_print_safe(stdout, new_label, strlen(new_label), true);
+		fputs(" differ\n", stdout);
+	}
 	return r;
+}
+
+int
+diff_count_text(struct diff_reader *reader, int old, int new, struct diff_count *ret_count, struct err *err)
+{
+	return compare(reader, old, new, NULL, ret_count, err);
 }

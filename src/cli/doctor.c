@@ -19,6 +19,7 @@
 #include "boundary/namespace/landlock.h"
 #include "boundary/namespace/ns_probe.h"
 #include "cli/cli.h"
+#include "cli/doctor.h"
 
 #define CHECKS_MAX   24
 #define TEXT_MAX     512
@@ -122,6 +123,10 @@ check_kernel(struct doctor *d)
 	}
 }
 
+#define CONTAINER_ADVICE \
+	"start this container with `--security-opt seccomp=unconfined --security-opt unmask=ALL` (Podman) or " \
+	"`--security-opt seccomp=unconfined --security-opt systempaths=unconfined` (Docker)"
+
 static void
 check_clone(struct doctor *d)
 {
@@ -133,7 +138,8 @@ check_clone(struct doctor *d)
 	}
 	c = report(d, "processes", MISSING, "clone3 with a pidfd fails: %s", why(d->probe.clone));
 	c->needed = true;
-	advise(c, "if this is a container, let its seccomp profile pass clone3");
+	advise(c, "%s", doctor_in_container() ? CONTAINER_ADVICE :
+	       "if this is a container, let its seccomp profile pass clone3");
 }
 
 #define APPARMOR_SETTING "/proc/sys/kernel/apparmor_restrict_unprivileged_userns"
@@ -156,8 +162,8 @@ advise_userns(struct check *c, const struct ns_probe *p)
 	else if (p->userns == EINVAL)
 		advise(c, "use a kernel that has CONFIG_USER_NS");
 	else
-		advise(c, "if this is a container, allow it user namespaces (seccomp and AppArmor "
-		       "profiles often forbid them)");
+		advise(c, "%s", doctor_in_container() ? CONTAINER_ADVICE : "if this is a container, allow it user "
+		       "namespaces (seccomp and AppArmor profiles often forbid them)");
 }
 
 static void
@@ -353,6 +359,30 @@ check_pty(struct doctor *d)
 	advise(c, "use a kernel that has CONFIG_UNIX98_PTYS");
 }
 
+/* Each part may work, and the whole not: so the last word is a cell's own. */
+static void
+check_cell(struct doctor *d)
+{
+	char text[DOCTOR_WHY_MAX];
+	struct check *c;
+	int r;
+
+	for (size_t i = 0; i < d->n; i++)
+		if (d->checks[i].needed && d->checks[i].state == MISSING) {
+			report(d, "a real cell", MISSING, "not tried, because '%s' is missing", d->checks[i].name);
+			return;
+		}
+	r = doctor_try_cell(text);
+	if (r == 0) {
+		report(d, "a real cell", OK, "`cloister run -- true` works");
+		return;
+	}
+	c = report(d, "a real cell", MISSING, "`cloister run -- true` fails: %s", r < 0 ? why(-r) : text);
+	c->needed = true;
+	if (doctor_in_container())
+		advise(c, CONTAINER_ADVICE);
+}
+
 /* Only there is it a module; an arm64 kernel has it built in, or not at all. */
 #ifdef __x86_64__
 #define LOAD_KVM "as root: modprobe -a kvm kvm_intel kvm_amd; "
@@ -494,7 +524,7 @@ examine(struct doctor *d)
 	static void (*const rows[])(struct doctor *) = {
 		check_kernel, check_clone, check_userns, check_apparmor, check_overlay, check_idmap,
 		check_cgroup, check_seccomp, check_landlock, check_pty, check_core, check_nftables,
-		check_kvm,
+		check_kvm, check_cell,
 	};
 
 	ns_probe_run(&d->probe);

@@ -129,6 +129,19 @@ put_trust(char **env, size_t *n)
 	return r;
 }
 
+/* Without a network nothing is gained by trying again: npm would, for more than a minute, whatever
+ * the error is. */
+static int
+put_no_retries(char **env, size_t *n)
+{
+	static const char *const none[] = { "NPM_CONFIG_FETCH_RETRIES", "PIP_RETRIES", "CARGO_NET_RETRY" };
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < ARRAY_LEN(none); i++)
+		r = put_entry(env, n, none[i], "0");
+	return r;
+}
+
 int
 run_finish_env(struct run *run, struct err *err)
 {
@@ -154,8 +167,8 @@ run_finish_env(struct run *run, struct err *err)
 		r = put_entry(run->spec.env, &n, few[i].name, few[i].value);
 	if (r == 0 && run->spec.tty && term != NULL)
 		r = put_entry(run->spec.env, &n, "TERM", term);
-	if (r == 0 && run->spec.has_policy)
-		r = put_trust(run->spec.env, &n);
+	if (r == 0)
+		r = run->spec.has_policy ? put_trust(run->spec.env, &n) : put_no_retries(run->spec.env, &n);
 	if (r == 0 && run->placeholders != NULL)
 		r = note_names(run);
 	for (char **p = run->placeholders; r == 0 && p != NULL && *p != NULL; p++)

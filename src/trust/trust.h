@@ -25,7 +25,6 @@ struct err;
 enum trust_use {
 	/* Programs that are run on the host. */
 	TRUST_SECRET_COMMAND, TRUST_KEY_COMMAND, TRUST_NOTIFY_COMMAND, TRUST_EDITOR, TRUST_BROWSER,
-	TRUST_DIFF,
 	/* Files that say what a cell may do. */
 	TRUST_POLICY, TRUST_POLICY_FOUND, TRUST_POLICY_EXTENDED, TRUST_WITHIN, TRUST_SECRET_LIST,
 	TRUST_POLICY_SET,

@@ -7,7 +7,6 @@ const struct trust_row trust_table[TRUST_USES] = {
 	[TRUST_NOTIFY_COMMAND] = { "notify-command", TRUST_RUN, "a program of notify.yaml" },
 	[TRUST_EDITOR] = { "editor", TRUST_RUN, "the editor" },
 	[TRUST_BROWSER] = { "browser", TRUST_RUN, "the program that opens a browser" },
-	[TRUST_DIFF] = { "diff", TRUST_RUN, "the program that shows differences" },
 	[TRUST_POLICY] = { "policy", TRUST_READ, "the policy" },
 	[TRUST_POLICY_FOUND] = { "policy-found", TRUST_READ, "the policy that was found" },
 	[TRUST_POLICY_EXTENDED] = { "policy-extended", TRUST_READ, "a file that the policy extends" },

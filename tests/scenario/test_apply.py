@@ -7,10 +7,11 @@ import signal
 import stat
 import subprocess
 import time
+from shlex import quote
 
 import pytest
 
-from operators import SECONDS, end, read_until
+from operators import CLOISTER, SECONDS, end, read_until
 from terminal import Terminal
 from trees import seen_inside, tree
 
@@ -242,7 +243,7 @@ def test_held_back(operator, workspace):
     script = "".join(f"mkdir -p $(dirname {p}); echo evil >>{p};" for p in HELD)
     id = operator.change(workspace, f"{script} echo fine >fine")
     done = operator.cloister("apply", id)
-    assert done.status == 0 and (workspace / "fine").exists()
+    assert done.status == 1 and (workspace / "fine").exists()
     for path in HELD:
         if path in before:
             assert (workspace / path).read_bytes() == before[path], path
@@ -287,7 +288,7 @@ def test_held_by_gits_configuration(operator, workspace):
                          "echo evil >tools/clean.sh; echo fine >tools/fine")
     assert "M scripts/hooks/pre-commit  (held back" in operator.cloister("diff", id).ok()
     done = operator.cloister("apply", id)
-    assert done.status == 0 and "2 held back" in done.err and "not all" not in done.err
+    assert done.status == 1 and "2 held back" in done.err and "not all" not in done.err
     assert (workspace / "scripts/hooks/pre-commit").read_text() == "#!/bin/sh\n"
     assert not (workspace / "tools/clean.sh").exists() and (workspace / "tools/fine").exists()
     operator.cloister("apply", id, "scripts/hooks", "tools/clean.sh").ok()
@@ -341,7 +342,7 @@ def test_held_what_ruled_over_the_cell(operator, workspace):
     id = done.ok().strip()
     operator.kept.add(id)
     done = operator.cloister("apply", id)
-    assert done.status == 0 and "held back that would run" in done.err and "cloister apply" in done.err
+    assert done.status == 1 and "held back that this machine would run" in done.err and "cloister apply" in done.err
     changed = {p for p, was in tree(workspace).items() if was[-1] != before[p][-1]}
     # What was read for the first of these cells is held back, too.
     assert changed == {b"p/plain.yaml"}
@@ -365,7 +366,7 @@ def test_held_where_the_vaults_values_come_from(operator, workspace):
                          "-s", "TOLD", "-s", "LINKED@a.example")
     assert "! p/told  (held back)" in operator.cloister("apply", "-n", id).out
     done = operator.cloister("apply", id)
-    assert done.status == 0 and "held back that would run" in done.err, done
+    assert done.status == 1 and "held back that this machine would run" in done.err, done
     assert {p for p, was in tree(workspace).items() if was[-1] != before[p][-1]} == {b"p/unused"}
     operator.cloister("apply", id, "p/told").ok()
     assert (workspace / "p/told").read_text() == "evil\n"
@@ -569,3 +570,50 @@ def test_an_error_in_the_middle(operator, workspace):
     assert not (workspace / "big").exists() and temporaries(workspace) == []
     operator.cloister("apply", id).ok()
     assert (workspace / "big").stat().st_size == 300000 and (workspace / "z").exists()
+
+
+# ---- incomplete ---------------------------------------------------------------------
+
+def complete(operator, done, workspace):
+    """Paste the command that DONE offers."""
+    assert done.status == 1 and "what was applied is incomplete" in done.err, done
+    command = done.err.splitlines()[-1]
+    assert command.startswith("  cloister apply "), done
+    return operator.do("bash", "-c", command, cwd=workspace,
+                       env={"PATH": f"{operator.program.parent}:/usr/bin:/bin"}) if CLOISTER.name == "cloister" else None
+
+
+@pytest.mark.skipif(CLOISTER.name != "cloister", reason="it is another program")
+def test_a_venv(operator, workspace):
+    """It is broken without what is held back, which is said; and whole after one command."""
+    id = operator.change(workspace, "python3 -m venv --without-pip .venv; echo 'print(6 * 7)' >job.py", "--name", "env")
+    done = operator.cloister("apply", "env")
+    assert not (workspace / ".venv/bin").exists() and (workspace / "job.py").exists()
+    assert done.err.splitlines()[-1] == "  cloister apply env -- .venv/bin"
+    assert complete(operator, done, workspace).ok().count("\n") > 3
+    assert operator.do(workspace / ".venv/bin/python", "job.py", cwd=workspace).ok() == "42\n"
+    assert operator.host(". .venv/bin/activate; echo $VIRTUAL_ENV", cwd=workspace) == f"{workspace}/.venv\n"
+    assert operator.cloister("diff", id).status == 125          # nothing is left
+
+
+@pytest.mark.skipif(CLOISTER.name != "cloister", reason="it is another program")
+def test_the_command_that_completes_takes_any_name(operator, workspace):
+    names = ["a b", "it's", "$(touch owned)", "`touch owned`", "-n", "new\nline", "esc\x1b[2J", "\u00fc", "back\\slash", "~", "*"]
+    volume = operator.folder("volume of theirs", {"x": "1\n"})
+    script = "".join(f"mkdir -p -- {quote(n)}; echo evil >{quote('./' + n + '/.envrc')};" for n in names)
+    id = operator.change(workspace, script + f"echo evil >{quote(str(volume))}/.npmrc; echo >'-n/.envrc.x'",
+                         "-v", f"{volume}:{volume}:overlay")
+    done = operator.cloister("apply", id, ".", volume)
+    assert "\x1b" not in done.err and done.err.count("\n") == 2, done
+    complete(operator, done, workspace).ok()
+    for n in names:
+        assert (workspace / n / ".envrc").read_text() == "evil\n", n
+    assert (volume / ".npmrc").exists() and not (workspace / "owned").exists()
+
+
+def test_complete_is_status_0(operator, workspace):
+    id = operator.change(workspace, "echo x >x; echo evil >.envrc")
+    assert operator.cloister("apply", "-n", id).status == 0
+    operator.cloister("apply", id, "x").ok()
+    assert operator.cloister("apply", id).status == 1
+    assert operator.cloister("apply", id, ".envrc").ok() == "A .envrc\n"

@@ -141,7 +141,7 @@ def test_the_document_knows_nothing_of_this_machine(document):
 
 # Of other programs.
 FOREIGN = {"--no-sandbox", "--user", "--scope", "--help", "--version", "--unshare-all",
-           "--unix-socket", "--cacert", "--arg", "--argjson", "--slurpfile", "--dangerously-skip-permissions",
+           "--unix-socket", "--security-opt", "--cacert", "--arg", "--argjson", "--slurpfile", "--dangerously-skip-permissions",
            "--dangerously-bypass-approvals-and-sandbox", "--cli", "--method", "--transport", "--header",
            "--cached"}
 
@@ -193,6 +193,9 @@ def test_the_documented_variables_are_those_of_a_cell(operator):
 VALUE = "0123456789abcdef"             # of a secret that an example adds
 
 
+HELD_BACK = 1                   # of `apply`, where a part of the examples' changes is held back
+
+
 # ---- the README's examples, and the tour's, which goes on from there ------------------------------
 
 def blocks(document):
@@ -229,7 +232,7 @@ def test_the_readmes_examples_work_in_order(operator):
         said = operator.cloister(*shlex.split(text)[1:], cwd=project,
                                  input=VALUE if "secret add" in text else None)
         operator.kept |= {cell["cell"] for cell in operator.cells("-a")}
-        assert said.status == 0, (text, said)
+        assert said.status == (HELD_BACK if text.strip() == "cloister apply fix" else 0), (text, said)
         if text.startswith("cloister diff "):
             diffs.append(said.out)
     # What the text around them promises.
@@ -314,7 +317,7 @@ def test_the_examples_of_man_pages_work(operator, line):
                            "CLOISTER_DATA_DIR": operator.env["CLOISTER_DATA_DIR"]})
     operator.cloister("kill", "--all").ok()
     operator.cloister("discard", "--all").ok()
-    assert done.status == 0, (script, done)
+    assert done.status == (HELD_BACK if script == "cloister apply fix" else 0), (script, done)
 
 
 # ---- older kernels -------------------------------------------------------------------------------

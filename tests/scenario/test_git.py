@@ -67,7 +67,7 @@ def test_hooks_and_config_are_held(operator, repo):
                          "chmod +x .git/hooks/pre-commit; git config core.fsmonitor 'touch /tmp/evil';"
                          "git config alias.status '!touch /tmp/evil'")
     done = operator.cloister("apply", id)
-    assert done.status == 0 and "held back" in done.err
+    assert done.status == 1 and "held back" in done.err
     assert (repo / ".git/config").read_text() == before
     assert not (repo / ".git/hooks/pre-commit").exists()
     assert git(operator, repo, "log --format=%s") == "second\nfirst\n"
@@ -104,7 +104,7 @@ def test_worktree_config_and_hooks_are_held(operator, repo, worktree):
                          "git config core.pager 'touch /tmp/evil';"
                          f"echo evil >{repo}/.git/hooks/post-commit")
     done = operator.cloister("apply", id)
-    assert done.status == 0 and "held back" in done.err
+    assert done.status == 1 and "held back" in done.err
     assert (repo / ".git/config").read_text() == before
     assert not (repo / ".git/hooks/post-commit").exists()
     assert git(operator, worktree, "log --format=%s") == "second\nfirst\n"
@@ -154,7 +154,7 @@ def test_worktree_of_the_agents_own(operator, repo):
 def test_worktree_that_leads_elsewhere_is_held(operator, repo, spoil):
     id = operator.change(repo, f"{AGENT} git worktree add -q mine; {spoil}")
     done = operator.cloister("apply", id)
-    assert done.status == 0 and "held back" in done.err, done
+    assert done.status == 1 and "held back" in done.err, done
     assert not os.path.lexists(repo / "mine/.git") and not os.path.lexists(repo / ".vscode/.git")
     if "commondir" in spoil:
         assert not os.path.lexists(repo / ".git/worktrees/mine/commondir")

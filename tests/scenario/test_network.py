@@ -1,10 +1,14 @@
 """The network: a loopback of the cell's own that works, and no way out."""
 import os
+import re
+import shutil
 import socket
+import subprocess
 
 import pytest
 
-from operators import SECONDS, is_alive
+from operators import SECONDS, is_alive, read_until
+from terminal import Terminal
 
 ECHO = """
 import socket
@@ -168,6 +172,68 @@ def test_who_has_no_policy_is_told(operator, script, told):
     assert TRIED not in operator.run("-q", *words).err
     assert TRIED not in operator.run("--allow", "a.example", *words).err
     operator.kept |= {cell["cell"] for cell in operator.cells("-a")}
+
+
+NO_NETWORK = {
+    "python": ["/usr/bin/python3", "-Ic", "import socket\ntry: socket.getaddrinfo('no.example', 80)\n"
+               "except socket.gaierror as e: print('EAI_NONAME' if e.errno == socket.EAI_NONAME else e)"],
+    "curl": ["curl", "-sS", "https://no.example/"],
+    "git": ["git", "ls-remote", "https://no.example/x"],
+    "wget": ["wget", "-O-", "http://no.example/"],
+    "npm": ["npm", "install", "--no-audit", "--no-update-notifier", "no-such-package"],
+    "node": ["node", "-e", "const d = require('dns'); d.lookup('no.example', e => console.log(e.code));"
+             "d.resolve4('no.example', e => console.log(e.code))"],
+    "busybox": ["/bin/busybox", "nslookup", "no.example"],
+    "pip": ["/usr/bin/python3", "-m", "pip", "download", "no-such-package"],
+}
+# What each says of a name that there is none of; of one that nobody answered for it says another thing.
+NONE = {"python": r"^EAI_NONAME$", "curl": r"Could not resolve host", "git": r"Could not resolve host",
+        "wget": r"Name or service not known", "npm": r"code ENOTFOUND", "node": r"^ENOTFOUND\nENOTFOUND$",
+        "busybox": r"NXDOMAIN|can't find|can't resolve", "pip": r"Name or service not known|No matching distribution"}
+
+
+@pytest.mark.parametrize("client", NO_NETWORK)
+def test_clients_fail_at_once(operator, client):
+    """Not one of them waits for an answer, or tries again: npm did, for two minutes."""
+    words = NO_NETWORK[client]
+    if shutil.which(words[0]) is None or (client == "pip" and
+                                          operator.do(*words[:3], "--version").status != 0):
+        pytest.skip(f"no {client} here")
+    done = operator.run("-e", "PIP_DISABLE_PIP_VERSION_CHECK=1", "--", *words, seconds=SECONDS / 2)
+    assert re.search(NONE[client], done.out + done.err, re.M), done
+    assert done.err.count(TRIED) == 1, done
+    assert "Temporary failure" not in done.out + done.err
+
+
+def test_the_hint_comes_at_once(operator):
+    """With the first lookup, while the command goes on; once."""
+    process = operator.start("--", "sh", "-c", "getent hosts a.example; getent hosts b.example; exec sleep 1000",
+                             stderr=subprocess.PIPE)
+    read_until(process.stderr.fileno(), TRIED.encode())
+    operator.cloister("kill", "--all").ok()
+    assert process.wait() == 137 and TRIED.encode() not in process.stderr.read()
+
+
+def test_the_hint_in_a_terminal(operator):
+    """A line of its own, though the agent's terminal ends no lines."""
+    terminal = Terminal(operator, operator.program, "run", "-t", "--", "sh", "-c", "getent hosts a.example; cat")
+    terminal.expect(r"\r\ncloister: " + TRIED + r"[^\n]*\r\n")
+    terminal.type("\x04")
+    assert terminal.end() != 125
+    terminal.close()
+
+
+def test_the_resolver_takes_anything(operator):
+    """Half a header, an answer, a giant, a flood: whoever asks properly is answered all the same."""
+    script = ("import os, socket\ns = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.connect(('127.0.0.53', 53))\n"
+              "ask = bytes.fromhex('abcd01000001000000000000') + b'\\x01a\\x07example\\0\\0\\x01\\0\\x01'\n"
+              "for junk in (b'', b'x', ask[:11], b'ab\\x81\\x80' + ask[4:], os.urandom(60000)): s.send(junk)\n"
+              "for i in range(20000): s.send(os.urandom(11))\n"
+              "s.settimeout(30)\n"
+              "while True:\n    s.send(ask)\n    try: got = s.recv(4096)\n    except TimeoutError: continue\n"
+              "    if got[:2] == ask[:2]: break\n"
+              "print(got[2] >> 7, got[3] & 15, got[4:] == ask[4:])")
+    assert operator.python(script).ok() == "1 3 True\n"
 
 
 def test_cells_do_not_reach_each_other(operator):

@@ -244,7 +244,7 @@ USES = {"policy": Policy, "policy-found": PolicyFound, "policy-extended": Policy
         "notify-command": NotifyCommand, "notify-file": NotifyFile, "notify-secret": NotifySecret, "editor": Editor,
         "input": Input, "dispatch-input": DispatchInput, "grant": Grant}
 # Each of these is checked by the same call as another of its kind.
-ELSEWHERE = {"browser": "test_serve_dashboard.py", "diff": "a fixed path", "rootfs": "as grant: test_rootfs below"}
+ELSEWHERE = {"browser": "test_serve_dashboard.py", "rootfs": "as grant: test_rootfs below"}
 
 
 def test_the_table_is_covered():

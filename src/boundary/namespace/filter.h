@@ -21,6 +21,7 @@ enum filter_profile {
 	FILTER_PUBLISH,         /* carries connections from the host into the cell */
 	FILTER_MCP,             /* reads what orchestrating agents send */
 	FILTER_AUDIT,           /* reads timelines, which agents have written in */
+	FILTER_COMPARE,         /* reads files that agents wrote, to tell how they differ */
 	FILTER_PROFILES
 };
 

@@ -565,6 +565,16 @@ static const struct filter_row filter_mcp[] = {
 	{ "getuid geteuid getgid getegid", .verdict = ALLOW },
 };
 
+/* Files come over its one socket, and the answer goes back there.  It may give itself more time for
+ * the next one. */
+static const struct filter_case filter_own_time[] = {
+	{ ALLOW, { IS(0, 0), IS(1, RLIMIT_CPU) } },
+	{ KILL,  { END } },
+};
+static const struct filter_row filter_compare[] = {
+	{ "prlimit64", .cases = filter_own_time },
+};
+
 /* Whether its output is a terminal, and how wide. */
 static const struct filter_case filter_audit_ioctl[] = {
 	{ ALLOW, { IS(1, TCGETS, TERMIOS2, TIOCGWINSZ) } },
@@ -637,6 +647,7 @@ static const struct filter_profile_spec {
 	[FILTER_INSPECT] = { "inspect", EGRESS(inspect) },
 	[FILTER_PUBLISH] = { "publish", EGRESS(publish) },
 	[FILTER_MCP] = { "mcp", EGRESS(mcp) },
+	[FILTER_COMPARE] = { "compare", EGRESS(compare) },
 };
 
 /* What CLOISTER_OFF calls a group; see control.h. */

@@ -56,17 +56,6 @@ become_inner_root(const struct ns_plan *plan, struct err *err)
 	return 0;
 }
 
-static int
-raise_loopback(struct err *err)
-{
-	OWN(closep) int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	struct ifreq ifr = { .ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING };
-
-	if (fd < 0 || ioctl(fd, SIOCSIFFLAGS, &ifr) < 0)
-		return err_errno(err, "cannot bring the cell's loopback up");
-	return 0;
-}
-
 /* Kernel settings of the cell's own namespaces. */
 static int
 set_kernel(const struct ns_plan *plan, struct err *err)
@@ -77,7 +66,7 @@ set_kernel(const struct ns_plan *plan, struct err *err)
 	if (CONTROL_ON("utsns") && sethostname(spec->hostname, strlen(spec->hostname)) < 0)
 		return err_errno(err, "cannot set the host name '%s'", spec->hostname);
 	if (CONTROL_ON("netns")) {
-		r = spec->has_policy ? ns_make_net(plan, err) : raise_loopback(err);
+		r = spec->has_policy ? ns_make_net(plan, err) : ns_make_no_net(plan, err);
 		/* Without capabilities, port 80 would be out of the agent's reach. */
 		if (r == 0)
 			(void)write_file_at(AT_FDCWD, "/proc/sys/net/ipv4/ip_unprivileged_port_start",

@@ -22,7 +22,9 @@ static const char gate_resolver[] = "nameserver " CELL_NET_GATE4 "\n"
 
 /* For whoever looks why names do not resolve. */
 static const char no_resolver[] =
-	"# This cell has no policy, and so no network: see `cloister help run`.\n";
+	"# This cell has no policy, and so no network: see `cloister help run`.\n"
+	"# The supervisor answers here, at once, that there is no such name.\n"
+	"nameserver " CELL_NET_NOBODY4 "\n";
 
 static int
 write_names(int etc, const struct cell_spec *spec, struct err *err)

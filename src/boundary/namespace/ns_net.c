@@ -6,9 +6,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/netlink.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -156,6 +158,27 @@ ns_make_net(const struct ns_plan *plan, struct err *err)
 	if (r == 0)
 		r = send_listeners(plan, SOCK_STREAM, ipv6, err);
 	return r < 0 ? r : send_listeners(plan, SOCK_DGRAM, ipv6, err);
+}
+
+int
+ns_make_no_net(const struct ns_plan *plan, struct err *err)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons(DNS_PORT) };
+	OWN(closep) int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	struct ifreq ifr = { .ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING };
+	OWN(buf_free) struct buf message;
+	const int on = 1;
+
+	ipc_begin(&message, INIT_LISTENERS);
+	buf_put_u32(&message, INIT_LISTENS_DNS);
+	if (fd < 0 || ioctl(fd, SIOCSIFFLAGS, &ifr) < 0)
+		return err_errno(err, "cannot bring the cell's loopback up");
+	/* An agent's own resolver may listen at all addresses. */
+	(void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	(void)inet_pton(AF_INET, CELL_NET_NOBODY4, &at.sin_addr);
+	if (bind(fd, (struct sockaddr *)&at, sizeof(at)) < 0)
+		return err_errno(err, "cannot make the cell's resolver");
+	return ipc_send(plan->channel, &message, &fd, 1, err);
 }
 
 int

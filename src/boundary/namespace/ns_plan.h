@@ -58,7 +58,9 @@ int ns_send_folder(const struct ns_plan *plan, uint32_t type, size_t grant, int 
 /* ns_net.c: capture, with a policy; in the child, which is root of its network namespace.
  * The gate's sockets are told to the supervisor. */
 int ns_make_net(const struct ns_plan *plan, struct err *err);
-/* The same without a gate, to see whether it can be done: 0 or a negative errno. */
+/* Without a policy: loopback, and a resolver's socket, which is told to the supervisor. */
+int ns_make_no_net(const struct ns_plan *plan, struct err *err);
+/* Capture without a gate, to see whether it can be done: 0 or a negative errno. */
 int ns_try_net(bool *ret_ipv6);
 
 /* ns_etc.c: the generated /etc in the folder ROOT. */

@@ -181,6 +181,8 @@ struct supervisor {
 	struct fold fold;
 	struct timeline timeline;
 	int counters;                   /* of the cell's network, if it has no policy; or -1 */
+	struct loop_source resolver;    /* likewise: it knows no name */
+	bool told_net;                  /* that there is no network */
 	pid_t publish;                  /* 0 if there is none */
 	int ports[2 * CELL_PORTS_MAX];  /* listening on the host, IPv4 and IPv6 of each */
 	int webhooks;                   /* publish's end of its channel to the courier, or -1 */

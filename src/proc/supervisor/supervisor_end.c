@@ -16,6 +16,7 @@
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -59,12 +60,15 @@ supervisor_complain(const char *text)
 	OWN(freep) char *line = NULL;
 	size_t len = 0;
 	FILE *out = open_memstream(&line, &len);
+	struct termios t;
+	/* While the agent has the terminal, a line does not end by itself. */
+	bool raw = tcgetattr(STDERR_FILENO, &t) == 0 && (t.c_oflag & OPOST) == 0;
 
 	if (out == NULL)
 		return;
-	fputs("cloister: ", out);
+	fputs(raw ? "\r\ncloister: " : "cloister: ", out);
 	text_print_safe(out, text, strlen(text), false);
-	fputc('\n', out);
+	fputs(raw ? "\r\n" : "\n", out);
 	if (fclose(out) == 0)
 		supervisor_print(line, len);
 }

@@ -1,22 +1,70 @@
-/* supervisor_net.c - notices that a cell without a policy tried to reach the network: its
- * programs say no more than that names do not resolve. */
+/* supervisor_net.c - a cell without a policy: its resolver, to which no name is known, and the hint
+ * that there is no network, because programs say no more than that names do not resolve. */
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/own.h"
 #include "proc/supervisor/supervisor.h"
 
 #define COUNTERS_MAX 4096
+#define QUESTION_MAX 1232               /* of DNS: larger ones are cut off, and not answered */
+#define QUESTIONS_AT_ONCE 64            /* others wait their turn, too */
+#define DNS_HEADER 12
+
+static void
+tell(struct supervisor *sv)
+{
+	if (!sv->told_net && !sv->spec.quiet && !sv->spec.detached)
+		supervisor_say(sv, "the command tried to reach the network, of which this cell has none: "
+		               "`--allow HOST`, `-p FILE` or a cloister.yaml says what it may reach");
+	sv->told_net = true;
+}
+
+/* The question comes back with "there is no such name" in its header; it is not looked into.
+ * Silence would be EAI_AGAIN, at which programs try again, for minutes. */
+static void
+answer(void *arg, uint32_t events)
+{
+	struct supervisor *sv = arg;
+
+	(void)events;
+	for (int i = 0; i < QUESTIONS_AT_ONCE; i++) {
+		unsigned char question[QUESTION_MAX];
+		struct sockaddr_in from;
+		socklen_t len = sizeof(from);
+		ssize_t n = recvfrom(sv->resolver.fd, question, sizeof(question), MSG_TRUNC | MSG_DONTWAIT,
+		                     (struct sockaddr *)&from, &len);
+
+		if (n < 0)
+			return;
+		/* An answer must not be answered, or two of these would go on for ever. */
+		if (n < DNS_HEADER || n > QUESTION_MAX || (question[2] & 0x80) != 0)
+			continue;
+		question[2] = (unsigned char)(0x80 | (question[2] & 0x79));     /* opcode and RD as they were */
+		question[3] = 0x80 | 3;                                         /* RA, NXDOMAIN */
+		(void)sendto(sv->resolver.fd, question, (size_t)n, MSG_DONTWAIT | MSG_NOSIGNAL,
+		             (struct sockaddr *)&from, len);
+		tell(sv);
+	}
+}
 
 void
 supervisor_watch_net(struct supervisor *sv)
 {
 	char path[64];
 
-	if (sv->spec.has_policy || sv->spec.quiet || sv->spec.detached)
+	if (sv->spec.has_policy)
+		return;
+	sv->resolver = (struct loop_source){ .fd = sv->cell.listeners[BOUNDARY_DNS4], .ready = answer, .arg = sv };
+	if (sv->resolver.fd >= 0)
+		(void)loop_watch(sv->loop, &sv->resolver, EPOLLIN, NULL);
+	if (sv->spec.quiet || sv->spec.detached)
 		return;
 	/* Open from now on: it holds the namespace, whose counters outlive the cell so. */
 	snprintf(path, sizeof(path), "/proc/%d/net/snmp", (int)sv->cell.init);
@@ -52,6 +100,5 @@ supervisor_tell_net(struct supervisor *sv)
 	if (n <= 0 || (count_of(text, "Ip: ", " OutNoRoutes") == 0 &&
 	               count_of(text, "Udp: ", " NoPorts") == 0))
 		return;
-	supervisor_say(sv, "the command tried to reach the network, of which this cell has none: "
-	               "`--allow HOST`, `-p FILE` or a cloister.yaml says what it may reach");
+	tell(sv);
 }

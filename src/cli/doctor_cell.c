@@ -1,0 +1,112 @@
+/* doctor_cell.c - see doctor.h. */
+#include "cli/doctor.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/io.h"
+#include "base/own.h"
+#include "base/tree.h"
+
+#define SAID_MAX 4096
+
+/* The runtime folder is the real one: its slots keep root's cells apart. */
+_Noreturn static void
+become_run(const char *folder, int out)
+{
+	char *argv[] = { (char[]){ "cloister" }, (char[]){ "run" }, (char[]){ "-q" }, (char[]){ "--no-policy" },
+	                 (char[]){ "--time" }, (char[]){ "30s" }, (char[]){ "--" }, (char[]){ "true" }, NULL };
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	if (null >= 0 && dup2(null, STDIN_FILENO) >= 0 && dup2(null, STDOUT_FILENO) >= 0 &&
+	    dup2(out, STDERR_FILENO) >= 0 && setenv("CLOISTER_STATE_DIR", folder, 1) == 0 &&
+	    setenv("CLOISTER_DATA_DIR", folder, 1) == 0 && chdir("/") == 0)
+		execv("/proc/self/exe", argv);
+	dprintf(out, "cloister: cannot run cloister: %s\n", strerrordesc_np(errno));
+	_exit(126);
+}
+
+/* The last line that it said, which is why it failed. */
+static void
+keep_last_line(char *said, char ret_why[DOCTOR_WHY_MAX])
+{
+	static const char prefix[] = "cloister: ";
+	size_t len = strlen(said);
+	char *line;
+
+	while (len > 0 && said[len - 1] == '\n')
+		said[--len] = '\0';
+	line = strrchr(said, '\n');
+	line = line == NULL ? said : line + 1;
+	if (strncmp(line, prefix, sizeof(prefix) - 1) == 0)
+		line += sizeof(prefix) - 1;
+	snprintf(ret_why, DOCTOR_WHY_MAX, "%s", line[0] != '\0' ? line : "it gave no reason");
+}
+
+static int
+run_true(const char *folder, char ret_why[DOCTOR_WHY_MAX])
+{
+	char said[SAID_MAX] = "", rest[256];
+	size_t len = 0;
+	int ends[2], status;
+	ssize_t n;
+	pid_t pid;
+
+	fflush(stdout);
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return -errno;
+	pid = fork();
+	if (pid == 0)
+		become_run(folder, ends[1]);
+	close(ends[1]);
+	while (pid > 0 && (n = read(ends[0], rest, sizeof(rest))) != 0) {
+		if (n < 0 && errno != EINTR)
+			break;
+		for (ssize_t i = 0; i < n; i++)
+			if (len < sizeof(said) - 1)
+				said[len++] = rest[i];
+	}
+	close(ends[0]);
+	if (pid < 0)
+		return -errno;
+	while (waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			return -errno;
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+		return 0;
+	keep_last_line(said, ret_why);
+	return 1;
+}
+
+int
+doctor_try_cell(char ret_why[DOCTOR_WHY_MAX])
+{
+	char folder[] = "/tmp/cloister-doctor-XXXXXX";
+	int r;
+
+	if (mkdtemp(folder) == NULL)
+		return -errno;
+	r = run_true(folder, ret_why);
+	{
+		OWN(closep) int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+
+		if (fd >= 0)
+			(void)tree_empty(fd, NULL);
+	}
+	(void)rmdir(folder);
+	return r;
+}
+
+bool
+doctor_in_container(void)
+{
+	/* Podman, Docker, and what systemd asks others to set. */
+	return access("/run/.containerenv", F_OK) == 0 || access("/.dockerenv", F_OK) == 0 ||
+	       getenv("container") != NULL;
+}
