@@ -89,7 +89,9 @@ force(int runtime, struct halt *h, const struct cell_steer_who *who)
 {
 	int r = halt_force(runtime, &h->entry, h->socket, who, &h->err);
 
-	hang_up(h);
+	/* If nothing of it ran any more, its supervisor tidies up, and will say when that is done. */
+	if (r != 0)
+		hang_up(h);
 	h->forced = r > 0;
 	h->state = r >= 0 ? HALT_DEAD : HALT_FAILED;
 }
@@ -156,7 +158,7 @@ halt_stop(int runtime, struct halt *h, uint32_t grace_ms, const struct cell_stee
 		return -ENOENT;
 	}
 	r = h->socket < 0 ? h->socket : cell_control_ask_stop(h->socket, grace_ms, who, err);
-	h->asked = r == 0;
+	h->asked = h->stops = r == 0;
 	if (h->socket < 0)
 		h->socket = -1;
 	/* It answers to a stop at the very end only: so it is asked something else. */
@@ -173,7 +175,7 @@ halt_await_end(int runtime, struct halt *h, uint32_t grace_ms, uint32_t *ret_sta
 	int64_t deadline = now_ms() + grace_ms + FIRST_END_MS;
 	int r;
 
-	if (h->socket >= 0 && h->state == HALT_DEAD)
+	if (h->socket >= 0 && h->state == HALT_DEAD && !h->stops)
 		(void)cell_control_ask(h->socket, CONTROL_WAIT, NULL);
 	if (h->socket >= 0 && h->state == HALT_ASKED && !is_readable(h->socket, deadline) &&
 	    look(runtime, h) != CONTROL_STATE_DEAD)

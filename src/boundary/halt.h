@@ -27,6 +27,7 @@ struct halt {
 	enum halt_state state;
 	bool forced;                    /* the supervisor did not answer: the kernel killed it */
 	bool asked;                     /* the supervisor has the order, if it still lives */
+	bool stops;                     /* and that was to stop */
 	struct err err;
 };
 

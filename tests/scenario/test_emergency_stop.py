@@ -43,6 +43,13 @@ def stat_of(pid):
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
+def name_of(pid):
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
+
+
 def stop_process(pid):
     os.kill(pid, signal.SIGSTOP)
     wait_until(lambda: stat_of(pid) == "T", f"{pid} is stopped")
@@ -168,6 +175,26 @@ def test_its_changes_are_kept(operator):
     assert is_over(pids)
     wait_until(lambda: not is_alive(supervisor), "its supervisor has tidied up")
     assert "+after" in operator.cloister("diff", cell).ok()
+
+
+@pytest.mark.parametrize("verb", ["kill", "stop"])
+def test_who_tidies_up_is_waited_for(operator, verb):
+    """A supervisor that copies changes answers nobody, and there is nothing left to kill."""
+    workspace = operator.folder("work")
+    cell, supervisor, pids = start(operator, "-w", workspace, command=[
+        "sh", "-c", "head -c 200M /dev/zero > large; touch done; exec sleep infinity"])
+    wait_until(lambda: operator.cloister("exec", cell, "--", "test", "-e", workspace / "done").status == 0, "written")
+    process = operator.spawn(operator.program, verb, cell, stderr=subprocess.PIPE)
+    collector = wait_until(lambda: next((pid for pid in children_of(supervisor) if name_of(pid) == "cloister-collec"),
+                                        None), "changes are copied")
+    stop_process(collector)
+    assert is_over(pids)
+    second = operator.spawn(operator.program, verb, cell, stderr=subprocess.PIPE)
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(timeout=3)
+    os.kill(collector, signal.SIGCONT)
+    assert [(p.communicate(timeout=60)[1], p.returncode) for p in (process, second)] == [(b"", 0)] * 2
+    assert "large" in operator.cloister("diff", "--stat", cell).ok()
 
 
 def test_it_does_not_matter_how_many_knock(operator):
