@@ -109,6 +109,8 @@ int trust_clear(const char *folder, struct err *err);
 
 struct trust_mounts;                    /* a reading of /proc/self/mountinfo */
 int trust_mounts_load(struct trust_mounts **ret_mounts, struct err *err);
+/* The same from TEXT, which is taken over. */
+int trust_mounts_parse(char *text, struct trust_mounts **ret_mounts, struct err *err);
 void trust_mounts_freep(struct trust_mounts **m);
 /* Every path at which what is at PATH can be found, PATH first; and if BELOW, every path at which
  * something can be found that is mounted beneath PATH.  EACH as above. */

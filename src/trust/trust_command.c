@@ -56,11 +56,15 @@ find_program(const char *word, char ret_path[PATH_MAX])
 static bool
 read_first_line(const char *path, char ret_line[FIRST_LINE_MAX + 1], char **ret_word)
 {
-	OWN(closep) int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	OWN(closep) int fd = -1;
 	struct stat st;
 	ssize_t n;
 
-	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+	/* To open a device may do something. */
+	if (stat(path, &st) < 0 || !S_ISREG(st.st_mode))
+		return false;
+	fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	if (fd < 0)
 		return false;
 	n = read(fd, ret_line, FIRST_LINE_MAX);
 	if (n < 3 || strncmp(ret_line, "#!", 2) != 0)

@@ -26,18 +26,19 @@
 #define ABOUT_LEN 51
 #define OTHERWISE "set CLOISTER_STATE_DIR"
 
+/* FLAGS: O_RDONLY or O_RDWR, and O_CREAT. */
 static int
-open_marks(bool make, struct err *err)
+open_marks(int flags, struct err *err)
 {
 	OWN(freep) char *path = data_state_path(err);
 	OWN(closep) int state = -1, fd = -1;
 
 	if (path == NULL)
 		return -ENOENT;
-	state = tree_open_made(path, make, OTHERWISE, err);
+	state = tree_open_made(path, (flags & O_CREAT) != 0, OTHERWISE, err);
 	if (state < 0)
 		return state;
-	fd = openat(state, TRUST_MARKS, (make ? O_CREAT : 0) | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0600);
+	fd = openat(state, TRUST_MARKS, flags | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
 		return err_errno(err, "cannot open the list of folders that agents could write");
 	return TAKE_FD(fd);
@@ -121,7 +122,7 @@ int
 trust_marks_load(struct trust_marks *ret_marks, struct err *err)
 {
 	OWN(trust_marks_free) struct trust_marks m = {0};
-	OWN(closep) int fd = open_marks(false, err);
+	OWN(closep) int fd = open_marks(O_RDONLY, err);
 	size_t len, n = 0;
 	int r;
 
@@ -230,7 +231,7 @@ int
 trust_mark(const char *const *folders, size_t n, struct err *err)
 {
 	OWN(trust_mounts_freep) struct trust_mounts *mounts = NULL;
-	OWN(closep) int fd = open_marks(true, err);
+	OWN(closep) int fd = open_marks(O_RDWR | O_CREAT, err);
 	struct marking k = { .fd = fd, .err = err };
 	size_t len = 0;
 	int r;
@@ -311,7 +312,7 @@ int
 trust_clear(const char *folder, struct err *err)
 {
 	OWN(trust_mounts_freep) struct trust_mounts *mounts = NULL;
-	OWN(closep) int fd = open_marks(false, err);
+	OWN(closep) int fd = open_marks(O_RDWR, err);
 	struct clearing c = { .fd = fd, .dry = true, .err = err };
 	size_t len;
 	int r;

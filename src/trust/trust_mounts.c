@@ -73,18 +73,17 @@ parse_line(char *line, struct mount *ret_mount)
 }
 
 int
-trust_mounts_load(struct trust_mounts **ret_mounts, struct err *err)
+trust_mounts_parse(char *text, struct trust_mounts **ret_mounts, struct err *err)
 {
 	OWN(trust_mounts_freep) struct trust_mounts *m = calloc(1, sizeof(*m));
 	size_t lines = 1;
 	char *rest;
-	int r;
 
-	if (m == NULL)
+	if (m == NULL) {
+		free(text);
 		return err_set(err, ENOMEM, "out of memory");
-	r = read_file_at(AT_FDCWD, "/proc/self/mountinfo", MOUNTINFO_MAX, &m->text, NULL, err);
-	if (r < 0)
-		return r;
+	}
+	m->text = text;
 	for (const char *c = m->text; *c != '\0'; c++)
 		lines += *c == '\n';
 	m->list = calloc(lines, sizeof(*m->list));
@@ -96,6 +95,15 @@ trust_mounts_load(struct trust_mounts **ret_mounts, struct err *err)
 			m->n++;
 	*ret_mounts = TAKE(m);
 	return 0;
+}
+
+int
+trust_mounts_load(struct trust_mounts **ret_mounts, struct err *err)
+{
+	char *text;
+	int r = read_file_at(AT_FDCWD, "/proc/self/mountinfo", MOUNTINFO_MAX, &text, NULL, err);
+
+	return r < 0 ? r : trust_mounts_parse(text, ret_mounts, err);
 }
 
 /* The mount that PATH is on: the last of the longest, which is on top. */
