@@ -42,7 +42,7 @@ take_line(const char **p, const char *end)
 static void
 apply(struct compare_text old, const struct buf *hunks, struct buf *new, struct compare_count *seen)
 {
-	const char *p = (const char *)hunks->data, *end = p + hunks->len, *from = old.at;
+	const char *p = hunks->len == 0 ? "" : (const char *)hunks->data, *end = p + hunks->len, *from = old.at;
 	const char *old_end = old.at + old.len;
 	size_t line = 0;
 
