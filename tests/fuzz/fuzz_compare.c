@@ -42,7 +42,7 @@ take_line(const char **p, const char *end)
 static void
 apply(struct compare_text old, const struct buf *hunks, struct buf *new, struct compare_count *seen)
 {
-	const char *p = (const char *)hunks->data, *end = p + hunks->len, *from = old.at;
+	const char *p = hunks->len == 0 ? "" : (const char *)hunks->data, *end = p + hunks->len, *from = old.at;
 	const char *old_end = old.at + old.len;
 	size_t line = 0;
 
@@ -86,7 +86,7 @@ apply(struct compare_text old, const struct buf *hunks, struct buf *new, struct 
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	OWN(buf_free) struct buf hunks, made;
+	OWN(buf_free) struct buf hunks = {0}, made = {0};
 	struct compare_count count, counted, seen = {0};
 	struct compare_text old, new;
 	const char *text = (const char *)data, *middle = size == 0 ? NULL : memchr(text, '\0', size);

@@ -107,7 +107,7 @@ take_piece(void *arg, const char *data, size_t len)
 static int
 answer(struct state *s, uint32_t wanted, const int *fds)
 {
-	OWN(buf_free) struct buf done;
+	OWN(buf_free) struct buf done = {0};
 	struct compare_count count = {0};
 	bool binary;
 	int r = load_both(s, fds, &binary);
