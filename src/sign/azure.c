@@ -6,6 +6,7 @@
 
 #include "base/err.h"
 #include "base/own.h"
+#include "sign/azure_sas.h"
 #include "sign/scheme_parts.h"
 #include "sign/sign_schemes.h"
 
@@ -52,7 +53,7 @@ azure_find(const struct http_head *head, struct http_text *ret_id)
 	struct azure_request req;
 
 	if (!azure_parse(head, &req))
-		return false;
+		return azure_sas_find(head, ret_id);
 	*ret_id = req.account;
 	return true;
 }
@@ -389,6 +390,10 @@ azure_sign(const void *with, const struct sign_key *from, const struct sign_key 
 	int r;
 
 	(void)body, (void)ret_chunks;
+	*ret_next = SIGN_DONE;
+	if (!azure_parse(was != NULL ? was->head : head, &req) &&
+	    azure_sas_find(head, &value))
+		return azure_sas_sign(from, to, was != NULL ? was->head : head, head, m, ret_next, err);
 	if (!azure_parse(was != NULL ? was->head : head, &req))
 		return err_set(err, EINVAL, "there is no SharedKey authorization in the request");
 	if (from->id.len > 0 && !scheme_same(from->id, req.account))
@@ -405,7 +410,6 @@ azure_sign(const void *with, const struct sign_key *from, const struct sign_key 
 	if (r < 0)
 		return r;
 	head->fields[scheme_field_at(head, "authorization")].value = value;
-	*ret_next = SIGN_DONE;
 	return 0;
 }
 

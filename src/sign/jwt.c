@@ -10,6 +10,7 @@
 #include "http/json_walk.h"
 #include "sign/scheme_pkey.h"
 #include "sign/sign_schemes.h"
+#include "sign/sigv4.h"
 
 #define JWT_MAX (16 * 1024)             /* one token */
 #define JWT_ID_MAX 512
@@ -85,8 +86,19 @@ jwt_find(const struct http_head *head, struct http_text *ret_id)
 {
 	struct http_text token;
 
+	if (goog4_rsa_scheme.find(head, ret_id))
+		return true;
 	*ret_id = (struct http_text){ NULL, 0 };
 	return find_bearer(head, &token) || may_be_in_form(head);
+}
+
+/* Google's services take the same key for URLs (GOOG4-RSA-SHA256), which it signs as a whole. */
+static bool
+jwt_covers(const struct http_head *head)
+{
+	struct http_text id;
+
+	return goog4_rsa_scheme.find(head, &id);
 }
 
 /* There is no padding (RFC 7515, 2), but Google's client had it for years. */
@@ -441,9 +453,14 @@ jwt_sign(const void *with, const struct sign_key *from, const struct sign_key *t
 	struct http_text token;
 	int r;
 
-	(void)was, (void)ret_chunks;
 	m->n_made = 0;
 	*ret_next = SIGN_DONE;
+	if (jwt_covers(was != NULL ? was->head : head)) {
+		if (s.options->algorithm != NULL && strcmp(s.options->algorithm, "RS256") != 0)
+			return err_set(err, EPERM, "the URL is signed with RSA and SHA-256, and the secret is "
+			               "for %s only", s.options->algorithm);
+		return goog4_rsa_scheme.sign(NULL, from, to, was, head, body, m, ret_next, ret_chunks, err);
+	}
 	if (find_bearer(head, &token)) {
 		r = sign_bearer(&s, head, token, m);
 	} else if (!may_be_in_form(head)) {
@@ -466,4 +483,5 @@ jwt_check_key(struct http_text secret, struct err *err)
 
 const struct sign_scheme sign_jwt = {
 	.name = "jwt", .find = jwt_find, .sign = jwt_sign, .check_key = jwt_check_key, .alone = true,
+	.covers = jwt_covers,
 };

@@ -29,3 +29,9 @@ sign_scheme_find(const char *name)
 			return schemes[i];
 	return NULL;
 }
+
+bool
+sign_is_alone(const struct sign_scheme *scheme, const struct http_head *head)
+{
+	return scheme->alone && (scheme->covers == NULL || !scheme->covers(head));
+}

@@ -61,8 +61,8 @@ enum sign_next {
 	SIGN_WANTS_BODY,                /* HEAD is untouched: call again with all of the body */
 	SIGN_WANTS_CHUNKS,              /* HEAD is signed anew; the body's pieces go through
 	                                 * sign_chunks, which signs each of them */
-	SIGN_NOTHING,                   /* only the body could tell: there is no signature, and
-	                                 * all goes as it comes */
+	SIGN_NOTHING,                   /* there is no signature after all, or one that may be good
+	                                 * as it is: all goes as it comes */
 };
 
 struct sign_chunks;                     /* see sign_chunks.h */
@@ -84,7 +84,11 @@ struct sign_scheme {
 	int (*check_key)(struct http_text secret, struct err *err);
 	bool alone;                     /* what is signed is the credential itself: the rest of
 	                                 * the request may change */
+	/* Of one that is ALONE: whether HEAD is signed as a whole all the same; NULL: never. */
+	bool (*covers)(const struct http_head *head);
 };
+
+bool sign_is_alone(const struct sign_scheme *scheme, const struct http_head *head);
 
 /* The schemes by name; NULL if there is none. */
 const struct sign_scheme *sign_scheme_find(const char *name);

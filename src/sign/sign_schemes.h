@@ -5,7 +5,7 @@
 #define CLOISTER_SIGN_SCHEMES_H
 #include "sign/scheme_parts.h"
 
-/* Azure Storage, SharedKey and SharedKeyLite.  Key: id is the account, secret its key in
+/* Azure Storage, SharedKey and SharedKeyLite, and shared access signatures in URLs.  Key: id is the account, secret its key in
  * base64.  Options: NULL takes a host whose second label is "table" for Tables. */
 struct sign_azure_options {
 	bool table;
@@ -22,7 +22,8 @@ extern const struct sign_scheme sign_hmac;
  * id is what `kid`, `iss` or `sub` are where the placeholder's differs (and only then are
  * these bytes changed).  `find` is true for any form with a body that is not too long for one:
  * a form without an assertion is signed by leaving it as it is.  The signature covers the
- * token and nothing else of the request. */
+ * token and nothing else of the request.  An RSA key with an id also signs what is signed
+ * with GOOG4-RSA-SHA256, as the keys of Google's service accounts do; that covers the request. */
 struct sign_jwt_options {
 	const char *audience;           /* the only one that is signed for; NULL: any */
 	enum sign_coding secret;        /* of a shared secret */

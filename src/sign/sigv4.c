@@ -148,7 +148,7 @@ text_to_sign(const struct job *job, const struct http_head *head, struct http_te
 static bool
 next_way(const struct job *job, const struct http_head *head, unsigned *way)
 {
-	for (unsigned next = *way == 0 ? 1 : *way << 1; next <= SIGV4_VALUES_AS_IS; next <<= 1) {
+	for (unsigned next = *way == 0 ? 1 : *way << 1; next <= SIGV4_LAST_WAY; next <<= 1) {
 		bool differs = false;
 
 		if (next == SIGV4_PLUS_IS_SPACE)
@@ -156,8 +156,11 @@ next_way(const struct job *job, const struct http_head *head, unsigned *way)
 		else if (next == SIGV4_TOKEN_APART)
 			differs = job->claim.presigned &&
 				sigv4_param_find(job->row, &job->query, "Security-Token") != NULL;
-		else
+		else if (next == SIGV4_VALUES_AS_IS)
 			differs = (job->row->flags & SIGV4_LOWER_VALUES) != 0;
+		else
+			differs = (job->row->flags & SIGV4_TWICE) != 0 && !sigv4_is_s3(&job->claim) &&
+				memmem(head->path.at, head->path.len, "//", 2) != NULL;
 		if (differs) {
 			*way = next;
 			return true;

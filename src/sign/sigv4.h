@@ -50,6 +50,8 @@ enum sigv4_way {
 	SIGV4_PLUS_IS_SPACE = 1,        /* in the query */
 	SIGV4_TOKEN_APART = 2,          /* a presigned URL's token was put there afterwards */
 	SIGV4_VALUES_AS_IS = 4,         /* not in lower case, for SIGV4_LOWER_VALUES */
+	SIGV4_SLASHES_AS_IS = 8,        /* "//" in the path is not one slash */
+	SIGV4_LAST_WAY = SIGV4_SLASHES_AS_IS,
 };
 
 /* ---- what a request says about its signature (sigv4_read.c) ------------------------ */

@@ -138,15 +138,15 @@ put_path_once(struct sink *s, const char *at, const char *end)
 	}
 }
 
-/* Slashes joined (dot segments are resolved in every canonical head), and what is on the
+/* Slashes joined, unless the client does not (dot segments are resolved in every canonical head), and what is on the
  * wire encoded again. */
 static void
-put_path_twice(struct sink *s, const char *at, const char *end)
+put_path_twice(struct sink *s, const char *at, const char *end, bool slashes_as_is)
 {
 	for (const char *begin = at; at < end; at++) {
 		if (*at != '/')
 			put_encoded(s, (unsigned char)*at);
-		else if (at == begin || at[-1] != '/')
+		else if (slashes_as_is || at == begin || at[-1] != '/')
 			put_char(s, '/');
 	}
 }
@@ -165,7 +165,7 @@ put_path(struct sink *s, const struct sigv4_canon *canon, struct err *err)
 	if (canon->once)
 		put_path_once(s, path.at, end);
 	else
-		put_path_twice(s, path.at, end);
+		put_path_twice(s, path.at, end, (canon->ways & SIGV4_SLASHES_AS_IS) != 0);
 	put_char(s, '\n');
 	return 0;
 }

@@ -176,8 +176,8 @@ const struct catalogue_entry catalogue[] = {
 	{ "google-service-account", "Google service account", "GOOGLE_APPLICATION_CREDENTIALS "
 	  "GOOGLE_SERVICE_ACCOUNT",
 	  "{scheme: jwt, shape: pem, members: {id: /client_email, secret: /private_key}, "
-	  "hosts: [oauth2.googleapis.com], env: GOOGLE_APPLICATION_CREDENTIALS, "
-	  "files: google-service-account, "
+	  "hosts: [oauth2.googleapis.com, storage.googleapis.com, '*.storage.googleapis.com'], "
+	  "env: GOOGLE_APPLICATION_CREDENTIALS, files: google-service-account, "
 	  "with: {algorithm: RS256, audience: 'https://oauth2.googleapis.com/token'}, "
 	  "captures: {kind: oauth2, at: {hosts: [oauth2.googleapis.com], paths: [/token]}, "
 	  "for: {hosts: ['*.googleapis.com'], " BEARER "}}}" },

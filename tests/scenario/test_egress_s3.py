@@ -528,3 +528,30 @@ def test_chunks_hide_nothing(online, rule, coding, body, why):
                 "https://up.example.test/echo")
     event, = online.events(type="http")
     assert (event["verdict"], event.get("why")) == ("deny" if why else "allow", why)
+
+
+# Its requests without a body have `content-length: 0`.
+PERL = """
+use strict; use Net::Amazon::S3; use Net::Amazon::S3::Authorization::Basic;
+use Net::Amazon::S3::Vendor::Generic; use Net::Amazon::S3::Signature::V4;
+my $s3 = Net::Amazon::S3->new(retry => 0,
+    vendor => Net::Amazon::S3::Vendor::Generic->new(host => "s3.eu-west-1.amazonaws.com", use_https => 1,
+        use_virtual_host => 0, authorization_method => "Net::Amazon::S3::Signature::V4", default_region => "eu-west-1"),
+    authorization_context => Net::Amazon::S3::Authorization::Basic->new(
+        aws_access_key_id => $ENV{AWS_ACCESS_KEY_ID}, aws_secret_access_key => $ENV{AWS_SECRET_ACCESS_KEY}));
+my $box = $s3->add_bucket({ bucket => "perls-box", location_constraint => "eu-west-1" }) or die $s3->err . ": " . $s3->errstr;
+$box->add_key("a b+c~d", "hello", { content_type => "text/plain" }) or die $s3->err . ": " . $s3->errstr;
+$box->get_key("a b+c~d")->{value} eq "hello" or die "it is another";
+$box->delete_key("a b+c~d") or die $s3->err . ": " . $s3->errstr;
+print "all of it\\n";
+"""
+
+
+@needs("perl")
+def test_perl(keys):
+    mine = keys()
+    if mine.online.outside("/usr/bin/perl", "-MNet::Amazon::S3", "-e", "1").status != 0:
+        pytest.skip("not installed: libnet-amazon-s3-perl")
+    done = mine.run("/usr/bin/perl", "-e", PERL)
+    assert done.ok() == "all of it\n", done
+    assert {t["method"] for t in mine.seen()} >= {"GET", "PUT", "DELETE"}

@@ -247,6 +247,55 @@ def test_azure(service, azure):
     refused_elsewhere(mine, "node", "-e", AZURE, "https://up.example.test")
 
 
+SAS = """
+const az = require("@azure/storage-blob"), assert = require("assert");
+const credential = new az.StorageSharedKeyCredential("account", process.env.AZURE_STORAGE_KEY);
+const top = "https://account.blob.core.windows.net", retryOptions = { maxTries: 1 };
+const service = new az.BlobServiceClient(top, credential, { retryOptions });
+const startsOn = new Date(Date.now() - 60000), expiresOn = new Date(Date.now() + 600000);
+const times = { startsOn, expiresOn, protocol: az.SASProtocol.Https };
+(async () => {
+    const containerName = "sas" + Date.now(), container = service.getContainerClient(containerName);
+    await container.create();
+    for (const version of ["2018-03-28", "2019-12-12", "2021-12-02", undefined]) {
+        const blobName = "uml\u00e4ut/a b+c " + version, blob = container.getBlockBlobClient(blobName);
+        const url = await blob.generateSasUrl({ ...times, version, permissions: az.BlobSASPermissions.parse("rcwd"),
+                                                contentType: "text/x-mine" });
+        const plain = new az.BlockBlobClient(url, undefined, { retryOptions });
+        await plain.upload("hello", 5);
+        const got = await plain.download();
+        assert.equal(got.contentType, "text/x-mine");
+        // As others would spell it.
+        const again = await fetch(url.replace("sp=rcwd", "sp=%72cwd"));
+        assert.equal(await again.text(), "hello");
+        const all = await container.generateSasUrl({ ...times, version, permissions: az.ContainerSASPermissions.parse("rl") });
+        const names = [];
+        for await (const item of new az.ContainerClient(all, undefined, { retryOptions }).listBlobsFlat())
+            names.push(item.name);
+        assert(names.includes(blobName));
+        const query = az.generateAccountSASQueryParameters({ ...times, version, services: "b", resourceTypes: "sco",
+            permissions: az.AccountSASPermissions.parse("rl") }, credential).toString();
+        let seen = 0;
+        for await (const item of new az.BlobServiceClient(`${top}?${query}`, undefined, { retryOptions }).listContainers())
+            seen++;
+        assert(seen > 0);
+        // What was signed for something else, or not by this key, is none.
+        const other = await fetch(url.replace("sp=rcwd", "sp=racwd"));
+        assert.equal(other.status, 403);
+        assert.equal(other.headers.get("x-cloister-verdict"), null);
+    }
+    console.log("all of it");
+})().catch(e => { console.error(e.message); process.exit(1); });
+"""
+
+
+@needs_npm("../azurite")
+@needs_npm("../@azure/storage-blob")
+def test_azure_shared_access_signatures(service, azure):
+    mine = service("AZURE_STORAGE_KEY", AZURE_KEY, "account.blob.core.windows.net", id="account")
+    assert mine.run("node", "-e", SAS).ok() == "all of it\n"
+
+
 @only_user
 @needs_npm("../azurite")
 @needs_npm("../@azure/storage-blob")

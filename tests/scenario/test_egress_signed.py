@@ -497,6 +497,70 @@ def test_a_relative_of_sigv4(online, how, name):
     assert online.lab.judgements(where) == [200]
 
 
+def test_two_slashes_in_a_path(online):
+    """curl signs them as they are, AWS's own libraries as one."""
+    where = online.lab.judge(JUDGE_SIGV4, NAME="AWS", **give_aws(online))
+    for path in ("//", "/a//b///c"):
+        assert "scope" in json.loads(curl_signed(online, "aws:amz:eu-west-1:execute-api", UP + where + path).ok())
+    assert online.lab.judgements(where) == [200] * 2
+
+
+# As Google's documents have it, with its library's key.
+GOOGLE_URL = """
+import hashlib, datetime
+from google.oauth2 import service_account
+account = service_account.Credentials.from_service_account_info({
+    "type": "service_account", "client_email": "agent@project.iam.gserviceaccount.com",
+    "private_key": os.environ["KEY"], "token_uri": "https://oauth2.googleapis.com/token"})
+def quoted(text): return urllib.parse.quote(text, safe="~")
+host, path = urllib.parse.urlsplit(sys.argv[1])[1:3]
+now = datetime.datetime.now(datetime.timezone.utc)
+stamp, scope = now.strftime("%Y%m%dT%H%M%SZ"), now.strftime("%Y%m%d") + "/auto/storage/goog4_request"
+query = "&".join(f"{quoted(k)}={quoted(v)}" for k, v in sorted({
+    "X-Goog-Algorithm": "GOOG4-RSA-SHA256", "X-Goog-Credential": account.service_account_email + "/" + scope,
+    "X-Goog-Date": stamp, "X-Goog-Expires": "600", "X-Goog-SignedHeaders": "host"}.items()))
+request = "\\n".join(["GET", path, query, "host:" + host, "", "host", "UNSIGNED-PAYLOAD"])
+text = "\\n".join(["GOOG4-RSA-SHA256", stamp, scope, hashlib.sha256(request.encode()).hexdigest()])
+url = sys.argv[1] + "?" + query + "&X-Goog-Signature=" + account.sign_bytes(text.encode()).hex()
+try:
+    print(urllib.request.urlopen(url).read().decode())
+except urllib.error.HTTPError as error:
+    print(error.read().decode())
+"""
+JUDGE_GOOGLE_URL = """
+import hashlib, urllib.parse
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import padding
+def judge(method, url, fields, body):
+    parts = urllib.parse.urlsplit(url)
+    query, _, signature = parts.query.partition("&X-Goog-Signature=")
+    given = dict(urllib.parse.parse_qsl(query))
+    assert sorted(query.split("&")) == query.split("&")
+    request = "\\n".join([method, parts.path, query, "host:" + fields["host"], "", "host", "UNSIGNED-PAYLOAD"])
+    text = "\\n".join(["GOOG4-RSA-SHA256", given["X-Goog-Date"], given["X-Goog-Credential"].partition("/")[2],
+                       hashlib.sha256(request.encode()).hexdigest()])
+    serialization.load_pem_public_key(KEY.encode()).verify(bytes.fromhex(signature), text.encode(),
+                                                           padding.PKCS1v15(), hashes.SHA256())
+    return {"by": given["X-Goog-Credential"].partition("/")[0]}
+"""
+
+
+@needs_python("google.auth", "google.oauth2", "cryptography")
+def test_a_url_that_a_service_account_signs(online):
+    private, public = make_key(*KEYS["RS256"])
+    account = {"client_email": "agent@project.iam.gserviceaccount.com", "private_key": private}
+    give(online, json.dumps(account), "--like", "google-service-account", "--env", "KEY").ok()
+    where = online.lab.judge(JUDGE_GOOGLE_URL, KEY=public)
+    assert json.loads(run(online, GOOGLE_URL, UP + where).ok()) == {"by": account["client_email"]}
+    said = run(online, GOOGLE_URL, OTHER + where).ok()
+    assert "refused by cloister" in said and online.refusal()["why"] == "exfiltration"
+    # With a key of its own it is nobody's.
+    done = run(online, GOOGLE_URL.replace("account.sign_bytes(text.encode())", "account.sign_bytes(b'another')"),
+               UP + where)
+    assert "signature is wrong" in done.ok()
+    assert online.lab.judgements(where) == [200]
+
+
 def test_a_service_and_a_region(online):
     where = online.lab.judge(JUDGE_SIGV4, NAME="AWS", **give_aws(
         online, "--with", "service=execute-api", "--with", "region=eu-*"))

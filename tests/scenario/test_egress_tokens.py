@@ -493,7 +493,7 @@ def ask(credentials, url, body, service, **fields):
     try:
         return urllib.request.urlopen(urllib.request.Request(url, body, dict(request.headers))).read().decode()
     except urllib.error.HTTPError as e:
-        return json.dumps({"status": e.code, **json.loads(e.read())})
+        return json.dumps({"status": e.code, "reason": e.read().decode()})
 told = ask(Session().get_credentials(), auth + "/", b"Action=AssumeRole", "sts", Accept=accept)
 import re
 from botocore.credentials import Credentials

@@ -172,7 +172,7 @@ sl_sign(struct sl_request *r, const struct sign_scheme *scheme, const void *with
 		check_tells_nothing(r, to);
 		return result;
 	}
-	CHECK(next == SIGN_DONE && chunks == NULL);
+	CHECK((next == SIGN_DONE || next == SIGN_NOTHING) && chunks == NULL);
 	CHECK_OK(http_head_check(&r->head, NULL));
 	CHECK(r->m.body.at == NULL || r->m.body.len == r->head.length);
 	return 0;

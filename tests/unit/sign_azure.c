@@ -86,6 +86,7 @@ TEST(azure_clients_verify)
 		sl_check_there_and_back(client_requests[i], &sign_azure, NULL, &from, &to);
 }
 
+#define KEY_OF_SAS "Y2xvaXN0ZXIgdW5pdCB0ZXN0IGtleSBvZiBhIHN0b3JhZ2UgYWNjb3VudCAwMTIzNDU2Nzg5YWJjZA=="
 #define BLOB_LINES                                                          \
 	"x-ms-date: Fri, 26 Jun 2015 23:39:12 GMT\n"                            \
 	"x-ms-version: 2015-02-21\n"
@@ -226,4 +227,70 @@ TEST(azure_finds_only_its_own)
 		r = sl_request(text);
 		CHECK(!sign_azure.find(&r->head, &id));
 	}
+}
+
+/* Worked out from Azure's descriptions of each version and service. */
+static const char *const sas_requests[] = {
+	"GET https://myaccount.blob.core.windows.net/box/na%C3%AFve%20x?sv=2021-12-02&st="
+	"2026-01-01T00%3A00%3A00Z&se=2026-01-02T00%3A00%3A00Z&sp=rcw&spr=https&sr=b&sig=M"
+	"XsJHtbqoDhCDB5zwwlvT8HYcFFXPZiV%2BbfmFi0zR2c%3D\n\n",
+	"GET https://myaccount.blob.core.windows.net/box/x?sv=2019-12-12&st=2026-01-01T00"
+	"%3A00%3A00Z&se=2026-01-02T00%3A00%3A00Z&sp=rcw&spr=https&sr=c&sig=PS%2FJA3D%2FLI"
+	"ZWKKsQ2F52e0BKNcx9tzkaYX6zcMxR%2Bcw%3D\n\n",
+	"GET https://myaccount.blob.core.windows.net/box/x?sv=2015-04-05&st=2026-01-01T00"
+	"%3A00%3A00Z&se=2026-01-02T00%3A00%3A00Z&sp=rcw&spr=https&sr=b&sig=2f6aTUeRZzXRNf"
+	"y4xm%2F0BLcWK%2FtMFoXt%2FM0RE3ubhV8%3D\n\n",
+	"GET https://127.0.0.1:10000/myaccount/box/a/b/c?sv=2021-12-02&st=2026-01-01T00%3"
+	"A00%3A00Z&se=2026-01-02T00%3A00%3A00Z&sp=rcw&spr=https&sr=d&sdd=1&sig=%2Bkq1pNtr"
+	"CSfTbd0SujsC8lSzWioZEB9E0ieMrwSVUbw%3D\n\n",
+	"GET https://myaccount.queue.core.windows.net/q/messages?sv=2019-02-02&st=2026-01"
+	"-01T00%3A00%3A00Z&se=2026-01-02T00%3A00%3A00Z&sp=rcw&spr=https&sig=z2hTacJC1YIA9"
+	"%2FZpJ14o6JiLG7tCBztcRTd1txQWJ6E%3D\n\n",
+	"GET https://myaccount.table.core.windows.net/MyTable()?sv=2019-02-02&st=2026-01-"
+	"01T00%3A00%3A00Z&se=2026-01-02T00%3A00%3A00Z&sp=rcw&spr=https&tn=MyTable&sig=8Xg"
+	"UPTm91enIVFTYTFbyJUtX839ABMRR63Zxoyf72eA%3D\n\n",
+	"GET https://myaccount.file.core.windows.net/share/d/f?sv=2021-12-02&st=2026-01-0"
+	"1T00%3A00%3A00Z&se=2026-01-02T00%3A00%3A00Z&sp=rcw&spr=https&sr=f&sig=9OIjymXsAV"
+	"GN3yS%2B1pp53dX60Zhzju%2BYlE%2Bs%2Ft4RRWA%3D\n\n",
+	"GET https://myaccount.blob.core.windows.net/?comp=list&sv=2019-12-12&ss=b&srt=sc"
+	"o&sp=rl&st=2026-01-01T00%3A00%3A00Z&se=2026-01-02T00%3A00%3A00Z&spr=https&sig=m0"
+	"Sud3LdiCW5tAZ7BI4MG7wgPrIghD5mrLRlVNtC31w%3D\n\n",
+	"GET https://myaccount.blob.core.windows.net/?comp=list&sv=2021-12-02&ss=b&srt=sc"
+	"o&sp=rl&st=2026-01-01T00%3A00%3A00Z&se=2026-01-02T00%3A00%3A00Z&spr=https&sig=Xx"
+	"3rY2%2Bc%2BHxes2%2FjoK80k0F%2FCcCUevAqid0VjA%2B6fSQ%3D\n\n",
+};
+
+TEST(azure_sas)
+{
+	struct sign_key from = sl_key("myaccount", KEY_OF_SAS, "");
+	struct sign_key to = sl_key("myaccount", "b3RoZXIga2V5IG9mIHRoZSBhY2NvdW50", "");
+
+	for (size_t i = 0; i < ARRAY_LEN(sas_requests); i++) {
+		OWN(sl_request_freep) struct sl_request *r = sl_request(sas_requests[i]);
+		struct http_text id, path = r->head.path;
+
+		CHECK(sign_azure.find(&r->head, &id) && http_text_is(id, "myaccount"));
+		CHECK_OK(sl_sign(r, &sign_azure, NULL, &from, &to));
+		/* Another signature, which may not come back, and nothing else. */
+		CHECK(r->head.path.at != path.at && r->m.n_made == 2);
+		CHECK(memmem(r->head.path.at, r->head.path.len, r->m.made[1].real.at,
+		             r->m.made[1].real.len) != NULL);
+		sl_check_there_and_back(sas_requests[i], &sign_azure, NULL, &from, &to);
+	}
+}
+
+TEST(azure_sas_of_somebody_else)
+{
+	struct sign_key from = sl_key("myaccount", "YW5vdGhlciBwbGFjZWhvbGRlcg==", "");
+	struct sign_key to = sl_key("myaccount", "b3RoZXIga2V5IG9mIHRoZSBhY2NvdW50", "");
+	OWN(sl_request_freep) struct sl_request *r = sl_request(sas_requests[0]);
+	struct http_text path = r->head.path, id;
+
+	/* It is good or not as it is. */
+	CHECK_OK(sl_sign(r, &sign_azure, NULL, &from, &to));
+	CHECK(r->head.path.at == path.at);
+	/* A user's delegation key signed it, or nobody. */
+	sl_request_freep(&r);
+	r = sl_request("GET https://myaccount.blob.core.windows.net/a?sv=2021-12-02&skoid=x&sig=y\n\n");
+	CHECK(!sign_azure.find(&r->head, &id));
 }

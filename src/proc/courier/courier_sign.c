@@ -41,6 +41,12 @@ as_signed(struct exchange *ex)
 	return signed_head;
 }
 
+static bool
+is_alone(const struct exchange *ex, size_t i)
+{
+	return sign_is_alone(ex->secrets->view->schemes[i], &ex->courier->secrets.signed_head);
+}
+
 /* HEAD and BODY from the placeholder of secret I to TO; WAS is what the agent signed.  What a
  * failure has written is wiped. */
 static int
@@ -94,7 +100,7 @@ is_signed(struct exchange *ex, size_t i, const struct sign_was *was, const struc
 	int r = try_with(ex, i, was, head, &next, &err);
 
 	/* Not permitted: but it was right. */
-	return r == 0 ? next != SIGN_WANTS_BODY : r == -EPERM;
+	return r == 0 ? next != SIGN_WANTS_BODY && next != SIGN_NOTHING : r == -EPERM;
 }
 
 /* Secret I has signed it. */
@@ -102,7 +108,7 @@ static void
 take_signer(struct exchange *ex, size_t i, enum sign_next next)
 {
 	struct exchange_secrets *x = ex->secrets;
-	bool alone = x->view->schemes[i]->alone;
+	bool alone = is_alone(ex, i);
 
 	x->signs[alone] = x->view->at[i];
 	exchange_note_carried(ex, i);
@@ -168,7 +174,7 @@ try_kind(struct exchange *ex, const struct attempt *try, struct http_head *head,
 		struct err why = {0};
 		int r;
 
-		if (!try->maybe[i] || s->schemes[i]->alone != try->alone)
+		if (!try->maybe[i] || is_alone(ex, i) != try->alone)
 			continue;
 		r = try_one(ex, try, i, head, &why);
 		if (r > 0 || r == -ESTALE || r == -ENOMEM) {
