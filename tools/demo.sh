@@ -107,7 +107,10 @@ agent='getent ahosts api.github.com >/dev/null && echo "name known"
 getent ahosts secret-data.paste.example >/dev/null || echo "name refused"'
 "$cloister" run -q --name "$out" --no-policy --allow api.github.com -- sh -c "$agent" \
 	>"$owner/answers" 2>&1 </dev/null || true
-grep -q "name known" "$owner/answers" || wrong "could not find the host that it may reach"
+if ! grep -q "name known" "$owner/answers"; then
+	sed 's/^/  /' "$owner/answers" >&2
+	wrong "could not find the host that it may reach"
+fi
 ok "finds api.github.com, which a rule allows"
 grep -q "name refused" "$owner/answers" || wrong "could look up a name with data in it"
 ok "looks up secret-data.paste.example: refused, and the question never left this machine"

@@ -46,6 +46,8 @@ mount -t proc proc /proc
 mount -t sysfs sysfs /sys
 mount -t tmpfs run /run
 chmod 1777 /tmp
+echo
+echo "--- the script"
 . /script
 sync
 poweroff -f
@@ -136,4 +138,8 @@ def run(tmp_path, script, files, modules=(), disk=0, memory=512, append=""):
     except subprocess.TimeoutExpired as e:
         pytest.fail(f"the machine did not finish:\n{(e.stdout or b'').decode(errors='replace')}")
     assert out.returncode == 0, out.stderr.decode(errors="replace")
-    return out.stdout.decode(errors="replace").replace("\r\n", "\n")
+    text = out.stdout.decode(errors="replace").replace("\r\n", "\n")
+    # Firmware clears the screen, without a newline after it.
+    _, begin, said = text.partition("\n--- the script\n")
+    assert begin, text
+    return said
