@@ -424,7 +424,8 @@ def test_a_name_that_leads_to_a_private_address(cell, scheme):
 def test_one_private_address_among_others(cell):
     before = len(private_visits(cell.lab))
     for _ in range(3):
-        cell.inside(*CURL, *CODE, "http://mixed.example.test/hello")
+        assert cell.inside(*CURL, *CODE, "http://mixed.example.test/hello").out == "403"
+    assert cell.events(host="mixed.example.test", type="http")[-1]["why"] == "private-address"
     assert len(private_visits(cell.lab)) == before
 
 
