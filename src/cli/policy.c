@@ -158,6 +158,27 @@ print_faults(const struct policy_faults *faults)
 		fprintf(stderr, "there is more after these %zu: mend them first\n", faults->n);
 }
 
+/* A port alone says nothing about encryption, which is easily overlooked: how many notes. */
+static size_t
+note_schemes(const struct policy *p, struct err *ret_note)
+{
+	int first = policy_rule_of_any_scheme(p, 0), next = first;
+	size_t n = 0;
+
+	while (next >= 0) {
+		n++;
+		next = policy_rule_of_any_scheme(p, (size_t)next + 1);
+	}
+	if (n == 0)
+		return 0;
+	err_set(ret_note, EINVAL, "%s: a port without a scheme lets plain HTTP through as well as TLS; "
+	        "`scheme: https` allows only TLS", policy_rule_place(p, first));
+	if (n > 1)
+		err_set(ret_note, EINVAL, "%s and %zu more: a port without a scheme lets plain HTTP through as "
+		        "well as TLS; `scheme: https` allows only TLS", policy_rule_place(p, first), n - 1);
+	return 1;
+}
+
 static void
 json_checked(struct json *out, const char *file, const struct policy *p,
              const struct policy_faults *faults)
@@ -166,9 +187,10 @@ json_checked(struct json *out, const char *file, const struct policy *p,
 	json_str(out, "file", file);
 	json_bool(out, "ok", p != NULL);
 	if (p != NULL) {
-		struct err notes[POLICY_CLI_NOTES];
+		struct err notes[POLICY_CLI_NOTES + 1];
 		size_t n = policy_cli_freezing(p, false, notes);
 
+		n += note_schemes(p, &notes[n]);
 		json_u64(out, "rules", policy_n_own(p));
 		if (policy_outer(p) != NULL)
 			json_u64(out, "within", policy_n_rules(p) - policy_n_own(p));
@@ -195,6 +217,7 @@ print_checked(const struct policy_cli *cli, const char *file, const struct polic
 {
 	const struct policy *all = p;
 	size_t n = policy_n_own(p), outer;
+	struct err note;
 
 	printf("%s: %zu rule%s", file, n, n == 1 ? "" : "s");
 	for (size_t i = 0; i < cli->n_within; i++) {
@@ -206,6 +229,8 @@ print_checked(const struct policy_cli *cli, const char *file, const struct polic
 	printf("\n");
 	fflush(stdout);
 	policy_cli_tell_freezing(all, false);
+	if (note_schemes(all, &note) > 0)
+		fprintf(stderr, "%s\n", note.text);
 }
 
 static int

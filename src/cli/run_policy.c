@@ -405,7 +405,7 @@ take_proxies(struct run *run, struct err *err)
 	static const char *const names[] = {
 		"HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY",
 		"https_proxy", "http_proxy", "all_proxy", "no_proxy",
-		"SSL_CERT_FILE", "SSL_CERT_DIR",
+		"CLOISTER_PROXY_RESOLVES", "SSL_CERT_FILE", "SSL_CERT_DIR",
 	};
 	size_t n = 0;
 	int r;

@@ -4,7 +4,11 @@
  * refuses whatever two implementations might read differently: bare LF, folded
  * fields, space before the colon, both or several lengths, a coding other than
  * chunked, chunk extensions, a missing or second Host, absolute-form with another
- * Host, NUL anywhere, a version other than 1.0 and 1.1. */
+ * Host, NUL anywhere, a version other than 1.0 and 1.1.
+ *
+ * Answers come from servers that others have to bear, too, and go on in our own words: there a
+ * length may be repeated, `transfer-encoding: identity` is none, and blanks and extensions behind
+ * the size of a chunk are left out. */
 #ifndef CLOISTER_H1_H
 #define CLOISTER_H1_H
 #include "http/http_head.h"

@@ -115,6 +115,10 @@ take_coding(struct h1_parse *p, struct http_text value)
 		p->chunked = true;
 		return 0;
 	}
+	/* The name of no coding at all, until RFC 7230 took it back.  A request with it might be
+	 * read in two ways before it comes to us; an answer is written anew behind us. */
+	if (p->r->kind == H1_RESPONSES && http_text_is_nocase(value, "identity"))
+		return 0;
 	/* What is well-formed but beyond us, told apart from what is meant to deceive. */
 	while (next_element(&list, &word)) {
 		for (size_t i = 0; i < word.len; i++)
@@ -127,14 +131,28 @@ take_coding(struct h1_parse *p, struct http_text value)
 	return H1_REFUSE(p, 501, "the transfer-encoding is not just 'chunked'");
 }
 
+/* RFC 9110, 8.6: an answer may say the same length several times, in fields or in a list. */
 static int
 take_length(struct h1_parse *p, struct http_text value)
 {
-	if (p->has_length)
+	bool is_answer = p->r->kind == H1_RESPONSES;
+	struct http_text list = value, word;
+	uint64_t length;
+
+	if (p->has_length && !is_answer)
 		return H1_REFUSE(p, 400, "there are two content-length fields");
-	p->has_length = true;
 	p->r->status = 400;
-	return http_length_parse(value, &p->r->head.length, p->err);
+	if (!is_answer || !next_element(&list, &word))
+		word = value;
+	do {
+		if (http_length_parse(word, &length, p->err) < 0)
+			return -EBADMSG;
+		if (p->has_length && length != p->r->head.length)
+			return H1_REFUSE(p, 400, "there are two different content-lengths");
+		p->r->head.length = length;
+		p->has_length = true;
+	} while (is_answer && next_element(&list, &word));
+	return 0;
 }
 
 /* Of what it can say, only "trailers" is carried on: gRPC needs it. */

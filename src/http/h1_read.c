@@ -9,12 +9,13 @@
 #include "http/http_parts.h"
 
 #define TEXT_MIN 1024           /* what a small head needs */
+#define EXTENSION_MAX 1024      /* behind the size of a chunk */
 
 enum state {
 	READ_HEAD,              /* or nothing of one yet */
 	READ_LENGTH,            /* a body of known length */
 	READ_UNTIL_CLOSE,
-	READ_CHUNK_SIZE, READ_CHUNK_SIZE_LF, READ_CHUNK, READ_CHUNK_CR, READ_CHUNK_LF,
+	READ_CHUNK_SIZE, READ_CHUNK_EXTENSION, READ_CHUNK_SIZE_LF, READ_CHUNK, READ_CHUNK_CR, READ_CHUNK_LF,
 	READ_TRAILERS,
 	READ_END,               /* to be told */
 	READ_NOTHING,           /* the last message of the connection is read */
@@ -259,6 +260,20 @@ give_piece(struct h1_reader *r, const char *data, size_t len, size_t *ret_used,
 	return H1_BODY;
 }
 
+/* RFC 9112, 7.1.1: what is not known is to be ignored.  It is not passed on, so nobody behind
+ * us reads it in another way.  In requests nobody needs it.  r->line counts from the ";" on. */
+static bool
+read_extension_byte(struct h1_reader *r, char c)
+{
+	if (c == '\r') {
+		r->state = READ_CHUNK_SIZE_LF;
+		return true;
+	}
+	if (r->line == 0 && c != ';')
+		return http_is_blank(c);
+	return ++r->line <= EXTENSION_MAX && c != '\n' && http_value_end(&c, &c + 1) == &c + 1;
+}
+
 /* One byte of what lies between the data of chunks; false if it cannot be there. */
 static bool
 read_chunk_byte(struct h1_reader *r, char c)
@@ -273,8 +288,15 @@ read_chunk_byte(struct h1_reader *r, char c)
 			r->line++;
 			return true;
 		}
+		if (r->line > 0 && r->kind == H1_RESPONSES && (http_is_blank(c) || c == ';')) {
+			r->state = READ_CHUNK_EXTENSION;
+			r->line = c == ';';
+			return true;
+		}
 		r->state = READ_CHUNK_SIZE_LF;
 		return c == '\r' && r->line > 0;
+	case READ_CHUNK_EXTENSION:
+		return read_extension_byte(r, c);
 	case READ_CHUNK_SIZE_LF:
 		r->state = r->left > 0 ? READ_CHUNK : READ_TRAILERS;
 		r->line = 0;

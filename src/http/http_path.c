@@ -131,8 +131,7 @@ put_path(struct path_out *out, const char *at, const char *end, const char **ret
 		case BACKSLASH:
 			return err_set(err, EBADMSG, "the path has a backslash");
 		default:
-			return err_set(err, EBADMSG, "the path has a blank, a '#' or a control character: "
-			               "write an escape, such as %%20");
+			return err_set(err, EBADMSG, "the path has a blank, a '#' or a control character");
 		}
 		if (r < 0)
 			return r;
@@ -147,8 +146,7 @@ put_query(struct path_out *out, const char *at, const char *end, struct err *err
 	for (; at < end; at++) {
 		switch (kind_of[(unsigned char)*at]) {
 		case BAD:
-			return err_set(err, EBADMSG, "the query has a blank, a '#' or a control character: "
-			               "write an escape, such as %%20");
+			return err_set(err, EBADMSG, "the query has a blank, a '#' or a control character");
 		case HIGH:
 			put_byte(out, (unsigned char)*at);
 			break;

@@ -105,6 +105,14 @@ step_gzip(struct stage *s, const unsigned char **data, size_t *len,
 	bool extras;
 	int r;
 
+	/* Some servers fill blocks up; no member begins with a zero. */
+	if (s->ended && s->pulled && *len > 0 && **data == 0) {
+		while (*len > 0 && **data == 0)
+			(*data)++, (*len)--;
+		*ret_n = 0;
+		*ret_end = true;
+		return 0;
+	}
 	if (s->ended && inflateReset(&s->zlib) != Z_OK)
 		return -EBADMSG;
 	extras = s->zlib.total_in <= 3 && *len > 3 - s->zlib.total_in &&
@@ -114,11 +122,26 @@ step_gzip(struct stage *s, const unsigned char **data, size_t *len,
 	return r;
 }
 
+/* RFC 1950, 2.2, as far as the bytes are there. */
+static bool
+is_zlib_header(const unsigned char *data, size_t len)
+{
+	if (len > 0 && (data[0] & 0x0f) != 8)
+		return false;
+	return len < 2 || (data[0] * 256u + data[1]) % 31 == 0;
+}
+
 static int
 step_deflate(struct stage *s, const unsigned char **data, size_t *len,
              unsigned char out[PIECE], size_t *ret_n, bool *ret_end)
 {
-	return s->ended ? -EBADMSG : step_zlib(s, data, len, out, ret_n, ret_end);
+	if (s->ended)
+		return -EBADMSG;
+	/* Answers are passed on unpacked: whoever reads them sees one of the two only. */
+	if (s->pulled && s->zlib.total_in == 0 && !is_zlib_header(*data, *len) &&
+	    inflateReset2(&s->zlib, -15) != Z_OK)
+		return -EBADMSG;
+	return step_zlib(s, data, len, out, ret_n, ret_end);
 }
 
 static void
@@ -240,7 +263,8 @@ add_stage(struct decode *d, struct http_text name, struct err *err)
 	const struct coding *coding = NULL;
 	struct stage *s;
 
-	if (name.len == 0 || http_text_is_nocase(name, "identity"))
+	/* "none" is what some programs write for it; nobody has a coding of that name. */
+	if (name.len == 0 || http_text_is_nocase(name, "identity") || http_text_is_nocase(name, "none"))
 		return 0;
 	for (size_t i = 0; i < ARRAY_LEN(codings); i++)
 		if (http_text_is_nocase(name, codings[i].name))

@@ -151,3 +151,32 @@ policy_rule_wants_body(const struct policy_rule *rule)
 	return rule->body.n_json > 0 || rule->body.regex.n > 0 || rule->body.graphql ||
 	       rule->body.jsonrpc || rule->git.push.n > 0;
 }
+
+/* A port that the rule names; 80 and 443 are what a rule has that names none. */
+static bool
+names_port(const struct policy_rule *rule)
+{
+	for (size_t i = 0; i < rule->n_hosts; i++)
+		if (rule->hosts[i].port != 0)
+			return true;
+	for (size_t i = 0; i < rule->n_ports; i++)
+		if (rule->ports[i].first != rule->ports[i].last ||
+		    (rule->ports[i].first != 80 && rule->ports[i].first != 443))
+			return true;
+	return false;
+}
+
+int
+policy_rule_of_any_scheme(const struct policy *p, size_t from)
+{
+	for (size_t i = from; i < policy_n_own(p); i++) {
+		const struct policy_rule *rule = policy_rule_at(p, i);
+
+		if ((rule->verb == POLICY_VERB_ALLOW || rule->verb == POLICY_VERB_ASK) &&
+		    rule->protocols == 1u << POLICY_HTTP &&
+		    rule->schemes == (POLICY_SCHEME_PLAIN | POLICY_SCHEME_TLS) && names_port(rule) &&
+		    strncmp(rule->place, "preset:", 7) != 0)
+			return (int)i;
+	}
+	return -1;
+}

@@ -104,6 +104,9 @@ int policy_denies_address(const struct policy *p, const struct policy_way *way,
 const char *policy_rule_place(const struct policy *p, int rule);
 const char *policy_rule_text(const struct policy *p, int rule);
 const char *policy_rule_reason(const struct policy *p, int rule);       /* or NULL */
+/* The first rule from FROM on, of the first layer, that names a port and lets both plain HTTP and
+ * TLS through there; -1: none.  Presets are not the reader's to change. */
+int policy_rule_of_any_scheme(const struct policy *p, size_t from);
 size_t policy_n_rules(const struct policy *p);          /* of all layers */
 /* Whether the `headers` of some rule speak of the field NAME, or of one that servers may
  * take for it. */

@@ -403,7 +403,7 @@ async def carry(reader, writer):
 
 
 async def serve_proxy(reader, writer):
-    """CONNECT, and nothing else; with a password if the port is 3129."""
+    """CONNECT, and nothing else; with a password if the port is 3129, to names only if it is 3127."""
     try:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
         method, target, _ = head.split("\r\n")[0].split(" ")
@@ -418,6 +418,10 @@ async def serve_proxy(reader, writer):
             writer.close()
             return
         host, _, port = target.rpartition(":")
+        if writer.get_extra_info("sockname")[1] == 3127 and not host[-1].isalpha():
+            writer.write(b"HTTP/1.1 403 By name\r\ncontent-length: 0\r\n\r\n")
+            writer.close()
+            return
         there = await asyncio.open_connection(host.strip("[]"), int(port))
         writer.write(b"HTTP/1.1 200 Go on\r\n\r\n")
         await asyncio.gather(carry(reader, there[1]), carry(there[0], writer))
@@ -428,7 +432,7 @@ async def serve_proxy(reader, writer):
 
 
 async def proxy():
-    for port in (3128, 3129):
+    for port in (3127, 3128, 3129):
         await asyncio.start_server(serve_proxy, PROXY, port)
     await asyncio.Event().wait()
 

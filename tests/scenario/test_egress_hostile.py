@@ -424,7 +424,8 @@ def test_a_name_that_leads_to_a_private_address(cell, scheme):
 def test_one_private_address_among_others(cell):
     before = len(private_visits(cell.lab))
     for _ in range(3):
-        cell.inside(*CURL, *CODE, "http://mixed.example.test/hello")
+        assert cell.inside(*CURL, *CODE, "http://mixed.example.test/hello").out == "403"
+    assert cell.events(host="mixed.example.test", type="http")[-1]["why"] == "private-address"
     assert len(private_visits(cell.lab)) == before
 
 
@@ -761,6 +762,38 @@ def test_hostile_answers(cell):
             assert code in ("502", "403", "000"), (name, done)
         # The next request does not get what was left of it.
         assert cell.inside(*CURL, f"{UP}/echo").ok().startswith('{"method"'), name
+
+
+CHUNKS = b"HTTP/1.1 200 x\r\nTransfer-Encoding: chunked\r\n"
+# What curl reads without a proxy, too: it goes on in the strict form.
+BORNE = {
+    "chunk-extension": CHUNKS + b'\r\n5;a=b;c="d;e"\r\nhello\r\n0;x\r\n\r\n',
+    "chunk-blanks": CHUNKS + b"\r\n5   \r\nhello\r\n0\t\r\n\r\n",
+    "lengths-same": b"HTTP/1.1 200 x\r\nContent-Length: 5\r\nContent-Length: 5\r\n\r\nhello",
+    "length-list": b"HTTP/1.1 200 x\r\nContent-Length: 5, 5\r\n\r\nhello",
+    "identity": b"HTTP/1.1 200 x\r\nTransfer-Encoding: identity\r\nContent-Length: 5\r\n\r\nhello",
+    "coding-none": b"HTTP/1.1 200 x\r\nContent-Encoding: none\r\nContent-Length: 5\r\n\r\nhello",
+    "close": b"HTTP/1.1 200 x\r\nConnection: close\r\nContent-Length: 5\r\n\r\nhello",
+}
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_odd_answers_that_can_be_read_in_one_way_only(cell, scheme):
+    for name, data in BORNE.items():
+        for _ in range(2):
+            done = cell.inside(*CURL, "--http1.1", "-i", f"{scheme}://up.example.test{cell.lab.raw(data)}")
+            head, _, body = done.out.replace("\r", "").partition("\n\n")
+            assert done.status == 0 and body == "hello", (name, done)
+            assert head.lower().count("content-length") + head.lower().count("transfer-encoding") == 1, (name, head)
+
+
+def test_an_answer_that_is_broken_is_not_taken_for_another_scheme(online):
+    for data, cause in ((b"HTTP/1.1 200 x\r\nContent-Length: 3\r\nContent-Length: 5\r\n\r\nhello", "content-length"),
+                        (b"HTTP/1.1 200 x\r\nX: a\r\n b\r\n\r\n", "folded")):
+        url = f"http://host.cloister.internal:8000{online.lab.raw(data)}"
+        done = online.curl("  - allow: host.cloister.internal:8000\n", url)
+        said = json.loads(done.out)
+        assert cause in said["reason"] and "http" not in said["hint"], said
 
 
 def test_answers_that_are_not_http_at_all(cell):

@@ -5,7 +5,7 @@ import uuid
 import pytest
 
 from egress_lab import CURL
-from egress_world import PROXY
+from egress_world import NGINX, PROXY, UP
 
 OPEN = "  - allow: '*.example.test'\n"
 GATE, GATE6 = "198.18.0.1", "[fd63:6c6f:6973:7465::1]"
@@ -153,10 +153,59 @@ def test_the_companys_proxy(online):
     done = online.curl(OPEN, "https://www.example.test/hello", env=env)
     assert done.ok().startswith("hello from www.example.test")
     line, = through(online)[before:]
-    assert '"CONNECT"' in line and '"www.example.test:443"' in line
+    # To the address that was vetted: the proxy has no say in where the name leads.
+    assert '"CONNECT"' in line and f'"{NGINX}:443"' in line
     # Rules hold before the proxy is asked.
     assert online.curl(OPEN, *CODE, "https://evil.test/", env=env).out in ("000", "403")
     assert len(through(online)) == before + 1
+
+
+def test_plain_http_goes_through_the_companys_proxy_to_the_vetted_address(online):
+    before = len(through(online))
+    done = online.curl(OPEN, "http://www.example.test/hello", env={"HTTP_PROXY": f"http://{PROXY}:3128"})
+    assert done.ok().startswith("hello from www.example.test")
+    line, = through(online)[before:]
+    assert '"CONNECT"' in line and f'"{NGINX}:80"' in line
+
+
+def test_a_name_that_leads_elsewhere_later_does_not_behind_the_companys_proxy(online):
+    """The courier's answer is the first; the proxy would have got the next, which is private."""
+    before = len(through(online))
+    name = f"{'root' if online.operator.is_root else 'user'}-rebind.example.test"
+    done = online.curl(OPEN, *CODE, f"http://{name}/hello", env={"HTTP_PROXY": f"http://{PROXY}:3128"})
+    assert f'"{UP}:80"' in through(online)[before] and done.out != "403"
+
+
+@pytest.mark.parametrize("name", ["inner", "mixed", "meta6", "private-alias"])
+def test_a_name_that_also_leads_inside_is_refused_behind_the_companys_proxy(online, name):
+    before = len(through(online))
+    for url in (f"https://{name}.example.test/", f"http://{name}.example.test/"):
+        env = {"ALL_PROXY": f"http://{PROXY}:3128"}
+        assert online.curl(OPEN, *CODE, url, env=env).out == "403"
+        assert online.events(type="http")[-1]["why"] == "private-address"
+    assert len(through(online)) == before
+
+
+def test_a_name_that_only_the_companys_proxy_knows(online):
+    """The operator decides whether it may resolve names."""
+    before, url = len(through(online)), "https://nowhere.example.test/"
+    env = {"HTTPS_PROXY": f"http://{PROXY}:3128"}
+    done = online.curl(OPEN, url, env=env)
+    assert "CLOISTER_PROXY_RESOLVES=1" in done.out and len(through(online)) == before
+    online.curl(OPEN, url, env=env | {"CLOISTER_PROXY_RESOLVES": "1"})
+    line, = through(online)[before:]
+    assert '"nowhere.example.test:443"' in line
+    # What is known here to lead inside is refused all the same.
+    done = online.curl(OPEN, *CODE, "https://mixed.example.test/", env=env | {"CLOISTER_PROXY_RESOLVES": "1"})
+    assert done.out == "403" and len(through(online)) == before + 1
+
+
+def test_the_companys_proxy_takes_no_addresses(online):
+    done = online.curl(OPEN, "https://www.example.test/hello", env={"HTTPS_PROXY": f"http://{PROXY}:3127"})
+    assert f"the operator's proxy answered 403 to CONNECT {NGINX}:443" in done.out
+    assert "CLOISTER_PROXY_RESOLVES=1" in done.out
+    env = {"HTTPS_PROXY": f"http://{PROXY}:3127", "CLOISTER_PROXY_RESOLVES": "1"}
+    assert online.curl(OPEN, "https://www.example.test/hello", env=env).ok().startswith("hello from www")
 
 
 def test_the_companys_proxy_wants_a_password(online):

@@ -48,6 +48,19 @@ def test_check(operator, policy):
     assert said == f"{policy}: 7 rules\n{other}: 1 rule\n"
 
 
+def test_check_mentions_a_port_without_a_scheme(operator):
+    plain = operator.file("p/plain.yaml", words("- allow: x.y", "- allow: x.y:8443", "- ask: [a.b, c.d]", "  ports: [8000-8010]",
+                                                "- allow: t.y:22", "  protocol: tcp"))
+    done = operator.cloister("policy", "check", plain)
+    assert done.status == 0 and done.out == f"{plain}: 4 rules\n"
+    assert done.err == ("plain.yaml:4:5 and 1 more: a port without a scheme lets plain HTTP through as well as TLS; "
+                        "`scheme: https` allows only TLS\n")
+    note, = json.loads(operator.cloister("policy", "check", "--json", plain).ok())[0]["notes"]
+    assert note == done.err.strip()
+    tls = operator.file("p/tls.yaml", words("- allow: x.y:8443", "  scheme: https", "- deny: x.y:8444"))
+    assert operator.cloister("policy", "check", tls).err == ""
+
+
 def test_check_tells_the_place(operator, policy):
     bad = operator.file("p/bad.yaml", words("- allow: x.y", "  method: [GET]"))
     done = operator.cloister("policy", "check", policy, bad)

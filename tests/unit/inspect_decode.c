@@ -268,6 +268,21 @@ TEST(decode_pulled)
 	n = pack_zlib(GZIP, packed, n, packed + (1 << 19), 1 << 19);
 	CHECK_OK(pull_all("gzip, gzip", packed + (1 << 19), n, n, &out, NULL));
 	CHECK_U64(out.all, BIG);
+	/* Bare deflate, and zeros behind the end, as some servers send them. */
+	n = pack_zlib(BARE, "hello", 5, packed, 1 << 19);
+	CHECK_OK(pull_all("deflate", packed, n, 1, &out, NULL));
+	CHECK(out.len == 5);
+	n = pack_zlib(ZLIB, "hello", 5, packed, 1 << 19);
+	CHECK_OK(pull_all("deflate", packed, n, n, &out, NULL));
+	CHECK(out.len == 5);
+	n = pack_zlib(GZIP, "hello", 5, packed, 1 << 19);
+	memset(packed + n, 0, 600);
+	CHECK_OK(pull_all("gzip", packed, n + 600, 100, &out, NULL));
+	CHECK(out.len == 5);
+	packed[n + 600] = 'x';
+	CHECK_ERR(pull_all("gzip", packed, n + 601, 100, &out, NULL), EBADMSG);
+	CHECK_OK(pull_all("none", "hello", 5, 5, &out, NULL));
+	CHECK(out.len == 5);
 	/* A name in its header. */
 	n = pack_zlib(GZIP, "hello", 5, packed, 1 << 19);
 	memmove(packed + 12, packed + 10, n - 10);

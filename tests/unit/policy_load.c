@@ -150,9 +150,9 @@ static const struct {
 	{ "- {deny: x.y, paths: /a%2f..}", "3:22: '.' and '..' are resolved before rules are asked" },
 	{ "- {allow: x.y, paths: [/a%2Fb/*%2fc]}", "3:23: to some servers %2F is '/', so this fits "
 	  "nothing alone: add /a/b/*/c" },
-	{ "- {allow: x.y, query: 'a=b c'}", "3:23: the query has a character that it cannot have: "
+	{ "- {allow: x.y, query: 'a=b c'}", "3:23: the query has a blank, a '#' or a control character: "
 	  "write an escape, such as %20" },
-	{ "- {deny: x.y, query: [a=1, 'a=b#c']}", "3:28: the query has a character that it cannot have: "
+	{ "- {deny: x.y, query: [a=1, 'a=b#c']}", "3:28: the query has a blank, a '#' or a control character: "
 	  "write an escape, such as %20" },
 	{ "- {allow: x.y, query: 'a=%2f*&b=%7e'}", "3:23: a query is sent in its plain form: write "
 	  "a=%2F*&b=~" },

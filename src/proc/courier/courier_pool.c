@@ -170,7 +170,8 @@ open_upstream(struct origin *o)
 	up->certificate = o->certificate;
 	up->proxy = proxies_for(&c->proxies, o->scheme, o->host, o->port);
 	up->is_absolute = up->proxy != NULL && o->scheme == HTTP_PLAIN && !o->h1_only &&
-	                  !o->h2_unasked;
+	                  !o->h2_unasked &&
+	                  (c->proxies.resolves || address_parse(o->host, &(struct address){0}));
 	list_add(&o->upstreams, up);
 	o->n_upstreams++;
 	o->n_connecting++;

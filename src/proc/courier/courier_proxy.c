@@ -45,6 +45,7 @@ proxies_load(struct proxies *ret_proxies, char *const *environment)
 	const char *plain = look_up(environment, "http_proxy");
 	const char *tls = look_up(environment, "https_proxy");
 	const char *none = look_up(environment, "no_proxy");
+	const char *resolves = look_up(environment, "cloister_proxy_resolves");
 
 	*ret_proxies = (struct proxies){0};
 	if (plain != NULL || all != NULL)
@@ -53,6 +54,7 @@ proxies_load(struct proxies *ret_proxies, char *const *environment)
 		proxy_parse(tls != NULL ? tls : all, &ret_proxies->for_tls);
 	if (none != NULL)
 		ret_proxies->no_proxy = strndup(none, PROXY_NO_MAX);
+	ret_proxies->resolves = resolves != NULL && strcmp(resolves, "1") == 0;
 }
 
 void

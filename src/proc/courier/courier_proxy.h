@@ -1,5 +1,8 @@
 /* courier_proxy.h - the operator's own proxy: HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, and
- * what NO_PROXY says is reached without it. */
+ * what NO_PROXY says is reached without it.
+ *
+ * A proxy that resolves a name may be led to another address than the one that was vetted.  So
+ * it is asked to CONNECT to that address, for plain HTTP too, unless the operator says otherwise. */
 #ifndef CLOISTER_COURIER_PROXY_H
 #define CLOISTER_COURIER_PROXY_H
 #include <stdbool.h>
@@ -22,6 +25,8 @@ struct proxy {
 struct proxies {
 	struct proxy for_plain, for_tls;        /* the second for raw TCP too */
 	char *no_proxy;                         /* NULL: none */
+	bool resolves;                          /* CLOISTER_PROXY_RESOLVES: names are the proxy's
+	                                         * to resolve; else it is given addresses */
 };
 
 /* From "NAME=value" strings; in lower case they count more, as everywhere.  A proxy that

@@ -82,8 +82,12 @@ reason_for(const struct exchange *ex, const char *why)
 
 /* What a server that speaks something else was asked for. */
 static const char *
-hint_for_scheme(const struct exchange *ex, const char *why)
+hint_for_scheme(const struct exchange *ex, const char *why, const char *reason)
 {
+	/* What begins as HTTP does, and is wrong further on, is HTTP. */
+	if (strcmp(why, "protocol") == 0 && strstr(reason, "HTTP version") == NULL &&
+	    strstr(reason, "TLS") == NULL)
+		return "The server is at fault; try again later.";
 	if (ex->scheme == HTTP_PLAIN && ex->port != 80)
 		return "If the server speaks TLS on this port, use https://.";
 	if (ex->scheme == HTTP_TLS && ex->port != 443)
@@ -123,7 +127,7 @@ hint_for(const struct exchange *ex, const char *error, const char *why, const ch
 	if (ex->kind == EXCHANGE_HTTP && !refused &&
 	    (strcmp(why, "protocol") == 0 || strcmp(error, "upstream broke off") == 0 ||
 	     strstr(reason, "TLS handshake") != NULL))
-		return hint_for_scheme(ex, why);
+		return hint_for_scheme(ex, why, reason);
 	if (strcmp(why, "private-address") == 0)
 		hint = hint_for_address(ex, reason);
 	if (hint != NULL)

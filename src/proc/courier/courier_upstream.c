@@ -13,7 +13,10 @@
 #include "http/h1.h"
 #include "ipc/courier_channel.h"
 
-static void begin_resolve(struct upstream *up);
+/* How the operator lets the proxy resolve names. */
+#define PROXY_RESOLVES "CLOISTER_PROXY_RESOLVES=1"
+
+static void checked(void *arg, const struct address *addresses, size_t n, const char *problem);
 
 static void
 set_step(struct upstream *up, enum upstream_step step, uint64_t seconds)
@@ -116,7 +119,7 @@ upstream_late(struct upstream *up)
 	switch (up->step) {
 	case UP_CHECK:
 		resolver_cancel(&up->resolving);
-		begin_resolve(up);
+		checked(up, NULL, 0, "the name servers do not answer");
 		return;
 	case UP_DIAL:
 		courier_failure_set(&failure, 504, "unreachable", "upstream unreachable",
@@ -286,13 +289,28 @@ reached(struct upstream *up)
 
 /* ---- the operator's proxy ---- */
 
+/* What the proxy is to connect to. */
+static void
+proxy_target(const struct upstream *up, char text[HTTP_HOST_MAX + 1])
+{
+	char shown[ADDRESS_TEXT_MAX];
+
+	if (!up->has_target)
+		snprintf(text, HTTP_HOST_MAX + 1, "%s", up->host);
+	else
+		snprintf(text, HTTP_HOST_MAX + 1, up->target.family == AF_INET6 ? "[%s]" : "%s",
+		         address_format(&up->target, shown));
+}
+
 static void
 begin_proxy(struct upstream *up)
 {
 	struct courier *c = up->courier;
-	struct http_head head = { .method = { "CONNECT", 7 }, .host = { up->host, strlen(up->host) },
-	                          .path = { "", 0 }, .port = up->port };
+	struct http_head head = { .method = { "CONNECT", 7 }, .path = { "", 0 }, .port = up->port };
+	char target[HTTP_HOST_MAX + 1];
 
+	proxy_target(up, target);
+	head.host = (struct http_text){ target, strlen(target) };
 	up->reader = malloc(sizeof(*up->reader));
 	if (up->reader == NULL) {
 		fail(up, 502, "unreachable", "upstream unreachable", "there is no memory");
@@ -314,18 +332,32 @@ begin_proxy(struct upstream *up)
 }
 
 static void
+proxy_refused(struct upstream *up, uint16_t status)
+{
+	struct courier_failure failure;
+	char target[HTTP_HOST_MAX + 1];
+
+	proxy_target(up, target);
+	if (status == 407)
+		courier_failure_set(&failure, 502, "unreachable", "upstream unreachable",
+		                    "the operator's proxy wants a login (407)");
+	else
+		courier_failure_set(&failure, 502, "unreachable", "upstream unreachable",
+		                    "the operator's proxy answered %u to CONNECT %s:%u%s", status, target,
+		                    up->port, up->has_target ?
+		                    "; if it takes names only, the operator can set " PROXY_RESOLVES : "");
+	upstream_fail(up, &failure);
+}
+
+static void
 proxy_answered(struct upstream *up, const char *rest, size_t n_rest)
 {
 	uint16_t status = up->reader->head.status;
-	struct courier_failure failure;
 
 	h1_reader_free(up->reader);
 	free(TAKE(up->reader));
 	if (status < 200 || status > 299) {
-		courier_failure_set(&failure, 502, "unreachable", "upstream unreachable",
-		                    status == 407 ? "the operator's proxy wants a login (407)"
-		                                  : "the operator's proxy answered %u", status);
-		upstream_fail(up, &failure);
+		proxy_refused(up, status);
 		return;
 	}
 	/* Of a TLS server nothing can have come yet; of others their first words. */
@@ -431,8 +463,8 @@ upstream_denied_by(const struct policy *policy, const struct policy_way *way,
 	return denied;
 }
 
-/* Those of ADDRESSES that may be used, to the front; how many.  *RET_WHY, if asked for and
- * there are none, is a sentence in TEXT. */
+/* Those of ADDRESSES that may be used, to the front; how many.  None, if one of them is of a kind
+ * that may not be reached.  If there are none, TEXT is a sentence that says why. */
 static size_t
 vet(const struct upstream *up, struct address *addresses, size_t n, char *text, size_t size)
 {
@@ -457,7 +489,8 @@ vet(const struct upstream *up, struct address *addresses, size_t n, char *text, 
 				         address_is_allowed(&addresses[i], true, named, NULL) ? ""
 				         : address_is_allowed(&addresses[i], true, true, NULL)
 				         ? "; " COURIER_NO_RULE_HELPS " for a name" : "; " COURIER_NO_RULE_HELPS);
-			continue;
+			/* Whoever points a name at a public and at another address means the other. */
+			return 0;
 		}
 		rule = upstream_denied_by(up->policy->policy, &up->way, &addresses[i], up->port, named);
 		if (rule >= 0) {
@@ -526,21 +559,44 @@ begin_resolve(struct upstream *up)
 		resolver_ask(up->courier->resolver, host, &up->resolving);
 }
 
-/* Behind a proxy the name is resolved elsewhere.  If it means something here too, that
- * must be harmless; if it does not, the proxy knows better. */
+/* IPv4 if there is any: fewer proxies speak IPv6. */
+static const struct address *
+choose_target(const struct address *addresses, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (addresses[i].family == AF_INET)
+			return &addresses[i];
+	return &addresses[0];
+}
+
+/* Behind a proxy: where the name leads must be harmless, and it is where the proxy connects to.
+ * What has no meaning here is for the proxy to resolve only if the operator says so. */
 static void
 checked(void *arg, const struct address *addresses, size_t n, const char *problem)
 {
 	struct upstream *up = arg;
 	struct address list[RESOLVE_ADDRESSES_MAX];
+	struct courier_failure failure;
 	char text[160];
 
-	(void)problem;
-	memcpy(list, addresses, n * sizeof(*addresses));
-	if (n > 0 && vet(up, list, n, text, sizeof(text)) == 0)
-		refuse_address(up, text);
-	else
-		begin_resolve(up);
+	if (n == 0 && !up->courier->proxies.resolves) {
+		courier_failure_set(&failure, 502, "unresolved", "upstream unresolved",
+		                    "cannot resolve '%.100s' on this machine: %s; if only the proxy can, the "
+		                    "operator can set " PROXY_RESOLVES, up->host, problem);
+		upstream_fail(up, &failure);
+		return;
+	}
+	if (n > 0) {
+		memcpy(list, addresses, n * sizeof(*addresses));
+		n = vet(up, list, n, text, sizeof(text));
+		if (n == 0) {
+			refuse_address(up, text);
+			return;
+		}
+		up->has_target = !up->courier->proxies.resolves;
+		up->target = *choose_target(list, n);
+	}
+	begin_resolve(up);
 }
 
 void
@@ -561,7 +617,8 @@ upstream_start(struct upstream *up)
 		upstream_fail(up, &failure);
 		return;
 	}
-	set_step(up, UP_CHECK, UPSTREAM_CHECK_S);
+	/* Without an answer the proxy is asked, or nobody. */
+	set_step(up, UP_CHECK, up->courier->proxies.resolves ? UPSTREAM_CHECK_S : UPSTREAM_RESOLVE_S);
 	up->resolving = (struct resolve_wait){ .done = checked, .arg = up };
 	if (address_parse(up->host, &literal))
 		checked(up, &literal, 1, NULL);
@@ -579,8 +636,9 @@ upstream_suits(struct upstream *up, const struct exchange *ex)
 		return false;
 	if (ex->policy == up->policy && memcmp(&way, &up->way, sizeof(way)) == 0)
 		return true;
-	if (up->proxy == NULL &&
-	    upstream_denied_by(ex->policy->policy, &way, &up->address, up->port,
+	if ((up->proxy == NULL || up->has_target) &&
+	    upstream_denied_by(ex->policy->policy, &way,
+	                       up->has_target ? &up->target : &up->address, up->port,
 	                       address_parse(up->host, &literal)) >= 0)
 		return false;
 	/* The next one by this way need not ask again. */

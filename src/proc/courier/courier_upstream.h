@@ -16,7 +16,7 @@ struct h1_reader;
 struct h2;
 
 /* In seconds, for each step of the way. */
-#define UPSTREAM_CHECK_S 2              /* a name that the proxy resolves; see UP_CHECK */
+#define UPSTREAM_CHECK_S 2              /* a name that the proxy may resolve; see UP_CHECK */
 #define UPSTREAM_RESOLVE_S 11           /* the resolver itself gives up first */
 #define UPSTREAM_CONNECT_S 10
 #define UPSTREAM_PROXY_S 10
@@ -25,7 +25,7 @@ struct h2;
 #define UPSTREAM_FRESH_S 4              /* idle for less, a server has hardly closed it */
 
 enum upstream_step {
-	UP_CHECK,                       /* where would the name lead, that the proxy resolves? */
+	UP_CHECK,                       /* where does the name lead, behind a proxy? */
 	UP_RESOLVE, UP_DIAL, UP_PROXY, UP_TLS, UP_READY, UP_DEAD,
 };
 
@@ -76,6 +76,8 @@ struct upstream {
 	bool is_stale;                  /* that has another value by now */
 	const struct proxy *proxy;
 	bool is_absolute;               /* the proxy is told the whole URL; no CONNECT */
+	bool has_target;                /* TARGET is the address that the proxy connects to */
+	struct address target;
 	struct courier_policy *policy;  /* and WAY: which addresses are denied */
 	struct policy_way way;
 
