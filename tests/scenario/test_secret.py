@@ -400,3 +400,13 @@ def test_a_file_behind_what_an_agent_could_write(operator):
         operator.cloister("secret", "add", name, "--host", "a.example", "--from", f"file:{path}").ok()
     operator.run("--allow", "a.example", "-s", "LINKED", "--", "true").sentence("an agent could have written")
     operator.run("--allow", "a.example", "-s", "DIRECT", "--", "true").ok()
+
+
+def test_the_name_that_was_asked_for_is_a_variable(operator):
+    """Whatever the catalogue calls it; with another name said, only that one."""
+    operator.cloister("secret", "add", "STRIPE_KEY", "--like", "stripe", input="sk_test_4eC39HqLyjWDarjtT1zdp7dc").ok()
+    policy = operator.file("p.yaml", "version: 1\negress: [allow: api.stripe.com]\n")
+    said = operator.run("-p", policy, "-s", "STRIPE_KEY", "--", "sh", "-c", "echo $STRIPE_KEY $STRIPE_API_KEY").ok().split()
+    assert len(said) == 2 and said[0] == said[1] and said[0].startswith("sk_test_")
+    said = operator.run("-p", policy, "-s", "STRIPE_KEY=OTHER", "--", "sh", "-c", "echo $STRIPE_KEY.$OTHER").ok()
+    assert said.startswith(".sk_test_")

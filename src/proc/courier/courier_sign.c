@@ -99,7 +99,9 @@ try_all(struct exchange *ex, const bool maybe[SECRETS_KNOWN_MAX], struct http_he
 {
 	struct exchange_secrets *x = ex->secrets;
 	const struct secrets_view *s = x->view;
+	struct http_head *before = &ex->courier->secrets.unsigned_head;
 
+	http_head_copy(before, head);
 	memset(x->maybe, 0, s->n_known);
 	x->covered = x->signs_body = false;
 	x->wrong_alone = true;
@@ -124,7 +126,7 @@ try_all(struct exchange *ex, const bool maybe[SECRETS_KNOWN_MAX], struct http_he
 			return -ESTALE;
 		if (next != SIGN_WANTS_BODY) {
 			take_signer(ex, i, next, body);
-			return exchange_keep_made(ex, err) < 0 ? -ENOMEM : 1;
+			return exchange_keep_made(ex, before, head, body, err) < 0 ? -ENOMEM : 1;
 		}
 		x->maybe[i] = x->signs_body = true;
 		x->covered |= !s->schemes[i]->alone;
