@@ -14,6 +14,20 @@ buf_init(struct buf *b, size_t max)
 }
 
 void
+buf_init_secret(struct buf *b, size_t max)
+{
+	*b = (struct buf){ .max = max, .secret = true };
+}
+
+static void
+wipe(struct buf *b)
+{
+	if (b->secret && b->data != NULL)
+		explicit_bzero(b->data, b->high);
+	b->high = 0;
+}
+
+void
 buf_init_borrowed(struct buf *b, const void *data, size_t len)
 {
 	/* Never written through: every put on a borrowed buf fails. */
@@ -24,14 +38,16 @@ buf_init_borrowed(struct buf *b, const void *data, size_t len)
 void
 buf_free(struct buf *b)
 {
+	wipe(b);
 	if (!b->borrowed)
 		free(b->data);
-	*b = (struct buf){ .max = b->max };
+	*b = (struct buf){ .max = b->max, .secret = b->secret };
 }
 
 void
 buf_reset(struct buf *b)
 {
+	wipe(b);
 	b->len = b->pos = 0;
 	b->failed = false;
 }
@@ -40,6 +56,21 @@ bool
 buf_failed(const struct buf *b)
 {
 	return b->failed;
+}
+
+/* realloc() would leave a copy behind. */
+static unsigned char *
+grow_secret(struct buf *b, size_t cap)
+{
+	unsigned char *data = malloc(cap);
+
+	if (data == NULL)
+		return NULL;
+	if (b->len > 0)
+		memcpy(data, b->data, b->len);
+	wipe(b);
+	free(b->data);
+	return data;
 }
 
 static bool
@@ -52,19 +83,22 @@ buf_reserve(struct buf *b, size_t more)
 		b->failed = true;
 		return false;
 	}
-	if (b->len + more <= b->cap)
+	if (b->len + more <= b->cap) {
+		b->high = b->high > b->len + more ? b->high : b->len + more;
 		return true;
+	}
 	while (want < b->len + more)
 		want *= 2;
 	if (want > b->max)
 		want = b->max;
-	data = realloc(b->data, want);
+	data = b->secret ? grow_secret(b, want) : realloc(b->data, want);
 	if (data == NULL) {
 		b->failed = true;
 		return false;
 	}
 	b->data = data;
 	b->cap = want;
+	b->high = b->len + more;
 	return true;
 }
 

@@ -15,9 +15,13 @@ struct buf {
 	size_t len, cap, max;
 	size_t pos;                 /* read position */
 	bool borrowed, failed;
+	bool secret;                /* what was in it is wiped */
+	size_t high;                /* with SECRET: the most that was in it since */
 };
 
 void buf_init(struct buf *b, size_t max);
+/* For what nobody may find afterwards: memory is wiped before it is given back or used again. */
+void buf_init_secret(struct buf *b, size_t max);
 /* Read from DATA, which stays the caller's and must outlive B. */
 void buf_init_borrowed(struct buf *b, const void *data, size_t len);
 void buf_free(struct buf *b);       /* for OWN() too */

@@ -7,7 +7,8 @@ fold(unsigned char c)
 {
 	if (c >= 'A' && c <= 'Z')
 		return (unsigned char)(c | 0x20);
-	return c == '_' ? '-' : c;
+	/* What a name cannot have, or servers do not tell apart there, becomes another character. */
+	return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ? c : '-';
 }
 
 /* Whether NAME, from START on, is P; UNDONE: without its escapes. */

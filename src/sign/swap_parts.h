@@ -84,8 +84,8 @@ enum swap_found swap_find(const struct swap_set *set, const unsigned char *at, s
 enum swap_found swap_find_on(const struct swap_set *set, const unsigned char *at, size_t len,
                              bool last, struct swap_hit *hit);
 
-/* Whether a needle in any form is in NAME, in either case and with its escapes undone or not; "_" and
- * "-" are the same in names. */
+/* Whether a needle in any form is in NAME, in either case and with its escapes undone or not; all but
+ * letters and digits is the same. */
 bool swap_find_name(const struct swap_set *set, struct http_text name, size_t *ret_needle,
                     enum swap_form *ret_form);
 

@@ -444,8 +444,8 @@ conn_init(struct conn *c, struct loop *loop, int fd, SSL *ssl,
 	*c = (struct conn){ .loop = loop, .handler = handler, .arg = arg, .reading = true,
 	                    .source = { .fd = fd, .ready = conn_ready, .arg = c },
 	                    .round = { .run = conn_round, .arg = c } };
-	buf_init(&c->out, CONN_OUT_MAX + CONN_WIRE_SLACK);
-	buf_init(&c->held, CONN_OUT_MAX);
+	buf_init_secret(&c->out, CONN_OUT_MAX + CONN_WIRE_SLACK);
+	buf_init_secret(&c->held, CONN_OUT_MAX);
 	/* Other kinds of sockets do not have it. */
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
 	conn_watch(c, EPOLLIN);

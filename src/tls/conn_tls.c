@@ -228,7 +228,7 @@ conn_tls_attach(struct conn *c, SSL *ssl)
 	SSL_set_read_ahead(ssl, 0);
 	SSL_clear_mode(ssl, SSL_MODE_ENABLE_PARTIAL_WRITE);
 	SSL_set_mode(ssl, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-	SSL_set_options(ssl, SSL_OP_NO_RENEGOTIATION);
+	SSL_set_options(ssl, SSL_OP_NO_RENEGOTIATION | SSL_OP_CLEANSE_PLAINTEXT);
 }
 
 void

@@ -11,7 +11,6 @@
 
 #define CHECKED 30                      /* characters that a {crc62} is the checksum of */
 #define STEPS_MAX 200000                /* of a comparison; then it is taken not to fit */
-#define PREFIX_MAX 24
 #define GUESSED_MIN 16                  /* characters behind a prefix */
 
 #define DIGITS "0123456789"
@@ -236,27 +235,27 @@ run_of(char class, const char *text, size_t len)
 	return n;
 }
 
-/* "sk_live_", "glpat-", "sk-ant-api03-": words that end in "_" or "-", the first of them of
- * small letters and no more than eight.  Whatever is longer may be of the secret itself. */
+/* What services begin their tokens with, as they document it: clients look for it, and it tells nothing
+ * of the one token.  Whatever else a value begins with may be a part of the secret. */
+static const char *const prefixes[] = {
+	"AIza", "AKIA", "ASIA", "SG.", "dckr_pat_", "dop_v1_", "fc-", "gho_", "ghp_", "ghs_", "ghu_", "github_pat_",
+	"glpat-", "gsk_", "hf_", "lin_api_", "npm_", "pk_live_", "pk_test_", "pplx-", "pypi-", "r8_", "rk_live_",
+	"rk_test_", "shpat_", "sk-", "sk-ant-", "sk-ant-api03-", "sk-or-v1-", "sk-proj-", "sk-svcacct-", "sk_live_",
+	"sk_test_", "tvly-", "whsec_", "xai-", "xapp-", "xoxb-", "xoxp-",
+};
+
 static size_t
 guess_prefix(const char *value, size_t len)
 {
-	size_t end = 0, n;
+	size_t best = 0;
 
-	for (;;) {
-		n = run_of('a', value + end, len - end);
-		if (n < 2 || n > 8 || end + n >= len || (value[end + n] != '_' && value[end + n] != '-'))
-			break;
-		if (!islower((unsigned char)value[end]) || end + n + 1 > PREFIX_MAX ||
-		    len - end - n - 1 < GUESSED_MIN)
-			break;
-		end += n + 1;
+	for (size_t i = 0; i < ARRAY_LEN(prefixes); i++) {
+		size_t n = strlen(prefixes[i]);
+
+		if (n > best && len >= n + GUESSED_MIN && memcmp(value, prefixes[i], n) == 0)
+			best = n;
 	}
-	/* What goes on as it began has no prefix: "correct-horse-battery-staple". */
-	for (size_t i = end; i < len; i++)
-		if (isdigit((unsigned char)value[i]) || isupper((unsigned char)value[i]))
-			return end;
-	return 0;
+	return best;
 }
 
 static void

@@ -422,3 +422,13 @@ def test_a_key_that_a_cell_could_not_use(operator, kind, scheme):
 def test_a_certificate_without_its_key(operator):
     add(operator, "KEY", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", "--scheme", "mtls",
         "--host", "api.example.com").sentence("no placeholder for 'KEY'")
+
+
+def test_the_name_that_was_asked_for_is_a_variable(operator):
+    """Whatever the catalogue calls it; with another name said, only that one."""
+    operator.cloister("secret", "add", "STRIPE_KEY", "--like", "stripe", input="sk_test_4eC39HqLyjWDarjtT1zdp7dc").ok()
+    policy = operator.file("p.yaml", "version: 1\negress: [allow: api.stripe.com]\n")
+    said = operator.run("-p", policy, "-s", "STRIPE_KEY", "--", "sh", "-c", "echo $STRIPE_KEY $STRIPE_API_KEY").ok().split()
+    assert len(said) == 2 and said[0] == said[1] and said[0].startswith("sk_test_")
+    said = operator.run("-p", policy, "-s", "STRIPE_KEY=OTHER", "--", "sh", "-c", "echo $STRIPE_KEY.$OTHER").ok()
+    assert said.startswith(".sk_test_")

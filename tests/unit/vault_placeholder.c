@@ -44,7 +44,7 @@ static const struct { const char *like, *real, *shape; } cases[] = {
 	{ NULL, "3fa85f64-5717-4562-b3fc-2c963f66afa6", "{h8}-{d4}-{d4}-{h4}-{h12}" },
 	{ NULL, "0123456789abcdef0123456789abcdef", "{h32}" },
 	/* Not of the shape that is known: guessed. */
-	{ "stripe", "whatever_AbCdEfGhIjKl0123456789", "whatever_{w22}" },
+	{ "stripe", "whatever_AbCdEfGhIjKl0123456789", "{u31}" },
 	/* Too short to be told from what is there by chance. */
 	{ NULL, "1234", "{w16}" },
 };

@@ -105,7 +105,9 @@ static const struct { const char *value, *shape; } guess_cases[] = {
 	{ "0123456789abcdef0123456789abcdef", "{h32}" },
 	{ "sk_live_51HxyzABCDEFGHIJKLMNOPqrstuv", "sk_live_{w28}" },
 	{ "glpat-AbCdEfGhIjKlMnOpQrSt", "glpat-{w20}" },
-	{ "acme-v2-9aBxZ0000111122223333444455556666", "acme-v2-{w33}" },
+	/* Words that nobody documents may be of the secret. */
+	{ "acme-v2-9aBxZ0000111122223333444455556666", "{a4}-{a2}-{w33}" },
+	{ "hunter_two_0123456789ABCDEFGHabcdefgh", "{u37}" },
 	{ "3fa85f64-5717-4562-b3fc-2c963f66afa6", "{h8}-{d4}-{d4}-{h4}-{h12}" },
 	{ "correct-horse-battery-staple", "{a7}-{a5}-{a7}-{a6}" },
 	{ "p@ss w0rd!", "{w10}" },

@@ -15,6 +15,13 @@
 /* ---- queues ---- */
 
 void
+courier_wipe_in(struct courier *c, size_t len)
+{
+	if (c->secrets.view != NULL)
+		explicit_bzero(c->in, len);
+}
+
+void
 courier_queue(struct buf *b, const void *data, size_t len)
 {
 	/* Moving is cheap as long as what moves is less than what was read. */
@@ -141,7 +148,7 @@ courier_init(struct courier *c, struct policy *policy, bool learn, char *const *
 	c->learn = learn;
 	c->over_end = &c->over;
 	c->awaits_end = &c->awaits;
-	buf_init(&c->out, FRAME_MAX);
+	buf_init_secret(&c->out, FRAME_MAX);
 	proxies_load(&c->proxies, environment);
 	if (r == 0)
 		r = tls_open(&c->tls, environment, pem, pem_len, pool_keep_session, err);

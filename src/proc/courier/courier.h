@@ -249,6 +249,8 @@ void courier_close(struct courier *c);
 void courier_wake(struct courier *c);
 /* Something is to be done when the round ends. */
 void courier_at_round_end(struct courier *c);
+/* LEN bytes that were read into c->in: they may have had values in them. */
+void courier_wipe_in(struct courier *c, size_t len);
 /* Behind what is unread in B; there must be room. */
 void courier_queue(struct buf *b, const void *data, size_t len);
 

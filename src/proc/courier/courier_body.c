@@ -198,7 +198,7 @@ hold_no_more(struct exchange *ex)
 		return false;
 	drop_inspect(ex);
 	held = ex->body;
-	buf_init(&ex->body, held.max);
+	buf_init_secret(&ex->body, held.max);
 	ex->scans = looks_for_secrets(ex);
 	ex->scan = (struct secrets_scan){0};
 	ex->holds_back = ex->scans;

@@ -55,7 +55,7 @@ exchange_new(struct courier *c, uint32_t id, enum exchange_kind kind)
 		return NULL;
 	}
 	buf_reset(&ex->frame);
-	buf_init(&ex->body, 4 * MUX_WINDOW);
+	buf_init_secret(&ex->body, 4 * MUX_WINDOW);
 	buf_init(&ex->trailers, MUX_FRAME_MAX);
 	buf_init(&ex->pending, COURIER_PENDING_MAX);
 	buf_init(&ex->end, MUX_FRAME_MAX);

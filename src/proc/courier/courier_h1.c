@@ -57,8 +57,7 @@ h1_start(struct upstream *up, struct exchange *ex)
 	if (ex->has_body)
 		upstream_touch(up);
 	written = upstream_write(up, c->out.data, c->out.len);
-	if (ex->secrets != NULL)
-		explicit_bzero(c->out.data, c->out.len);
+	buf_reset(&c->out);
 	if (!written)
 		return;
 	if (!ex->has_body)
@@ -288,6 +287,7 @@ h1_readable(struct upstream *up)
 {
 	struct courier *c = up->courier;
 	ssize_t n = 1;
+	bool fed;
 
 	while (n > 0 && up->step == UP_READY && up->kind == &upstream_h1) {
 		if (up->exchange != NULL && up->exchange->answered &&
@@ -308,7 +308,9 @@ h1_readable(struct upstream *up)
 			upstream_drop(up, true);
 			return;
 		}
-		if (!h1_feed(up, c->in, (size_t)n, NULL))
+		fed = h1_feed(up, c->in, (size_t)n, NULL);
+		courier_wipe_in(c, (size_t)n);
+		if (!fed)
 			return;
 	}
 	if (n <= 0 && n != -EAGAIN && up->step == UP_READY)

@@ -159,6 +159,9 @@ h2_start(struct upstream *up, struct exchange *ex)
 	for (size_t i = 0; i < head->n_fields; i++)
 		if (exchange_expects(ex) || !http_text_is(head->fields[i].name, "expect"))
 			n += h2_put_fields(nva + n, &head->fields[i], 1);
+	/* The table of what was sent before would keep values. */
+	for (size_t i = 0; exchange_is_scrubbed(ex) && i < n; i++)
+		nva[i].flags |= NGHTTP2_NV_FLAG_NO_INDEX;
 	ex->h2_unconsumed = 0;
 	ex->h2_deferred = false;
 	ex->sent_all = !ex->has_body;
@@ -217,6 +220,8 @@ h2_begin(struct upstream *up)
 		{ NGHTTP2_SETTINGS_ENABLE_PUSH, 0 },
 		{ NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, H2_WINDOW },
 		{ NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, HTTP_HEAD_MAX },
+		/* The last, only where there are secrets: a table of what servers have told would keep them. */
+		{ NGHTTP2_SETTINGS_HEADER_TABLE_SIZE, 0 },
 	};
 	struct h2 *h2 = calloc(1, sizeof(*h2));
 	nghttp2_option *option = NULL;
@@ -231,7 +236,7 @@ h2_begin(struct upstream *up)
 	nghttp2_option_del(option);
 	if (r != 0 ||
 	    nghttp2_submit_settings(h2->session, NGHTTP2_FLAG_NONE, settings,
-	                            ARRAY_LEN(settings)) != 0 ||
+	                            ARRAY_LEN(settings) - (up->courier->secrets.view == NULL)) != 0 ||
 	    nghttp2_session_set_local_window_size(h2->session, NGHTTP2_FLAG_NONE, 0,
 	                                          H2_WINDOW_ALL) != 0)
 		return -ENOMEM;
@@ -249,10 +254,21 @@ h2_fail(struct upstream *up, const char *note)
 	upstream_fail(up, &failure);
 }
 
+/* A frame that was sent is in nghttp2's own buffer, until the next of its size.  The first thing that it
+ * sends is a constant. */
+static void
+wipe_sent(const struct courier *c, const uint8_t *data, size_t len)
+{
+	if (c->secrets.view != NULL && !(len == NGHTTP2_CLIENT_MAGIC_LEN &&
+	                                 memcmp(data, NGHTTP2_CLIENT_MAGIC, len) == 0))
+		explicit_bzero((void *)(uintptr_t)data, len);
+}
+
 static void
 h2_flush(struct upstream *up)
 {
 	const uint8_t *data;
+	bool written;
 	ssize_t n;
 
 	while (up->step == UP_READY && !conn_is_full(&up->conn)) {
@@ -263,7 +279,9 @@ h2_flush(struct upstream *up)
 		}
 		if (n == 0)
 			break;
-		if (!upstream_write(up, data, (size_t)n))
+		written = upstream_write(up, data, (size_t)n);
+		wipe_sent(up->courier, data, (size_t)n);
+		if (!written)
 			return;
 	}
 	/* nghttp2 has said goodbye to a server that broke the rules. */
@@ -289,6 +307,7 @@ h2_readable(struct upstream *up)
 			return;
 		}
 		r = nghttp2_session_mem_recv(up->h2->session, c->in, (size_t)n);
+		courier_wipe_in(c, (size_t)n);
 		if (r < 0) {
 			h2_flush(up);
 			h2_fail(up, nghttp2_strerror((int)r));

@@ -150,8 +150,12 @@ h2_frame(nghttp2_session *session, const nghttp2_frame *frame, void *arg)
 	(void)session;
 	switch (frame->hd.type) {
 	case NGHTTP2_HEADERS:
-		if (up->h2->reading != NULL)
+		if (up->h2->reading != NULL) {
 			h2_block_ended(up, ends_stream);
+			/* Its server may have told a value in it. */
+			if (up->h2->block != NULL)
+				explicit_bzero(up->h2->block->text, up->h2->block->len);
+		}
 		break;
 	case NGHTTP2_DATA:
 		ex = h2_find(up, frame->hd.stream_id);

@@ -1,5 +1,5 @@
-/* courier_made.c - tokens that were made here: a JWT that is signed with the real key is as good as
- * one, so the answer is searched for its signature too. */
+/* courier_made.c - signatures that were made here with a real key: each is as good as that for what it
+ * signs, so the answer is searched for them too. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,11 +11,12 @@
 
 /* What an exchange made, and all that its answer is searched for. */
 struct exchange_made {
-	struct swap_needle at[SIGN_MADE_MAX];
-	size_t n, size;
+	struct swap_needle at[EXCHANGE_MADE_MAX];
+	size_t n;
 	struct swap_needle *needles;    /* with those of the view that SET is of */
 	struct swap_set *set;           /* NULL: not yet */
-	char texts[];                   /* of AT; SIZE of them */
+	char *texts;                    /* of AT */
+	size_t size, room;
 };
 
 static struct http_text
@@ -23,34 +24,63 @@ keep(struct exchange_made *made, struct http_text text)
 {
 	char *at = made->texts + made->size;
 
-	memcpy(at, text.at, text.len);
+	if (text.len > 0)
+		memcpy(at, text.at, text.len);
 	made->size += text.len;
 	return (struct http_text){ at, text.len };
 }
 
+/* With no TEXTS yet, how much they will need is only counted. */
+static int
+add(void *arg, struct http_text real, struct http_text agents)
+{
+	struct exchange_made *made = arg;
+
+	if (made->texts == NULL) {
+		made->room += real.len + agents.len;
+		return made->n++ < EXCHANGE_MADE_MAX ? 0 : -E2BIG;
+	}
+	made->at[made->n].find = keep(made, real);
+	made->at[made->n++].with = keep(made, agents);
+	return 0;
+}
+
+static int
+add_all(const struct sign_memory *m, bool token, const struct http_head *before, const struct http_head *after,
+        const struct sign_body *body, struct exchange_made *made)
+{
+	int r = 0;
+
+	made->n = 0;
+	/* Of a token it is told which part makes it good.  The request around it may be signed later. */
+	for (size_t i = 0; r == 0 && i < m->n_made; i++)
+		r = add(made, m->made[i].real, m->made[i].agents);
+	if (r < 0 || (token && m->n_made > 0))
+		return r;
+	r = exchange_compare_heads(before, after, add, made);
+	if (r == 0 && body != NULL && m->body.at != NULL)
+		r = exchange_compare_texts((struct http_text){ body->at, body->len },
+		                           (struct http_text){ m->body.at, m->body.len }, add, made);
+	return r;
+}
+
 int
-exchange_keep_made(struct exchange *ex, struct err *err)
+exchange_keep_made(struct exchange *ex, bool token, const struct http_head *before,
+                   const struct http_head *after, const struct sign_body *body, struct err *err)
 {
 	const struct sign_memory *m = &ex->courier->secrets.scratch;
-	struct exchange_made *made;
-	size_t size = 0;
+	struct exchange_made *made = calloc(1, sizeof(*made));
+	int r = made == NULL ? -ENOMEM : add_all(m, token, before, after, body, made);
 
-	for (size_t i = 0; i < m->n_made; i++)
-		size += m->made[i].real.len + m->made[i].agents.len;
-	if (size == 0)
-		return 0;
 	exchange_free_made(ex->secrets);
-	made = calloc(1, sizeof(*made) + size);
-	if (made == NULL)
-		return err_set(err, ENOMEM, "there is no memory to look for it in the answer");
-	for (size_t i = 0; i < m->n_made; i++) {
-		struct swap_needle *needle = &made->at[made->n++];
-
-		needle->find = keep(made, m->made[i].real);
-		needle->with = keep(made, m->made[i].agents);
+	if (r == 0 && made->room > 0) {
+		made->texts = malloc(made->room);
+		r = made->texts == NULL ? -ENOMEM : add_all(m, token, before, after, body, made);
+		ex->secrets->made = TAKE(made);
+		ex->secrets->made_token = m->n_made > 0;
 	}
-	ex->secrets->made = made;
-	return 0;
+	free(made);
+	return r == 0 ? 0 : err_set(err, -r, "there is no memory to look for it in the answer");
 }
 
 static void
@@ -68,7 +98,9 @@ exchange_free_made(struct exchange_secrets *x)
 	if (made == NULL)
 		return;
 	drop_set(made);
-	explicit_bzero(made->texts, made->size);
+	if (made->texts != NULL)
+		explicit_bzero(made->texts, made->room);
+	free(made->texts);
 	free(made);
 }
 

@@ -77,7 +77,10 @@ raw_read(struct upstream *up, struct exchange *ex)
 			exchange_came_in(ex, c->in, (size_t)n);
 			exchange_ssh_hear(ex, c->in, (size_t)n);
 		}
-		return n > 0 && !exchange_scrub_raw(ex, c->in, (size_t)n) ? -EPROTO : n;
+		if (n > 0 && !exchange_scrub_raw(ex, c->in, (size_t)n))
+			n = -EPROTO;
+		courier_wipe_in(c, sizeof(c->in));
+		return n;
 	}
 	at = exchange_reserve(ex, &room);
 	if (at == NULL)

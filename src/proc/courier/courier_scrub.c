@@ -114,9 +114,10 @@ exchange_scrub_head(struct exchange *ex, struct http_head *head, bool has_body,
 	bool plain = swap_is_plain(head);
 	bool holds = x->captures && has_body && ex->upstream != NULL && head->status >= 200 &&
 	             head->status < 300;
-	/* A signature in what is packed gives no key away, unless it is a token's; and what is packed
-	 * at rest, as objects are, is checked and cut by its bytes. */
-	bool as_it_is = !plain && (x->signs[0] != NULL || x->signs[1] != NULL) && !x->whole && !x->swapped && !holds;
+	/* What is packed at rest, as objects are, is checked and cut by its bytes, and has nothing of this
+	 * request in it.  Other answers may tell its signature. */
+	bool as_it_is = !plain && (x->signs[0] != NULL || x->signs[1] != NULL) && !x->whole &&
+	                !x->swapped && !holds && head->status < 300;
 
 	(void)exchange_scratch(ex);
 	if (x->whole && is_part(head)) {

@@ -26,8 +26,6 @@ free_messages(struct swap_ws *ws)
 static void
 free_head(struct exchange_secrets *x)
 {
-	if (x->head.data != NULL)
-		explicit_bzero(x->head.data, x->head.len);
 	buf_free(&x->head);
 }
 
@@ -164,16 +162,15 @@ keep_head(struct exchange *ex, struct http_head *head)
 	/* What comes back has to be seen.  A signature has no secret in it that could come
 	 * back, and may cover the field. */
 	r = x->covered ? 0 : swap_ask_plain(head, &err);
-	x->whole |= x->captures || x->made != NULL;
+	x->whole |= x->captures || x->made_token;
 	if (r == 0 && x->whole)
 		r = ask_whole(x, head, &err);
 	if (r == 0)
 		r = http_head_check(head, &err);
 	if (r < 0)
 		return exchange_refuse_secret(ex, r, &err);
-	/* HEAD may point into the one that was kept before.  It is written at once, so that no
-	 * copy is left behind by growing. */
-	buf_init(&encoded, MUX_FRAME_MAX);
+	/* HEAD may point into the one that was kept before. */
+	buf_init_secret(&encoded, MUX_FRAME_MAX);
 	http_head_encode(&encoded, head);
 	wipe_scratch(ex);
 	free_head(x);
@@ -487,7 +484,7 @@ swap_held(struct exchange *ex)
 {
 	struct exchange_secrets *x = ex->secrets;
 
-	buf_init(&x->held, ex->body.max);
+	buf_init_secret(&x->held, ex->body.max);
 	if (!exchange_use_body(ex, ex->body.data, ex->body.len, keep_held) ||
 	    !exchange_use_body_end(ex, keep_held)) {
 		if (buf_failed(&x->held))

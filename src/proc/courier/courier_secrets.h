@@ -25,9 +25,10 @@ struct exchange;
 /* Of a secret that was renewed, the first value and those before are looked for, too. */
 #define SECRETS_COMING ((SECRETS_KNOWN_MAX + (1 + SECRETS_FORMER) * BOUND_MAX) * SECRET_FIELDS)
 #define SECRETS_PASSED 32
+#define EXCHANGE_MADE_MAX 16            /* signatures and tokens of one request */
 #define SECRETS_WHY_MAX 160             /* bytes of why one was revoked */
 _Static_assert(SECRETS_NEEDLES <= SWAP_NEEDLES_MAX &&
-               SECRETS_COMING + SIGN_MADE_MAX <= SWAP_NEEDLES_MAX,
+               SECRETS_COMING + EXCHANGE_MADE_MAX <= SWAP_NEEDLES_MAX,
                "all of them are in one set");
 
 /* What a server gave that is as good as a secret. */
@@ -92,7 +93,7 @@ struct secrets {
 	size_t n_captures;              /* endpoints that tokens come from, of all of them */
 	/* A head that is being dealt with: */
 	struct sign_memory scratch;
-	struct http_head head;
+	struct http_head head, unsigned_head;
 	struct http_head signed_head;   /* as the agent made it */
 	struct secrets_signers {
 		bool maybe[SECRETS_KNOWN_MAX];  /* may have signed it */

@@ -44,7 +44,8 @@ struct exchange_secrets {
 	uint16_t ended;                 /* because one has: the status for it */
 	bool revoked, used_up;          /* ended that way; or its budget has */
 
-	struct exchange_made *made;     /* NULL: no token was */
+	struct exchange_made *made;     /* NULL: nothing was signed */
+	bool made_token;                /* and it is good for any request */
 	const struct swap_set *coming;  /* what the answer is searched for, by KNOWN */
 
 	bool watched, waits;            /* it is refused: BODY is only searched; the record waits for it */
@@ -109,13 +110,24 @@ struct swap_ws *exchange_new_messages(bool from_client, const struct swap_stream
 
 /* ---- courier_made.c ---- */
 
-/* The signer has told of tokens that it made: their own answer is searched for them. */
-int exchange_keep_made(struct exchange *ex, struct err *err);
+/* The signer has made AFTER of BEFORE, and perhaps another body of BODY; or (TOKEN) it has told of
+ * tokens that it made.  Their own answer is searched for all of them. */
+int exchange_keep_made(struct exchange *ex, bool token, const struct http_head *before,
+                       const struct http_head *after, const struct sign_body *body, struct err *err);
 void exchange_free_made(struct exchange_secrets *x);    /* wipes; what is searched by it is over */
 /* What X's answer is searched for, by KNOWN; *ret_set is NULL where that is nothing, and good until
  * it is asked for again. */
 int exchange_coming(struct exchange_secrets *x, const struct secrets_view *known,
                     const struct swap_set **ret_set, struct err *err);
+
+/* ---- courier_signed.c ---- */
+
+/* REAL is in what was signed anew; AGENTS stood in its place, or is empty.  Both are there only during the
+ * call.  A negative return value ends it. */
+typedef int exchange_signed(void *arg, struct http_text real, struct http_text agents);
+int exchange_compare_texts(struct http_text before, struct http_text after, exchange_signed *found, void *arg);
+int exchange_compare_heads(const struct http_head *before, const struct http_head *after,
+                           exchange_signed *found, void *arg);
 
 /* ---- courier_unpack.c ---- */
 

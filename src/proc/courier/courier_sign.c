@@ -138,10 +138,12 @@ try_one(struct exchange *ex, const struct attempt *try, size_t i, struct http_he
 {
 	struct exchange_secrets *x = ex->secrets;
 	const struct bound_secret *known = x->view->at[i];
+	struct http_head *before = &ex->courier->secrets.unsigned_head;
 	bool ended = exchange_has_ended(ex, i);
 	enum sign_next next;
 	int r;
 
+	http_head_copy(before, head);
 	/* Of what has ended there may be no value any more. */
 	r = try->waits ? try_with(ex, i, &try->was, head, &next, err) :
 	                 sign_with(ex, i, ended ? known->placeholder : known->real, &try->was, head,
@@ -158,7 +160,7 @@ try_one(struct exchange *ex, const struct attempt *try, size_t i, struct http_he
 	if (next == SIGN_NOTHING)
 		return 0;
 	take_signer(ex, i, next);
-	return exchange_keep_made(ex, err) < 0 ? -ENOMEM : 1;
+	return exchange_keep_made(ex, try->alone, before, head, try->body, err) < 0 ? -ENOMEM : 1;
 }
 
 /* All of TRY.  1: one has signed HEAD; 0: nobody, or the body will tell.  A failure is that of

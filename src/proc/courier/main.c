@@ -9,6 +9,7 @@
  * only afterwards. */
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <openssl/crypto.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -264,6 +265,8 @@ raise_limit(void)
 	}
 }
 
+#define FREED 0x5a                      /* what freed memory is overwritten with */
+
 int
 main(void)
 {
@@ -280,6 +283,9 @@ main(void)
 	signal(SIGHUP, SIG_IGN);
 	signal(SIGPIPE, SIG_IGN);
 	raise_limit();
+	/* What libraries let go of is overwritten as well: heads and bodies with values in them pass
+	 * through their buffers. */
+	(void)mallopt(M_PERTURB, FREED);
 	r = take_orders(&orders, &err);
 	if (r == 0)
 		r = courier_init(&courier, TAKE(orders.policy), (orders.flags & COURIER_LEARN) != 0,

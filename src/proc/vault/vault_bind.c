@@ -1,5 +1,6 @@
 /* vault_bind.c - gives a cell its secrets: values to the courier, placeholders to the cell. */
 #include <arpa/inet.h>
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -63,6 +64,14 @@ put_variable(const char *name, const char *value, struct err *err)
 	return write_all(VAULT_VARIABLES_FD, b.data, b.len, err);
 }
 
+/* Whether NAME is one as variables have: in capitals. */
+static bool
+is_variable(const char *name)
+{
+	return strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == strlen(name) &&
+	       !isdigit((unsigned char)name[0]);
+}
+
 /* Where programs look for it. */
 static const char *
 variable_of(const struct secret *s, const char *variable)
@@ -92,6 +101,9 @@ put_variables(const struct secret *s, const char *variable, const struct placeho
 		token = named_token;
 	}
 	r = put_variable(name, p->field[SECRET_SECRET], err);
+	/* Whoever asks for it by a name for variables finds it there, too, wherever its tools look. */
+	if (r == 0 && *variable == '\0' && strcmp(name, s->name) != 0 && is_variable(s->name))
+		r = put_variable(s->name, p->field[SECRET_SECRET], err);
 	r = r == 0 ? put_variable(id, p->field[SECRET_ID], err) : r;
 	return r == 0 ? put_variable(token, p->field[SECRET_TOKEN], err) : r;
 }
