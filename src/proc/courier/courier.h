@@ -57,6 +57,8 @@ struct pool;
 #define COURIER_NOTE_MAX EGRESS_REASON_MAX
 #define COURIER_HELD_MAX ((size_t)64 * 1024 * 1024)     /* of one body, whatever rules say */
 #define COURIER_HELD_ALL ((size_t)256 * 1024 * 1024)    /* of all */
+#define COURIER_LOOK_HELD ((size_t)10 * 1024 * 1024)    /* of one that nothing but its price or what
+                                         * looks like a credential is looked for in */
 #define COURIER_TAIL_MS 5               /* how long the end of a stream is held back */
 #define COURIER_IN_SIZE (64 * 1024)     /* read from a connection at once */
 
@@ -186,6 +188,7 @@ struct exchange {
 	unsigned char key[EGRESS_KEY];
 	char note[COURIER_NOTE_MAX];    /* one sentence for people, or "" */
 	char inspect_what[128];
+	char model[POLICY_MODEL_MAX + 1];       /* that is asked; set by exchange_price() */
 	char pushed[INSPECT_PUSHED_MAX]; /* as INSPECT_RESULT has it, or "" */
 	struct secrets_scan scan;       /* with SCANS */
 	unsigned char tail[SECRETS_TAIL];
