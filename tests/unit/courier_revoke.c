@@ -90,7 +90,7 @@ rotate(const char *value, int want)
 static void
 take_back(void)
 {
-	CHECK_OK(courier_revoke(&lab.courier, "KEY", "it leaked", NULL, NULL));
+	CHECK_OK(courier_revoke(&lab.courier, "KEY", "it leaked", false, NULL, NULL));
 }
 
 TEST(courier_revoke_refuses_what_comes)
@@ -98,7 +98,7 @@ TEST(courier_revoke_refuses_what_comes)
 	struct err err = {0};
 
 	start(RULE, "plain: true");
-	CHECK_ERR(courier_revoke(&lab.courier, "OTHER", "", NULL, &err), ENOENT);
+	CHECK_ERR(courier_revoke(&lab.courier, "OTHER", "", false, NULL, &err), ENOENT);
 	take_back();
 	take_back();
 	ask(1, "Bearer " FAKE, 0);
@@ -180,7 +180,7 @@ TEST(courier_revoke_spares_who_caused_it)
 	start(RULE, "plain: true");
 	ask(1, "Bearer " FAKE, 0);
 	lab_run(&lab, is_asked);
-	CHECK_OK(courier_revoke(&lab.courier, "KEY", "", lab.courier.exchanges, NULL));
+	CHECK_OK(courier_revoke(&lab.courier, "KEY", "", false, lab.courier.exchanges, NULL));
 	lab_answer(&lab, "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
 	lab_run(&lab, is_over);
 	CHECK(lab.streams[1].status == 200);

@@ -129,6 +129,7 @@ struct exchange {
 	bool recorded, refused;
 	bool fired, tripped;            /* that was done: courier_fire.h */
 	const char *why;                /* as in events, or NULL */
+	const char *quiet;              /* the scheme of a secret that was revoked quietly, or NULL */
 	uint64_t intent;                /* the number of the record that it waits for; 0: none */
 	struct exchange *awaits_next, **awaits_at;      /* while it does; AWAITS_AT is NULL if not */
 	struct exchange_budget budget;

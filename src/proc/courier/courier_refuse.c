@@ -271,6 +271,10 @@ exchange_refuse_with(struct exchange *ex, uint16_t status, const char *why, cons
 		exchange_reset(ex, EGRESS_RESET_POLICY);
 		return;
 	}
+	if (ex->quiet != NULL && strcmp(why, "revoked") == 0) {
+		exchange_answer_quietly(ex);
+		return;
+	}
 	if (courier_git_refuse(ex, reason))
 		return;
 	ex->status = status;
