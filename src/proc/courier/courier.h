@@ -337,6 +337,11 @@ void exchange_route(struct exchange *ex, enum egress_looks looks, const char *sn
 /* The rules that let it go; those before them may still deny addresses. */
 struct policy_way exchange_way(const struct exchange *ex);
 
+/* ---- courier_look.c ---- */
+
+/* Look for what may be a credential in EX's head, unless a rule lets it be.  False: EX is refused. */
+bool exchange_look_at_head(struct exchange *ex);
+
 /* ---- courier_body.c ---- */
 
 extern const struct mux_handler courier_inspect_handler;

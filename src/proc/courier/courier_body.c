@@ -425,7 +425,7 @@ give_credit(struct exchange *ex)
 void
 exchange_body(struct exchange *ex, const unsigned char *data, size_t len)
 {
-	if (ex->policy->tripwires && ex->step != STEP_DRAIN && ex->step != STEP_OVER &&
+	if (ex->step != STEP_DRAIN && ex->step != STEP_OVER &&
 	    !exchange_may_send(ex, ex->came))
 		return;
 	/* What comes behind a login waits for it. */
@@ -539,7 +539,7 @@ judge(struct exchange *ex)
 			return;
 		}
 		exchange_decide_body(ex, ex->fits, ex->n_fits);
-		if (!exchange_settle(ex))
+		if (!exchange_settle(ex) || !exchange_look_at_head(ex))
 			return;
 	}
 	looked = d->must_look && !d->may_carry_secrets;

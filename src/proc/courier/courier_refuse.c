@@ -26,7 +26,7 @@ static const struct {
 	  "Do not try again unless you are told to; find another way, or ask the operator." },
 	{ "private-address", "the address is not a public one",
 	  "If the name is an internal one, the operator can say `private: true` in its rule." },
-	{ "secret", "the body carries what looks like a credential",
+	{ "secret", "the request carries what looks like a credential",
 	  "Take it out of the request; the operator can permit it with `secrets: allow`." },
 	{ "exfiltration", "the placeholder of a secret is where it may not be",
 	  "Send it only where the secret is for; the operator can say where that is: `-s NAME@HOST`, or "
