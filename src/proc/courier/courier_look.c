@@ -12,6 +12,8 @@
 #include "proc/courier/courier.h"
 #include "proc/courier/courier_secrets_parts.h"
 
+#define KEY_MIN 20                      /* bytes: no credential that the catalogue knows is shorter */
+
 /* How such names begin and end, in whatever case. */
 static const char *const begins[] = { "x-amz-", "x-goog-", "sec-websocket-" };
 static const char *const ends[] = { "authorization", "authentication", "auth", "cookie", "token", "key", "keyid",
@@ -56,6 +58,8 @@ look_at(struct exchange *ex, struct http_text text, const char *where, struct ht
 	char reason[256];
 	const char *found;
 
+	if (text.len < KEY_MIN)
+		return true;
 	scan->n_tail = 0;
 	scan->n_extra = 0;
 	found = secrets_find(scan, text.at, text.len);
