@@ -68,7 +68,7 @@ export class Budget {
 	}
 }
 
-export function secretRows(secrets, { revoke, rotate }) {
+export function secretRows(secrets, { revoke, quietly, rotate }) {
 	return secrets.map(secret => h("tr", { "data-secret": secret.name, class: secret.revoked ? "off" : null },
 		h("th", { scope: "row" }, h("code", { class: "t" }, secret.name)), h("td", null, secret.scheme ?? "–"),
 		h("td", { class: "t wrap" }, (secret.hosts ?? []).join(", ")),
@@ -76,6 +76,7 @@ export function secretRows(secrets, { revoke, rotate }) {
 		h("td", null, secret.revoked ? chip("revoked", "bad") : chip("in use", "ok")),
 		h("td", { class: "acts" }, secret.revoked ? null : [
 			rotate ? sureButton("Rotate", "Press again to rotate", () => rotate(secret)) : null,
+			quietly ? sureButton("Quietly", "Press again: as if the service had revoked it", () => quietly(secret), { class: "bad" }) : null,
 			sureButton("Revoke", "Press again to revoke", () => revoke(secret), { class: "bad" })])));
 }
 
@@ -93,14 +94,14 @@ export class Secrets {
 		const said = await attempt(get(cellPath(this.id, "/secrets")));
 		if (!said)
 			return;
-		const act = verb => async secret => {
-			const done = await attempt(post(cellPath(this.id, `/secrets/${encodeURIComponent(secret.name)}/${verb}`), {}));
+		const act = (verb, how = {}) => async secret => {
+			const done = await attempt(post(cellPath(this.id, `/secrets/${encodeURIComponent(secret.name)}/${verb}`), how));
 			if (done !== undefined)
 				tell(verb === "revoke" ? `${secret.name} is revoked: the next request with it is refused` : `${secret.name} is rotated`);
 			this.load();
 		};
 		fill(this.panel, said.secrets.length === 0 ? empty("This cell holds no secret.") :
-			table("Secrets", SECRET_COLUMNS, secretRows(said.secrets, { revoke: act("revoke"), rotate: act("rotate") }), "stack"),
+			table("Secrets", SECRET_COLUMNS, secretRows(said.secrets, { revoke: act("revoke"), quietly: act("revoke", { quiet: true }), rotate: act("rotate") }), "stack"),
 		h("p", { class: "dim" }, "The cell has placeholders. Real values never enter it, nor this page."));
 	}
 

@@ -205,7 +205,7 @@ export class Client {
     budget(cell: string): Promise<{ budgets: any[] }>;
     raiseBudget(cell: string, more: Why & { name: string; kind: string; limit: string | number }): Promise<{ budgets: any[] }>;
     secrets(cell: string): Promise<{ secrets: any[] }>;
-    revoke(cell: string, secret: string, options?: Why): Promise<Done>;
+    revoke(cell: string, secret: string, options?: Why & { quiet?: boolean }): Promise<Done>;
     rotate(cell: string, secret: string, options?: Why): Promise<Done>;
   };
   /** Requests that wait for people. */

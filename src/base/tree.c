@@ -254,8 +254,16 @@ tree_empty(int dir, struct err *err)
 
 /* ---- folders of our own ---- */
 
+/* Users of services often have a home that does not exist. */
 static int
-make_folders(const char *path, struct err *err)
+cannot_make(const char *path, const char *otherwise, struct err *err)
+{
+	return err_set(err, errno, "cannot make '%s' for cloister's own files: %s: %s", path,
+	               strerrordesc_np(errno), otherwise);
+}
+
+static int
+make_folders(const char *path, const char *otherwise, struct err *err)
 {
 	OWN(freep) char *partial = strdup(path);
 
@@ -265,11 +273,11 @@ make_folders(const char *path, struct err *err)
 		*slash = '\0';
 		/* Root's vault is in what becomes the state folder: not to be read before, either. */
 		if (mkdir(partial, 0700) < 0 && errno != EEXIST)
-			return err_errno(err, "cannot make '%s' for cloister's own files", partial);
+			return cannot_make(partial, otherwise, err);
 		*slash = '/';
 	}
 	if (mkdir(path, 0700) < 0 && errno != EEXIST)
-		return err_errno(err, "cannot make '%s' for cloister's own files", path);
+		return cannot_make(path, otherwise, err);
 	return 0;
 }
 
@@ -281,7 +289,7 @@ tree_open_made(const char *path, bool make, const char *otherwise, struct err *e
 	int fd = open(path, flags), r;
 
 	if (fd < 0 && errno == ENOENT && make) {
-		r = make_folders(path, err);
+		r = make_folders(path, otherwise, err);
 		if (r < 0)
 			return r;
 		fd = open(path, flags);

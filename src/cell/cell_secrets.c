@@ -99,12 +99,22 @@ put_request(struct buf *message, uint32_t type, const struct cell_steer_who *who
 	buf_put_str(message, name);
 }
 
+static void
+put_revoke(struct buf *message, const struct cell_steer_who *who, const char *name, bool quiet)
+{
+	put_request(message, CONTROL_REVOKE, who, name);
+	/* Else it is what cells understand that were started before there was this. */
+	if (quiet)
+		buf_put_u32(message, 1);
+}
+
 int
-cell_revoke(int socket, const struct cell_steer_who *who, const char *name, struct err *err)
+cell_revoke(int socket, const struct cell_steer_who *who, const char *name, bool quiet,
+            struct err *err)
 {
 	OWN(buf_free) struct buf message;
 
-	put_request(&message, CONTROL_REVOKE, who, name);
+	put_revoke(&message, who, name, quiet);
 	return cell_steer(socket, &message, NULL, 0, NULL, err);
 }
 
@@ -221,13 +231,13 @@ ask_every(int runtime, const struct asking *asking, struct cell_every *ret_every
 }
 
 int
-cell_revoke_every(int runtime, const struct cell_steer_who *who, const char *name,
+cell_revoke_every(int runtime, const struct cell_steer_who *who, const char *name, bool quiet,
                   struct cell_every *ret_every, struct err *err)
 {
 	const struct cell_steer_who tells = { who->by, who->why, true };
 	OWN(buf_free) struct buf message;
 
-	put_request(&message, CONTROL_REVOKE, &tells, name);
+	put_revoke(&message, &tells, name, quiet);
 	return ask_every(runtime, &(struct asking){ &message, -1, CELL_STEER_S * 1000 }, ret_every, err);
 }
 

@@ -22,8 +22,10 @@ void cell_secrets_free(struct cell_secret *secrets, size_t n);
 
 /* Of the cell at SOCKET (cell_connect()), which is good for one request, as below. */
 int cell_list_secrets(int socket, struct cell_secret **ret_secrets, size_t *ret_n, struct err *err);
-/* In force when it returns.  -ENOENT: the cell has no secret of that name. */
-int cell_revoke(int socket, const struct cell_steer_who *who, const char *name, struct err *err);
+/* In force when it returns.  QUIET: the agent gets what the service answers to a key that is no
+ * longer good.  -ENOENT: the cell has no secret of that name. */
+int cell_revoke(int socket, const struct cell_steer_who *who, const char *name, bool quiet,
+                struct err *err);
 /* VALUE is sealed and has one secret (bound.h). */
 int cell_rotate(int socket, const struct cell_steer_who *who, const char *name, int value,
                 struct err *err);
@@ -39,7 +41,7 @@ struct cell_every {
 	size_t failed;                  /* could not */
 	struct err first;               /* why, of the first of those */
 };
-int cell_revoke_every(int runtime, const struct cell_steer_who *who, const char *name,
+int cell_revoke_every(int runtime, const struct cell_steer_who *who, const char *name, bool quiet,
                       struct cell_every *ret_every, struct err *err);
 int cell_rotate_every(int runtime, const struct cell_steer_who *who, const char *name, int value,
                       struct cell_every *ret_every, struct err *err);

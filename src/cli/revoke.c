@@ -19,10 +19,11 @@
 #include "vault/secret_wants.h"
 #include "vault/vault_request.h"
 
-enum { OPT_ALL, OPT_WHY, OPT_NEW };
+enum { OPT_ALL, OPT_WHY, OPT_NEW, OPT_QUIET };
 
 const struct cli_option cli_revoke_options[] = {
 	{ "all", 0, NULL, "in every cell of this user", OPT_ALL },
+	{ "quiet", 'q', NULL, "answer as the service does to a key that has expired", OPT_QUIET },
 	{ "why", 0, "TEXT", "what is recorded with it", OPT_WHY },
 	{0}
 };
@@ -38,7 +39,7 @@ const struct cli_option cli_ttl_options[] = {
 };
 
 struct how {
-	bool all, asks;
+	bool all, asks, quiet;
 	struct cell_steer_who who;
 	const char *cell, *secret;
 };
@@ -50,6 +51,7 @@ take_option(void *arg, const struct cli_option *option, const char *value, struc
 
 	how->all |= option->id == OPT_ALL;
 	how->asks |= option->id == OPT_NEW;
+	how->quiet |= option->id == OPT_QUIET;
 	if (option->id != OPT_WHY)
 		return 0;
 	how->who.why = value;
@@ -108,11 +110,11 @@ revoke_it(const struct how *how, struct err *err)
 
 	if (!how->all) {
 		fd = cli_connect(how->cell, &entry, err);
-		r = fd < 0 ? fd : cell_revoke(fd, &how->who, how->secret, err);
+		r = fd < 0 ? fd : cell_revoke(fd, &how->who, how->secret, how->quiet, err);
 		return r < 0 ? r : tell_one(&entry, "revoked", how->secret);
 	}
 	fd = cell_runtime_open(err);
-	r = fd < 0 ? fd : cell_revoke_every(fd, &how->who, how->secret, &every, err);
+	r = fd < 0 ? fd : cell_revoke_every(fd, &how->who, how->secret, how->quiet, &every, err);
 	r = r < 0 ? r : cli_note_every("cells.revoke", every.n, how->secret, how->who.why, err);
 	return r < 0 ? r : tell_every(&every, "revoked", how->secret, err);
 }

@@ -173,6 +173,52 @@ secrets_check_aws_named(const struct secrets_hit *hit)
 	return pos > hit->body && is_aws_secret(hit->view, &pos);
 }
 
+#define NAMED_MIN 24            /* characters of a value that has nothing but a name */
+#define PART_MIN 16             /* of each of a JWT's three parts */
+
+static bool
+is_jwt(const struct secrets_view *view, size_t pos)
+{
+	for (int part = 0; part < 3; part++) {
+		size_t n = run_forward(view, pos, 'u', SECRETS_SEEN_MAX);
+
+		/* One that goes on beyond what can be seen is one all the same. */
+		if (n >= PART_MIN && pos + n == view->len)
+			return part > 0;
+		if (n < PART_MIN || (part < 2 && view->at[pos + n] != '.'))
+			return false;
+		pos += n + 1;
+	}
+	return true;
+}
+
+/* As with AWS's, but anybody's: only a value that looks drawn by chance counts, or a JWT.  PostHog's
+ * keys for sending are public, and are sent by everything that uses it. */
+bool
+secrets_check_named(const struct secrets_hit *hit)
+{
+	const struct secrets_view *view = hit->view;
+	size_t pos = hit->body, n;
+	bool assigned = false;
+
+	for (n = 0; n < 8 && pos < view->len && is_one_of(view->at[pos], " \t\"'\\:=>"); n++, pos++)
+		assigned |= is_one_of(view->at[pos], ":=>");
+	if (!assigned)
+		return false;
+	n = run_forward(view, pos, 'u', 256);
+	if (n >= 3 && memcmp(view->at + pos, "eyJ", 3) == 0)
+		return is_jwt(view, pos);
+	return n >= NAMED_MIN && n < 256 && memcmp(view->at + pos, "phc_", 4) != 0 &&
+	       secrets_looks_random(view->at + pos, n);
+}
+
+/* What somebody else's request was made with: a copied command, a log. */
+bool
+secrets_check_bearer(const struct secrets_hit *hit)
+{
+	return is_jwt(hit->view, hit->body - 3);
+}
+
 /* ---- marks in the middle ---- */
 
 bool

@@ -76,6 +76,8 @@ bool secrets_check_openai(const struct secrets_hit *hit);
 bool secrets_check_aws_id(const struct secrets_hit *hit);
 bool secrets_check_aws_pair(const struct secrets_hit *hit);
 bool secrets_check_aws_named(const struct secrets_hit *hit);
+bool secrets_check_named(const struct secrets_hit *hit);
+bool secrets_check_bearer(const struct secrets_hit *hit);
 bool secrets_check_azure_key(const struct secrets_hit *hit);
 bool secrets_check_azure_app(const struct secrets_hit *hit);
 bool secrets_check_azure_84(const struct secrets_hit *hit);

@@ -6,7 +6,8 @@
  *
  * A JWT is not refused for being one: assertions, ID tokens and sessions are made to
  * travel in bodies, and examples of them are everywhere.  Those whose claims say that
- * they are the key of a service are (secrets_check_jwt). */
+ * they are the key of a service are (secrets_check_jwt), and so are those that stand behind
+ * "Bearer" or a name for keys. */
 #include "inspect/secrets_parts.h"
 
 #include "base/own.h"
@@ -193,5 +194,20 @@ const struct secrets_shape secrets_shapes[] = {
 	{ "age key", "AGE-SECRET-KEY-1", "A58", SURE, secrets_check_bech32 },
 	{ "Nostr key", "nsec1", "a58", SURE, secrets_check_bech32 },
 	{ "service's JWT", "eyJhbGci", NULL, EDGE, secrets_check_jwt },
+
+	/* Anybody's, by name. */
+	{ "bearer token", "earer eyJ", NULL, 0, secrets_check_bearer },
+	{ "API key", "api_key", NULL, 0, secrets_check_named },
+	{ "API key", "API_KEY", NULL, 0, secrets_check_named },
+	{ "API key", "apiKey", NULL, 0, secrets_check_named },
+	{ "API key", "apikey", NULL, 0, secrets_check_named },
+	{ "API key", "api-key", NULL, 0, secrets_check_named },
+	{ "API key", "Api-Key", NULL, 0, secrets_check_named },
+	{ "secret key", "secret_key", NULL, 0, secrets_check_named },
+	{ "secret key", "SECRET_KEY", NULL, 0, secrets_check_named },
+	{ "secret key", "secretKey", NULL, 0, secrets_check_named },
+	{ "token", "auth_token", NULL, 0, secrets_check_named },
+	{ "token", "AUTH_TOKEN", NULL, 0, secrets_check_named },
+	{ "token", "authToken", NULL, 0, secrets_check_named },
 };
 const size_t secrets_n_shapes = ARRAY_LEN(secrets_shapes);

@@ -88,7 +88,8 @@ enum control_message {
 	/* 40 to 47: requests that wait; 48 to 55: budgets and limits; 56 to 63:
 	 * secrets taken back, and how long the cell lives. */
 
-	/* str name of a secret of the cell: it is of no use any more */
+	/* str name of a secret of the cell: it is of no use any more; and perhaps u32 1: the agent is
+	 * to take it for the service's doing */
 	CONTROL_REVOKE = 56,
 	/* str name; fd, sealed: its new value, with a definition (bound.h), which nobody but the
 	 * courier reads */

@@ -118,7 +118,8 @@ enum courier_steer {
 	STEER_POLICY = 1,
 	/* At the start: fd: the counts of the rules of the policy that it was started with. */
 	STEER_COUNTS,
-	/* str name of a secret, str why, for the agent; "": nobody said. */
+	/* str name of a secret, str why, for the agent; "": nobody said; u32 1 if the agent is to take
+	 * it for the service's doing. */
 	STEER_REVOKE = 24,
 	/* fd: a secret's new value, as in CONTROL_ROTATE. */
 	STEER_ROTATE,

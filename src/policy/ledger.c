@@ -49,33 +49,108 @@ ledger_reserve(struct ledger_slot *slot, enum policy_kind kind, uint64_t amount,
 	return true;
 }
 
+/* A number that starts again at zero would be a budget that does. */
+static void
+add(_Atomic uint64_t *at, uint64_t amount)
+{
+	uint64_t was = atomic_load(at), next;
+
+	do {
+		if (__builtin_add_overflow(was, amount, &next))
+			next = UINT64_MAX;
+	} while (!atomic_compare_exchange_weak(at, &was, next));
+}
+
+static void
+subtract(_Atomic uint64_t *at, uint64_t amount)
+{
+	uint64_t was = atomic_load(at);
+
+	while (!atomic_compare_exchange_weak(at, &was, was > amount ? was - amount : 0))
+		;
+}
+
 void
 ledger_add(struct ledger_slot *slot, enum policy_kind kind, uint64_t amount)
 {
-	uint64_t used, next;
-
-	/* A number that starts again at zero would be a budget that does. */
-	used = atomic_load(&slot->used[kind]);
-	do {
-		if (__builtin_add_overflow(used, amount, &next))
-			next = UINT64_MAX;
-	} while (!atomic_compare_exchange_weak(&slot->used[kind], &used, next));
+	if (kind == POLICY_MONEY)
+		add(&slot->spent, amount);
+	add(&slot->used[kind], amount);
 }
 
 void
 ledger_take_back(struct ledger_slot *slot, enum policy_kind kind, uint64_t amount)
 {
-	uint64_t used = atomic_load(&slot->used[kind]);
-
-	while (!atomic_compare_exchange_weak(&slot->used[kind], &used,
-	                                     used > amount ? used - amount : 0))
-		;
+	if (kind == POLICY_MONEY)
+		subtract(&slot->spent, amount);
+	subtract(&slot->used[kind], amount);
 }
 
 uint64_t
 ledger_used(const struct ledger_slot *slot, enum policy_kind kind)
 {
-	return atomic_load(&slot->used[kind]);
+	return atomic_load(kind == POLICY_MONEY ? &slot->spent : &slot->used[kind]);
+}
+
+/* ---- money ---- */
+
+enum ledger_answer
+ledger_hold(struct ledger_slot *slot, uint64_t most, uint64_t limit)
+{
+	uint64_t used = atomic_load(&slot->used[POLICY_MONEY]), next;
+
+	do {
+		if (used >= limit)
+			return atomic_load(&slot->spent) >= limit ? LEDGER_OVER : LEDGER_WAIT;
+		if (__builtin_add_overflow(used, most, &next))
+			next = UINT64_MAX;
+	} while (!atomic_compare_exchange_weak(&slot->used[POLICY_MONEY], &used, next));
+	return LEDGER_YES;
+}
+
+void
+ledger_settle(struct ledger_slot *slot, uint64_t most, uint64_t cost)
+{
+	add(&slot->spent, cost);
+	if (cost > most)
+		add(&slot->used[POLICY_MONEY], cost - most);
+	else
+		subtract(&slot->used[POLICY_MONEY], most - cost);
+}
+
+enum ledger_answer
+ledger_pay(struct ledger_slot *slot, uint64_t amount, uint64_t limit)
+{
+	uint64_t all;
+
+	if (ledger_reserve(slot, POLICY_MONEY, amount, limit)) {
+		add(&slot->spent, amount);
+		return LEDGER_YES;
+	}
+	return __builtin_add_overflow(atomic_load(&slot->spent), amount, &all) || all > limit
+	       ? LEDGER_OVER : LEDGER_WAIT;
+}
+
+void
+ledger_fold(struct ledger *l)
+{
+	for (size_t i = 0; i < LEDGER_SLOTS; i++) {
+		struct ledger_slot *slot = &l->slots[i];
+
+		if (atomic_load(&slot->key) != 0)
+			atomic_store(&slot->spent, atomic_load(&slot->used[POLICY_MONEY]));
+	}
+}
+
+void
+ledger_give_up(struct ledger *cell, struct ledger *principal)
+{
+	struct ledger_slot *slot = ledger_slot(principal, policy_budget_key(POLICY_PER_PRINCIPAL, ""),
+	                                       false);
+	uint64_t lent = atomic_exchange(&cell->lent, 0);
+
+	if (slot != NULL && lent > 0)
+		ledger_settle(slot, lent, lent);
 }
 
 /* ---- hosts ---- */
@@ -167,7 +242,7 @@ ledger_tell(struct ledger_slot *slot, enum policy_kind kind, uint64_t at)
 {
 	uint64_t told = atomic_load(&slot->told[kind]);
 
-	if (atomic_load(&slot->used[kind]) < at)
+	if (ledger_used(slot, kind) < at)
 		return false;
 	while (told < at)
 		if (atomic_compare_exchange_weak(&slot->told[kind], &told, at))

@@ -6,7 +6,12 @@
  * it is believed only as numbers.
  *
  * A slot is of one scope (policy_budget_key).  What is about to be used is reserved first, and
- * of two who reserve the last of it one gets it, in whatever processes they are. */
+ * of two who reserve the last of it one gets it, in whatever processes they are.
+ *
+ * Money is counted twice.  used[POLICY_MONEY] is what was spent plus the most that requests under
+ * way may still cost: it decides whether another request may leave.  `spent` is what answers
+ * really cost: it is shown and announced.  tests/unit/policy_ledger_model.c runs every
+ * interleaving of the functions below, step by step. */
 #ifndef CLOISTER_LEDGER_H
 #define CLOISTER_LEDGER_H
 #include <stdatomic.h>
@@ -26,7 +31,8 @@ struct ledger_slot {
 	_Atomic uint64_t used[POLICY_KINDS];
 	_Atomic uint64_t raised[POLICY_KINDS];  /* a limit that an operator set; 0: none */
 	_Atomic uint64_t told[POLICY_KINDS];    /* up to where who watches was told */
-	uint64_t spare[2];
+	_Atomic uint64_t spent;         /* of used[POLICY_MONEY]: really */
+	uint64_t spare[1];
 };
 
 struct ledger {
@@ -34,7 +40,10 @@ struct ledger {
 	_Atomic uint64_t watch[2 * 2 * 2];      /* of the cell's own: struct policy_watch */
 	_Atomic uint64_t times;
 	_Atomic uint64_t uncounted;             /* of the cell's own: kinds that nobody can count, as bits */
-	uint64_t spare[501];
+	_Atomic uint64_t lent;                  /* of the cell's own: what its courier holds reserved in
+	                                         * its principal's ledger */
+	_Atomic uint64_t couriers;              /* of the cell's own: how many have opened it so far */
+	uint64_t spare[499];
 	struct ledger_slot slots[LEDGER_SLOTS];
 	_Atomic uint64_t hosts[LEDGER_HOSTS];
 };
@@ -54,7 +63,26 @@ bool ledger_reserve(struct ledger_slot *slot, enum policy_kind kind, uint64_t am
 void ledger_add(struct ledger_slot *slot, enum policy_kind kind, uint64_t amount);
 /* Less again: what was reserved and came to nothing. */
 void ledger_take_back(struct ledger_slot *slot, enum policy_kind kind, uint64_t amount);
+/* Of money, what was really spent. */
 uint64_t ledger_used(const struct ledger_slot *slot, enum policy_kind kind);
+
+/* ---- money ---- */
+
+/* WAIT: only reservations of others stand in the way.  OVER: what was spent does. */
+enum ledger_answer { LEDGER_YES, LEDGER_WAIT, LEDGER_OVER };
+/* Reserve MOST, the most that a request may cost, if less than LIMIT is spent and reserved: so one
+ * request may cross the limit, and no other leaves until settling has made room.  A slot never
+ * spends more than LIMIT and the most of one request together, as long as no request costs more
+ * than its MOST. */
+enum ledger_answer ledger_hold(struct ledger_slot *slot, uint64_t most, uint64_t limit);
+/* A request that MOST was held for has cost COST; 0: it came to nothing. */
+void ledger_settle(struct ledger_slot *slot, uint64_t most, uint64_t cost);
+/* Spend exactly AMOUNT, at once. */
+enum ledger_answer ledger_pay(struct ledger_slot *slot, uint64_t amount, uint64_t limit);
+/* Whoever has reserved something in L is gone: it counts as spent. */
+void ledger_fold(struct ledger *l);
+/* The same of what the courier of CELL's had reserved in PRINCIPAL. */
+void ledger_give_up(struct ledger *cell, struct ledger *principal);
 
 /* HOST counts for SLOT from now on.  0: also if it did before; -EDQUOT: it would be one more
  * than LIMIT; -ENOSPC: there is no room to know it again. */

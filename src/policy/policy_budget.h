@@ -110,6 +110,13 @@ enum policy_usage policy_usage_of(const struct policy *p, const struct policy_wa
                                   bool *ret_sure, char ret_model[POLICY_MODEL_MAX + 1]);
 /* Whether what is asked for at PATH of such a host is a batch, which costs something only later. */
 bool policy_costs_later(const char *path, size_t path_len);
+/* Whether METHOD at PATH of HOST may cost something that nothing tells of: HOST is a provider of
+ * models, the path is none whose answers tell of tokens, and none that is known to be free. */
+bool policy_costs_untold(const char *host, const char *method, size_t method_len, const char *path,
+                         size_t path_len);
+/* The most tokens that one answer of MODEL has; what is not known is POLICY_OUTPUT_MAX. */
+#define POLICY_OUTPUT_MAX 128000
+uint64_t policy_max_output(const char *model);
 /* What TOKENS of MODEL cost: the dearest that a layer says; what none mentions is in the
  * built-in table, and a model that nobody knows is dear.  Rounded up. */
 uint64_t policy_price_of_tokens(const struct policy *p, const char *model,

@@ -40,10 +40,15 @@ enum policy_trip { POLICY_TRIP_UNSAID, POLICY_TRIP_NOTIFY, POLICY_TRIP_REFUSE, P
                    POLICY_TRIP_KILL, POLICY_TRIPS };
 const char *policy_trip_name(enum policy_trip trip);
 
+/* A transfer that is so many times the usual, and at least so large, is told of where no policy says
+ * anything about transfers. */
+#define POLICY_TRANSFER_TIMES 10
+#define POLICY_TRANSFER_LEAST (5 * 1024 * 1024)
+
 struct policy_tripwires {
 	enum policy_trip credential;    /* a body that looks like one; it is refused anyhow */
 	/* A request that sends more than TIMES the mean of those before it, and at least LEAST. */
-	struct { enum policy_trip then; uint64_t times, least; } transfer;
+	struct { enum policy_trip then; uint64_t times, least; } transfer;     /* UNSAID: see below */
 	/* So many refusals in that time. */
 	struct { enum policy_trip then; uint64_t count, within_ms; } refusals;
 };

@@ -107,6 +107,30 @@ const struct policy_model_price policy_builtin_prices[] = {
 	ROW("*", 30, 180, 30, 37.5),
 };
 
+/* The most tokens that a model writes into one answer, what it thinks included. */
+static const struct {
+	const char *model;
+	uint64_t tokens;
+} outputs[] = {
+	{ "*claude-3-haiku*", 4096 }, { "*claude-3-opus*", 4096 }, { "*claude-3-sonnet*", 4096 },
+	{ "*claude-3*5*", 8192 },
+	{ "*claude-opus-4-1*", 32000 }, { "*claude-opus-4-0*", 32000 }, { "*claude-opus-4-2025*", 32000 },
+	{ "*claude*sonnet-4-5*", 64000 }, { "*claude*haiku-4-5*", 64000 }, { "*claude*opus-4-5*", 64000 },
+	{ "*gpt-3.5*", 4096 }, { "*gpt-4-*", 8192 }, { "*gpt-4", 8192 }, { "*gpt-4.1*", 32768 },
+	{ "*gpt-4o*", 16384 }, { "*o1*", 100000 }, { "*o3*", 100000 }, { "*o4-mini*", 100000 },
+	{ "*embedding*", 0 },
+	{ "*gemini-2.0*", 8192 }, { "*gemini*", 65536 },
+};
+
+uint64_t
+policy_max_output(const char *model)
+{
+	for (size_t i = 0; i < ARRAY_LEN(outputs); i++)
+		if (policy_glob_text(outputs[i].model, model, strlen(model)))
+			return outputs[i].tokens;
+	return POLICY_OUTPUT_MAX;
+}
+
 static const struct policy_price *
 find_price(const struct policy *p, const char *model)
 {

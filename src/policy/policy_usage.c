@@ -6,7 +6,7 @@
 #include "policy/policy_parts.h"
 
 #define PATH_SEEN 1024
-#define PATHS_MAX 8                     /* of one host */
+#define PATHS_MAX 10                    /* of one host */
 
 #define ANTHROPIC POLICY_USAGE_ANTHROPIC
 #define OPENAI POLICY_USAGE_OPENAI
@@ -29,18 +29,22 @@ static const struct {
 	{ "api.anthropic.com", NULL, { { "/v1/messages", ANTHROPIC }, { "/v1/complete", ANTHROPIC } } },
 	LIKE_OPENAI("api.openai.com", "/v1"),
 	LIKE_OPENAI("*.api.openai.com", "/v1"),
-	{ "*.openai.azure.com", NULL, { { "/openai/**", OPENAI } } },
-	{ "*.cognitiveservices.azure.com", NULL, { { "/openai/**", OPENAI } } },
-	{ "*.services.ai.azure.com", NULL, { { "/openai/**", OPENAI }, { "/models/**", OPENAI },
-	                                     { "/anthropic/v1/messages", ANTHROPIC } } },
+	LIKE_OPENAI("*.openai.azure.com", "/openai/**"),
+	LIKE_OPENAI("*.cognitiveservices.azure.com", "/openai/**"),
+	{ "*.services.ai.azure.com", NULL, { { "/**/chat/completions", OPENAI },
+	  { "/openai/**/completions", OPENAI }, { "/openai/**/responses", OPENAI },
+	  { "/**/embeddings", OPENAI }, { "/anthropic/v1/messages", ANTHROPIC } } },
 	{ "bedrock-runtime*.amazonaws.com", "/model/", { { "/model/*/invoke*", ANTHROPIC },
-	  { "/model/*/converse*", ANTHROPIC }, { "/openai/v1/**", OPENAI } } },
-	{ "bedrock-mantle.*.api.aws", NULL, { { "/**/messages", ANTHROPIC }, { "/**", OPENAI } } },
+	  { "/model/*/converse*", ANTHROPIC }, { "/openai/v1/chat/completions", OPENAI },
+	  { "/openai/v1/responses", OPENAI } } },
+	LIKE_OPENAI("bedrock-mantle.*.api.aws", "/**"),
 	{ "bedrock.*.amazonaws.com", NULL, { { NULL, ANTHROPIC } } },
 	/* Those of Google's are there over gRPC, too, and as arrays without names. */
 	{ "generativelanguage.googleapis.com", "/models/", { { "/*/models/*:generateContent", GEMINI },
 	  { "/*/models/*:streamGenerateContent", GEMINI }, { "/google.*/*GenerateContent", GEMINI },
-	  { "/$rpc/google.*/*GenerateContent", GEMINI }, { "/*/openai/**", OPENAI } } },
+	  { "/$rpc/google.*/*GenerateContent", GEMINI }, { "/*/models/*:embedContent", GEMINI },
+	  { "/*/models/*:batchEmbedContents", GEMINI }, { "/*/openai/chat/completions", OPENAI },
+	  { "/*/openai/embeddings", OPENAI } } },
 	/* With the region in front of it, or behind it. */
 	{ "*aiplatform.*googleapis.com", "/models/", { { "/**:generateContent", GEMINI },
 	  { "/**:streamGenerateContent", GEMINI }, { "/google.*PredictionService/*", GEMINI },
@@ -50,8 +54,8 @@ static const struct {
 	LIKE_OPENAI("api.mistral.ai", "/v1"),
 	LIKE_OPENAI("api.groq.com", "/openai/v1"),
 	LIKE_OPENAI("api.deepseek.com", "/**"),
-	{ "api.x.ai", NULL, { { "/v1/**", OPENAI } } },
-	{ "*.api.x.ai", NULL, { { "/v1/**", OPENAI } } },
+	LIKE_OPENAI("api.x.ai", "/v1"),
+	LIKE_OPENAI("*.api.x.ai", "/v1"),
 	LIKE_OPENAI("api.together.xyz", "/v1"),
 	LIKE_OPENAI("api.fireworks.ai", "/inference/v1"),
 	LIKE_OPENAI("api.perplexity.ai", "/**"),
@@ -68,6 +72,35 @@ static const char *const later[] = {
 	"/model-invocation-job", "/async-invoke", ":predictLongRunning",
 	/* Over gRPC: */
 	"/BatchGenerateContent", "/CreateBatchPredictionJob", "/PredictLongRunning",
+};
+
+/* What costs nothing of what is sent to these hosts: what is only counted, kept, looked after or
+ * ended, and what agents tell of themselves.  Everything else may cost something. */
+static const struct {
+	const char *host, *path;
+} free_of_charge[] = {
+	{ "api.anthropic.com", "/v1/messages/count_tokens" },
+	{ "api.anthropic.com", "/v1/messages/batches/*/cancel" },
+	{ "api.anthropic.com", "/v1/files" },
+	{ "api.anthropic.com", "/v1/oauth/**" },
+	{ "api.anthropic.com", "/api/**" },
+	{ "**api.openai.com", "/v1/files" },
+	{ "**api.openai.com", "/v1/uploads/**" },
+	{ "**api.openai.com", "/v1/moderations" },
+	{ "**api.openai.com", "/v1/conversations/**" },
+	{ "**api.openai.com", "/v1/chat/completions/*" },
+	{ "**api.openai.com", "/v1/responses/input_tokens" },
+	{ "**", "/**/responses/*/cancel" },
+	{ "**", "/**/batches/*/cancel" },
+	{ "**", "/**/fine_tuning/jobs/*/cancel" },
+	{ "bedrock-runtime*.amazonaws.com", "/model/*/count-tokens" },
+	{ "generativelanguage.googleapis.com", "/upload/**" },
+	{ "**googleapis.com", "/**:countTokens" },
+	{ "**googleapis.com", "/**:computeTokens" },
+	{ "**googleapis.com", "/**:cancel" },
+	{ "**googleapis.com", "/**:fetchPredictOperation" },
+	{ "**googleapis.com", "/google.*/CountTokens" },
+	{ "openrouter.ai", "/api/v1/auth/keys" },
 };
 
 /* What an escape at AT is for, if that is one that servers may take for itself: not a slash, which
@@ -117,6 +150,44 @@ policy_costs_later(const char *path, size_t path_len)
 			return true;
 	}
 	return false;
+}
+
+static bool
+is_metered_host(const char *host)
+{
+	for (size_t i = 0; i < ARRAY_LEN(metered); i++)
+		if (policy_glob_text(metered[i].host, host, strlen(host)))
+			return true;
+	return false;
+}
+
+/* What such a method asks for was paid for when it was made, if it ever is. */
+static bool
+only_looks(const char *method, size_t len)
+{
+	static const char *const methods[] = { "GET", "HEAD", "OPTIONS", "DELETE" };
+
+	for (size_t i = 0; i < ARRAY_LEN(methods); i++)
+		if (strlen(methods[i]) == len && memcmp(methods[i], method, len) == 0)
+			return true;
+	return false;
+}
+
+bool
+policy_costs_untold(const char *host, const char *method, size_t method_len, const char *path,
+                    size_t path_len)
+{
+	char plain[PATH_SEEN];
+	size_t len;
+
+	if (only_looks(method, method_len) || !is_metered_host(host))
+		return false;
+	len = plain_path(path, path_len, plain);
+	for (size_t i = 0; i < ARRAY_LEN(free_of_charge); i++)
+		if (policy_glob_text(free_of_charge[i].host, host, strlen(host)) &&
+		    policy_glob_path(free_of_charge[i].path, plain, len))
+			return false;
+	return true;
 }
 
 /* Where the last WORD in TEXT ends, or NULL. */

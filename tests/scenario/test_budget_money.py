@@ -2,9 +2,10 @@
 say nothing a guess is."""
 import gzip
 import json
+import subprocess
 
 from egress_lab import CURL, await_event, needs_npm
-from operators import only_user, wait_until
+from operators import SECONDS, only_user, wait_until
 from test_budget import policy, used
 from test_egress_agents import CLAUDE, ask  # noqa: F401  a fixture
 
@@ -102,7 +103,7 @@ def test_is_guessed_where_nothing_is_said(online, lab):
     assert told[0]["input_tokens"] == len(sent) // BYTES
     path = lab.raw(b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 400\r\n\r\n" + b"z" * 400)
     post(online, f"https://up.example.test{path}", **HELLO)
-    told += wait_until(lambda: [e for e in metered(online) if "model" not in e], "a guess")
+    told += wait_until(lambda: [e for e in metered(online) if e["model"] == "a-model"], "a guess")
     assert told[1]["estimated"] is True and told[1]["output_tokens"] >= 400 // BYTES
     # A conversation that the provider keeps: as long as the longest that is known, here none.
     for answer, least in (({"previous_response_id": "resp_1"}, 200000 + len(sent) // BYTES),
@@ -186,3 +187,58 @@ def test_stops_claude(online, ask):  # noqa: F811
     assert "is used up" in done.out + done.err, done
     assert metered(online, path="/v1/messages") and online.events(type="budget", did="reached")
     assert online.events(why="budget", path="/v1/messages", status=429)
+
+
+def announced(online):
+    return [(e["did"], e["percent"], e["used"]) for e in online.events(type="budget", kind="money")]
+
+
+def test_is_announced_as_it_was_spent(online):
+    """What a request may cost is reserved, and is no news; the end is told when it has come, once."""
+    online.start(money(9), "sleep", "1000")
+    asked = {**HELLO, "max_tokens": 5}
+    for number in range(4):
+        assert post(online, f"{MODEL}/v1/messages", **asked) == "200"
+        spent(online, (number + 1) * 2 * DOLLAR)
+    assert announced(online) == [("warned", 80, 8 * DOLLAR)]
+    assert post(online, f"{MODEL}/v1/messages", **asked) == "200"
+    spent(online, 10 * DOLLAR)
+    assert [post(online, f"{MODEL}/v1/messages", **asked) for _ in range(3)] == ["429"] * 3
+    assert announced(online) == [("warned", 80, 8 * DOLLAR), ("reached", 100, 10 * DOLLAR)]
+    online.operator.cloister("kill", online.cell).ok()
+
+
+def test_is_released_by_raising_it(online):
+    """Whoever waits for an answer of people goes when there is enough; nobody has to answer any more."""
+    online.start(policy(f"budgets: [{{money: 2 USD, then: ask}}]\n{PRICES}egress:\n"
+                        "  - {allow: model.example.test, usage: anthropic}\n"), "sleep", "1000")
+    assert post(online, f"{MODEL}/v1/messages", **HELLO) == "200"
+    spent(online, 2 * DOLLAR)
+    operator = online.operator
+    waits = operator.spawn(operator.program, "exec", online.cell, "--", *CURL, "-o", "/dev/null", "-w", "%{http_code}",
+                           "-d", json.dumps(HELLO), f"{MODEL}/v1/messages", stdout=subprocess.PIPE)
+    wait_until(lambda: operator.cloister("approvals", "--json", online.cell).ok(), "its being asked for")
+    operator.cloister("budget", online.cell, "--raise", "cell", "money=+1").ok()
+    assert waits.communicate(timeout=SECONDS)[0] == b"200"
+    spent(online, 4 * DOLLAR)
+    assert await_event(online, type="approval", did="gone")
+    operator.cloister("kill", online.cell).ok()
+
+
+def test_of_what_no_answer_tells(online):
+    """What may cost something at a provider of models, and tells nobody, is refused unless it has a price."""
+    online.start(policy(f"budgets: [{{money: 1000 USD}}]\n{PRICES}egress:\n"
+                        "  - {allow: api.openai.com, paths: [/v1/audio/speech], price: 3}\n"
+                        "  - {allow: [api.anthropic.com, api.openai.com]}\n"), "sleep", "1000")
+    for path in ("/v1/videos", "/v1/images/generations", "/v1/evals", "/v1/vector_stores", "/v2/anything"):
+        assert post(online, f"https://api.openai.com{path}", model="m") == "403"
+        assert "its rule needs a price" in online.events(why="budget")[-1]["note"]
+    spent(online, 0)
+    assert post(online, "https://api.openai.com/v1/audio/speech", model="m") == "404"
+    spent(online, 3 * DOLLAR)
+    # What is known to be free is not refused, nor is what only looks.
+    assert post(online, "https://api.anthropic.com/v1/messages/count_tokens", **HELLO) == "200"
+    assert post(online, "https://api.openai.com/v1/moderations", input="x") == "404"
+    assert online.inside(*CURL, "-o", "/dev/null", "-w", "%{http_code}", "https://api.openai.com/v1/videos/1").out == "404"
+    spent(online, 3 * DOLLAR)
+    online.operator.cloister("kill", online.cell).ok()

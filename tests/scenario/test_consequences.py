@@ -91,7 +91,8 @@ time.sleep(1000)
 @only_user
 def test_what_began_before_takes_nothing_out(online):
     """A write that is under way would carry what was read meanwhile; an answer is let come."""
-    rules = PAYROLL.replace("payroll.", "www.")
+    # What is not searched is not held.
+    rules = PAYROLL.replace("payroll.", "www.") + "    secrets: allow\n"
     online.start(rules, "/usr/bin/python3", "-c", AROUND)
     wait_until(lambda: online.inside("test", "-e", "/tmp/began").status == 0, "it has begun")
     wait_until(lambda: online.lab.seen("/echo?around"), "the server was asked")

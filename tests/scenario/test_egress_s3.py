@@ -329,7 +329,8 @@ def peak_of(pid):
 @pytest.mark.parametrize("trailers", ["", "trailers"], ids=["unsigned", "trailers"])
 def test_uploads_of_any_size_in_flat_memory(keys, online, trailers):
     mine = keys(True)
-    online.start("  - allow: '**.amazonaws.com'\n    body: {max: 64G}\n", "/usr/bin/python3", "-c", UPLOAD,
+    # What is not searched is not held.
+    online.start("  - allow: '**.amazonaws.com'\n    body: {max: 64G}\n    secrets: allow\n", "/usr/bin/python3", "-c", UPLOAD,
                  str(UPLOAD_MB), trailers, options=("-s", "AWS", "-e", "AWS_DEFAULT_REGION=eu-west-1"))
 
     def is_there(name):

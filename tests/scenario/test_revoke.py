@@ -78,7 +78,8 @@ def judge(method, url, fields, body):
 
 def start(online, script, *words, options=("-s", "KEY")):
     """A cell that runs SCRIPT in the background; the secret's real value."""
-    online.start(OPEN, "/usr/bin/python3", "-c", script, *words, options=options)
+    # Bodies that are not searched are not held.
+    online.start(OPEN + "    secrets: allow\n", "/usr/bin/python3", "-c", script, *words, options=options)
 
 
 def await_file(online, name):

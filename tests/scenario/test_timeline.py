@@ -12,7 +12,7 @@ import uuid
 import pytest
 
 from egress_lab import CURL, await_event, helpers_of
-from operators import IS_ROOT, is_alive, read_until, wait_until
+from operators import IS_ROOT, is_alive, only_user, read_until, wait_until
 from test_limits import can_limit
 
 OPEN = "  - allow: up.example.test\n  - allow: www.example.test\n"
@@ -485,3 +485,20 @@ for n in range({many}):
     denied = online.events(type="http", verdict="deny")
     assert len(denied) < 200 and sum(e.get("count", 1) for e in denied) == many
     verify(online.operator)
+
+
+@only_user
+def test_a_service_user_without_a_home(operator):
+    """`adduser --system --no-create-home` gives one that does not exist: what to set is said, and helps."""
+    def run(*more):
+        return operator.do("env", *(f"--unset={name}" for name in ("CLOISTER_STATE_DIR", "CLOISTER_DATA_DIR", "XDG_STATE_HOME",
+                                                                   "XDG_DATA_HOME")), "HOME=/nonexistent", *more, operator.program,
+                           "run", "--no-policy", "--name", "svc", "--", "true")
+    told = run()
+    assert "the cell has no timeline: cannot make '/nonexistent'" in told.err
+    assert "set CLOISTER_RUNTIME_DIR or CLOISTER_STATE_DIR" in told.err and "set CLOISTER_DATA_DIR" in told.err
+    folders = [f"CLOISTER_STATE_DIR={operator.base}/data/svc-state", f"CLOISTER_DATA_DIR={operator.base}/data/svc"]
+    told = run(*folders)
+    assert told.status == 0 and "timeline" not in told.err, told
+    events = operator.do("env", *folders, operator.program, "audit", "show", "svc")
+    assert "boot" in events.ok(), events

@@ -6,6 +6,8 @@
 #include "test.h"
 
 #define RULE "  - allow: " LAB_HOST ":PORT\n"
+/* Whose body need not be searched is not held. */
+#define STREAMS RULE "    secrets: allow\n"
 
 static struct lab lab;
 
@@ -102,8 +104,9 @@ TEST(courier_holds_secrets_back)
 	static const char begin[] = "a=b&key=-----BEGIN RSA PRIVATE KEY-----\nMIIEowIBAAKCAQEAu1SU1L";
 	static const char rest[] = "fVLPHCozMxH2Mo4lgOEePzNm0tRgeLezV6ffAt0gunVTLwvXm9YTrnnP+G1ArV\n";
 
-	lab_start(&lab, RULE);
-	lab_ask(&lab, 1, "POST", 1000);
+	lab_start(&lab, RULE "    body: {max: 64M}\n");
+	/* It is too large to be held. */
+	lab_ask(&lab, 1, "POST", COURIER_LOOK_HELD + 1);
 	lab_run(&lab, is_asked);
 	lab_send(&lab, 1, MUX_DATA, begin, 20);
 	lab_settle(&lab);
@@ -113,6 +116,32 @@ TEST(courier_holds_secrets_back)
 	CHECK(lab.streams[1].status == 403 && lab_recorded(&lab, "\"why\":\"secret\""));
 	CHECK(!lab_heard(&lab, "PRIVATE"));
 	lab_end(&lab);
+}
+
+/* Of what can be held nothing leaves before all of it was looked at, wherever the key stands. */
+TEST(courier_holds_bodies)
+{
+	static const char key[] = "\n-----BEGIN RSA PRIVATE KEY-----\nMIIEowIBAAKCAQEAu1SU1L"
+		"fVLPHCozMxH2Mo4lgOEePzNm0tRgeLezV6ffAt0gunVTLwvXm9YTrnnP+G1ArV\n";
+	static char piece[50000];
+	const size_t n = 24;
+
+	memset(piece, 'p', sizeof(piece));
+	for (int known = 0; known < 2; known++) {
+		lab_start(&lab, RULE);
+		lab_ask(&lab, 1, "POST", known ? n * sizeof(piece) + sizeof(key) - 1 : HTTP_LENGTH_UNKNOWN);
+		for (size_t i = 0; i < n; i++) {
+			lab_send(&lab, 1, MUX_DATA, piece, sizeof(piece));
+			lab_settle(&lab);
+		}
+		CHECK_U64(lab.connections, 0);
+		lab_send(&lab, 1, MUX_DATA, key, sizeof(key) - 1);
+		lab_send_end(&lab, 1);
+		lab_run(&lab, is_over);
+		CHECK(lab.streams[1].status == 403 && lab_recorded(&lab, "\"why\":\"secret\""));
+		CHECK_U64(lab.connections, 0);
+		lab_end(&lab);
+	}
 }
 
 TEST(courier_ends_a_gate_that_lies)
@@ -138,7 +167,7 @@ TEST(courier_answers_early_to_a_busy_agent)
 
 	memset(answer + n, 'a', 300000);
 	memset(piece, 'p', sizeof(piece));
-	lab_start(&lab, RULE);
+	lab_start(&lab, STREAMS);
 	lab_ask(&lab, 1, "POST", HTTP_LENGTH_UNKNOWN);
 	lab_run(&lab, is_asked);
 	CHECK(send(lab.server, answer, (size_t)n + 300000, MSG_NOSIGNAL) > 0);

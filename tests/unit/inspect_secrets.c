@@ -336,6 +336,23 @@ static const struct {
 	{ "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJzdWIiOiIxMjM0NTY3ODkwIiwibmFtZSI6IkpvaG4gRG"
 	  "9lIn0.c2ln", NULL },
 
+	{ "curl -H 'Authorization: Bearer eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0."
+	  "dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U'", "bearer token" },
+	{ "Authorization: Bearer eyJhbGciOi...", NULL },
+
+	/* Anybody's, by its name. */
+	{ "api_key=q8Zt3vKx0Lw7Rb2Nf5Yc9Hd4", "API key" },
+	{ "SERVICE_API_KEY='q8Zt3vKx0Lw7Rb2Nf5Yc9Hd4'", "API key" },
+	{ "{\"apiKey\": \"q8Zt3vKx0Lw7Rb2Nf5Yc9Hd4\"}", "API key" },
+	{ "DJANGO_SECRET_KEY: q8Zt3vKx0Lw7Rb2Nf5Yc9Hd4Mj6", "secret key" },
+	{ "auth_token=eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0."
+	  "dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U", "token" },
+	{ "api_key=your-api-key-goes-in-here-please", NULL },
+	{ "api_key=os.environ.get('SERVICE_API_KEY')", NULL },
+	{ "{\"api_key\":\"phc_q8Zt3vKx0Lw7Rb2Nf5Yc9Hd4q8Zt3vKx0Lw7Rb2Nf5\"}", NULL },
+	{ "the api_key q8Zt3vKx0Lw7Rb2Nf5Yc9Hd4 is", NULL },
+	{ "api_key=aaaaaaaaaaaaaaaaaaaaaaaaaaaa", NULL },
+
 	/* what stands where a key would be */
 	{ "ghp_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx", NULL },
 	{ "ghp_abcdefghijklmnopqrstuvwxyz0123456789", NULL },

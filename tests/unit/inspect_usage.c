@@ -2,6 +2,7 @@
 #include <zlib.h>
 
 #include "inspect/usage.h"
+#include "inspect/usage_asked.h"
 #include "test.h"
 
 static const struct {
@@ -217,4 +218,46 @@ TEST(usage_is_read_in_frames)
 	CHECK(!got.found);
 	read_in("", "\0\0\0\x10\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x01", 20, 3, true, &got);
 	CHECK(!got.found);
+}
+
+static const struct {
+	const char *text;
+	bool read;
+	struct usage_asked want;
+} asked[] = {
+	{ "{\"model\":\"claude-x\",\"max_tokens\":1000,\"messages\":[{\"content\":{\"max_tokens\":7}}]}", true,
+	  { "claude-x", 1000, 1, false } },
+	{ "{\"model\":\"gpt-x\",\"max_completion_tokens\":50,\"max_tokens\":9,\"n\":3}", true,
+	  { "gpt-x", 50, 3, false } },
+	{ "{\"model\":\"gpt-x\",\"max_output_tokens\":null,\"previous_response_id\":\"resp_1\"}", true,
+	  { "gpt-x", 0, 1, true } },
+	{ "{\"model\":\"gpt-x\",\"prompt\":{\"id\":\"pmpt_1\"}}", true, { "gpt-x", 0, 1, true } },
+	{ "{\"model\":\"gpt-x\",\"prompt\":[\"a\",\"b\",\"c\"],\"n\":2,\"max_tokens\":5}", true,
+	  { "gpt-x", 5, 6, false } },
+	{ "{\"contents\":[],\"generationConfig\":{\"maxOutputTokens\":70,\"candidateCount\":2}}", true,
+	  { "", 70, 2, false } },
+	{ "{\"inferenceConfig\":{\"maxTokens\":80}}", true, { "", 80, 1, false } },
+	/* What others may read otherwise: the most counts, or it says nothing. */
+	{ "{\"max_tokens\":5,\"MAX_TOKENS\":900,\"max_tokens\":6}", true, { "", 900, 1, false } },
+	{ "{\"model\":\"cheap\",\"model\":\"dear\",\"max_tokens\":5}", true, { "", 5, 1, false } },
+	{ "{\"model\":\"a\",\"max_tokens\":5,\"max\\u005ftokens\":900}", false, { "", 0, 1, false } },
+	{ "{\"model\":\"a\",\"max_tokens\":1e9}", true, { "a", 0, 1, false } },
+	{ "{\"model\":\"a\",\"max_tokens\":-1}", true, { "a", 0, 1, false } },
+	{ "{\"model\":\"a\\u0062\"}", true, { "", 0, 1, false } },
+	{ "{\"model\":\"a\",\"max_tokens\":5}{\"max_tokens\":900}", false, { "", 0, 1, false } },
+	{ "model=a&max_tokens=5", false, { "", 0, 1, false } },
+	{ "", false, { "", 0, 1, false } },
+};
+
+TEST(usage_asked)
+{
+	for (size_t i = 0; i < ARRAY_LEN(asked); i++) {
+		struct usage_asked got;
+
+		CHECK(usage_read_asked(asked[i].text, strlen(asked[i].text), &got) == asked[i].read);
+		CHECK_STR(got.model, asked[i].want.model);
+		CHECK_U64(got.max_output, asked[i].want.max_output);
+		CHECK_U64(got.copies, asked[i].want.copies);
+		CHECK(got.kept == asked[i].want.kept);
+	}
 }

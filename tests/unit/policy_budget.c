@@ -336,3 +336,43 @@ TEST(policy_amounts)
 	CHECK_STR(policy_amount_format(text, POLICY_TIME, 5400000), "1h30m");
 	CHECK_STR(policy_amount_format(text, POLICY_REQUESTS, 7), "7");
 }
+
+static const struct {
+	const char *host, *method, *path;
+	bool costs;
+} untold[] = {
+	{ "api.openai.com", "POST", "/v1/videos", true },
+	{ "api.openai.com", "POST", "/v1/images/generations", true },
+	{ "api.openai.com", "PUT", "/v1/evals?x=y", true },
+	{ "eu.api.openai.com", "POST", "/v1/audio/speech", true },
+	{ "acme.openai.azure.com", "POST", "/openai/v1/video/generations/jobs", true },
+	{ "api.x.ai", "POST", "/v1/images/generations", true },
+	{ "bedrock.eu-west-1.amazonaws.com", "POST", "/provisioned-model-throughput", true },
+	{ "generativelanguage.googleapis.com", "POST", "/v1beta/models/imagen-4:predict", true },
+	{ "api.openai.com", "GET", "/v1/videos/1", false },
+	{ "api.openai.com", "DELETE", "/v1/videos/1", false },
+	{ "api.openai.com", "POST", "/v1/moderations", false },
+	{ "api.anthropic.com", "POST", "/v1/messages/count_tokens?beta=true", false },
+	{ "api.anthropic.com", "POST", "/api/event_logging/batch", false },
+	{ "europe-west1-aiplatform.googleapis.com", "POST", "/v1/p/models/gemini:countTokens", false },
+	{ "www.example.com", "POST", "/v1/videos", false },
+};
+
+TEST(policy_costs_untold)
+{
+	for (size_t i = 0; i < ARRAY_LEN(untold); i++)
+		if (policy_costs_untold(untold[i].host, untold[i].method, strlen(untold[i].method),
+		                        untold[i].path, strlen(untold[i].path)) != untold[i].costs)
+			test_fail(__FILE__, __LINE__, "%s%s", untold[i].host, untold[i].path);
+}
+
+TEST(policy_max_output)
+{
+	CHECK_U64(policy_max_output("claude-3-haiku-20240307"), 4096);
+	CHECK_U64(policy_max_output("us.anthropic.claude-3-5-sonnet-20241022-v2:0"), 8192);
+	CHECK_U64(policy_max_output("claude-sonnet-4-5-20250929"), 64000);
+	CHECK_U64(policy_max_output("gpt-4o-mini"), 16384);
+	CHECK_U64(policy_max_output("text-embedding-3-small"), 0);
+	CHECK_U64(policy_max_output("what-nobody-knows"), POLICY_OUTPUT_MAX);
+	CHECK_U64(policy_max_output(""), POLICY_OUTPUT_MAX);
+}

@@ -115,8 +115,8 @@ class Cells {
     return this.#transport.json({ path: path(['cells', cell, 'secrets']) });
   }
 
-  async revoke(cell, secret, { why } = {}) {
-    return this.#post([cell, 'secrets', secret, 'revoke'], { why });
+  async revoke(cell, secret, { why, quiet } = {}) {
+    return this.#post([cell, 'secrets', secret, 'revoke'], { why, quiet });
   }
 
   async rotate(cell, secret, { why } = {}) {

@@ -138,8 +138,8 @@ class Cells:
     def secrets(self, cell: str) -> Dict[str, Any]:
         return self._transport.json("GET", path(["cells", cell, "secrets"]))
 
-    def revoke(self, cell: str, secret: str, why: Optional[str] = None) -> Dict[str, Any]:
-        return self._post([cell, "secrets", secret, "revoke"], why=why)
+    def revoke(self, cell: str, secret: str, why: Optional[str] = None, quiet: Optional[bool] = None) -> Dict[str, Any]:
+        return self._post([cell, "secrets", secret, "revoke"], why=why, quiet=quiet)
 
     def rotate(self, cell: str, secret: str, why: Optional[str] = None) -> Dict[str, Any]:
         return self._post([cell, "secrets", secret, "rotate"], why=why)

@@ -85,6 +85,7 @@ tick_due(void *arg)
 		;
 	while (push_one(c))
 		;
+	courier_budget_tick(c);
 	courier_tell_used(c);
 	busy = pool_tick(c->pool);
 	if (c->n_exchanges > 0) {

@@ -57,6 +57,8 @@ struct pool;
 #define COURIER_NOTE_MAX EGRESS_REASON_MAX
 #define COURIER_HELD_MAX ((size_t)64 * 1024 * 1024)     /* of one body, whatever rules say */
 #define COURIER_HELD_ALL ((size_t)256 * 1024 * 1024)    /* of all */
+#define COURIER_LOOK_HELD ((size_t)10 * 1024 * 1024)    /* of one that nothing but its price or what
+                                         * looks like a credential is looked for in */
 #define COURIER_TAIL_MS 5               /* how long the end of a stream is held back */
 #define COURIER_IN_SIZE (64 * 1024)     /* read from a connection at once */
 
@@ -128,6 +130,7 @@ struct exchange {
 	bool recorded, refused;
 	bool fired, tripped;            /* that was done: courier_fire.h */
 	const char *why;                /* as in events, or NULL */
+	const char *quiet;              /* the scheme of a secret that was revoked quietly, or NULL */
 	uint64_t intent;                /* the number of the record that it waits for; 0: none */
 	struct exchange *awaits_next, **awaits_at;      /* while it does; AWAITS_AT is NULL if not */
 	struct exchange_budget budget;
@@ -187,6 +190,7 @@ struct exchange {
 	unsigned char key[EGRESS_KEY];
 	char note[COURIER_NOTE_MAX];    /* one sentence for people, or "" */
 	char inspect_what[128];
+	char model[POLICY_MODEL_MAX + 1];       /* that is asked; set by exchange_price() */
 	char pushed[INSPECT_PUSHED_MAX]; /* as INSPECT_RESULT has it, or "" */
 	struct secrets_scan scan;       /* with SCANS */
 	unsigned char tail[SECRETS_TAIL];
@@ -335,6 +339,11 @@ bool exchange_settle(struct exchange *ex);
 void exchange_route(struct exchange *ex, enum egress_looks looks, const char *sni);
 /* The rules that let it go; those before them may still deny addresses. */
 struct policy_way exchange_way(const struct exchange *ex);
+
+/* ---- courier_look.c ---- */
+
+/* Look for what may be a credential in EX's head, unless a rule lets it be.  False: EX is refused. */
+bool exchange_look_at_head(struct exchange *ex);
 
 /* ---- courier_body.c ---- */
 

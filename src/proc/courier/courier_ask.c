@@ -347,16 +347,22 @@ close_question(struct exchange *ex)
 }
 
 void
-exchange_stop_asking(struct exchange *ex)
+exchange_withdraw(struct exchange *ex)
 {
 	struct buf message;
 
-	if (!exchange_is_asked_for(ex))
-		return;
 	ipc_begin(&message, COURIER_WITHDRAW);
 	buf_put_u64(&message, ex->ask->number);
 	close_question(ex);
 	courier_say(ex->courier, &message);
+}
+
+void
+exchange_stop_asking(struct exchange *ex)
+{
+	if (!exchange_is_asked_for(ex))
+		return;
+	exchange_withdraw(ex);
 	/* Nobody has allowed it; who refuses it says more. */
 	ex->refused = true;
 	ex->why = "ask";

@@ -69,6 +69,8 @@ bool exchange_is_asked_for(const struct exchange *ex);
 /* Its client has closed its side.  Nobody is asked for who may have gone: what is approved then
  * would be done for nobody. */
 void exchange_shut(struct exchange *ex);
+/* Nobody has to answer any more what is asked for EX: it may go on without. */
+void exchange_withdraw(struct exchange *ex);
 /* The answer does not matter any more. */
 void exchange_stop_asking(struct exchange *ex);
 void exchange_ask_free(struct exchange *ex);

@@ -186,15 +186,30 @@ feed_inspect(struct exchange *ex)
 	}
 }
 
-/* What was held only to be shown turns out to be too much for that: it goes the way of what is
+static uint64_t
+held_max(const struct exchange *ex)
+{
+	return ex->decision.held_max < COURIER_HELD_MAX ? ex->decision.held_max : COURIER_HELD_MAX;
+}
+
+/* As much is held of what nobody has to see whole: to be shown, priced or searched. */
+static uint64_t
+enough(const struct exchange *ex)
+{
+	uint64_t most = (ex->inspect_wanted & INSPECT_SHAPE) != 0 ? COURIER_ASK_HELD : COURIER_LOOK_HELD;
+
+	return most < held_max(ex) ? most : held_max(ex);
+}
+
+/* What was held for no other reason turns out to be too much for that: it goes the way of what is
  * not held. */
 static bool
 hold_no_more(struct exchange *ex)
 {
 	OWN(buf_free) struct buf held = {0};
 
-	if ((ex->inspect_wanted & (INSPECT_SHAPE | INSPECT_RULES)) != INSPECT_SHAPE ||
-	    exchange_signs_body(ex) || is_packed(exchange_head(ex)))
+	if ((ex->inspect_wanted & INSPECT_RULES) != 0 || exchange_signs_body(ex) ||
+	    is_packed(exchange_head(ex)))
 		return false;
 	drop_inspect(ex);
 	held = ex->body;
@@ -209,12 +224,6 @@ hold_no_more(struct exchange *ex)
 	if (exchange_may_pass(ex, pool_send))
 		pool_send(ex);
 	return true;
-}
-
-static uint64_t
-held_max(const struct exchange *ex)
-{
-	return ex->decision.held_max < COURIER_HELD_MAX ? ex->decision.held_max : COURIER_HELD_MAX;
 }
 
 /* What a rule may help against, `cloister why` tells. */
@@ -237,8 +246,12 @@ hold(struct exchange *ex, const unsigned char *data, size_t len)
 {
 	struct courier *c = ex->courier;
 
-	if (ex->came > COURIER_ASK_HELD && hold_no_more(ex)) {
+	if (ex->came > enough(ex) && hold_no_more(ex)) {
 		exchange_body(ex, data, len);
+		return;
+	}
+	if (ex->came > ex->decision.upload_max) {
+		exchange_refuse(ex, "too-large", NULL);
 		return;
 	}
 	if (ex->came > held_max(ex)) {
@@ -260,6 +273,9 @@ hold(struct exchange *ex, const unsigned char *data, size_t len)
 	c->held += len;
 	mux_consumed(ex->stream, len);
 	exchange_touch(ex, COURIER_IDLE_S);
+	/* With secrets, it is searched as it is filled in. */
+	if (ex->secrets == NULL && ex->inspect_wanted == 0 && !exchange_scan(ex, data, len))
+		return;
 	feed_inspect(ex);
 }
 
@@ -333,11 +349,12 @@ send_continue(struct exchange *ex)
 
 static void send_approved(struct exchange *ex);
 
-/* What it is to be signed or filled in with wants all of it. */
+/* Whoever signs it, fills it in, searches it or looks for its price wants all of it. */
 static void
 send_held(struct exchange *ex)
 {
-	if (ex->secrets != NULL && ex->has_body && !ex->came_all)
+	if ((ex->secrets != NULL || ex->inspect_wanted == 0 || ex->budget.sure) && ex->has_body &&
+	    !ex->came_all)
 		return;
 	if (exchange_may_pass(ex, send_approved) && exchange_use_held(ex))
 		pool_send(ex);
@@ -359,12 +376,15 @@ exchange_prepare_body(struct exchange *ex, const struct http_head *head)
 	bool ours = !is_packed(head) && (exchange_may_fill_body(ex) || exchange_may_pass_placeholders(ex));
 	bool secrets = looks_for_secrets(ex), shape = exchange_wants_shape(ex);
 	bool inspect = d->needs_body || (secrets && is_packed(head)) || shape;
+	bool price = exchange_wants_price(ex);
+	bool looks = (secrets || price) && ex->has_body && !is_packed(head) && !ex->is_grpc &&
+	             (ex->length == HTTP_LENGTH_UNKNOWN || ex->length <= enough(ex));
 
 	ex->tail_timer = (struct loop_timer){ .due = tail_is_due, .arg = ex };
 	ex->scans = !inspect && secrets && !is_packed(head);
 	if (ex->scans)
 		ex->scan = (struct secrets_scan){0};
-	if (!inspect && !exchange_signs_body(ex)) {
+	if (!inspect && !exchange_signs_body(ex) && !looks) {
 		/* Messages of both sides take turns in gRPC: none of it can wait. */
 		ex->holds_back = ex->scans && !ex->is_grpc;
 		return true;
@@ -405,7 +425,7 @@ give_credit(struct exchange *ex)
 void
 exchange_body(struct exchange *ex, const unsigned char *data, size_t len)
 {
-	if (ex->policy->tripwires && ex->step != STEP_DRAIN && ex->step != STEP_OVER &&
+	if (ex->step != STEP_DRAIN && ex->step != STEP_OVER &&
 	    !exchange_may_send(ex, ex->came))
 		return;
 	/* What comes behind a login waits for it. */
@@ -519,7 +539,7 @@ judge(struct exchange *ex)
 			return;
 		}
 		exchange_decide_body(ex, ex->fits, ex->n_fits);
-		if (!exchange_settle(ex))
+		if (!exchange_settle(ex) || !exchange_look_at_head(ex))
 			return;
 	}
 	looked = d->must_look && !d->may_carry_secrets;

@@ -74,17 +74,47 @@ tell(struct courier *c, const struct courier_policy *p, struct ledger_slot *cons
 			tell_row(c, &p->budgets.rows[i], kind);
 }
 
-void
-courier_spend(struct courier *c, const struct courier_policy *p, struct ledger_slot *const *slots,
-              size_t n, uint64_t more, uint64_t less)
+/* ---- money in the ledgers ---- */
+
+/* What is reserved in the principal's ledger is also noted in the cell's own: whoever comes after
+ * this courier finds it there.  A courier that dies in between leaves too much reserved, not too
+ * little. */
+static bool
+is_principals(const struct courier *c, const struct ledger_slot *slot)
 {
-	for (size_t i = 0; i < n; i++) {
-		if (more > less)
-			ledger_add(slots[i], POLICY_MONEY, more - less);
-		else if (less > more)
-			ledger_take_back(slots[i], POLICY_MONEY, less - more);
-	}
-	tell(c, p, slots, n, POLICY_MONEY);
+	const struct ledger *l = c->budgets.principal;
+
+	return l != NULL && slot >= l->slots && slot < l->slots + LEDGER_SLOTS;
+}
+
+static enum ledger_answer
+hold(struct courier *c, struct ledger_slot *slot, uint64_t most, uint64_t limit)
+{
+	enum ledger_answer answer = ledger_hold(slot, most, limit);
+
+	if (answer == LEDGER_YES && is_principals(c, slot))
+		atomic_fetch_add(&c->budgets.cell->lent, most);
+	return answer;
+}
+
+static void
+settle(struct courier *c, struct ledger_slot *slot, uint64_t most, uint64_t cost)
+{
+	if (is_principals(c, slot))
+		atomic_fetch_sub(&c->budgets.cell->lent, most);
+	ledger_settle(slot, most, cost);
+}
+
+void
+courier_settle(struct courier *c, const struct courier_policy *p, struct ledger_slot *const *slots,
+               size_t n, uint64_t most, uint64_t cost)
+{
+	for (size_t i = 0; i < n; i++)
+		settle(c, slots[i], most, cost);
+	if (cost > 0)
+		tell(c, p, slots, n, POLICY_MONEY);
+	c->budgets.settled = true;
+	courier_at_round_end(c);
 }
 
 /* ---- what a request counts for ---- */
@@ -245,6 +275,7 @@ ask_reached(struct exchange *ex, const struct reached *r, const char *text)
 	struct courier_question q = { .rule = ask_for(b, r->kind), .text = text, .place = b->place,
 		.of = { .approvals = 1, .timeout_ms = ASK_MS, .reason = text } };
 
+	ex->budget.asks = true;
 	if (exchange_ask(ex, &q, go_on))
 		go_on(ex);
 }
@@ -270,11 +301,11 @@ refuse_reached(struct exchange *ex, const struct reached *r)
 /* ---- before it leaves ---- */
 
 static void
-check_slot(const struct exchange *ex, struct ledger_slot *slot, uint64_t price, struct reached *ret)
+check_slot(const struct exchange *ex, struct ledger_slot *slot, struct reached *ret)
 {
 	uint64_t need[POLICY_KINDS] = { [POLICY_REQUESTS] = 1, [POLICY_BYTES_IN] = 1,
 		[POLICY_BYTES_OUT] = 1, [POLICY_DISTINCT_HOSTS] = 0, [POLICY_TIME] = 1, [POLICY_CPU] = 1,
-		[POLICY_MONEY] = price > 0 ? price : 1 };
+		[POLICY_MONEY] = ex->budget.price > 0 ? ex->budget.price : 1 };
 	const struct budget_row *row;
 	uint64_t limit, all;
 
@@ -294,94 +325,105 @@ check_slot(const struct exchange *ex, struct ledger_slot *slot, uint64_t price, 
 	}
 }
 
+/* Its price, and the most that it may cost besides. */
+static enum ledger_answer
+reserve_money(const struct exchange *ex, struct ledger_slot *slot, struct reached *ret)
+{
+	const struct exchange_budget *b = &ex->budget;
+	uint64_t limit;
+	const struct budget_row *row = least(ex, slot, POLICY_MONEY, &limit);
+	enum ledger_answer answer = b->price > 0 ? ledger_pay(slot, b->price, limit) : LEDGER_YES;
+
+	if (answer == LEDGER_YES && b->most > 0) {
+		answer = hold(ex->courier, slot, b->most, limit);
+		if (answer != LEDGER_YES)
+			ledger_take_back(slot, POLICY_MONEY, b->price);
+	}
+	if (answer == LEDGER_OVER)
+		note_reached(ret, row, POLICY_MONEY, limit);
+	return answer;
+}
+
+static void
+take_back(const struct exchange *ex, struct ledger_slot *slot)
+{
+	ledger_take_back(slot, POLICY_REQUESTS, 1);
+	if (ex->budget.price > 0)
+		ledger_take_back(slot, POLICY_MONEY, ex->budget.price);
+	if (ex->budget.most > 0)
+		settle(ex->courier, slot, ex->budget.most, 0);
+}
+
 /* Of what others count too, the last may be gone in between. */
-static bool
-reserve_slot(const struct exchange *ex, struct ledger_slot *slot, uint64_t price, struct reached *ret)
+static enum ledger_answer
+reserve_slot(const struct exchange *ex, struct ledger_slot *slot, struct reached *ret)
 {
 	const struct budget_row *row;
+	enum ledger_answer answer;
 	uint64_t limit;
 
 	row = least(ex, slot, POLICY_REQUESTS, &limit);
 	if (!ledger_reserve(slot, POLICY_REQUESTS, 1, limit)) {
 		note_reached(ret, row, POLICY_REQUESTS, limit);
-		return false;
+		return LEDGER_OVER;
 	}
-	row = least(ex, slot, POLICY_MONEY, &limit);
-	if (price > 0 && !ledger_reserve(slot, POLICY_MONEY, price, limit)) {
+	answer = reserve_money(ex, slot, ret);
+	if (answer != LEDGER_YES) {
 		ledger_take_back(slot, POLICY_REQUESTS, 1);
-		note_reached(ret, row, POLICY_MONEY, limit);
-		return false;
+		return answer;
 	}
 	row = least(ex, slot, POLICY_DISTINCT_HOSTS, &limit);
 	if (row != NULL && ledger_host(row->ledger, slot, ex->host, limit) < 0) {
-		ledger_take_back(slot, POLICY_REQUESTS, 1);
-		ledger_take_back(slot, POLICY_MONEY, price);
+		take_back(ex, slot);
 		note_reached(ret, row, POLICY_DISTINCT_HOSTS, limit);
-		return false;
+		return LEDGER_OVER;
 	}
-	return true;
+	return LEDGER_YES;
 }
 
-static bool
+static void
+check(const struct exchange *ex, struct reached *ret)
+{
+	for (size_t i = 0; i < ex->budget.n; i++)
+		check_slot(ex, ex->budget.slots[i], ret);
+}
+
+static enum ledger_answer
 reserve(struct exchange *ex, struct reached *ret)
 {
 	struct exchange_budget *b = &ex->budget;
-	uint64_t price = ex->learned ? 0 : policy_price_of_request(ex->policy->policy, &ex->decision.way);
+	enum ledger_answer answer = LEDGER_YES;
 	size_t i;
 
-	for (i = 0; i < b->n; i++)
-		check_slot(ex, b->slots[i], price, ret);
+	check(ex, ret);
 	if (ret->row != NULL)
-		return false;
-	for (i = 0; i < b->n; i++)
-		if (!reserve_slot(ex, b->slots[i], price, ret))
-			break;
-	if (i == b->n)
-		return true;
-	while (i-- > 0) {
-		ledger_take_back(b->slots[i], POLICY_REQUESTS, 1);
-		ledger_take_back(b->slots[i], POLICY_MONEY, price);
-	}
-	return false;
+		return LEDGER_OVER;
+	for (i = 0; i < b->n && answer == LEDGER_YES; i++)
+		answer = reserve_slot(ex, b->slots[i], ret);
+	if (answer == LEDGER_YES)
+		return LEDGER_YES;
+	/* The last one has taken nothing. */
+	while (--i > 0)
+		take_back(ex, b->slots[i - 1]);
+	return answer;
 }
 
-/* Whether what is not settled yet may use up a budget that EX counts for, were all of it twice as
- * dear as anything so far. */
-static bool
-is_close(const struct exchange *ex)
-{
-	const struct budgets *b = &ex->courier->budgets;
-	uint64_t limit, open;
-
-	if (b->dearest == 0 || __builtin_mul_overflow(b->dearest * 2, b->n_settling, &open))
-		return true;
-	for (size_t i = 0; i < ex->budget.n; i++) {
-		uint64_t used = ledger_used(ex->budget.slots[i], POLICY_MONEY);
-
-		if (least(ex, ex->budget.slots[i], POLICY_MONEY, &limit) != NULL &&
-		    (used >= limit || limit - used <= open))
-			return true;
-	}
-	return false;
-}
-
-/* Whoever asks the next thing as soon as it has the last answer does not get it for nothing:
- * what that one cost is known first. */
-static bool
-waits_for_meters(struct exchange *ex)
+/* Until others have settled what they may cost: then there is room, or all is really used up. */
+static void
+wait_for_others(struct exchange *ex)
 {
 	struct budgets *b = &ex->courier->budgets;
 
-	if (!ex->policy->budgets.money || b->n_settling == 0 || !is_close(ex))
-		return false;
 	courier_meters_hurry(ex->courier);
 	ex->step = STEP_WAIT;
-	exchange_touch(ex, COURIER_INSPECT_S);
+	/* The first time counts. */
+	if (!ex->budget.waited)
+		exchange_touch(ex, COURIER_ANSWER_S);
+	ex->budget.waited = true;
 	ex->budget.waits_next = NULL;
 	ex->budget.waits_at = b->waits_end;
 	*b->waits_end = ex;
 	b->waits_end = &ex->budget.waits_next;
-	return true;
 }
 
 void
@@ -399,14 +441,68 @@ exchange_stop_settling(struct exchange *ex)
 	b->waits_at = NULL;
 }
 
+bool
+exchange_refuse_waiting(struct exchange *ex)
+{
+	if (ex->budget.waits_at == NULL)
+		return false;
+	exchange_refuse_with(ex, 429, "budget", "what other requests may cost that are under way leaves "
+	                     "nothing of a budget of money for this one: try again when they are over");
+	return true;
+}
+
+/* Those that still have to wait stand behind one another as before. */
+static void
+try_waiting(struct courier *c)
+{
+	struct exchange *ex;
+	size_t n = 0;
+
+	for (ex = c->budgets.waits; ex != NULL; ex = ex->budget.waits_next)
+		n++;
+	for (; n > 0 && (ex = c->budgets.waits) != NULL; n--) {
+		exchange_stop_settling(ex);
+		go_on(ex);
+	}
+}
+
 void
 courier_budget_settled(struct courier *c)
 {
-	struct exchange *ex;
+	if (!c->budgets.settled)
+		return;
+	c->budgets.settled = false;
+	try_waiting(c);
+}
 
-	while (c->budgets.n_settling == 0 && (ex = c->budgets.waits) != NULL) {
-		exchange_stop_settling(ex);
-		go_on(ex);
+/* Whether there is enough now for EX, which people were asked for because there was not. */
+static bool
+may_have_it(struct exchange *ex)
+{
+	struct reached reached = {0};
+
+	if (!exchange_is_asked_for(ex) || !ex->budget.asks)
+		return false;
+	check(ex, &reached);
+	return reached.row == NULL;
+}
+
+void
+courier_budget_tick(struct courier *c)
+{
+	struct exchange *ex = c->exchanges;
+
+	try_waiting(c);
+	/* Others may go with the one that does. */
+	while (ex != NULL) {
+		if (may_have_it(ex)) {
+			exchange_withdraw(ex);
+			ex->budget.asks = false;
+			go_on(ex);
+			ex = c->exchanges;
+		} else {
+			ex = ex->next;
+		}
 	}
 }
 
@@ -443,11 +539,19 @@ exchange_afford(struct exchange *ex)
 		exchange_refuse_with(ex, 429, "budget", "what is used of a budget cannot be counted");
 		return false;
 	}
-	if (waits_for_meters(ex))
+	ex->budget.price = ex->learned ? 0 : policy_price_of_request(ex->policy->policy,
+	                                                             &ex->decision.way);
+	if (!exchange_price(ex))
 		return false;
-	if (!reserve(ex, &reached)) {
+	switch (reserve(ex, &reached)) {
+	case LEDGER_OVER:
 		refuse_reached(ex, &reached);
 		return false;
+	case LEDGER_WAIT:
+		wait_for_others(ex);
+		return false;
+	default:
+		break;
 	}
 	ex->budget.counted = true;
 	if (ex->policy->budgets.n > 0) {
@@ -455,8 +559,7 @@ exchange_afford(struct exchange *ex)
 		tell(ex->courier, ex->policy, ex->budget.slots, ex->budget.n, POLICY_DISTINCT_HOSTS);
 		tell(ex->courier, ex->policy, ex->budget.slots, ex->budget.n, POLICY_MONEY);
 	}
-	exchange_meter_begin(ex);
-	return ex->step != STEP_OVER && !ex->refused;
+	return exchange_meter_begin(ex);
 }
 
 bool
@@ -468,7 +571,6 @@ exchange_afford_secret(struct exchange *ex, const char *name, char *text, size_t
 
 	for (size_t i = 0; b->counted && i < all->n; i++) {
 		const struct budget_row *row = &all->rows[i];
-		uint64_t price = policy_price_of_request(ex->policy->policy, &ex->decision.way);
 
 		if (row->budget->per != POLICY_PER_SECRET || strcmp(row->budget->of, name) != 0 ||
 		    has_slot(b->slots, b->n, row->slot))
@@ -476,11 +578,17 @@ exchange_afford_secret(struct exchange *ex, const char *name, char *text, size_t
 		snprintf(text, size, "what is used of a budget cannot be counted");
 		if (row->slot == NULL || b->n == BUDGET_SLOTS_MAX)
 			return false;
-		check_slot(ex, row->slot, price, &reached);
-		if (reached.row == NULL && reserve_slot(ex, row->slot, price, &reached)) {
+		check_slot(ex, row->slot, &reached);
+		if (reached.row == NULL && reserve_slot(ex, row->slot, &reached) == LEDGER_YES) {
 			b->slots[b->n++] = row->slot;
+			exchange_meter_also(ex, row->slot);
 			tell_row(ex->courier, row, POLICY_REQUESTS);
 			continue;
+		}
+		/* It is half sent, and cannot wait for others to settle. */
+		if (reached.row == NULL) {
+			snprintf(text, size, "what other requests may cost leaves nothing of a budget of money");
+			return false;
 		}
 		describe(&reached, text, size);
 		tell_row(ex->courier, reached.row, reached.kind);

@@ -1,7 +1,7 @@
 /* courier_budget.h - what the cell uses up: counted before a request leaves and as its bytes
  * pass, in the ledgers that the supervisor hands over; what models' answers cost; how fast.
  *
- * Counters outlive the courier: what it reserved and never settled stays counted. */
+ * Counters outlive the courier: what it reserved and never settled counts as spent. */
 #ifndef CLOISTER_COURIER_BUDGET_H
 #define CLOISTER_COURIER_BUDGET_H
 #include <stdbool.h>
@@ -58,9 +58,15 @@ struct exchange_budget {
 	bool paced;                     /* as far as the rate goes, it may leave; */
 	bool counted;                   /* as far as all go, and has been counted */
 	bool is_cut;                    /* a budget of bytes is over: it ends with the round */
+	bool asks;                      /* people were asked for more of one */
+	enum policy_usage usage;        /* whose answer it will be, while there is a budget of money; */
+	bool sure;                      /* one that costs something; */
+	uint64_t price;                 /* of the rule */
+	bool waited;                    /* it did before */
+	uint64_t most;                  /* as much as this at most, reserved in SLOTS if it is COUNTED */
 	struct exchange *cut_next;
 	struct meter *meter;            /* of its answer, or NULL */
-	struct exchange *waits_next, **waits_at;        /* for meters; AT is NULL if it does not */
+	struct exchange *waits_next, **waits_at;        /* for others; AT is NULL if it does not */
 	size_t owed;                    /* credit for the gate, that it gets later */
 };
 
@@ -72,12 +78,11 @@ struct budgets {
 	struct meter *meters;
 	struct meter *spare;
 	size_t n_spare;
-	size_t n_meters, n_settling;    /* SETTLING: the answer has ended, its price is not known */
-	size_t n_lazy;                  /* of those, not even given to cloister-inspect */
+	size_t n_meters;
+	size_t n_lazy;                  /* of those, ended but not given to cloister-inspect */
 	struct loop_timer lazy;
-	struct exchange *waits, **waits_end;    /* until they are settled */
-	char model[POLICY_MODEL_MAX + 1];       /* that answered last */
-	uint64_t dearest;               /* of all answers so far; 0: there was none */
+	struct exchange *waits, **waits_end;    /* until others have settled what they hold */
+	bool settled;                   /* somebody has, in this round */
 	uint64_t context;               /* tokens of the longest conversation so far */
 	/* How fast: what may pass now, as of when. */
 	double requests;
@@ -110,18 +115,36 @@ void exchange_stop_settling(struct exchange *ex);
 bool exchange_afford_secret(struct exchange *ex, const char *name, char *text, size_t size);
 /* Bytes that have gone out, or come in. */
 void exchange_used(struct exchange *ex, enum policy_kind kind, size_t len);
-/* AMOUNT of money more or less for SLOTS, and whoever is to be told is. */
-void courier_spend(struct courier *c, const struct courier_policy *p,
-                   struct ledger_slot *const *slots, size_t n, uint64_t more, uint64_t less);
+/* A request that MOST was reserved for in SLOTS has cost COST; whoever is to be told is. */
+void courier_settle(struct courier *c, const struct courier_policy *p,
+                    struct ledger_slot *const *slots, size_t n, uint64_t most, uint64_t cost);
 /* The round ends: what is over its budget is cut off. */
 void courier_cut_over(struct courier *c);
-/* Nothing is unsettled any more. */
+/* The round ends: if somebody has settled, whoever waits for that tries again. */
 void courier_budget_settled(struct courier *c);
+/* Once a second: whoever waits for a budget, or was asked for because of one, tries again, since
+ * other cells settle, too, and operators raise budgets. */
+void courier_budget_tick(struct courier *c);
+/* EX has waited for others to settle for as long as it may.  False: it did not. */
+bool exchange_refuse_waiting(struct exchange *ex);
+
+/* ---- courier_price.c: what a request may cost ---- */
+
+/* Whether EX's body is to be held because it says what EX may cost. */
+bool exchange_wants_price(struct exchange *ex);
+/* See what EX may cost: ex->budget.most.  False: nobody can tell, and it was refused. */
+bool exchange_price(struct exchange *ex);
+/* What TOKENS of MODEL cost by P. */
+uint64_t courier_price_of(struct courier_policy *p, const char *model,
+                          const struct policy_tokens *tokens);
 
 /* ---- courier_meter.c: what models' answers cost ---- */
 
-/* EX is about to leave: see whether its answer is to be read. */
-void exchange_meter_begin(struct exchange *ex);
+/* EX is about to leave, and was priced: see whether its answer is to be read.  False: it cannot be,
+ * and EX was refused. */
+bool exchange_meter_begin(struct exchange *ex);
+/* SLOT counts for EX's answer, too: what EX may cost was reserved there. */
+void exchange_meter_also(struct exchange *ex, struct ledger_slot *slot);
 /* The head of its answer, as the server sent it. */
 void exchange_meter_head(struct exchange *ex, const struct http_head *head, bool has_body);
 void exchange_meter_feed(struct exchange *ex, const void *data, size_t len);

@@ -129,8 +129,8 @@ exchange_decide(struct exchange *ex, const char *host, uint16_t port)
 	decide(ex, head, NULL, 0);
 	if (refuse_doh(ex, head) || (!ex->decision.needs_body && !exchange_settle(ex)))
 		return;
-	if (exchange_use_certificate(ex) && exchange_use_secrets(ex) &&
-	    exchange_prepare_body(ex, exchange_head(ex)) && exchange_may_pass(ex, pool_send))
+	if ((ex->decision.needs_body || exchange_look_at_head(ex)) && exchange_use_certificate(ex) &&
+	    exchange_use_secrets(ex) && exchange_prepare_body(ex, exchange_head(ex)) && exchange_may_pass(ex, pool_send))
 		pool_send(ex);
 }
 

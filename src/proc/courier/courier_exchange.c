@@ -140,6 +140,8 @@ exchange_late(struct exchange *ex)
 			                    COURIER_INSPECT_S);
 		break;
 	case STEP_WAIT:
+		if (exchange_refuse_waiting(ex))
+			return;
 		if (ex->awaits_at != NULL)
 			courier_failure_set(&failure, 504, "audit", "request not recorded",
 			                    "the record of the request was not on the disk in time");

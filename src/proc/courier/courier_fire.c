@@ -143,7 +143,7 @@ fire_rule(struct exchange *ex, int rule, struct err *err)
 	snprintf(why, sizeof(why), "a request to %.100s led to that", ex->host);
 	for (size_t i = 0; !again && (name = policy_consequence_revokes(q, i)) != NULL; i++)
 		/* One that the cell has not got is of no use already. */
-		(void)courier_revoke(c, name, why, ex, NULL);
+		(void)courier_revoke(c, name, why, false, ex, NULL);
 	tell(ex, rule, q, why, again);
 	/* What has begun before could take out what EX brings in. */
 	if (!again && len > 0)

@@ -23,6 +23,17 @@ map_ledger(int fd, struct ledger **ret_ledger, struct err *err)
 	return ledger_open(at, ret_ledger, err);
 }
 
+/* What a courier before this one has reserved, and did not live to settle, counts as spent. */
+static void
+take_over(struct budgets *b)
+{
+	if (atomic_fetch_add(&b->cell->couriers, 1) == 0)
+		return;
+	ledger_fold(b->cell);
+	if (b->principal != NULL)
+		ledger_give_up(b->cell, b->principal);
+}
+
 int
 courier_take_ledger(struct courier *c, uint64_t number, struct ipc_message *message, struct err *err)
 {
@@ -37,6 +48,7 @@ courier_take_ledger(struct courier *c, uint64_t number, struct ipc_message *mess
 		r = map_ledger(message->fds[1], &b->principal, err);
 	if (r < 0)
 		return r;
+	take_over(b);
 	b->slot = ledger_slot(b->cell, policy_budget_key(POLICY_PER_CELL, ""), true);
 	/* What cannot be counted is refused, request by request. */
 	(void)courier_bind_budgets(c, c->policy, NULL);

@@ -1,8 +1,8 @@
 /* courier_meter.c - what models' answers cost: small ones that are not packed are read here, of
  * others a copy goes to cloister-inspect, which unpacks and reads them.
  *
- * What it was goes into the record of the exchange, which waits for that.  A guess is counted when
- * the request leaves, so that it is not for nothing if the courier dies before it knows better.
+ * What it was goes into the record of the exchange, which waits for that.  The most that it may
+ * cost was reserved before the request left, and is settled when that is known.
  * Whoever is to know what something cost need not wait for it to be over: a meter outlives its
  * exchange. */
 #include <errno.h>
@@ -23,7 +23,7 @@ struct meter {
 	struct members *record;         /* its record, but for what it cost; or NULL */
 	struct courier_policy *policy;
 	size_t n_slots;
-	uint64_t guess;                 /* what was counted for it so far */
+	uint64_t most;                  /* what is reserved for it */
 	enum policy_usage usage;
 	bool sure;                      /* it is known to be a model's answer */
 	struct mux_stream *stream;      /* while it is read */
@@ -59,8 +59,6 @@ meter_free(struct meter *m)
 	if (m->next != NULL)
 		m->next->at = m->at;
 	c->budgets.n_meters--;
-	if (m->ended && !m->settled)
-		c->budgets.n_settling--;
 	if (m->is_lazy)
 		c->budgets.n_lazy--;
 	if (m->exchange != NULL)
@@ -144,8 +142,8 @@ courier_meters_close(struct courier *c)
 	courier_meters_trim(c);
 }
 
-static uint64_t
-price_of(struct courier_policy *p, const char *model, const struct policy_tokens *tokens)
+uint64_t
+courier_price_of(struct courier_policy *p, const char *model, const struct policy_tokens *tokens)
 {
 	struct courier_budgets *b = &p->budgets;
 
@@ -156,18 +154,8 @@ price_of(struct courier_policy *p, const char *model, const struct policy_tokens
 	return policy_dearest(b->prices, b->n_prices, tokens);
 }
 
-static uint64_t
-guess(const struct exchange *ex, const struct meter *m)
-{
-	struct policy_tokens tokens = {0};
-
-	if (ex->has_body && ex->length != HTTP_LENGTH_UNKNOWN)
-		tokens.input = ex->length / USAGE_BYTES_PER_TOKEN;
-	return price_of(ex->policy, m->model[0] != '\0' ? m->model : ex->courier->budgets.model, &tokens);
-}
-
 static struct meter *
-meter_new(struct exchange *ex, enum policy_usage usage, bool sure, const char *model)
+meter_new(struct exchange *ex)
 {
 	struct courier *c = ex->courier;
 	struct meter *m = meter_take(c);
@@ -177,10 +165,11 @@ meter_new(struct exchange *ex, enum policy_usage usage, bool sure, const char *m
 	m->courier = c;
 	m->exchange = ex;
 	m->policy = courier_policy_use(ex->policy);
-	m->usage = usage;
-	m->sure = sure;
+	m->usage = ex->budget.usage;
+	m->sure = ex->budget.sure;
+	m->most = ex->budget.most;
 	m->began_ms = ex->ask != NULL ? loop_now_ms() : ex->began_ms;
-	memcpy(m->model, model, strlen(model) + 1);
+	memcpy(m->model, ex->model, strlen(ex->model) + 1);
 	m->n_slots = ex->budget.n;
 	for (size_t i = 0; i < m->n_slots; i++)
 		m->slots[i] = ex->budget.slots[i];
@@ -194,54 +183,36 @@ meter_new(struct exchange *ex, enum policy_usage usage, bool sure, const char *m
 	return m;
 }
 
-/* Why nobody could tell what it costs, or NULL. */
-static const char *
-cannot_meter(const struct exchange *ex)
+bool
+exchange_meter_begin(struct exchange *ex)
 {
-	if (ex->is_upgrade)
-		return "what a model says over a WebSocket cannot be metered, and there is a budget of money";
-	if (!http_text_is(ex->method, "GET") && policy_costs_later(ex->path.at, ex->path.len) &&
-	    policy_price_of_request(ex->policy->policy, &ex->decision.way) == 0)
-		return "what a batch costs is known only later, and there is a budget of money: its rule needs "
-		       "a price";
-	return NULL;
+	struct exchange_budget *b = &ex->budget;
+
+	if (b->usage == POLICY_USAGE_NONE)
+		return true;
+	b->meter = meter_new(ex);
+	if (b->meter != NULL)
+		return true;
+	if (b->most > 0)
+		courier_settle(ex->courier, ex->policy, b->slots, b->n, b->most, 0);
+	exchange_refuse_with(ex, 429, "budget", "too many answers are being metered at once");
+	return false;
 }
 
 void
-exchange_meter_begin(struct exchange *ex)
+exchange_meter_also(struct exchange *ex, struct ledger_slot *slot)
 {
-	char model[POLICY_MODEL_MAX + 1];
-	enum policy_usage usage;
-	bool sure;
+	struct meter *m = ex->budget.meter;
 
-	if (ex->kind != EXCHANGE_HTTP || !ex->policy->budgets.money)
-		return;
-	usage = policy_usage_of(ex->policy->policy, &ex->decision.way, ex->host, ex->path.at,
-	                        ex->path.len, &sure, model);
-	if (usage == POLICY_USAGE_NONE || http_text_is(ex->method, "HEAD"))
-		return;
-	if (cannot_meter(ex) != NULL) {
-		exchange_refuse(ex, "budget", cannot_meter(ex));
-		return;
-	}
-	/* What is fetched may be the answer to what was asked before, or anything else. */
-	sure = sure && !http_text_is(ex->method, "GET");
-	ex->budget.meter = meter_new(ex, usage, sure, model);
-	if (ex->budget.meter == NULL) {
-		exchange_refuse_with(ex, 429, "budget", "too many answers are being metered at once");
-		return;
-	}
-	if (!sure)
-		return;
-	ex->budget.meter->guess = guess(ex, ex->budget.meter);
-	courier_spend(ex->courier, ex->policy, ex->budget.slots, ex->budget.n, ex->budget.meter->guess, 0);
+	if (m != NULL && m->n_slots < BUDGET_SLOTS_MAX)
+		m->slots[m->n_slots++] = slot;
 }
 
 /* It came to nothing that costs. */
 static void
 meter_drop(struct meter *m)
 {
-	courier_spend(m->courier, m->policy, m->slots, m->n_slots, 0, m->guess);
+	courier_settle(m->courier, m->policy, m->slots, m->n_slots, m->most, 0);
 	meter_free(m);
 }
 
@@ -417,19 +388,12 @@ settle(struct meter *m, struct usage_found *found)
 	context = m->tokens.input + m->tokens.cache_read + m->tokens.cache_write + m->tokens.output;
 	if (found->found && context > b->context)
 		b->context = context;
-	if (found->model[0] != '\0') {
+	if (found->model[0] != '\0')
 		memcpy(m->model, found->model, sizeof(m->model));
-		memcpy(b->model, found->model, sizeof(b->model));
-	}
-	m->price = m->costs ? price_of(m->policy, m->model, &m->tokens) : 0;
-	if (m->price > b->dearest)
-		b->dearest = m->price;
-	courier_spend(c, m->policy, m->slots, m->n_slots, m->price, m->guess);
+	m->price = m->costs ? courier_price_of(m->policy, m->model, &m->tokens) : 0;
+	courier_settle(c, m->policy, m->slots, m->n_slots, m->most, m->price);
 	m->settled = true;
-	b->n_settling--;
 	tell(m);
-	/* Who waits for it goes on then. */
-	courier_at_round_end(c);
 }
 
 /* Who does not wait for an answer has asked for it all the same, and so has one who is told by us
@@ -461,7 +425,6 @@ exchange_meter_end(struct exchange *ex, bool complete)
 	}
 	m->ended = true;
 	m->complete = complete;
-	m->courier->budgets.n_settling++;
 	if (m->stream != NULL) {
 		meter_push(m);
 	} else if (!m->reads || (m->is_plain && usage_read((const char *)m->pending.data, m->pending.len,
@@ -469,7 +432,7 @@ exchange_meter_end(struct exchange *ex, bool complete)
 		settle(m, &found);
 	} else {
 		m->is_lazy = true;
-		if (++m->courier->budgets.n_lazy >= METERS_LAZY_MAX)
+		if (++m->courier->budgets.n_lazy >= METERS_LAZY_MAX || m->courier->budgets.waits != NULL)
 			courier_meters_hurry(m->courier);
 		else if (m->courier->budgets.lazy.at_ms == 0)
 			loop_set_timer(m->courier->loop, &m->courier->budgets.lazy, METER_LAZY_MS);

@@ -106,6 +106,7 @@ exchange_use_certificate(struct exchange *ex)
 			continue;
 		if (exchange_fits_scope(ex, s->bound.at[i].secret)) {
 			if (secrets_is_revoked(s, s->view, i, reason, sizeof(reason))) {
+				exchange_note_quiet(ex, s->view, i);
 				exchange_refuse(ex, "revoked", reason);
 				return false;
 			}

@@ -122,6 +122,7 @@ exchange_has_ended(struct exchange *ex, size_t owner)
 	if (secrets_is_revoked(&ex->courier->secrets, x->view, owner, x->reason, sizeof(x->reason))) {
 		x->ended = 403;
 		x->revoked = true;
+		exchange_note_quiet(ex, x->view, owner);
 		return true;
 	}
 	if (!secret_has_ended(known))

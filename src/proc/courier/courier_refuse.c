@@ -28,7 +28,7 @@ static const struct {
 	  "Do not try again unless you are told to; find another way, or ask the operator." },
 	{ "private-address", "the address is not a public one",
 	  "If the name is an internal one, the operator can say `private: true` in its rule." },
-	{ "secret", "the body carries what looks like a credential",
+	{ "secret", "the request carries what looks like a credential",
 	  "Take it out of the request; the operator can permit it with `secrets: allow`." },
 	{ "exfiltration", "the placeholder of a secret is where it may not be",
 	  "Send it only where the secret is for; the operator can say where that is: `-s NAME@HOST`, or "
@@ -324,6 +324,10 @@ exchange_refuse_with(struct exchange *ex, uint16_t status, const char *why, cons
 	if (ex->answered) {
 		exchange_record(ex);
 		exchange_reset(ex, EGRESS_RESET_POLICY);
+		return;
+	}
+	if (ex->quiet != NULL && strcmp(why, "revoked") == 0) {
+		exchange_answer_quietly(ex);
 		return;
 	}
 	if (courier_git_refuse(ex, reason))

@@ -45,6 +45,7 @@ cut_one(struct courier *c, size_t secret, const struct exchange *spared)
 		if (ex == spared || !goes_with(ex, secret))
 			continue;
 		(void)secrets_is_revoked(&c->secrets, c->secrets.view, secret, reason, sizeof(reason));
+		exchange_note_quiet(ex, c->secrets.view, secret);
 		exchange_refuse(ex, "revoked", reason);
 		return true;
 	}
@@ -52,8 +53,8 @@ cut_one(struct courier *c, size_t secret, const struct exchange *spared)
 }
 
 int
-courier_revoke(struct courier *c, const char *name, const char *why, const struct exchange *spared,
-               struct err *err)
+courier_revoke(struct courier *c, const char *name, const char *why, bool quiet,
+               const struct exchange *spared, struct err *err)
 {
 	struct secrets *s = &c->secrets;
 	size_t at;
@@ -63,6 +64,7 @@ courier_revoke(struct courier *c, const char *name, const char *why, const struc
 	if (s->revoked[at])
 		return 0;
 	s->revoked[at] = true;
+	s->quiet[at] = quiet;
 	snprintf(s->why[at], sizeof(s->why[at]), "%.*s", SECRETS_WHY_MAX - 1, why);
 	/* Without memory for another view, the one that there is is asked for what is revoked. */
 	(void)secrets_look_again(s, NULL);
@@ -117,12 +119,13 @@ int
 courier_take_revoke(struct courier *c, uint64_t number, struct ipc_message *message, struct err *err)
 {
 	const char *name, *why;
+	uint32_t quiet;
 
 	(void)number;
 	if (buf_get_str(&message->body, &name) < 0 || buf_get_str(&message->body, &why) < 0 ||
-	    buf_left(&message->body) != 0)
+	    buf_get_u32(&message->body, &quiet) < 0 || quiet > 1 || buf_left(&message->body) != 0)
 		return -EBADMSG;
-	return courier_revoke(c, name, why, NULL, err);
+	return courier_revoke(c, name, why, quiet != 0, NULL, err);
 }
 
 int

@@ -76,6 +76,7 @@ struct secrets {
 	bool rotated[BOUND_MAX];        /* by the operator, who knows better than its keeper */
 	/* Taken back: its value goes nowhere any more, and is only looked for in what comes. */
 	bool revoked[BOUND_MAX];
+	bool quiet[BOUND_MAX];          /* the agent is to take that for the service's doing */
 	char why[BOUND_MAX][SECRETS_WHY_MAX];   /* "": nobody said */
 	uint64_t used[BOUND_MAX];       /* requests that it went with */
 	bool used_more;                 /* since that was told */
@@ -138,8 +139,9 @@ void courier_ask_keeper(struct courier *c);
 
 /* The secret NAME is of no use any more, nor are tokens that were given for it: what is under way
  * with it is cut off, but for SPARED (may be NULL), and what comes is refused.  WHY is for the agent;
- * may be "".  -ENOENT: the cell has none of that name.  Once more is fine. */
-int courier_revoke(struct courier *c, const char *name, const char *why,
+ * may be "".  QUIET: the agent gets what the service answers to a key that is no longer good.
+ * -ENOENT: the cell has none of that name.  Once more is fine. */
+int courier_revoke(struct courier *c, const char *name, const char *why, bool quiet,
                    const struct exchange *spared, struct err *err);
 /* FD has one secret (bound.h): from now on its value is that of the cell's of the same name.  What
  * is under way keeps the one it has. */
@@ -149,6 +151,13 @@ void courier_tell_used(struct courier *c);
 /* Whether secret I (its number in VIEW; a token too) is revoked: then the reason is in ret_reason. */
 bool secrets_is_revoked(const struct secrets *s, const struct secrets_view *view, size_t i,
                         char *ret_reason, size_t size);
+
+/* ---- courier_quiet.c ---- */
+
+/* EX is about to be refused because secret I of VIEW, which may be a token, is revoked. */
+void exchange_note_quiet(struct exchange *ex, const struct secrets_view *view, size_t i);
+/* Answer as the service would: ex->quiet is set. */
+void exchange_answer_quietly(struct exchange *ex);
 
 /* ---- courier_scrub.c ---- */
 

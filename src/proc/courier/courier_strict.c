@@ -55,7 +55,7 @@ exchange_may_leave(struct exchange *ex)
 	struct courier *c = ex->courier;
 
 	if (exchange_is_halted(ex) ||
-	    (ex->policy->tripwires && ex->has_body && ex->length != HTTP_LENGTH_UNKNOWN &&
+	    (ex->has_body && ex->length != HTTP_LENGTH_UNKNOWN &&
 	     !exchange_may_send(ex, ex->length)) || !exchange_afford(ex) || !exchange_fire(ex))
 		return false;
 	/* Also what is tried a second time: its record is there. */

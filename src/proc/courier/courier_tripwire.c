@@ -35,25 +35,50 @@ usual(const struct exchange *ex)
 	return requests == 0 ? 0 : bytes / requests;
 }
 
+/* Where no policy says anything, people hear of it. */
+static const struct policy_tripwires unsaid = { .transfer = { .then = POLICY_TRIP_NOTIFY,
+	.times = POLICY_TRANSFER_TIMES, .least = POLICY_TRANSFER_LEAST } };
+
+static bool
+is_far_more(const struct policy_tripwires *t, uint64_t size, uint64_t mean)
+{
+	uint64_t limit;
+
+	if (__builtin_mul_overflow(mean, t->transfer.times, &limit))
+		limit = UINT64_MAX;
+	return size > limit && size >= t->transfer.least;
+}
+
+/* What is to become of a request that sends SIZE bytes, where others sent MEAN. */
+static enum policy_trip
+judge_size(const struct policy *p, uint64_t size, uint64_t mean)
+{
+	enum policy_trip then = POLICY_TRIP_UNSAID;
+	bool said = false;
+
+	for (; p != NULL; p = policy_outer(p)) {
+		const struct policy_tripwires *t = policy_tripwires(p);
+
+		if (t == NULL || t->transfer.then == POLICY_TRIP_UNSAID)
+			continue;
+		said = true;
+		if (t->transfer.then > then && is_far_more(t, size, mean))
+			then = t->transfer.then;
+	}
+	return !said && is_far_more(&unsaid, size, mean) ? unsaid.transfer.then : then;
+}
+
 bool
 exchange_may_send(struct exchange *ex, uint64_t size)
 {
-	enum policy_trip then = POLICY_TRIP_UNSAID;
-	uint64_t mean = usual(ex), limit;
+	enum policy_trip then;
+	uint64_t mean;
 	char size_text[NUM_TEXT_MAX], mean_text[NUM_TEXT_MAX], what[COURIER_FIRED_TEXT];
 
-	if (ex->tripped || ex->learned)
+	if (ex->tripped || ex->learned || (!ex->policy->tripwires && size < POLICY_TRANSFER_LEAST))
 		return true;
-	for (const struct policy *p = ex->policy->policy; p != NULL; p = policy_outer(p)) {
-		const struct policy_tripwires *t = policy_tripwires(p);
-
-		if (t == NULL || t->transfer.then <= then)
-			continue;
-		if (__builtin_mul_overflow(mean, t->transfer.times, &limit))
-			limit = UINT64_MAX;
-		if (size > limit && size >= t->transfer.least)
-			then = t->transfer.then;
-	}
+	mean = usual(ex);
+	then = judge_size(ex->policy->policy, size, mean);
 	if (then == POLICY_TRIP_UNSAID)
 		return true;
 	ex->tripped = true;

@@ -263,6 +263,7 @@ wire_judge(struct exchange *ex, const struct wire_attempt *a, size_t *ret_secret
 	}
 	if (good && secrets_is_revoked(&ex->courier->secrets, ex->secrets->view, secret_number(ex, found),
 	                               reason, sizeof(reason))) {
+		exchange_note_quiet(ex, ex->secrets->view, secret_number(ex, found));
 		exchange_refuse(ex, "revoked", reason);
 		good = false;
 	}
@@ -365,9 +366,9 @@ exchange_wire_login(struct exchange *ex, struct buf *body)
 /* ---- what is told, and recorded ---- */
 
 static const char *
-sqlstate(const char *why)
+sqlstate(const char *why, bool quiet)
 {
-	if (strcmp(why, "login") == 0)
+	if (strcmp(why, "login") == 0 || (quiet && strcmp(why, "revoked") == 0))
 		return "28P01";         /* invalid_password */
 	if (strcmp(why, "exfiltration") == 0 || strcmp(why, "revoked") == 0)
 		return "28000";         /* invalid_authorization_specification */
@@ -383,11 +384,16 @@ exchange_wire_tell(struct exchange *ex, const char *why, const char *reason)
 
 	if (w == NULL || (!w->judging && !(w->kind == EGRESS_POSTGRES && w->asked && !w->done)))
 		return false;
-	snprintf(text, sizeof(text), "%s: %s", ex->refused ? "refused by cloister" : "cloister",
-	         reason);
+	if (ex->quiet == NULL || strcmp(why, "revoked") != 0)
+		snprintf(text, sizeof(text), "%s: %s", ex->refused ? "refused by cloister" : "cloister",
+		         reason);
+	else if (w->kind == EGRESS_POSTGRES)
+		snprintf(text, sizeof(text), "password authentication failed for user \"%s\"", w->user);
+	else
+		snprintf(text, sizeof(text), "invalid username-password pair or user is disabled.");
 	buf_reset(out);
 	if (w->kind == EGRESS_POSTGRES)
-		pg_put_error(out, sqlstate(why), text);
+		pg_put_error(out, sqlstate(why, ex->quiet != NULL), text);
 	else
 		redis_put_error(out, "WRONGPASS", text);
 	exchange_give_plain(ex, out->data, out->len);

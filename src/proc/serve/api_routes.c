@@ -108,7 +108,7 @@ const struct api_route api_routes[] = {
 	{ "GET", "/v1/cells/{cell}/secrets", OPERATOR, "listCellSecrets", "The secrets that a cell may use; never "
 	  "values.", NULL, NULL, "CellSecretList", 200, 0, api_cell_secrets, NULL },
 	{ "POST", "/v1/cells/{cell}/secrets/{name}/revoke", OPERATOR, "revokeCellSecret", "Take a secret back from a "
-	  "cell: in force when it is answered, and what is under way with it is cut.", NULL, "?Why", "Done", 200,
+	  "cell: in force when it is answered, and what is under way with it is cut.", NULL, "?Revoke", "Done", 200,
 	  API_STEER_MAX, api_cell_revoke, NULL },
 	{ "POST", "/v1/cells/{cell}/secrets/{name}/rotate", OPERATOR, "rotateCellSecret", "Give a cell the value that "
 	  "the vault has now, under the same placeholder.", NULL, "?Why", "Done", 200, API_STEER_MAX,
@@ -116,7 +116,7 @@ const struct api_route api_routes[] = {
 	{ "GET", "/v1/secrets", OPERATOR, "listSecrets", "What the vault has: names, schemes and scopes; never "
 	  "values.", NULL, NULL, "SecretList", 200, 0, api_secrets_list, NULL },
 	{ "POST", "/v1/secrets/{name}/revoke", OPERATOR, "revokeSecret", "Take a secret back from every cell.",
-	  NULL, "?Why", "Done", 200, API_STEER_MAX, api_secret_revoke, NULL },
+	  NULL, "?Revoke", "Done", 200, API_STEER_MAX, api_secret_revoke, NULL },
 	{ "POST", "/v1/secrets/{name}/rotate", OPERATOR, "rotateSecret", "Give every cell the value that the vault "
 	  "has now.", NULL, "?Why", "Done", 200, API_STEER_MAX, api_secret_rotate, NULL },
 

@@ -89,16 +89,25 @@ reach_for(struct api_call *c, struct cell_steer_who *ret_who)
 	return api_steer_who(c, NULL, ret_who) < 0 ? -EINVAL : api_reach(c, API_PATIENCE_S);
 }
 
+/* The same of a secret that is taken back. */
+static const struct api_member revokes[] = { { "why", API_TEXT, false }, { "quiet", API_TRUTH, false }, {0} };
+
+static bool
+is_quiet(struct api_call *c)
+{
+	return c->body != NULL && json_is_true(api_body_get(c, "quiet"));
+}
+
 int
 api_cell_revoke(struct api_call *c)
 {
 	const char *name = c->params.at[1];
 	struct cell_steer_who who;
-	OWN(closep) int fd = reach_for(c, &who);
+	OWN(closep) int fd = api_steer_who(c, revokes, &who) < 0 ? -EINVAL : api_reach(c, API_PATIENCE_S);
 
 	if (fd < 0)
 		return fd;
-	if (cell_revoke(fd, &who, name, &c->err) < 0)
+	if (cell_revoke(fd, &who, name, is_quiet(c), &c->err) < 0)
 		return api_fail(c);
 	api_steer_note(c, "cell.revoke", "secret", name);
 	return answer_one(c);
@@ -129,10 +138,10 @@ api_secret_revoke(struct api_call *c)
 	struct cell_every every;
 	struct cell_steer_who who;
 
-	if (api_steer_who(c, NULL, &who) < 0)
+	if (api_steer_who(c, revokes, &who) < 0)
 		return -EINVAL;
 	runtime = cell_runtime_open(&c->err);
-	if (runtime < 0 || cell_revoke_every(runtime, &who, name, &every, &c->err) < 0)
+	if (runtime < 0 || cell_revoke_every(runtime, &who, name, is_quiet(c), &every, &c->err) < 0)
 		return api_fail(c);
 	api_steer_note(c, "cells.revoke", "secret", name);
 	return answer_done(c, &every, name);

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -39,6 +40,18 @@ make_cells(struct supervisor_budgets *b, struct err *err)
 	return map_ledger(b->cell_fd, &b->cell, err);
 }
 
+/* Every cell that uses it has it locked, for as long as one of its processes lives.  If there is no
+ * other, whoever reserved something in it is gone. */
+static int
+share_principals(struct supervisor_budgets *b, struct err *err)
+{
+	if (flock(b->principal_fd, LOCK_EX | LOCK_NB) == 0)
+		ledger_fold(b->principal);
+	if (flock(b->principal_fd, LOCK_SH) < 0)
+		return err_errno(err, "cannot lock the ledger of the cell's principal");
+	return 0;
+}
+
 /* All zeros is a ledger in which nothing was used, so that it makes no difference who is first. */
 static int
 open_principals(struct supervisor_budgets *b, const char *principal, struct err *err)
@@ -47,6 +60,7 @@ open_principals(struct supervisor_budgets *b, const char *principal, struct err 
 	unsigned char hash[HASH_LEN];
 	char name[HASH_HEX + 1];
 	struct stat st;
+	int r;
 
 	if (folder < 0)
 		return folder;
@@ -56,7 +70,8 @@ open_principals(struct supervisor_budgets *b, const char *principal, struct err 
 	if (b->principal_fd < 0 || fstat(b->principal_fd, &st) < 0 ||
 	    ((uint64_t)st.st_size < LEDGER_SIZE && ftruncate(b->principal_fd, LEDGER_SIZE) < 0))
 		return err_errno(err, "cannot open the ledger of the cell's principal");
-	return map_ledger(b->principal_fd, &b->principal, err);
+	r = map_ledger(b->principal_fd, &b->principal, err);
+	return r < 0 ? r : share_principals(b, err);
 }
 
 int

@@ -35,15 +35,18 @@ supervisor_find_secret(const struct supervisor *sv, const char *name, size_t *re
 	return false;
 }
 
-/* Who asks, and for which secret.  -EBADMSG: drop it; else ERR says why it cannot be. */
+/* Who asks, for which secret, and whether more was said.  -EBADMSG: drop it; else ERR says why it cannot be. */
 static int
 take_name(struct client *client, struct ipc_message *message, struct steer_who *ret_who,
-          size_t *ret_at, struct err *err)
+          size_t *ret_at, uint32_t *ret_flag, struct err *err)
 {
 	const char *name;
 
+	*ret_flag = 0;
 	if (steer_take_who(client, &message->body, ret_who) < 0 ||
-	    buf_get_str(&message->body, &name) < 0 || buf_left(&message->body) != 0)
+	    buf_get_str(&message->body, &name) < 0 ||
+	    (buf_left(&message->body) != 0 && buf_get_u32(&message->body, ret_flag) < 0) ||
+	    *ret_flag > 1 || buf_left(&message->body) != 0)
 		return -EBADMSG;
 	if (client->sv->dead)
 		return err_set(err, ESRCH, "the cell is ending");
@@ -54,7 +57,7 @@ take_name(struct client *client, struct ipc_message *message, struct steer_who *
 }
 
 static void
-record(struct supervisor *sv, const char *did, const struct steer_who *who, size_t at)
+record(struct supervisor *sv, const char *did, const struct steer_who *who, size_t at, bool quiet)
 {
 	const char *text = sv->spec.secrets[at];
 	OWN(members_free) struct members m;
@@ -62,6 +65,8 @@ record(struct supervisor *sv, const char *did, const struct steer_who *who, size
 	members_init(&m, AUDIT_EVENT_MAX);
 	steer_members(&m, did, who);
 	members_text(&m, "secret", text, strcspn(text, " "), MEMBERS_STR_MAX);
+	if (quiet)
+		members_bool(&m, "quiet", true);
 	steer_record(sv, did, who, &m);
 }
 
@@ -87,14 +92,28 @@ too_much(struct client *client)
 /* ---- taken back ---- */
 
 static void
-is_revoked(struct supervisor *sv, struct steer *s, const struct err *err)
+note_revoked(struct supervisor *sv, struct steer *s, const struct err *err, bool quiet)
 {
 	size_t at = (size_t)(uintptr_t)s->arg;
 
 	if (err->code != 0)
 		return;
+	/* Whoever was told before knows. */
+	sv->secrets.at[at].quiet = sv->secrets.at[at].revoked ? sv->secrets.at[at].quiet : quiet;
 	sv->secrets.at[at].revoked = true;
-	record(sv, "revoke", &s->who, at);
+	record(sv, "revoke", &s->who, at, quiet);
+}
+
+static void
+is_revoked(struct supervisor *sv, struct steer *s, const struct err *err)
+{
+	note_revoked(sv, s, err, false);
+}
+
+static void
+is_revoked_quietly(struct supervisor *sv, struct steer *s, const struct err *err)
+{
+	note_revoked(sv, s, err, true);
 }
 
 int
@@ -104,17 +123,20 @@ supervisor_answer_revoke(struct client *client, struct ipc_message *message)
 	struct steer_who who;
 	struct err err = {0};
 	struct steer *s;
+	uint32_t quiet;
 	size_t at;
-	int r = take_name(client, message, &who, &at, &err);
+	int r = take_name(client, message, &who, &at, &quiet, &err);
 
 	if (r < 0)
 		return r == -EBADMSG ? r : steer_refuse(client, &err);
-	s = steer_begin(sv, client, STEER_REVOKE, &who, is_revoked, (void *)(uintptr_t)at);
+	s = steer_begin(sv, client, STEER_REVOKE, &who, quiet != 0 ? is_revoked_quietly : is_revoked,
+	                (void *)(uintptr_t)at);
 	if (s == NULL)
 		return too_much(client);
 	put_name(&s->message, sv, at);
 	/* What an operator says of it is for the record, not for the agent. */
 	buf_put_str(&s->message, "");
+	buf_put_u32(&s->message, quiet);
 	return steer_send(sv, s);
 }
 
@@ -132,7 +154,7 @@ is_rotated(struct supervisor *sv, struct steer *s, const struct err *err)
 	sv->secrets.at[at].value = TAKE_FD(s->fds[0]);
 	sv->secrets.at[at].rotated = true;
 	s->n_fds = 0;
-	record(sv, "rotate", &s->who, at);
+	record(sv, "rotate", &s->who, at, false);
 }
 
 static bool
@@ -152,10 +174,11 @@ supervisor_answer_rotate(struct client *client, struct ipc_message *message)
 	struct steer_who who;
 	struct err err = {0};
 	struct steer *s;
+	uint32_t more;
 	size_t at;
-	int r = take_name(client, message, &who, &at, &err);
+	int r = take_name(client, message, &who, &at, &more, &err);
 
-	if (r == -EBADMSG || message->n_fds != 1 || !is_value(message->fds[0]))
+	if (r == -EBADMSG || more != 0 || message->n_fds != 1 || !is_value(message->fds[0]))
 		return -EBADMSG;
 	if (r == 0 && sv->secrets.at[at].revoked)
 		r = err_set(&err, EPERM, "the secret was revoked in cell %s, and stays so",
@@ -228,6 +251,7 @@ supervisor_secrets_tell(struct supervisor *sv)
 			return -ENOMEM;
 		put_name(&s->message, sv, i);
 		buf_put_str(&s->message, sv->secrets.at[i].why);
+		buf_put_u32(&s->message, sv->secrets.at[i].quiet);
 	}
 	return 0;
 }

@@ -17,7 +17,7 @@ struct supervisor;
 /* In the order of spec.secrets. */
 struct cell_secrets {
 	struct {
-		bool revoked;
+		bool revoked, quiet;    /* QUIET: as if the service had done it */
 		char why[REVOKED_WHY_MAX + 1];  /* for the agent */
 		bool rotated;
 		int value;              /* with ROTATED: a memory file that the courier reads */

@@ -1,0 +1,154 @@
+/* usage_asked.c - see usage_asked.h. */
+#include "inspect/usage_asked.h"
+
+#include <string.h>
+
+#include "base/own.h"
+#include "http/json_walk.h"
+#include "inspect/usage.h"
+
+#define NAMES_DEPTH 2                   /* below that, nothing of ours stands */
+
+enum field { MODEL, OUTPUT, COPIES, KEPT };
+
+/* Where each provider has it.  OUTER is the object that it is in, or NULL. */
+static const struct {
+	const char *outer, *name;
+	enum field field;
+} rows[] = {
+	{ NULL, "model", MODEL },
+	{ NULL, "modelId", MODEL },
+	{ NULL, "max_tokens", OUTPUT },
+	{ NULL, "max_completion_tokens", OUTPUT },
+	{ NULL, "max_output_tokens", OUTPUT },
+	{ NULL, "max_tokens_to_sample", OUTPUT },
+	{ NULL, "max_gen_len", OUTPUT },
+	{ "generationConfig", "maxOutputTokens", OUTPUT },
+	{ "generationConfig", "max_output_tokens", OUTPUT },
+	{ "generation_config", "maxOutputTokens", OUTPUT },
+	{ "generation_config", "max_output_tokens", OUTPUT },
+	{ "inferenceConfig", "maxTokens", OUTPUT },
+	{ NULL, "n", COPIES },
+	{ NULL, "best_of", COPIES },
+	{ "generationConfig", "candidateCount", COPIES },
+	{ "generationConfig", "candidate_count", COPIES },
+	{ "generation_config", "candidateCount", COPIES },
+	{ "generation_config", "candidate_count", COPIES },
+	{ NULL, "previous_response_id", KEPT },
+	{ NULL, "conversation", KEPT },
+	{ "prompt", "id", KEPT },
+	{ NULL, "cachedContent", KEPT },
+	{ NULL, "cached_content", KEPT },
+};
+
+struct reading {
+	struct usage_asked *asked;
+	struct http_text outer;         /* the member of the request that is being read */
+	bool models;                    /* there are two */
+	bool unlimited;                 /* it says how much in a way that is not ours to read */
+	uint64_t prompts;               /* in a list: each is answered */
+};
+
+static bool
+is_row(size_t i, const struct json_walk_item *item, struct http_text outer)
+{
+	if (rows[i].outer == NULL)
+		return item->depth == 1 && http_text_is_nocase(item->name, rows[i].name);
+	return item->depth == 2 && outer.at != NULL && http_text_is_nocase(outer, rows[i].outer) &&
+	       http_text_is_nocase(item->name, rows[i].name);
+}
+
+static bool
+get_number(const struct json_walk_item *item, uint64_t *ret_n)
+{
+	uint64_t n = 0;
+
+	if (item->kind != JSON_WALK_NUMBER)
+		return false;
+	for (size_t i = 0; i < item->raw.len; i++) {
+		if (item->raw.at[i] < '0' || item->raw.at[i] > '9' || n > USAGE_TOKENS_MAX)
+			return false;
+		n = n * 10 + (uint64_t)(item->raw.at[i] - '0');
+	}
+	*ret_n = n;
+	return true;
+}
+
+static void
+take_model(struct reading *r, const struct json_walk_item *item)
+{
+	struct usage_asked *a = r->asked;
+
+	if (item->kind != JSON_WALK_STRING || item->raw.len == 0 || item->raw.len > POLICY_MODEL_MAX) {
+		r->models = true;
+		return;
+	}
+	for (size_t i = 0; i < item->raw.len; i++)
+		r->models |= item->raw.at[i] <= ' ' || item->raw.at[i] > '~' || item->raw.at[i] == '\\';
+	r->models |= a->model[0] != '\0' && !http_text_is(item->raw, a->model);
+	memcpy(a->model, item->raw.at, item->raw.len);
+	a->model[item->raw.len] = '\0';
+}
+
+static void
+take_item(struct reading *r, enum field field, const struct json_walk_item *item)
+{
+	struct usage_asked *a = r->asked;
+	uint64_t n;
+
+	if (field == MODEL) {
+		take_model(r, item);
+	} else if (field == KEPT) {
+		a->kept |= item->kind != JSON_WALK_NULL;
+	} else if (item->kind == JSON_WALK_NULL) {
+		return;
+	} else if (!get_number(item, &n)) {
+		r->unlimited = true;
+	} else if (field == OUTPUT && n > a->max_output) {
+		a->max_output = n;
+	} else if (field == COPIES && n > a->copies) {
+		a->copies = n < USAGE_COPIES_MAX ? n : USAGE_COPIES_MAX;
+	}
+}
+
+/* False: it says something in a way that others may read otherwise. */
+static bool
+read_item(struct reading *r, const struct json_walk_item *item)
+{
+	if (item->kind == JSON_WALK_CLOSE || item->depth == 0 || item->depth > NAMES_DEPTH)
+		return true;
+	if (item->name.at == NULL) {
+		r->prompts += r->outer.at != NULL && http_text_is_nocase(r->outer, "prompt");
+		return true;
+	}
+	if (memchr(item->name.at, '\\', item->name.len) != NULL)
+		return false;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		if (is_row(i, item, r->outer))
+			take_item(r, rows[i].field, item);
+	if (item->depth == 1)
+		r->outer = item->name;
+	return true;
+}
+
+bool
+usage_read_asked(const char *text, size_t len, struct usage_asked *ret_asked)
+{
+	struct reading r = { .asked = ret_asked };
+	struct json_walk walk;
+	struct json_walk_item item;
+	int more;
+
+	*ret_asked = (struct usage_asked){ .copies = 1 };
+	json_walk_begin(&walk, (struct http_text){ text, len });
+	while ((more = json_walk_next(&walk, &item)) == 1)
+		if (!read_item(&r, &item))
+			break;
+	if (r.prompts > 1)
+		ret_asked->copies *= r.prompts < USAGE_COPIES_MAX ? r.prompts : USAGE_COPIES_MAX;
+	if (r.models || more != 0)
+		ret_asked->model[0] = '\0';
+	if (r.unlimited || more != 0)
+		ret_asked->max_output = 0;
+	return more == 0;
+}
