@@ -84,7 +84,7 @@ make_folder(const struct cell_spec *spec, char *path, struct err *err)
 int
 supervisor_find_own(const struct cell_spec *spec, struct own_paths *own, struct err *err)
 {
-	OWN(freep) char *runtime = data_runtime_path(err), *data = data_path(".", NULL);
+	OWN(freep) char *runtime = data_runtime_path(err), *data = data_top(NULL);
 	OWN(freep) char *state = data_state_path(NULL);
 	OWN(trust_mounts_freep) struct trust_mounts *mounts = NULL;
 	char *const configured[] = { runtime, data, state };
