@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 """Runs all kinds of tests and adds them up: run_tests.py [SUITE...]
 
-Several suites run at a time: most tests wait for something.  One line per suite; all that a
-failing one said; at the end one line for all.
+Several suites run at a time: most tests wait for something.  A line of progress every few
+seconds; one line per suite; all that a failing one said; at the end one line for all.
 A few scenarios that failed are tried once more, alone, when the rest is over: one that passes
 then was unsteady, which is said, and is a defect to be mended.  Escapes are not: one is enough.
 CLOISTER_BUILD names the build folder, CLOISTER the executable in it.
@@ -22,9 +22,11 @@ BUILD = Path(os.environ.get("CLOISTER_BUILD", "build"))
 SUITE_SECONDS = int(os.environ.get("CLOISTER_SUITE_SECONDS", "3600"))
 SHOWN_MAX = 200_000     # characters of a failing suite's output; the log has all
 AGAIN_MAX = 5           # so many failures may be chance
+PROGRESS_SECONDS = float(os.environ.get("CLOISTER_PROGRESS_SECONDS", "15"))
 
 LOCK = threading.Lock()         # of what is printed, and of:
 UNDER_WAY = []                  # processes to be killed with us
+RUNNING = {}                    # {suite: its log}
 
 TALLY = re.compile(r"^(\d+) passed, (\d+) failed(?:, (\d+) skipped)?$", re.M)
 
@@ -175,18 +177,36 @@ def reasons(log):
             print(f"           {line}", flush=True)
 
 
+def how_far(log):
+    """How much of a suite is done, from what it has printed so far."""
+    text = log.read_bytes()[-4096:].decode(errors="replace")
+    percent = re.findall(r"\[ *(\d+%)\]", text)
+    return f" {percent[-1]}" if percent else ""
+
+
+def show_progress(ended):
+    """Prints where the suites are, until ENDED is set."""
+    began = time.monotonic()
+    while not ended.wait(PROGRESS_SECONDS):
+        with LOCK:
+            parts = ", ".join(f"{name}{how_far(log)}" for name, log in sorted(RUNNING.items()))
+            print(f"... {time.monotonic() - began:.0f} s: {parts}", flush=True)
+
+
 def run_lane(logs, names, results):
     while True:
         with LOCK:
             if not names:
                 return
             name = names.pop(0)
-        log = logs / f"{name}.txt"
-        log.write_text("")
+            log = logs / f"{name}.txt"
+            log.write_text("")
+            RUNNING[name] = log
         began = time.monotonic()
         counts = SUITES[name](log)
         results[name] = counts
         with LOCK:
+            del RUNNING[name]
             print(f"{name:<10} {describe(*counts)}  ({time.monotonic() - began:.1f} s)", flush=True)
             if counts[1]:
                 show(log)
@@ -206,6 +226,8 @@ def main():
     results = {}
     print(f"running {', '.join(names)}: {LANES} at a time", flush=True)
     left = list(names)
+    ended = threading.Event()
+    threading.Thread(target=show_progress, args=(ended,), daemon=True).start()
     lanes = [threading.Thread(target=run_lane, args=(logs, left, results), daemon=True)
              for _ in range(LANES)]
     try:
@@ -213,8 +235,10 @@ def main():
             lane.start()
         for lane in lanes:
             lane.join()
+        ended.set()
         unsteady = try_again(logs, results)
     finally:
+        ended.set()
         for proc in UNDER_WAY:
             end(proc)
     total = tuple(map(sum, zip((0, 0, 0), *results.values())))

@@ -90,6 +90,7 @@ struct cell_spec {
 	struct cell_limits limits;
 	enum cell_profile profile;
 	bool root, detached, tty, quiet;
+	bool clipboard;                 /* with tty: may set the operator's */
 	bool claim;                     /* the id was chosen: it is ours by its state entry, or refused */
 	bool keep;                      /* the state entry stays until it is discarded */
 	bool streams;                   /* detached: stdout and stderr are kept apart, not a log */

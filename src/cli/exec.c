@@ -20,12 +20,13 @@
 #include "ipc/init_channel.h"
 #include "loop/stdio.h"
 
-enum { OPT_ENV, OPT_TTY, OPT_NO_TTY };
+enum { OPT_ENV, OPT_TTY, OPT_NO_TTY, OPT_CLIPBOARD };
 
 const struct cli_option cli_exec_options[] = {
 	{ "env", 'e', "NAME[=VALUE]", "set a variable, or pass the operator's own", OPT_ENV },
 	{ "tty", 't', NULL, "give the command a terminal (default on a terminal)", OPT_TTY },
 	{ "no-tty", 'T', NULL, "give the command no terminal", OPT_NO_TTY },
+	{ "clipboard", 0, NULL, "let the command set this terminal's clipboard", OPT_CLIPBOARD },
 	{0}
 };
 
@@ -49,6 +50,10 @@ take_option(void *arg, const struct cli_option *option, const char *value, struc
 
 	if (option->id == OPT_ENV)
 		return run_add_env(&exec->run, value, err);
+	if (option->id == OPT_CLIPBOARD) {
+		exec->run.spec.clipboard = true;
+		return 0;
+	}
 	exec->run.tty = option->id == OPT_TTY ? RUN_TTY_YES : RUN_TTY_NO;
 	return 0;
 }
@@ -84,7 +89,8 @@ take_started(struct exec *exec, struct ipc_message *message)
 		return;
 	}
 	if (exec->run.spec.tty &&
-	    stdio_carry_terminal(&exec->stdio, ipc_take_fd(message, 0), &exec->err) < 0)
+	    stdio_carry_terminal(&exec->stdio, ipc_take_fd(message, 0), exec->run.spec.clipboard,
+	                         &exec->err) < 0)
 		loop_quit(exec->loop);
 }
 

@@ -20,7 +20,7 @@
 #include "trust/trust.h"
 
 enum { OPT_WORKSPACE, OPT_VOLUME, OPT_ENV, OPT_ROOTFS, OPT_ROOT, OPT_NAME, OPT_HOSTNAME,
-       OPT_PROFILE, OPT_DETACH, OPT_TTY, OPT_NO_TTY, OPT_QUIET, OPT_MEMORY, OPT_CPUS, OPT_PIDS,
+       OPT_PROFILE, OPT_DETACH, OPT_TTY, OPT_NO_TTY, OPT_CLIPBOARD, OPT_QUIET, OPT_MEMORY, OPT_CPUS, OPT_PIDS,
        OPT_TIME, OPT_DISK, OPT_IO, OPT_TTL, OPT_POLICY, OPT_ALLOW, OPT_NO_POLICY, OPT_CA, OPT_SECRET,
        OPT_PUBLISH, OPT_ID, OPT_ENV_FILE, OPT_SETUP, OPT_INPUT, OPT_STREAMS, OPT_PRINCIPAL, OPT_CHAIN,
        OPT_KEEP, OPT_WITHIN, OPT_RATE, OPT_BANDWIDTH };
@@ -70,6 +70,7 @@ const struct cli_option cli_run_options[] = {
 	{ "profile", 0, "NAME", "default, or nested: let the command make namespaces", OPT_PROFILE },
 	{ "tty", 't', NULL, "give the command a terminal (default on a terminal)", OPT_TTY },
 	{ "no-tty", 'T', NULL, "give the command no terminal", OPT_NO_TTY },
+	{ "clipboard", 0, NULL, "let the command set this terminal's clipboard", OPT_CLIPBOARD },
 	{ "quiet", 'q', NULL, "say nothing but errors", OPT_QUIET },
 	{0}
 };
@@ -224,6 +225,7 @@ take_option(void *arg, const struct cli_option *option, const char *value, struc
 	case OPT_DETACH:    run->spec.detached = true; return 0;
 	case OPT_TTY:       run->tty = RUN_TTY_YES; return 0;
 	case OPT_NO_TTY:    run->tty = RUN_TTY_NO; return 0;
+	case OPT_CLIPBOARD: run->spec.clipboard = true; return 0;
 	case OPT_QUIET:     run->spec.quiet = true; return 0;
 	default:
 		r = set_limit(&run->spec.limits, option->id, value, err);

@@ -111,10 +111,14 @@ relay_step(struct relay *relay, bool *ret_over)
 	ssize_t n;
 
 	if (relay->len == 0 && !relay->from_ended) {
-		n = relay_read(relay, relay->data, RELAY_BUFFER);
+		/* What a filter held back comes before what is read now. */
+		unsigned char *to = relay->data + (relay->clipboard != NULL ? CLIPBOARD_HELD_MAX : 0);
+
+		n = relay_read(relay, to, (size_t)(relay->data + RELAY_BUFFER - to));
 		if (n > 0) {
 			relay->start = 0;
-			relay->len = (size_t)n;
+			relay->len = relay->clipboard == NULL ? (size_t)n :
+			             clipboard_filter(relay->clipboard, to, (size_t)n, relay->data);
 			moved = true;
 		} else if (n == 0 || !relay_would_block()) {
 			/* A pty whose other side is closed says EIO: its end too. */

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+#include "loop/clipboard.h"
 #include "loop/loop.h"
 
 struct err;
@@ -33,6 +34,7 @@ struct relay {
 	 * is asked again in the next round. */
 	ssize_t (*sink)(void *arg, const unsigned char *data, size_t len);
 	void *arg, *sink_arg;
+	struct clipboard *clipboard;    /* what it filters, or NULL; borrowed */
 };
 
 /* FROM and TO (-1 with a sink) are borrowed until done or relay_drop(). */

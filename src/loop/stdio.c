@@ -311,7 +311,7 @@ stdio_resize(struct stdio *s)
 }
 
 int
-stdio_carry_terminal(struct stdio *s, int master, struct err *err)
+stdio_carry_terminal(struct stdio *s, int master, bool clipboard, struct err *err)
 {
 	int r;
 
@@ -325,6 +325,7 @@ stdio_carry_terminal(struct stdio *s, int master, struct err *err)
 	s->in.done = input_done;
 	s->out.done = output_done;
 	s->in.arg = s->out.arg = s;
+	s->out.clipboard = clipboard ? NULL : &s->clipboard;
 	r = relay_start(&s->out, s->loop, s->out_fd, s->host_out, err);
 	return r < 0 ? r : relay_start(&s->in, s->loop, s->host_in, s->in_fd, err);
 }

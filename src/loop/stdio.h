@@ -25,6 +25,7 @@ struct stdio {
 	bool peeking;
 	struct termios saved;
 	bool raw;
+	struct clipboard clipboard;             /* of the terminal's output */
 	int write_error;                        /* output that could not be written */
 	/* Called whenever one of the outputs has come to its end. */
 	void (*ended)(void *arg);
@@ -49,8 +50,9 @@ struct stdio_sink {
  * NULL; its input is ours with INPUT, and else nothing. */
 int stdio_open_sinks(struct stdio *s, const struct stdio_sink *out, const struct stdio_sink *errors,
                      bool input, int ret_inside[3], struct err *err);
-/* MASTER, taken over, is the process's terminal: the operator's becomes raw. */
-int stdio_carry_terminal(struct stdio *s, int master, struct err *err);
+/* MASTER, taken over, is the process's terminal: the operator's becomes raw.  Only with CLIPBOARD may
+ * the process set the operator's clipboard. */
+int stdio_carry_terminal(struct stdio *s, int master, bool clipboard, struct err *err);
 /* The operator's terminal has changed its size. */
 void stdio_resize(struct stdio *s);
 

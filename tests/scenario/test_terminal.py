@@ -41,6 +41,16 @@ def test_it_is_a_terminal(operator, terminal, inside):
     assert t.text == "t0\r\nt1\r\nt2\r\n/dev/pts/0\r\nxterm-test\r\n"
 
 
+@pytest.mark.parametrize("allowed", [False, True])
+def test_the_clipboard_is_the_operators(operator, terminal, inside, allowed):
+    """A terminal that obeys would put it there."""
+    words = [*inside[:2], "--clipboard", *inside[2:]] if allowed else inside
+    t = terminal(*words, "printf", r"before\033]52;c;c3VkbyBybQ==\007after\033]0;title\007")
+    assert t.end() == 0
+    assert t.text == ("before\033]52;c;c3VkbyBybQ==\007after\033]0;title\007" if allowed else
+                      "beforeafter\033]0;title\007")
+
+
 def test_it_is_the_controlling_terminal(operator, terminal, inside):
     t = terminal(*inside, "sh", "-c", "echo to the terminal >/dev/tty; ps -o tpgid= -p $$; echo $$")
     assert t.end() == 0

@@ -100,7 +100,7 @@ take_spawned(struct supervisor *sv, struct ipc_message *message)
 		return 0;
 	if (master < 0)
 		return -EBADMSG;
-	return stdio_carry_terminal(&sv->stdio, TAKE_FD(master), &err);
+	return stdio_carry_terminal(&sv->stdio, TAKE_FD(master), sv->spec.clipboard, &err);
 }
 
 static int

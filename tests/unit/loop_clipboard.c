@@ -1,0 +1,62 @@
+/* loop_clipboard.c - tests of loop/clipboard. */
+#include "loop/clipboard.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "test.h"
+
+static const struct {
+	const char *in, *out;
+} cases[] = {
+	{ "plain text\r\n", "plain text\r\n" },
+	{ "a\033]52;c;aGk=\007b", "ab" },
+	{ "a\033]52;c;aGk=\033\\b", "ab" },
+	{ "a\xc2\x9d" "52;c;aGk=\xc2\x9c" "b", "ab" },
+	{ "a\033]0052;c;aGk=\007b", "ab" },
+	{ "a\033]5\0012;c;aGk=\007b", "ab" },
+	{ "a\033\001]52;c;aGk=\007b", "a\001b" },
+	{ "a\033]5522;type=write\007b", "ab" },
+	{ "a\033]52\007b", "ab" },
+	/* Wrapped for tmux and screen. */
+	{ "a\033Ptmux;\033\033]52;c;aGk=\007\033\\b", "a\033Ptmux;\033\033\\b" },
+	/* One ends, the next begins. */
+	{ "\033]52;c;aGk=\033]52;c;aGk=\007x", "x" },
+	{ "\033]52;c;\xc2\x9d" "52;c;aGk=\007x", "x" },
+	{ "\033]52;c;aGk=\030x", "x" },
+	/* Others stay. */
+	{ "\033]0;title\007b", "\033]0;title\007b" },
+	{ "\033]8;;https://x\033\\link", "\033]8;;https://x\033\\link" },
+	{ "\033]520;x\007", "\033]520;x\007" },
+	{ "\033]152;x\007", "\033]152;x\007" },
+	{ "\033]552299;x\007", "\033]552299;x\007" },
+	{ "\033];x\007", "\033];x\007" },
+	{ "\033[31mred\033[0m", "\033[31mred\033[0m" },
+	{ "\xc2\xa7 \xe2\x80\x9d", "\xc2\xa7 \xe2\x80\x9d" },
+	{ "]52;c;aGk=", "]52;c;aGk=" },
+};
+
+/* In pieces of STEP bytes, each in a place of its own size. */
+static void
+check_in_steps(const char *in, const char *want, size_t step)
+{
+	struct clipboard c = {0};
+	size_t len = strlen(in), n = 0;
+	unsigned char *out = malloc(len + CLIPBOARD_HELD_MAX);
+
+	CHECK(out != NULL);
+	for (size_t at = 0; at < len; at += step) {
+		size_t part = len - at < step ? len - at : step;
+
+		n += clipboard_filter(&c, (const unsigned char *)in + at, part, out + n);
+	}
+	CHECK(n == strlen(want) && memcmp(out, want, n) == 0);
+	free(out);
+}
+
+TEST(loop_clipboard)
+{
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++)
+		for (size_t step = 1; step <= 16; step++)
+			check_in_steps(cases[i].in, cases[i].out, step);
+}
