@@ -140,3 +140,16 @@ def test_an_unknown_suite(tmp_path):
 def run_status(top, *suites):
     return subprocess.run([sys.executable, top / "tools/run_tests.py", *suites],
                           capture_output=True, timeout=60).returncode
+
+
+def test_progress_is_shown(tmp_path):
+    """While a suite still runs: it ends only after its line was read."""
+    top = tree(tmp_path)
+    (top / "build/tests/unit").write_text(f"#!/bin/sh\nread go <{top}/go\necho '3 passed, 0 failed'\n")
+    os.mkfifo(top / "go")
+    env = {**os.environ, "CLOISTER_BUILD": "build", "CLOISTER_PROGRESS_SECONDS": "0.05"}
+    with subprocess.Popen([sys.executable, top / "tools/run_tests.py", "unit"], env=env, text=True,
+                          stdout=subprocess.PIPE) as process:
+        assert next(line for line in process.stdout if line.startswith("... ")).endswith(" s: unit\n")
+        (top / "go").write_text("go\n")
+        assert process.stdout.read().endswith("3 passed, 0 failed\n")
