@@ -117,7 +117,8 @@ class Guest:
         disks = [*boot.disk(self.image.disk, 0, writable=False),
                  *boot.disk(self.product.disk, 1, writable=False), *boot.disk(results, 2)]
         return boot.command(self.system.machine, self.image.kernel, initramfs,
-                            accelerator=accelerator, memory=2048 if accelerator == "tcg" else 4096,
+                            accelerator=accelerator, is_counted=True,
+                            memory=2048 if accelerator == "tcg" else 4096,
                             append="root=/dev/vda rw systemd.journald.forward_to_console=0 apparmor=1",
                             more=disks)
 
