@@ -63,11 +63,11 @@ def text(rng, letters, least=0, most=12):
 
 
 def path(rng, s3):
-    """Backslashes and zero bytes, and dot segments, never get past the gate."""
+    """Backslashes and zero bytes, and what may be read as dot segments, never get past the gate."""
     parts = []
     for _ in range(rng.randint(0, 5)):
         part = text(rng, rng.choice((ASCII, ASCII + WIDE, "abc"))).replace("\\", "")
-        if not re.search(r"(^|[/;])\.\.?($|[/;])", part):
+        if not re.search(r"(^|\W)\.", part):
             parts.append(part)
     whole = "/" + "/".join(parts) + rng.choice(("", "/"))
     if s3:
