@@ -432,12 +432,16 @@ def test_not_what_an_agent_can_write(operator):
     """Nor what one could write once: it would set the rules of the next."""
     project = operator.folder("project", {"cloister.yaml": DENY_ALL, "below/cloister.yaml": DENY_ALL})
     assert has_policy(operator, "-w", project)
-    operator.run("-w", f"{project}:rw", "--", "true").sentence("cloister.yaml", "-p", "agent")
-    for options in ((), ("-w", project), ("-w", f"{project}:ro"), ("-w", project / "below")):
-        operator.run(*options, "--", "true", cwd=project).sentence("cloister.yaml", "-p")
-    for options in (("-w", project), ("-w", f"{project}:rw")):
-        assert has_policy(operator, *options, "-p", project / "cloister.yaml")
-        assert not has_policy(operator, *options, "--no-policy")
+    operator.run("-w", f"{project}:rw", "--", "true").sentence("cloister.yaml", "agent")
+    # No agent ran, so nothing was written.
+    assert has_policy(operator, "-w", project)
+    assert not has_policy(operator, "-w", f"{project}:rw", "--no-policy")
+    for options in ((), ("-w", project), ("-w", f"{project}:ro"), ("-w", project / "below"),
+                    ("-p", project / "cloister.yaml")):
+        operator.run(*options, "--", "true", cwd=project).sentence("cloister.yaml", "agent")
+    assert not has_policy(operator, "-w", project, "--no-policy")
+    operator.cloister("trust", "--yes", project).ok()
+    assert has_policy(operator, "-w", project)
 
 
 def test_nor_what_it_leads_to(operator):
@@ -446,8 +450,10 @@ def test_nor_what_it_leads_to(operator):
     shared = operator.folder("shared", {"base.yaml": DENY_ALL})
     assert has_policy(operator, cwd=project)
     operator.run("-v", f"{shared}:/x", "--no-policy", "--", "true").ok()
-    operator.run("--", "true", cwd=project).sentence("cloister.yaml:2:", "base.yaml", "agent", "-p")
-    assert has_policy(operator, "-p", project / "cloister.yaml")
+    for options in ((), ("-p", project / "cloister.yaml")):
+        operator.run(*options, "--", "true", cwd=project).sentence("cloister.yaml:2:", "base.yaml", "agent")
+    operator.cloister("trust", "--yes", shared).ok()
+    assert has_policy(operator, cwd=project)
 
 
 def test_what_it_may_write_must_be_noted(operator):
