@@ -332,6 +332,13 @@ h1_resume(struct upstream *up, struct exchange *ex)
 	h1_readable(up);
 }
 
+/* Whether a byte of an answer has come, be it nonsense. */
+static bool
+has_answered(const struct upstream *up)
+{
+	return up->reader != NULL && up->reader->text_len > 0;
+}
+
 /* A connection that was kept may have been closed by the server just when the request was
  * sent.  Nothing was answered; if nothing is lost by it, another one is tried. */
 static void
@@ -342,7 +349,7 @@ h1_broken(struct upstream *up, const struct courier_failure *failure)
 	if (ex == NULL)
 		return;
 	ex->upstream = NULL;
-	if (up->n_started > 1 && ex->status == 0 && !ex->retried && ex->sent == 0 &&
+	if (up->n_started > 1 && !has_answered(up) && ex->status == 0 && !ex->retried && ex->sent == 0 &&
 	    !http_text_is(ex->method, "POST") && !http_text_is(ex->method, "PATCH"))
 		pool_retry(ex);
 	else
