@@ -136,11 +136,23 @@ is_denied_address(const struct timeline_event *e)
 	return strcmp(e->why, "private-address") == 0 && strstr(e->note, COURIER_DENIES_ADDRESS) != NULL;
 }
 
+/* Neither `private: true` nor naming the address helps. */
+static bool
+is_useless_address(const struct timeline_event *e)
+{
+	size_t len = strlen(e->note), end = sizeof(COURIER_NO_RULE_HELPS) - 1;
+
+	return strcmp(e->why, "private-address") == 0 && len >= end &&
+	       strcmp(e->note + len - end, COURIER_NO_RULE_HELPS) == 0;
+}
+
 static void
 print_cause(const struct timeline_event *e, const struct cause *cause)
 {
 	if (is_denied_address(e))
 		puts("It leads to an address that a rule denies.");
+	else if (is_useless_address(e))
+		puts("It leads to an address that is not a public one.");
 	else if (cause != NULL && cause->text != NULL)
 		puts(cause->text);
 	if (is_in_file(e->rule)) {
