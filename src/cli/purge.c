@@ -189,11 +189,12 @@ print_all(const struct purge *p)
 	for (const struct data_part *part = data_parts; part->name != NULL; part++)
 		if (has(p->data, part->name))
 			print_line(p->data_path, part->name, part->what);
-	snprintf(what, sizeof(what), "changes and logs of %zu cell%s, timelines of %zu more", p->n_cells,
-	         p->n_cells == 1 ? "" : "s", p->n_timelines);
+	snprintf(what, sizeof(what), "changes and logs of %zu cell%s, timelines of %zu other%s", p->n_cells,
+	         p->n_cells == 1 ? "" : "s", p->n_timelines, p->n_timelines == 1 ? "" : "s");
 	if (p->n_cells > 0 || has_state(p))
 		print_line(p->state_path, "", what);
 	print_changes(p);
+	fflush(stdout);                 /* before what standard error says of it */
 }
 
 static bool
