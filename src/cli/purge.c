@@ -259,7 +259,7 @@ cmd_purge(int argc, char **argv)
 		                 argv[rest]);
 	places = cell_place_take_all(&err);
 	if (places == -EBUSY)
-		return cli_failf("cells are running: `cloister kill --all` first");
+		return cli_failf("cells are running, or are still ending: `cloister kill --all`, then try again in a moment");
 	if (places < 0 || look(&p, &err) < 0 || check_cells(&p, &err) < 0 || check_service(&p, &err) < 0 ||
 	    check_dispatches(&p, &err) < 0)
 		return cli_fail(&err);

@@ -24,8 +24,8 @@ static const struct cause {
 } causes[] = {
 	{ "no-rule", true, false, "No rule matches it, and what no rule allows is refused." },
 	{ "rule", true, false, NULL },
-	{ "ask", true, true, "The rule wants a person to approve it, and nobody did: `cloister approvals` "
-	  "shows what waits." },
+	{ "ask", true, true, "The rule asks for a person's approval, and nobody gave it. `cloister "
+	  "approvals` shows the requests that wait." },
 	{ "private-address", true, true, "It leads to an address that is not a public one. Those are "
 	  "refused, unless the rule of the name says `private: true`, or an address is asked for that "
 	  "the rule names; where that is link-local or metadata, only the latter." },
