@@ -337,8 +337,8 @@ install: all
 		case $${f#*=} in bin/*|libexec/*) mode=755 ;; *) mode=644 ;; esac; \
 		install -D -m $$mode "$${f%%=*}" "$(PLACE)/$${f#*=}"; done
 	$(call take_away,$(FORMERLY))
-	@echo "\`cloister doctor\` tells what is still missing; where AppArmor restricts user namespaces," \
-		"load $(PREFIX)/$(STATIC)/apparmor/cloister as it says at its top."
+	@echo "Now run \`cloister doctor\`. If it says that AppArmor restricts user namespaces, load" \
+		"$(PREFIX)/$(STATIC)/apparmor/cloister; its first lines explain how."
 
 uninstall:
 	$(call take_away,$(foreach f,$(INSTALLED),$(lastword $(subst =, ,$f))) $(FORMERLY))

@@ -129,13 +129,14 @@ tell_git(const struct apply *apply)
 static void
 tell_held(const struct apply *apply, const char *cell, const char *words)
 {
+	const char *them = apply->held == 1 ? "it" : "them";
+
 	if (apply->held == 0)
 		return;
-	fprintf(stderr, "cloister: %s incomplete: %zu held back that this machine would run by itself; read %s with "
-	        "`cloister diff %s`, then complete it%s with:\n  cloister apply %s --%s\n",
-	        apply->dry_run ? "what would be applied is" : "what was applied is", apply->held,
-	        apply->held == 1 ? "it" : "them", cell,
-	        apply->n_words > WORDS_MAX ? ", in several steps," : "", cell, words);
+	fprintf(stderr, "cloister: not everything %s applied: %zu change%s held back, because this machine would run %s "
+	        "by itself; read %s with `cloister diff %s`, then apply %s%s with:\n  cloister apply %s --%s\n",
+	        apply->dry_run ? "would be" : "was", apply->held, apply->held == 1 ? " is" : "s are", them, them, cell,
+	        them, apply->n_words > WORDS_MAX ? ", in several steps," : "", cell, words);
 }
 
 static int

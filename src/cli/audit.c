@@ -129,7 +129,7 @@ cmd_audit(int argc, char **argv)
 	argc -= rest;
 	argv += rest;
 	if (argc < 1)
-		return cli_failf("what about timelines: verify, show, export, prove or key?");
+		return cli_failf("`audit` needs a verb: verify, show, export, prove or key");
 	for (size_t i = 0; i < ARRAY_LEN(verbs); i++) {
 		names[i] = verbs[i].name;
 		if (strcmp(argv[0], verbs[i].name) != 0)

@@ -275,8 +275,8 @@ check_cgroup(struct doctor *d)
 		report(d, "freezer", OK, "cells can be frozen, and killed as a whole");
 		return;
 	}
-	c = report(d, "freezer", LIMITED, "cells cannot be frozen: what asks with `freeze: true` is refused, "
-	           "and where a policy says `freeze`, a cell is killed, through its first process");
+	c = report(d, "freezer", LIMITED, "cells cannot be frozen: `cloister freeze` fails, a request that asks "
+	           "with `freeze: true` is refused, and where a policy says `freeze`, the cell is killed");
 	advise(c, "%s", r.todo);
 }
 

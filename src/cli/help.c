@@ -33,12 +33,12 @@ static const struct verb policy[] = {
 	REGISTRY_VERBS("FILE..."), {0}
 };
 static const struct verb secret[] = {
-	{ "add NAME", "keep a new one; its value is typed, or is standard input" },
-	{ "list", "all of them" },
-	{ "show NAME", "one of them, without its value" },
-	{ "rotate NAME", "give it another value" },
-	{ "remove NAME", "forget it" },
-	{ "services [SERVICE]", "what is known of services" },
+	{ "add NAME", "keep a new secret; type its value, or pipe it in" },
+	{ "list", "list all secrets" },
+	{ "show NAME", "show a secret, without its value" },
+	{ "rotate NAME", "give a secret a new value" },
+	{ "remove NAME", "delete a secret" },
+	{ "services [SERVICE]", "list the services that cloister knows" },
 	{ "init", "make the vault, with a key of another kind" },
 	{0}
 };
@@ -90,7 +90,7 @@ cli_help_all(void)
 	puts("cloister runs AI agents in throwaway cells.\n\nusage: cloister COMMAND ...\n");
 	for (const struct cli_command *c = cli_commands; c->name != NULL; c++)
 		printf("  %-10s %-28s %s\n", c->name, c->args, c->help);
-	puts("\n`cloister help COMMAND` tells more; so do the man pages, cloister(1) first.");
+	puts("\n`cloister help COMMAND` lists the options of a command. `man cloister` explains everything.");
 }
 
 void

@@ -67,7 +67,7 @@ take_value(struct walk *w, const struct cli_option *option, const char *value,
 	if (option->arg != NULL && value == NULL) {
 		/* The end of the options is nobody's value. */
 		if (w->at + 1 >= w->argc || strcmp(w->argv[w->at + 1], "--") == 0)
-			return err_set(err, EINVAL, "the option '--%s' wants %s behind it", option->name,
+			return err_set(err, EINVAL, "the option '--%s' needs a value: %s", option->name,
 			               option->arg);
 		value = w->argv[++w->at];
 	}

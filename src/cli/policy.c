@@ -394,8 +394,8 @@ cmd_policy(int argc, char **argv)
 	argc -= rest;
 	argv += rest;
 	if (argc < 1)
-		return cli_failf("what about policies: check, test, explain, presets, schema, set, edit, "
-		                 "register, list, show, diff, history or retire?");
+		return cli_failf("`policy` needs a verb: check, test, explain, presets, schema, set, edit, "
+		                 "register, list, show, diff, history or retire");
 	if (is_cells)
 		return policy_cli_show(&cli, argc - 1, argv + 1);
 	for (size_t i = 0; i < ARRAY_LEN(verbs); i++) {

@@ -19,7 +19,7 @@
 enum { OPT_ALL, OPT_JSON };
 
 const struct cli_option cli_ps_options[] = {
-	{ "all", 'a', NULL, "ended cells too, of which something is kept", OPT_ALL },
+	{ "all", 'a', NULL, "also ended cells with a log or changes; * marks changes", OPT_ALL },
 	{ "json", 0, NULL, "for programs", OPT_JSON },
 	{0}
 };

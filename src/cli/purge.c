@@ -189,11 +189,12 @@ print_all(const struct purge *p)
 	for (const struct data_part *part = data_parts; part->name != NULL; part++)
 		if (has(p->data, part->name))
 			print_line(p->data_path, part->name, part->what);
-	snprintf(what, sizeof(what), "changes and logs of %zu cell%s, timelines of %zu more", p->n_cells,
-	         p->n_cells == 1 ? "" : "s", p->n_timelines);
+	snprintf(what, sizeof(what), "changes and logs of %zu cell%s, timelines of %zu other%s", p->n_cells,
+	         p->n_cells == 1 ? "" : "s", p->n_timelines, p->n_timelines == 1 ? "" : "s");
 	if (p->n_cells > 0 || has_state(p))
 		print_line(p->state_path, "", what);
 	print_changes(p);
+	fflush(stdout);                 /* before what standard error says of it */
 }
 
 static bool
@@ -258,7 +259,7 @@ cmd_purge(int argc, char **argv)
 		                 argv[rest]);
 	places = cell_place_take_all(&err);
 	if (places == -EBUSY)
-		return cli_failf("cells are running: `cloister kill --all` first");
+		return cli_failf("cells are running, or are still ending: `cloister kill --all`, then try again in a moment");
 	if (places < 0 || look(&p, &err) < 0 || check_cells(&p, &err) < 0 || check_service(&p, &err) < 0 ||
 	    check_dispatches(&p, &err) < 0)
 		return cli_fail(&err);

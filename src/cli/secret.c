@@ -362,7 +362,7 @@ cmd_secret(int argc, char **argv)
 	argc -= rest;
 	argv += rest;
 	if (argc < 1)
-		return cli_failf("what about secrets: add, list, show, rotate, remove, services or init?");
+		return cli_failf("`secret` needs a verb: add, list, show, rotate, remove, services or init");
 	if (strcmp(argv[0], "services") == 0)
 		return show_services(cli, argc - 1, argv + 1);
 	for (size_t i = 0; i < ARRAY_LEN(verbs); i++) {

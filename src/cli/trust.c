@@ -244,6 +244,8 @@ cmd_trust(int argc, char **argv)
 		if (m.is_full)
 			puts("/  (the list is full, so everything counts as written by agents)");
 		list(&m);
+		if (m.n == 0 && !m.is_full && isatty(STDOUT_FILENO))
+			puts("no folder is marked: agents could write none since you last looked");
 		return 0;
 	}
 	for (int i = rest; i < argc; i++)

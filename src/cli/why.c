@@ -24,8 +24,8 @@ static const struct cause {
 } causes[] = {
 	{ "no-rule", true, false, "No rule matches it, and what no rule allows is refused." },
 	{ "rule", true, false, NULL },
-	{ "ask", true, true, "The rule wants a person to approve it, and nobody did: `cloister approvals` "
-	  "shows what waits." },
+	{ "ask", true, true, "The rule asks for a person's approval, and nobody gave it. `cloister "
+	  "approvals` shows the requests that wait." },
 	{ "private-address", true, true, "It leads to an address that is not a public one. Those are "
 	  "refused, unless the rule of the name says `private: true`, or an address is asked for that "
 	  "the rule names; where that is link-local or metadata, only the latter." },
@@ -136,11 +136,23 @@ is_denied_address(const struct timeline_event *e)
 	return strcmp(e->why, "private-address") == 0 && strstr(e->note, COURIER_DENIES_ADDRESS) != NULL;
 }
 
+/* Neither `private: true` nor naming the address helps. */
+static bool
+is_useless_address(const struct timeline_event *e)
+{
+	size_t len = strlen(e->note), end = sizeof(COURIER_NO_RULE_HELPS) - 1;
+
+	return strcmp(e->why, "private-address") == 0 && len >= end &&
+	       strcmp(e->note + len - end, COURIER_NO_RULE_HELPS) == 0;
+}
+
 static void
 print_cause(const struct timeline_event *e, const struct cause *cause)
 {
 	if (is_denied_address(e))
 		puts("It leads to an address that a rule denies.");
+	else if (is_useless_address(e))
+		puts("It leads to an address that is not a public one.");
 	else if (cause != NULL && cause->text != NULL)
 		puts(cause->text);
 	if (is_in_file(e->rule)) {

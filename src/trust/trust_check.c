@@ -39,6 +39,7 @@ struct looking {
 	struct trust_mounts *mounts;
 	const char *step;               /* the place that is looked at */
 	char found[PATH_MAX], mark[PATH_MAX];   /* what an agent could write, and by which mark */
+	bool is_granted;                /* the mark is a grant of the cell that is being described */
 };
 
 static void
@@ -76,20 +77,27 @@ note(struct looking *l, const char *mark)
 	return -EPERM;
 }
 
-/* Under any of its paths. */
+static int
+note_grant(struct looking *l, const char *folder)
+{
+	l->is_granted = true;
+	return note(l, folder);
+}
+
+/* Under any of its paths.  Grants come first: while there is one, clearing a mark does not help. */
 static int
 look_at_alias(void *arg, const char *alias)
 {
 	struct looking *l = arg;
 
+	for (size_t i = 0; i < also.n; i++)
+		if (covers(also.at[i], alias))
+			return note_grant(l, also.at[i]);
 	if (l->marks.is_full)
 		return note(l, "/");
 	for (size_t i = 0; i < l->marks.n; i++)
 		if (covers(l->marks.at[i].path, alias))
 			return note(l, l->marks.at[i].path);
-	for (size_t i = 0; i < also.n; i++)
-		if (covers(also.at[i], alias))
-			return note(l, also.at[i]);
 	return 0;
 }
 
@@ -187,12 +195,12 @@ look_for_names(struct looking *l, const char *path, const struct stat *st)
 	l->step = path;
 	if (!S_ISREG(st->st_mode) || st->st_nlink < 2 || trust_own_covers(&l->own, path))
 		return 0;
+	for (size_t i = 0; i < also.n; i++)
+		if (is_in(also.at[i], st))
+			return note_grant(l, also.at[i]);
 	for (size_t i = 0; i < l->marks.n; i++)
 		if (is_in(l->marks.at[i].path, st))
 			return note(l, l->marks.at[i].path);
-	for (size_t i = 0; i < also.n; i++)
-		if (is_in(also.at[i], st))
-			return note(l, also.at[i]);
 	return 0;
 }
 
@@ -206,6 +214,10 @@ refuse(const struct looking *l, const char *path, struct err *err)
 	/* A marked folder may have been moved. */
 	const char *folder = stat(l->mark, &st) == 0 ? l->mark : l->found;
 
+	if (l->is_granted)
+		return err_set(err, EPERM, "this cell could change '%.150s', %s, because it may write '%.150s': "
+		               "grant that with :overlay or :ro, or keep the file elsewhere%s", path, what, l->mark,
+		               l->use == TRUST_POLICY_FOUND ? " and name it with -p" : "");
 	if (strcmp(l->found, path) == 0)
 		return err_set(err, EPERM, "an agent can or could write '%.250s', %s: look with `cloister trust "
 		               "%.250s`, or keep it where no cell may write", path, what, folder);

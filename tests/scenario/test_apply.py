@@ -288,7 +288,7 @@ def test_held_by_gits_configuration(operator, workspace):
                          "echo evil >tools/clean.sh; echo fine >tools/fine")
     assert "M scripts/hooks/pre-commit  (held back" in operator.cloister("diff", id).ok()
     done = operator.cloister("apply", id)
-    assert done.status == 1 and "2 held back" in done.err and "not all" not in done.err
+    assert done.status == 1 and "2 changes are held back" in done.err and "not all" not in done.err
     assert (workspace / "scripts/hooks/pre-commit").read_text() == "#!/bin/sh\n"
     assert not (workspace / "tools/clean.sh").exists() and (workspace / "tools/fine").exists()
     operator.cloister("apply", id, "scripts/hooks", "tools/clean.sh").ok()
@@ -342,7 +342,7 @@ def test_held_what_ruled_over_the_cell(operator, workspace):
     id = done.ok().strip()
     operator.kept.add(id)
     done = operator.cloister("apply", id)
-    assert done.status == 1 and "held back that this machine would run" in done.err and "cloister apply" in done.err
+    assert done.status == 1 and "held back, because this machine would run" in done.err and "cloister apply" in done.err
     changed = {p for p, was in tree(workspace).items() if was[-1] != before[p][-1]}
     # What was read for the first of these cells is held back, too.
     assert changed == {b"p/plain.yaml"}
@@ -366,7 +366,7 @@ def test_held_where_the_vaults_values_come_from(operator, workspace):
                          "-s", "TOLD", "-s", "LINKED@a.example")
     assert "! p/told  (held back)" in operator.cloister("apply", "-n", id).out
     done = operator.cloister("apply", id)
-    assert done.status == 1 and "held back that this machine would run" in done.err, done
+    assert done.status == 1 and "held back, because this machine would run" in done.err, done
     assert {p for p, was in tree(workspace).items() if was[-1] != before[p][-1]} == {b"p/unused"}
     operator.cloister("apply", id, "p/told").ok()
     assert (workspace / "p/told").read_text() == "evil\n"
@@ -576,7 +576,7 @@ def test_an_error_in_the_middle(operator, workspace):
 
 def complete(operator, done, workspace):
     """Paste the command that DONE offers."""
-    assert done.status == 1 and "what was applied is incomplete" in done.err, done
+    assert done.status == 1 and "not everything was applied" in done.err, done
     command = done.err.splitlines()[-1]
     assert command.startswith("  cloister apply "), done
     return operator.do("bash", "-c", command, cwd=workspace,

@@ -170,6 +170,13 @@ def test_why_in_words(operator, record, why):
         operator.cloister("policy", "check", policy).ok()
 
 
+@pytest.mark.parametrize("end, helps", [("", True), ("; no rule changes that for a name", True),
+                                        ("; no rule changes that", False)])
+def test_private_addresses_that_a_rule_can_allow(operator, record, end, helps):
+    record({**EVENT, "why": "private-address", "note": "the name leads to 203.0.113.80, which is special" + end})
+    assert ("private: true" in operator.cloister("why").ok()) == helps
+
+
 @pytest.mark.parametrize("event", [
     {"type": "dns", "host": "b.example"}, {"type": "tcp", "host": "db.example", "port": 5432},
     {"type": "tls", "host": "pin.example", "port": 443}, {"type": "tcp", "host": "10.0.0.5", "port": 22},

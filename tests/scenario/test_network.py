@@ -157,7 +157,7 @@ def test_names_are_refused_at_once(operator):
     assert said.ok() == "no such name\n"
 
 
-TRIED = "the command tried to reach the network, of which this cell has none"
+TRIED = "the command tried to reach the network, but this cell has none"
 
 
 @pytest.mark.parametrize("script, told", [

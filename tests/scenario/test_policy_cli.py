@@ -418,7 +418,7 @@ def test_short_forms_that_mean_something_else(operator, rule, error):
 
 
 def test_the_end_of_options_is_no_value(operator):
-    operator.run("--allow", "--", "true").sentence("'--allow' wants RULE behind it")
+    operator.run("--allow", "--", "true").sentence("'--allow' needs a value: RULE")
     operator.run("--allow", "fd00::22", "--allow", "GET x.y:22", "--", "true").ok()
 
 

@@ -93,7 +93,7 @@ def test_a_file_that_an_agent_could_write_gives_nothing(online):
     folder = online.operator.folder("work", {"cloister.yaml": POLICY.replace("{secrets}", "[KEY]")})
     named = ["-p", folder / "cloister.yaml", "--", "true"]
     online.operator.run(*named).ok()
-    online.operator.run("-w", f"{folder}:rw", *named).sentence("an agent can or could write")
+    online.operator.run("-w", f"{folder}:rw", *named).sentence("this cell could change", ":overlay")
     # A cell that was refused wrote nothing; one that ran could have.
     online.operator.run(*named).ok()
     online.operator.run("-w", f"{folder}:rw", "--no-policy", "--", "true").ok()

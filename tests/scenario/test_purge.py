@@ -88,6 +88,11 @@ def test_nobody_to_be_asked(filled):
     assert "/vault" in done.out and tree(filled.base / "data") == before
 
 
+def test_the_list_comes_before_the_refusal(filled):
+    said = filled.host(f"{filled.program} purge </dev/null 2>&1 || true")
+    assert said.startswith("This removes for good:") and "nothing was removed" in said.splitlines()[-1]
+
+
 def test_while_a_cell_runs(filled):
     before = tree(filled.base / "data" / "vault")
     cell = filled.detach("--", "sleep", "1000")

@@ -151,7 +151,7 @@ def test_what_a_definition_says_is_shown(operator):
 
 
 @pytest.mark.parametrize("words, part", [
-    ([], "what about secrets"),
+    ([], "`secret` needs a verb: add"),
     (["ad", "X"], "did you mean 'add'"),
     (["add"], "takes the NAME"),
     (["add", "X"], "(--host)"),

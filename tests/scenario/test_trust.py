@@ -5,8 +5,10 @@ import secrets
 import pytest
 
 from operators import wait_until
+from terminal import Terminal
 
 WROTE = "an agent can or could write"
+THIS_CELL = "this cell could change"
 
 
 @pytest.fixture
@@ -44,7 +46,7 @@ def test_the_program_of_a_secret(operator, work, way):
     use(operator, "KEY").ok()
     assert operator.ran.read_text() == "x\n"
     # This very cell may write it.
-    use(operator, "KEY", "-v", f"{work}:/w").sentence(WROTE, "the program that gives a secret")
+    use(operator, "KEY", "-v", f"{work}:/w").sentence(THIS_CELL, "the program that gives a secret")
     use(operator, "KEY").ok()
     write_once(operator, work)
     operator.ran.unlink()
@@ -104,12 +106,22 @@ def test_who_is_notified(operator, work):
 
 def test_a_refused_cell_marks_nothing(operator):
     folder = operator.folder("project", {"cloister.yaml": "version: 1\negress: []\n"})
-    operator.run("-w", f"{folder}:rw", "--", "true").sentence(WROTE)
+    said = operator.run("-w", f"{folder}:rw", "--", "true").sentence(THIS_CELL, ":overlay", "-p")
+    assert "cloister trust" not in said         # there is nothing to clear
     operator.run("--", "true", cwd=folder).ok()
     operator.run("-w", folder, "--", "true").ok()
 
 
 # ---- looking and clearing ---------------------------------------------------------------------------
+
+def test_nothing_is_marked(operator):
+    """That is said on a terminal; a program reads an empty list."""
+    assert operator.cloister("trust").ok() == ""
+    terminal = Terminal(operator, operator.program, "trust")
+    terminal.expect("no folder is marked")
+    assert terminal.end() == 0
+    terminal.close()
+
 
 def test_look_and_clear(operator, work):
     assert operator.cloister("trust").ok() == ""

@@ -420,8 +420,8 @@ cmd_objects(const struct args *args, struct err *err)
 	while (strcmp(registry_kinds[a.kind], args->command) != 0)
 		a.kind++;
 	if (args->n_words == 0)
-		return err_set(err, EINVAL, "what about %s: register, list, show, diff, history or retire?",
-		               registry_plurals[a.kind]);
+		return err_set(err, EINVAL, "`%s` needs a verb: register, list, show, diff, history or retire",
+		               args->command);
 	for (size_t i = 0; i < ARRAY_LEN(verbs); i++) {
 		names[i] = verbs[i].name;
 		if (strcmp(args->words[0], verbs[i].name) == 0)

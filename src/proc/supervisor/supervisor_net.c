@@ -21,8 +21,8 @@ static void
 tell(struct supervisor *sv)
 {
 	if (!sv->told_net && !sv->spec.quiet && !sv->spec.detached)
-		supervisor_say(sv, "the command tried to reach the network, of which this cell has none: "
-		               "`--allow HOST`, `-p FILE` or a cloister.yaml says what it may reach");
+		supervisor_say(sv, "the command tried to reach the network, but this cell has none: allow hosts with "
+		               "`--allow HOST`, `--allow preset:NAME` or a cloister.yaml; `cloister learn` writes one");
 	sv->told_net = true;
 }
 
