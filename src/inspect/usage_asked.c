@@ -46,6 +46,7 @@ struct reading {
 	struct http_text outer;         /* the member of the request that is being read */
 	bool models;                    /* there are two */
 	bool unlimited;                 /* it says how much in a way that is not ours to read */
+	bool uncounted;                 /* or how many answers */
 	uint64_t prompts;               /* in a list: each is answered */
 };
 
@@ -103,7 +104,8 @@ take_item(struct reading *r, enum field field, const struct json_walk_item *item
 	} else if (item->kind == JSON_WALK_NULL) {
 		return;
 	} else if (!get_number(item, &n)) {
-		r->unlimited = true;
+		r->unlimited |= field == OUTPUT;
+		r->uncounted |= field == COPIES;
 	} else if (field == OUTPUT && n > a->max_output) {
 		a->max_output = n;
 	} else if (field == COPIES && n > a->copies) {
@@ -131,6 +133,13 @@ read_item(struct reading *r, const struct json_walk_item *item)
 	return true;
 }
 
+/* Sounds and pictures come so, and are answered once. */
+static bool
+is_multipart(const char *text, size_t len)
+{
+	return len > 2 && memcmp(text, "--", 2) == 0;
+}
+
 bool
 usage_read_asked(const char *text, size_t len, struct usage_asked *ret_asked)
 {
@@ -150,5 +159,8 @@ usage_read_asked(const char *text, size_t len, struct usage_asked *ret_asked)
 		ret_asked->model[0] = '\0';
 	if (r.unlimited || more != 0)
 		ret_asked->max_output = 0;
+	if (r.uncounted || (more != 0 && !is_multipart(text, len)))
+		ret_asked->copies = USAGE_COPIES_MAX;
+	ret_asked->kept |= more != 0 && !is_multipart(text, len);
 	return more == 0;
 }

@@ -240,13 +240,19 @@ static const struct {
 	/* What others may read otherwise: the most counts, or it says nothing. */
 	{ "{\"max_tokens\":5,\"MAX_TOKENS\":900,\"max_tokens\":6}", true, { "", 900, 1, false } },
 	{ "{\"model\":\"cheap\",\"model\":\"dear\",\"max_tokens\":5}", true, { "", 5, 1, false } },
-	{ "{\"model\":\"a\",\"max_tokens\":5,\"max\\u005ftokens\":900}", false, { "", 0, 1, false } },
+	{ "{\"model\":\"a\",\"max_tokens\":5,\"max\\u005ftokens\":900}", false,
+	  { "", 0, USAGE_COPIES_MAX, true } },
+	{ "{\"\\u006e\":128,\"model\":\"a\",\"max_tokens\":5}", false, { "", 0, USAGE_COPIES_MAX, true } },
+	{ "{\"n\":1e2,\"model\":\"a\",\"max_tokens\":5}", true, { "a", 5, USAGE_COPIES_MAX, false } },
+	{ "{\"n\":128.0,\"max_tokens\":5}", true, { "", 5, USAGE_COPIES_MAX, false } },
+	{ "\xef\xbb\xbf{\"n\":128,\"max_tokens\":5}", false, { "", 0, USAGE_COPIES_MAX, true } },
 	{ "{\"model\":\"a\",\"max_tokens\":1e9}", true, { "a", 0, 1, false } },
 	{ "{\"model\":\"a\",\"max_tokens\":-1}", true, { "a", 0, 1, false } },
 	{ "{\"model\":\"a\\u0062\"}", true, { "", 0, 1, false } },
-	{ "{\"model\":\"a\",\"max_tokens\":5}{\"max_tokens\":900}", false, { "", 0, 1, false } },
-	{ "model=a&max_tokens=5", false, { "", 0, 1, false } },
-	{ "", false, { "", 0, 1, false } },
+	{ "{\"model\":\"a\",\"max_tokens\":5}{\"max_tokens\":900}", false, { "", 0, USAGE_COPIES_MAX, true } },
+	{ "model=a&max_tokens=5", false, { "", 0, USAGE_COPIES_MAX, true } },
+	{ "--x\r\ncontent-disposition: form-data; name=n\r\n", false, { "", 0, 1, false } },
+	{ "", false, { "", 0, USAGE_COPIES_MAX, true } },
 };
 
 TEST(usage_asked)
