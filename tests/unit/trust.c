@@ -253,6 +253,7 @@ TEST(trust_of_commands)
 	OWN(freep) char *theirs = here("theirs"), *path = here("theirs:/usr/bin:/bin");
 	OWN(freep) char *tok = here("theirs/tok"), *quoted = str_format("cat %s | sh", tok);
 	OWN(freep) char *option = str_format("--file=%s", tok), *at = str_format("@%s", tok);
+	OWN(freep) char *attached = str_format("-sK%s", tok);
 	OWN(freep) char *line = str_format("#!%s\n", tok), *list = str_format("/a:%s", tok);
 
 	use_own_folders();
@@ -271,6 +272,10 @@ TEST(trust_of_commands)
 	CHECK_ERR(run_check("sh", "-c", "exec ./script"), EPERM);
 	CHECK_ERR(run_check("curl", option, NULL), EPERM);
 	CHECK_ERR(run_check("curl", "-K", at), EPERM);
+	CHECK_ERR(run_check("curl", attached, NULL), EPERM);
+	CHECK_ERR(run_check("make", "-Ctheirs", NULL), EPERM);
+	CHECK_ERR(run_check("sh", "-c", "perl -wItheirs/../theirs x; make -Ctheirs"), EPERM);
+	CHECK_OK(run_check("make", "-C", "-Ours"));
 	CHECK_ERR(run_check("env", list, NULL), EPERM);
 	CHECK_ERR(run_check("./script", NULL, NULL), EPERM);
 	setenv("WHERE", theirs, 1);
