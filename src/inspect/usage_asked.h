@@ -22,7 +22,11 @@ struct usage_asked {
 	bool kept;                      /* it goes on from what the provider keeps */
 };
 
+/* Where it is asked: OpenAI's two kinds of requests have their own names for the limit, and servers that
+ * speak like it ignore what they do not know. */
+enum usage_style { USAGE_OTHER, USAGE_CHAT, USAGE_RESPONSES };
+
 /* False: TEXT is nothing that can be read.  Others may read it all the same, so *ret_asked is the most
  * that it could say, unless it is multipart/form-data. */
-bool usage_read_asked(const char *text, size_t len, struct usage_asked *ret_asked);
+bool usage_read_asked(const char *text, size_t len, enum usage_style style, struct usage_asked *ret_asked);
 #endif
