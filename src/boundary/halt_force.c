@@ -20,7 +20,7 @@
 #include "cell/cell_dirs.h"
 #include "cell/cell_steer.h"
 
-#define DEATH_MS 3000                   /* what the kernel may take to end a killed cell */
+#define DEATH_MS 8000                   /* what the kernel may take: an agent can leave it much to tidy up */
 #define PROC_FILE_MAX (1 << 20)
 
 static int
@@ -175,7 +175,8 @@ halt_force(int runtime, const struct cell_entry *entry, int socket, const struct
 	r = init >= 0 ? kill_init(dir, init, who) : kill_supervisor(dir, supervisor, init == -ESRCH);
 	send_signal(supervisor, SIGCONT);
 	if (r < 0)
-		return err_set(err, -r, "cell %s was killed, but is not dead yet: a group above its own may be "
-		               "frozen, or its disk may hang", entry->id);
+		return err_set(err, -r, "cell %s was killed, but is not dead yet: the kernel may have much to tidy "
+		               "up after it, a group above its own may be frozen, or its disk may hang; `cloister "
+		               "ps` tells when it is gone", entry->id);
 	return r;
 }

@@ -9,7 +9,7 @@
 
 #define NAMES_DEPTH 2                   /* below that, nothing of ours stands */
 
-enum field { MODEL, OUTPUT, COPIES, KEPT };
+enum field { MODEL, OUTPUT, CHAT_OUTPUT, RESPONSES_OUTPUT, COPIES, KEPT };
 
 /* Where each provider has it.  OUTER is the object that it is in, or NULL. */
 static const struct {
@@ -18,9 +18,9 @@ static const struct {
 } rows[] = {
 	{ NULL, "model", MODEL },
 	{ NULL, "modelId", MODEL },
-	{ NULL, "max_tokens", OUTPUT },
-	{ NULL, "max_completion_tokens", OUTPUT },
-	{ NULL, "max_output_tokens", OUTPUT },
+	{ NULL, "max_tokens", CHAT_OUTPUT },
+	{ NULL, "max_completion_tokens", CHAT_OUTPUT },
+	{ NULL, "max_output_tokens", RESPONSES_OUTPUT },
 	{ NULL, "max_tokens_to_sample", OUTPUT },
 	{ NULL, "max_gen_len", OUTPUT },
 	{ "generationConfig", "maxOutputTokens", OUTPUT },
@@ -41,11 +41,20 @@ static const struct {
 	{ NULL, "cached_content", KEPT },
 };
 
+static bool
+is_output(enum field field)
+{
+	return field == OUTPUT || field == CHAT_OUTPUT || field == RESPONSES_OUTPUT;
+}
+
 struct reading {
 	struct usage_asked *asked;
+	enum usage_style style;
+	bool limited;                   /* by a name that is written as the provider has it */
 	struct http_text outer;         /* the member of the request that is being read */
 	bool models;                    /* there are two */
 	bool unlimited;                 /* it says how much in a way that is not ours to read */
+	bool uncounted;                 /* or how many answers */
 	uint64_t prompts;               /* in a list: each is answered */
 };
 
@@ -103,12 +112,25 @@ take_item(struct reading *r, enum field field, const struct json_walk_item *item
 	} else if (item->kind == JSON_WALK_NULL) {
 		return;
 	} else if (!get_number(item, &n)) {
-		r->unlimited = true;
-	} else if (field == OUTPUT && n > a->max_output) {
+		r->unlimited |= is_output(field);
+		r->uncounted |= field == COPIES;
+	} else if (is_output(field) && n > a->max_output) {
 		a->max_output = n;
 	} else if (field == COPIES && n > a->copies) {
 		a->copies = n < USAGE_COPIES_MAX ? n : USAGE_COPIES_MAX;
 	}
+}
+
+/* Whether ITEM, which row I is of, is a limit where the provider looks for it.  Many ignore all else: a limit in another
+ * place is none. */
+static bool
+is_obeyed(const struct reading *r, size_t i, const struct json_walk_item *item)
+{
+	if (item->kind == JSON_WALK_NULL || !http_text_is(item->name, rows[i].name) ||
+	    (rows[i].outer != NULL && !http_text_is(r->outer, rows[i].outer)))
+		return false;
+	return r->style == USAGE_OTHER ? is_output(rows[i].field) :
+	       rows[i].field == (r->style == USAGE_CHAT ? CHAT_OUTPUT : RESPONSES_OUTPUT);
 }
 
 /* False: it says something in a way that others may read otherwise. */
@@ -124,17 +146,26 @@ read_item(struct reading *r, const struct json_walk_item *item)
 	if (memchr(item->name.at, '\\', item->name.len) != NULL)
 		return false;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
-		if (is_row(i, item, r->outer))
+		if (is_row(i, item, r->outer)) {
 			take_item(r, rows[i].field, item);
+			r->limited |= is_obeyed(r, i, item);
+		}
 	if (item->depth == 1)
 		r->outer = item->name;
 	return true;
 }
 
-bool
-usage_read_asked(const char *text, size_t len, struct usage_asked *ret_asked)
+/* Sounds and pictures come so, and are answered once. */
+static bool
+is_multipart(const char *text, size_t len)
 {
-	struct reading r = { .asked = ret_asked };
+	return len > 2 && memcmp(text, "--", 2) == 0;
+}
+
+bool
+usage_read_asked(const char *text, size_t len, enum usage_style style, struct usage_asked *ret_asked)
+{
+	struct reading r = { .asked = ret_asked, .style = style };
 	struct json_walk walk;
 	struct json_walk_item item;
 	int more;
@@ -148,7 +179,10 @@ usage_read_asked(const char *text, size_t len, struct usage_asked *ret_asked)
 		ret_asked->copies *= r.prompts < USAGE_COPIES_MAX ? r.prompts : USAGE_COPIES_MAX;
 	if (r.models || more != 0)
 		ret_asked->model[0] = '\0';
-	if (r.unlimited || more != 0)
+	if (r.unlimited || !r.limited || more != 0)
 		ret_asked->max_output = 0;
+	if (r.uncounted || (more != 0 && !is_multipart(text, len)))
+		ret_asked->copies = USAGE_COPIES_MAX;
+	ret_asked->kept |= more != 0 && !is_multipart(text, len);
 	return more == 0;
 }

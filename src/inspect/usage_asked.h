@@ -4,7 +4,7 @@
  * Pure; nothing is copied but the model's name, and nothing is allocated, so that the courier may
  * do it by itself.  The agent wrote these bytes, and may have written them to be misread: of
  * members that are there twice the largest counts, names are compared without case, and a
- * request that spells a name with escapes is not read at all. */
+ * request that spells a name with escapes, or a number with an exponent, asks for the most. */
 #ifndef CLOISTER_USAGE_ASKED_H
 #define CLOISTER_USAGE_ASKED_H
 #include <stdbool.h>
@@ -22,6 +22,11 @@ struct usage_asked {
 	bool kept;                      /* it goes on from what the provider keeps */
 };
 
-/* False: TEXT is nothing that can be read, and *ret_asked is as if it said nothing. */
-bool usage_read_asked(const char *text, size_t len, struct usage_asked *ret_asked);
+/* Where it is asked: OpenAI's two kinds of requests have their own names for the limit, and servers that
+ * speak like it ignore what they do not know. */
+enum usage_style { USAGE_OTHER, USAGE_CHAT, USAGE_RESPONSES };
+
+/* False: TEXT is nothing that can be read.  Others may read it all the same, so *ret_asked is the most
+ * that it could say, unless it is multipart/form-data. */
+bool usage_read_asked(const char *text, size_t len, enum usage_style style, struct usage_asked *ret_asked);
 #endif

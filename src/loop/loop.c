@@ -2,6 +2,7 @@
 #include "loop/loop.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -12,6 +13,7 @@
 #include "base/own.h"
 
 #define LOOP_BATCH 128                  /* events taken at once */
+#define LOOP_POLLED_MAX 256
 #define LOOP_WAIT_MAX_MS 86400000       /* a day, so that no sum overflows an int */
 #define LINGER_NS 150000                /* a wait is short up to this */
 #define LINGER_AFTER 4                  /* short waits in a row */
@@ -39,6 +41,10 @@ struct loop {
 	void (*caught)(void *arg, const struct signalfd_siginfo *info);
 	void *caught_arg;
 	struct linger linger;           /* see loop_linger() */
+	/* Those that epoll has no room for.  The kernel counts them by user, so that an agent which
+	 * is the same user can leave none: yet a cell must be reached, to be killed. */
+	struct loop_source *polled[LOOP_POLLED_MAX];
+	size_t n_polled;
 	int batch_at, batch_n;          /* what is still to be dealt with */
 	struct epoll_event batch[LOOP_BATCH];
 };
@@ -87,10 +93,31 @@ loop_forget_events(struct loop *loop, const struct loop_source *source)
 			loop->batch[i].data.ptr = NULL;
 }
 
+/* Where SOURCE is among them, or n_polled. */
+static size_t
+loop_find_polled(const struct loop *loop, const struct loop_source *source)
+{
+	size_t i = 0;
+
+	while (i < loop->n_polled && loop->polled[i] != source)
+		i++;
+	return i;
+}
+
+static bool
+loop_add_polled(struct loop *loop, struct loop_source *source)
+{
+	if (loop->n_polled == LOOP_POLLED_MAX)
+		return false;
+	loop->polled[loop->n_polled++] = source;
+	return true;
+}
+
 int
 loop_watch(struct loop *loop, struct loop_source *source, uint32_t events,
            struct err *err)
 {
+	size_t polled = loop_find_polled(loop, source);
 	struct epoll_event event = { .events = events, .data.ptr = source };
 	int op = source->events == 0 ? EPOLL_CTL_ADD : EPOLL_CTL_MOD;
 
@@ -100,8 +127,13 @@ loop_watch(struct loop *loop, struct loop_source *source, uint32_t events,
 		op = EPOLL_CTL_DEL;
 		loop_forget_events(loop, source);
 	}
-	if (epoll_ctl(loop->epoll, op, source->fd, &event) < 0)
+	if (polled < loop->n_polled) {
+		if (events == 0)
+			loop->polled[polled] = loop->polled[--loop->n_polled];
+	} else if (epoll_ctl(loop->epoll, op, source->fd, &event) < 0 &&
+	           (errno != ENOSPC || !loop_add_polled(loop, source))) {
 		return err_errno(err, "cannot watch a descriptor");
+	}
 	source->events = events;
 	return 0;
 }
@@ -345,9 +377,36 @@ loop_catch(struct loop *loop, const sigset_t *signals,
 	return loop_watch(loop, &loop->signals, EPOLLIN, err);
 }
 
+/* They have the first half of the batch, beginning with another one each time. */
+static int
+loop_take_polled(struct loop *loop, int wait_ms)
+{
+	struct pollfd fds[LOOP_POLLED_MAX + 1];
+	size_t all = loop->n_polled;
+	int n, got = 0;
+
+	for (size_t i = 0; i < all; i++)
+		fds[i] = (struct pollfd){ .fd = loop->polled[i]->fd, .events = (short)loop->polled[i]->events };
+	fds[all] = (struct pollfd){ .fd = loop->epoll, .events = POLLIN };
+	n = poll(fds, all + 1, wait_ms);
+	if (n <= 0)
+		return n;
+	for (size_t i = 0; i < all && got < LOOP_BATCH / 2; i++) {
+		size_t at = (i + loop->round / 2) % all;
+
+		if (fds[at].revents != 0)
+			loop->batch[got++] = (struct epoll_event){ .events = (uint16_t)fds[at].revents,
+			                                           .data.ptr = loop->polled[at] };
+	}
+	n = fds[all].revents == 0 ? 0 : epoll_wait(loop->epoll, loop->batch + got, LOOP_BATCH - got, 0);
+	return n > 0 ? got + n : got;
+}
+
 static int
 loop_take(struct loop *loop, int wait_ms)
 {
+	if (loop->n_polled > 0)
+		return loop_take_polled(loop, wait_ms);
 	return epoll_wait(loop->epoll, loop->batch, LOOP_BATCH, wait_ms);
 }
 

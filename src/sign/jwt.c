@@ -14,6 +14,7 @@
 
 #define JWT_MAX (16 * 1024)             /* one token */
 #define JWT_ID_MAX 512
+#define GOOGLE_TOKENS "https://oauth2.googleapis.com/token"
 
 static const struct scheme_algorithm algorithms[] = {
 	{ "HS256", SCHEME_HMAC, "SHA256", NULL, 0 },
@@ -456,6 +457,10 @@ jwt_sign(const void *with, const struct sign_key *from, const struct sign_key *t
 	m->n_made = 0;
 	*ret_next = SIGN_DONE;
 	if (jwt_covers(was != NULL ? was->head : head)) {
+		/* Tokens of Google's give access to all that such a URL does; other audiences do not. */
+		if (s.options->audience != NULL && strcmp(s.options->audience, GOOGLE_TOKENS) != 0)
+			return err_set(err, EPERM, "the URL is for Google's storage, and the secret is for the "
+			               "audience '%s' only", s.options->audience);
 		if (s.options->algorithm != NULL && strcmp(s.options->algorithm, "RS256") != 0)
 			return err_set(err, EPERM, "the URL is signed with RSA and SHA-256, and the secret is "
 			               "for %s only", s.options->algorithm);

@@ -16,6 +16,7 @@
 #include "trust/trust.h"
 
 #define NAMES_MAX 200000                /* that are looked at for a file's second name */
+#define DEPTH_MAX 128                   /* of folders in folders, for that */
 
 static struct {
 	const char *at[TRUST_ALSO_MAX];
@@ -149,44 +150,59 @@ struct finding {
 	size_t left;
 };
 
-/* 1: it is there, or there is too much to look at. */
+static int find_name(struct finding *f, int fd, int depth);
+
+/* One name of the folder FROM. */
 static int
-find_name(struct finding *f, int fd)
+find_in(struct finding *f, int from, const char *name, int depth)
+{
+	struct stat st;
+	int below;
+
+	if (f->left-- == 0)
+		return 1;
+	if (fstatat(from, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return errno != ENOENT;
+	if (st.st_dev == f->device && st.st_ino == f->inode)
+		return 1;
+	if (!S_ISDIR(st.st_mode) || st.st_dev != f->device)
+		return 0;
+	below = openat(from, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return below < 0 ? errno != ENOENT : find_name(f, below, depth + 1);
+}
+
+/* 1: it is there, or not everything can be looked at: an agent may have closed or nested its folders.
+ * Takes FD over. */
+static int
+find_name(struct finding *f, int fd, int depth)
 {
 	OWN(closedirp) DIR *dir = fdopendir(fd);
 	struct dirent *d;
-	struct stat st;
 	int r = 0;
 
-	if (dir == NULL) {
+	if (dir == NULL)
 		close(fd);
+	if (dir == NULL || depth == DEPTH_MAX)
 		return 1;
-	}
-	while (r == 0 && (d = readdir(dir)) != NULL) {
-		if (tree_is_dots(d->d_name))
-			continue;
-		if (f->left-- == 0)
-			return 1;
-		if (fstatat(dirfd(dir), d->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-			continue;
-		if (st.st_dev == f->device && st.st_ino == f->inode)
-			return 1;
-		if (S_ISDIR(st.st_mode) && st.st_dev == f->device) {
-			int below = openat(dirfd(dir), d->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-
-			r = below < 0 ? 0 : find_name(f, below);
-		}
-	}
-	return r;
+	for (errno = 0; r == 0 && (d = readdir(dir)) != NULL; errno = 0)
+		r = tree_is_dots(d->d_name) ? 0 : find_in(f, dirfd(dir), d->d_name, depth);
+	return r != 0 || errno != 0;
 }
 
+/* MARK: a folder, or a file that was granted alone. */
 static bool
-is_in(const char *folder, const struct stat *file)
+is_in(const char *mark, const struct stat *file)
 {
 	struct finding f = { .device = file->st_dev, .inode = file->st_ino, .left = NAMES_MAX };
-	int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct stat st;
+	int fd;
 
-	return fd >= 0 && find_name(&f, fd) != 0;
+	if (stat(mark, &st) < 0)
+		return errno != ENOENT && errno != ENOTDIR;
+	if (!S_ISDIR(st.st_mode))
+		return st.st_dev == f.device && st.st_ino == f.inode;
+	fd = open(mark, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return fd < 0 || find_name(&f, fd, 0) != 0;
 }
 
 static int

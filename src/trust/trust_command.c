@@ -161,6 +161,20 @@ each_piece(const char *piece, int (*each)(void *arg, const char *path), void *ar
 	return r < 0 ? r : each_interpreter(path, 0, each, arg);
 }
 
+/* PIECE, and if it is an option with its argument behind it (-f/etc/x, -Cfolder), that. */
+static int
+each_argument(const char *piece, int (*each)(void *arg, const char *path), void *arg)
+{
+	const char *slash = strchr(piece, '/');
+	int r = each_piece(piece, each, arg);
+
+	if (r == 0 && piece[0] == '-' && piece[1] != '-' && piece[1] != '\0' && piece[2] != '\0')
+		r = each_piece(piece + 2, each, arg);
+	if (r == 0 && piece[0] == '-' && slash != NULL)
+		r = each_piece(slash, each, arg);
+	return r;
+}
+
 /* The word, what is behind '=' or '@' in it, and each of its pieces; a plain name among them may be
  * a program on PATH. */
 static int
@@ -173,10 +187,10 @@ each_in_word(const char *word, int (*each)(void *arg, const char *path), void *a
 		return 0;
 	if (!put_variables(word, text))
 		return -E2BIG;
-	r = each_piece(text, each, arg);
+	r = each_argument(text, each, arg);
 	for (char *piece = strtok_r(text, TRUST_BETWEEN_WORDS ":,@", &rest); r == 0 && piece != NULL;
 	     piece = strtok_r(NULL, TRUST_BETWEEN_WORDS ":,@", &rest)) {
-		r = each_piece(piece, each, arg);
+		r = each_argument(piece, each, arg);
 		if (r == 0 && strchr(piece, '/') == NULL && strpbrk(word, TRUST_BETWEEN_WORDS) != NULL &&
 		    find_program(piece, found)) {
 			r = each(arg, found);

@@ -10,7 +10,7 @@ int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct usage_asked asked;
-	bool read = usage_read_asked((const char *)data, size, &asked);
+	bool read = usage_read_asked((const char *)data, size, USAGE_CHAT, &asked);
 
 	assert(strlen(asked.model) <= POLICY_MODEL_MAX);
 	for (const char *c = asked.model; *c != '\0'; c++)

@@ -1,6 +1,7 @@
 """The emergency stop never lies: what it calls dead is dead, whatever keeps the supervisor busy, silent or
 stopped; and no limit depends on a supervisor that stands still."""
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from dispatches import agent, await_over, detach
-from operators import children_of, descendants_of, end, is_alive, only_root, wait_until
+from operators import children_of, descendants_of, end, is_alive, only_root, only_user, wait_until
 from service import Service
 from terminal import Terminal
 from test_control_socket import connect
@@ -447,3 +448,38 @@ def test_who_stops_everything_cannot_stop_init(operator):
     wait_until(lambda: not is_alive(supervisor), "the agent's end is the cell's", seconds=BOUND)
     ended, = operator.cells("-a")
     assert ended["status"] == 137
+
+
+# ---- what the kernel counts for all of a user's processes ------------------------------------
+
+UNDER_WAY = """
+import array, resource, socket, time
+most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+null = open("/dev/null")
+one = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [null.fileno()] * 250))]
+sockets = []
+try:
+    for _ in range(200):
+        a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+        sockets += [a, b]
+        a.setblocking(False)
+        a.sendmsg([b"x"], one)
+except OSError:
+    pass
+print("under way", flush=True)
+time.sleep(1000)
+"""
+
+
+@only_user
+@pytest.mark.parametrize("soft", ["1024", "$(ulimit -Hn)"])
+def test_with_descriptors_of_the_user_under_way(operator, soft):
+    """An agent that sends descriptors to itself leaves the operator, who is the same user, enough for others."""
+    def limited(*words):
+        return operator.do("sh", "-c", f"ulimit -Sn {soft}; exec {shlex.join([str(operator.program), *words])}").ok()
+    cell = operator.detach("--", "/usr/bin/python3", "-Ic", UNDER_WAY)
+    wait_until(lambda: "under way" in operator.cloister("logs", cell).out, "descriptors are under way")
+    assert limited("exec", cell, "--", "echo", "here") == "here\n"
+    assert limited("run", "--", "echo", "another") == "another\n"
+    operator.cloister("kill", cell).ok()

@@ -56,7 +56,8 @@ def test_soft_limits_and_priority_are_the_usual(operator):
     script = "ulimit -Sn; ulimit -Ss; ulimit -Sf; ulimit -Hn; nice"
     set_up = "ulimit -Sn 3000; ulimit -Hn 4000; ulimit -Ss 4096; ulimit -Sf 100000; exec \"$@\""
     said = operator.do("/bin/sh", "-c", set_up, "sh", operator.program, "run", "--", "sh", "-c", script).ok()
-    assert said.splitlines() == ["1024", "8192", "unlimited", "4000", "0"]
+    # Descriptors under way are counted with those of an operator who is the same user, and keeps some.
+    assert said.splitlines() == ["1024", "8192", "unlimited", "4000" if operator.is_root else "3000", "0"]
     assert operator.do("nice", "-n", "5", operator.program, "run", "--", "nice").ok() == "5\n"
     if operator.is_root:
         assert operator.do("nice", "-n", "-5", operator.program, "run", "--", "nice").ok() == "0\n"

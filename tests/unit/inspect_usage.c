@@ -240,13 +240,19 @@ static const struct {
 	/* What others may read otherwise: the most counts, or it says nothing. */
 	{ "{\"max_tokens\":5,\"MAX_TOKENS\":900,\"max_tokens\":6}", true, { "", 900, 1, false } },
 	{ "{\"model\":\"cheap\",\"model\":\"dear\",\"max_tokens\":5}", true, { "", 5, 1, false } },
-	{ "{\"model\":\"a\",\"max_tokens\":5,\"max\\u005ftokens\":900}", false, { "", 0, 1, false } },
+	{ "{\"model\":\"a\",\"max_tokens\":5,\"max\\u005ftokens\":900}", false,
+	  { "", 0, USAGE_COPIES_MAX, true } },
+	{ "{\"\\u006e\":128,\"model\":\"a\",\"max_tokens\":5}", false, { "", 0, USAGE_COPIES_MAX, true } },
+	{ "{\"n\":1e2,\"model\":\"a\",\"max_tokens\":5}", true, { "a", 5, USAGE_COPIES_MAX, false } },
+	{ "{\"n\":128.0,\"max_tokens\":5}", true, { "", 5, USAGE_COPIES_MAX, false } },
+	{ "\xef\xbb\xbf{\"n\":128,\"max_tokens\":5}", false, { "", 0, USAGE_COPIES_MAX, true } },
 	{ "{\"model\":\"a\",\"max_tokens\":1e9}", true, { "a", 0, 1, false } },
 	{ "{\"model\":\"a\",\"max_tokens\":-1}", true, { "a", 0, 1, false } },
 	{ "{\"model\":\"a\\u0062\"}", true, { "", 0, 1, false } },
-	{ "{\"model\":\"a\",\"max_tokens\":5}{\"max_tokens\":900}", false, { "", 0, 1, false } },
-	{ "model=a&max_tokens=5", false, { "", 0, 1, false } },
-	{ "", false, { "", 0, 1, false } },
+	{ "{\"model\":\"a\",\"max_tokens\":5}{\"max_tokens\":900}", false, { "", 0, USAGE_COPIES_MAX, true } },
+	{ "model=a&max_tokens=5", false, { "", 0, USAGE_COPIES_MAX, true } },
+	{ "--x\r\ncontent-disposition: form-data; name=n\r\n", false, { "", 0, 1, false } },
+	{ "", false, { "", 0, USAGE_COPIES_MAX, true } },
 };
 
 TEST(usage_asked)
@@ -254,10 +260,40 @@ TEST(usage_asked)
 	for (size_t i = 0; i < ARRAY_LEN(asked); i++) {
 		struct usage_asked got;
 
-		CHECK(usage_read_asked(asked[i].text, strlen(asked[i].text), &got) == asked[i].read);
+		CHECK(usage_read_asked(asked[i].text, strlen(asked[i].text), USAGE_OTHER, &got) == asked[i].read);
 		CHECK_STR(got.model, asked[i].want.model);
 		CHECK_U64(got.max_output, asked[i].want.max_output);
 		CHECK_U64(got.copies, asked[i].want.copies);
 		CHECK(got.kept == asked[i].want.kept);
+	}
+}
+
+/* A limit that the server does not look at is none. */
+TEST(usage_asked_in_other_places)
+{
+	static const struct {
+		const char *text;
+		enum usage_style style;
+		uint64_t max_output;
+	} limits[] = {
+		{ "{\"max_tokens\":5}", USAGE_CHAT, 5 },
+		{ "{\"max_completion_tokens\":5}", USAGE_CHAT, 5 },
+		{ "{\"max_output_tokens\":5}", USAGE_RESPONSES, 5 },
+		{ "{\"max_output_tokens\":5}", USAGE_CHAT, 0 },
+		{ "{\"max_tokens\":5}", USAGE_RESPONSES, 0 },
+		{ "{\"max_gen_len\":5}", USAGE_CHAT, 0 },
+		{ "{\"generationConfig\":{\"maxOutputTokens\":5}}", USAGE_CHAT, 0 },
+		{ "{\"Max_Tokens\":5}", USAGE_CHAT, 0 },
+		{ "{\"MAX_TOKENS\":5}", USAGE_OTHER, 0 },
+		{ "{\"max_tokens\":null,\"MAX_TOKENS\":5}", USAGE_OTHER, 0 },
+		{ "{\"GenerationConfig\":{\"maxOutputTokens\":5}}", USAGE_OTHER, 0 },
+		{ "{\"max_tokens\":5,\"max_gen_len\":900}", USAGE_CHAT, 900 },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(limits); i++) {
+		struct usage_asked got;
+
+		CHECK(usage_read_asked(limits[i].text, strlen(limits[i].text), limits[i].style, &got));
+		CHECK_U64(got.max_output, limits[i].max_output);
 	}
 }

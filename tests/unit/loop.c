@@ -3,8 +3,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
 #include <sys/epoll.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -532,4 +537,94 @@ TEST(relay_waits_for_its_reader)
 	close(in[0]);
 	close(out[0]);
 	close(out[1]);
+}
+
+/* ---- where epoll has no room: the kernel counts by user, and another process may have it all ---- */
+
+/* From now on, nothing can be added. */
+static void
+exhaust_epoll(void)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_epoll_ctl, 0, 3),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[1])),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, EPOLL_CTL_ADD, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSPC),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = { .len = sizeof(code) / sizeof(code[0]), .filter = code };
+
+	CHECK_OK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
+	CHECK_OK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program));
+}
+
+struct seen {
+	struct loop *loop;
+	struct loop_source source;
+	uint32_t events;
+	size_t n;
+};
+
+static void
+see(void *arg, uint32_t events)
+{
+	struct seen *s = arg;
+	char c;
+
+	s->events |= events;
+	s->n += (events & EPOLLIN) != 0 && read(s->source.fd, &c, 1) == 1;
+	loop_quit(s->loop);
+}
+
+static void
+end_loop(void *arg)
+{
+	loop_quit(arg);
+}
+
+TEST(loop_without_room_in_epoll)
+{
+	OWN(loop_freep) struct loop *loop = NULL;
+	struct seen before = { .n = 0 }, after[200] = { { .n = 0 } };
+	struct loop_timer quit = { .due = end_loop };
+	int ends[2], others[200][2];
+	size_t n = 0;
+
+	CHECK_OK(loop_new(&loop, NULL));
+	CHECK_OK(socketpair(AF_UNIX, SOCK_STREAM, 0, ends));
+	before = (struct seen){ loop, { .fd = ends[0], .ready = see, .arg = &before }, 0, 0 };
+	CHECK_OK(loop_watch(loop, &before.source, EPOLLIN, NULL));
+	exhaust_epoll();
+	for (size_t i = 0; i < 200; i++) {
+		CHECK_OK(socketpair(AF_UNIX, SOCK_STREAM, 0, others[i]));
+		after[i] = (struct seen){ loop, { .fd = others[i][0], .ready = see, .arg = &after[i] }, 0, 0 };
+		CHECK_OK(loop_watch(loop, &after[i].source, EPOLLIN, NULL));
+		CHECK(write(others[i][1], "x", 1) == 1);
+	}
+	/* All have their turn, whoever else is ready all the time. */
+	CHECK(write(ends[1], "x", 1) == 1);
+	for (int turn = 0; turn < 2000 && n < 201; turn++) {
+		CHECK_OK(loop_run(loop, NULL));
+		n = before.n;
+		for (size_t i = 0; i < 200; i++)
+			n += after[i].n;
+	}
+	CHECK_U64(n, 201);
+	/* What is waited for can be changed, and a hang-up is told. */
+	CHECK_OK(loop_watch(loop, &after[7].source, EPOLLIN | EPOLLOUT, NULL));
+	CHECK_OK(loop_run(loop, NULL));
+	CHECK(after[7].events == (EPOLLIN | EPOLLOUT));
+	CHECK_OK(loop_watch(loop, &after[7].source, EPOLLIN, NULL));
+	close(others[7][1]);
+	CHECK_OK(loop_run(loop, NULL));
+	CHECK((after[7].events & EPOLLHUP) != 0);
+	/* Those that are taken out are not called any more, and timers are kept. */
+	for (size_t i = 0; i < 200; i++)
+		loop_unwatch(loop, &after[i].source);
+	CHECK(write(others[3][1], "x", 1) == 1);
+	quit.arg = loop;
+	loop_set_timer(loop, &quit, 1);
+	CHECK_OK(loop_run(loop, NULL));
+	CHECK_U64(after[3].n, 1);
 }

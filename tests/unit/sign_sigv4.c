@@ -13,6 +13,7 @@
 #include "http/h1.h"
 #include "sign/sign.h"
 #include "sign/sign_chunks.h"
+#include "sign/sign_schemes.h"
 #include "sign/sigv4.h"
 #include "test.h"
 
@@ -690,6 +691,15 @@ TEST(goog4_rsa)
 	CHECK_ERR(lab_sign("goog4-rsa", &q, &to, &from, NULL, 1), EACCES);
 	CHECK_ERR(lab_sign("goog4-rsa", &q, &(const struct sign_key){ from.id, TEXT("no PEM"), {0} },
 	               &to, NULL, 1), EINVAL);
+	/* A service account's key that is for one audience only; the token endpoint gives more than a URL. */
+	for (size_t i = 0; i < 2; i++) {
+		const struct sign_jwt_options one = { .audience = i == 0 ? "https://pubsub.googleapis.com/" :
+		                                      "https://oauth2.googleapis.com/token" };
+
+		q.memory[0] = (struct sign_memory){0};
+		CHECK(sign_jwt.sign(&one, &from, &to, NULL, &q.head, NULL, &q.memory[0], &q.next, &q.chunks,
+		                    &q.err) == (i == 0 ? -EPERM : 0));
+	}
 	request_free(&q);
 	EVP_MD_CTX_free(md);
 	EVP_PKEY_free(pkey);

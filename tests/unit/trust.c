@@ -174,6 +174,45 @@ TEST(trust_of_moved_folders_and_second_names)
 	CHECK(fd >= 0);
 }
 
+/* An agent that closes its folders, or nests them too deep, hides no second name in them. */
+TEST(trust_of_second_names_that_are_hidden)
+{
+	OWN(freep) char *theirs = here("theirs"), *alone = here("alone");
+	char deep[1024] = "theirs";
+
+	use_own_folders();
+	CHECK_OK(mkdir("theirs", 0700));
+	CHECK_OK(mkdir("theirs/closed", 0700));
+	make_file("ours", "x", 0600);
+	CHECK_OK(link("ours", "theirs/closed/other"));
+	mark(theirs);
+	/* Root may look all the same, and finds it. */
+	for (mode_t mode = 0; mode <= 0600; mode += 0200) {
+		CHECK_OK(chmod("theirs/closed", mode));
+		CHECK(refused("ours"));
+		CHECK_OK(chmod("theirs", mode));
+		CHECK(refused("ours"));
+		CHECK_OK(chmod("theirs", 0700));
+	}
+	CHECK_OK(chmod("theirs/closed", 0700));
+	CHECK_OK(rename("theirs/closed/other", "elsewhere"));
+	CHECK(!refused("ours"));
+	for (int i = 0; i < 200; i++) {
+		strcat(deep, "/d");
+		CHECK_OK(mkdir(deep, 0700));
+	}
+	strcat(deep, "/other");
+	CHECK_OK(rename("elsewhere", deep));
+	CHECK(refused("ours"));
+
+	/* A file that was granted alone. */
+	make_file("alone", "x", 0600);
+	CHECK_OK(link("alone", "second"));
+	CHECK(trust_clear(theirs, NULL) == 0 && !refused("second"));
+	mark(alone);
+	CHECK(refused("second"));
+}
+
 TEST(trust_also_counts)
 {
 	OWN(freep) char *file = here("work/file");
@@ -214,6 +253,7 @@ TEST(trust_of_commands)
 	OWN(freep) char *theirs = here("theirs"), *path = here("theirs:/usr/bin:/bin");
 	OWN(freep) char *tok = here("theirs/tok"), *quoted = str_format("cat %s | sh", tok);
 	OWN(freep) char *option = str_format("--file=%s", tok), *at = str_format("@%s", tok);
+	OWN(freep) char *attached = str_format("-sK%s", tok);
 	OWN(freep) char *line = str_format("#!%s\n", tok), *list = str_format("/a:%s", tok);
 
 	use_own_folders();
@@ -232,6 +272,10 @@ TEST(trust_of_commands)
 	CHECK_ERR(run_check("sh", "-c", "exec ./script"), EPERM);
 	CHECK_ERR(run_check("curl", option, NULL), EPERM);
 	CHECK_ERR(run_check("curl", "-K", at), EPERM);
+	CHECK_ERR(run_check("curl", attached, NULL), EPERM);
+	CHECK_ERR(run_check("make", "-Ctheirs", NULL), EPERM);
+	CHECK_ERR(run_check("sh", "-c", "perl -wItheirs/../theirs x; make -Ctheirs"), EPERM);
+	CHECK_OK(run_check("make", "-C", "-Ours"));
 	CHECK_ERR(run_check("env", list, NULL), EPERM);
 	CHECK_ERR(run_check("./script", NULL, NULL), EPERM);
 	setenv("WHERE", theirs, 1);

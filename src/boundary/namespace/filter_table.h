@@ -544,8 +544,13 @@ static const struct filter_case filter_reach[] = {
 	           IS(2, 0, IPPROTO_TCP) } },
 	{ ERRNO(EAFNOSUPPORT), { END } },
 };
+static const struct filter_case filter_own_files[] = {
+	{ ALLOW, { IS(0, 0), IS(1, RLIMIT_NOFILE) } },
+	{ KILL,  { END } },
+};
 static const struct filter_row filter_publish[] = {
 	{ "socket", .cases = filter_reach },
+	{ "prlimit64", .cases = filter_own_files },     /* ipc_send() */
 	{ "accept4 connect getsockopt setsockopt stat lstat fstat newfstatat", .verdict = ALLOW },
 	/* The body of a webhook, for the courier. */
 	{ "memfd_create", .verdict = ALLOW },

@@ -106,6 +106,23 @@ reset_soft_limits(void)
 		(void)setpriority(PRIO_PROCESS, 0, 0);
 }
 
+#define FILES_SPARED 1024               /* descriptors */
+
+/* Descriptors that are under way in sockets are counted with the operator's own, and nobody who has more of them
+ * than its limit on open files can send any: neither could cloister, for whatever other cell.  So the agent's
+ * limit is below the operator's. */
+static struct rlimit
+files_of(const struct ns_plan *plan)
+{
+	struct rlimit files = { 1024, 1024 };
+
+	(void)getrlimit(RLIMIT_NOFILE, &files);
+	if (!plan->range)
+		files.rlim_max -= files.rlim_max / 4 < FILES_SPARED ? files.rlim_max / 4 : FILES_SPARED;
+	files.rlim_cur = files.rlim_cur < files.rlim_max ? files.rlim_cur : files.rlim_max;
+	return files;
+}
+
 static int
 set_limits(const struct ns_plan *plan, struct err *err)
 {
@@ -117,7 +134,7 @@ set_limits(const struct ns_plan *plan, struct err *err)
 	struct rlimit core = { 1, 1 };
 	/* Queued signals are counted with the operator's own. */
 	struct rlimit signals = { 4096, 4096 };
-	struct rlimit now;
+	struct rlimit now, files;
 
 	if (getrlimit(RLIMIT_NPROC, &now) == 0 && now.rlim_max < pids.rlim_max)
 		pids = (struct rlimit){ now.rlim_max, now.rlim_max };
@@ -127,7 +144,9 @@ set_limits(const struct ns_plan *plan, struct err *err)
 	if (getrlimit(RLIMIT_CORE, &now) == 0 && now.rlim_max == 0)
 		core = now;
 	reset_soft_limits();
+	files = files_of(plan);
 	if ((CONTROL_ON("limit-user") && setrlimit(RLIMIT_SIGPENDING, &signals) < 0) ||
+	    (CONTROL_ON("limit-user") && setrlimit(RLIMIT_NOFILE, &files) < 0) ||
 	    (CONTROL_ON("limit-pids") && setrlimit(RLIMIT_NPROC, &pids) < 0) ||
 	    (CONTROL_ON("core") && setrlimit(RLIMIT_CORE, &core) < 0))
 		return err_errno(err, "cannot set the cell's resource limits");

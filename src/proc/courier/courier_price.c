@@ -77,6 +77,17 @@ input_of(const struct exchange *ex, const struct usage_asked *asked)
 	return tokens;
 }
 
+static enum usage_style
+style_of(const struct exchange *ex)
+{
+	static const char responses[] = "/responses";
+
+	if (ex->budget.usage != POLICY_USAGE_OPENAI)
+		return USAGE_OTHER;
+	return memmem(ex->path.at, ex->path.len, responses, sizeof(responses) - 1) != NULL ? USAGE_RESPONSES :
+	                                                                                     USAGE_CHAT;
+}
+
 static uint64_t
 most_of(struct exchange *ex)
 {
@@ -85,7 +96,7 @@ most_of(struct exchange *ex)
 	uint64_t input, output, a, b;
 
 	if (is_whole(ex))
-		(void)usage_read_asked((const char *)ex->body.data, ex->body.len, &asked);
+		(void)usage_read_asked((const char *)ex->body.data, ex->body.len, style_of(ex), &asked);
 	/* The path goes before the body, as it does with who has both. */
 	if (ex->model[0] == '\0')
 		memcpy(ex->model, asked.model, sizeof(ex->model));
