@@ -209,13 +209,17 @@ time.sleep(1000)
 
 
 @only_root
-@pytest.mark.parametrize("policy", [POLICY.format("kill"), POLICY.format("refuse") + "tripwires: {exfiltration: kill}\n",
-                                    POLICY.format("refuse") + "budgets: [{per: cell, requests: 1, then: kill}]\n"])
-def test_it_kills_who_was_frozen_meanwhile(online, policy):
+@pytest.mark.parametrize("policy, script", [
+    (POLICY.format("kill"), LEAK_LATER), (POLICY.format("refuse") + "tripwires: {exfiltration: kill}\n", LEAK_LATER),
+    # A request that is refused for its body is not counted.
+    (POLICY.format("refuse") + "budgets: [{per: cell, requests: 1, then: kill}]\n",
+     LEAK_LATER.replace('os.environ["KEY"]', '"x"')),
+])
+def test_it_kills_who_was_frozen_meanwhile(online, policy, script):
     """Else whoever is frozen in that moment, by an operator or by what is less bad, is thawed and goes on."""
     operator = online.operator
     give(online, canary())
-    cell = online.start(online.policy(policy), "/usr/bin/python3", "-c", LEAK_LATER, options=["-s", "KEY"])
+    cell = online.start(online.policy(policy), "/usr/bin/python3", "-c", script, options=["-s", "KEY"])
     wait_until(lambda: operator.cloister("exec", cell, "--", "test", "-e", "/tmp/ready").status == 0, "it is connected")
     courier = helpers_of(operator, cell)["courier"]
     os.kill(courier, signal.SIGSTOP)
