@@ -36,7 +36,7 @@ hold_one(void *arg, const char *path)
 static int
 hold_believed(struct changes_part *part, struct err *err)
 {
-	OWN(freep) char *data = data_path(".", NULL), *state = data_state_path(NULL);
+	OWN(freep) char *data = data_top(NULL), *state = data_state_path(NULL);
 	OWN(freep) char *runtime = data_runtime_path(NULL);
 	const char *own[] = { data, state, runtime };
 	struct holding h = { .part = part, .err = err };

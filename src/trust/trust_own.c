@@ -16,7 +16,7 @@ trust_own_free(struct trust_own *own)
 void
 trust_own_find(struct trust_own *ret_own)
 {
-	OWN(freep) char *runtime = data_runtime_path(NULL), *data = data_path(".", NULL);
+	OWN(freep) char *runtime = data_runtime_path(NULL), *data = data_top(NULL);
 	OWN(freep) char *state = data_state_path(NULL);
 
 	ret_own->at[0] = runtime == NULL ? NULL : realpath(runtime, NULL);

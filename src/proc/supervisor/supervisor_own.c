@@ -62,13 +62,10 @@ add_path(void *arg, const char *path)
 
 /* An agent that could make it would be its owner: so it is made first. */
 static int
-make_folder(const struct cell_spec *spec, char *path, struct err *err)
+make_folder(const struct cell_spec *spec, const char *path, struct err *err)
 {
 	OWN(closep) int fd = -1;
-	size_t len = strlen(path);
 
-	if (len > 2 && strcmp(path + len - 2, "/.") == 0)
-		path[len - 2] = '\0';
 	for (size_t i = 0; i < spec->n_grants; i++) {
 		const struct cell_grant *grant = &spec->grants[i];
 
@@ -84,10 +81,10 @@ make_folder(const struct cell_spec *spec, char *path, struct err *err)
 int
 supervisor_find_own(const struct cell_spec *spec, struct own_paths *own, struct err *err)
 {
-	OWN(freep) char *runtime = data_runtime_path(err), *data = data_path(".", NULL);
+	OWN(freep) char *runtime = data_runtime_path(err), *data = data_top(NULL);
 	OWN(freep) char *state = data_state_path(NULL);
 	OWN(trust_mounts_freep) struct trust_mounts *mounts = NULL;
-	char *const configured[] = { runtime, data, state };
+	const char *const configured[] = { runtime, data, state };
 	const struct adding a = { .own = own, .spec = spec, .err = err };
 	int r = 0;
 
