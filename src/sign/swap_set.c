@@ -10,7 +10,7 @@
 #define FORMS_MAX 10                    /* of one needle: raw, plus, hex twice, base64 and
                                          * base64url at three places */
 #define GRAM_ROOM 64                    /* one bit in so many is set */
-#define GRAM_BITS_MIN 12
+#define GRAM_BITS_MIN 16                /* 8 KiB: the table stays in the fastest cache */
 
 const char swap_digits[2][65] = {
 	"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/",
