@@ -61,6 +61,18 @@ has(int folder, const char *name)
 	return folder >= 0 && faccessat(folder, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
+/* In the state folder, beside its cells. */
+static const char *const state_parts[] = { CELL_ENDED, TRUST_MARKS, TRUST_BELIEVED };
+
+static bool
+has_state(const struct purge *p)
+{
+	for (size_t i = 0; i < ARRAY_LEN(state_parts); i++)
+		if (has(p->state, state_parts[i]))
+			return true;
+	return false;
+}
+
 static int
 look(struct purge *p, struct err *err)
 {
@@ -83,7 +95,7 @@ look(struct purge *p, struct err *err)
 	ended = p->state < 0 ? -1 : cell_ended_open(p->state);
 	if (r == 0 && ended >= 0)
 		r = cell_list(ended, false, &timelines, &p->n_timelines, err);
-	p->found = p->n_cells > 0 || has(p->state, CELL_ENDED) || has(p->state, TRUST_MARKS);
+	p->found = p->n_cells > 0 || has_state(p);
 	for (const struct data_part *part = data_parts; part->name != NULL; part++)
 		p->found = p->found || has(p->data, part->name);
 	return r;
@@ -179,7 +191,7 @@ print_all(const struct purge *p)
 			print_line(p->data_path, part->name, part->what);
 	snprintf(what, sizeof(what), "changes and logs of %zu cell%s, timelines of %zu more", p->n_cells,
 	         p->n_cells == 1 ? "" : "s", p->n_timelines);
-	if (p->n_cells > 0 || has(p->state, CELL_ENDED) || has(p->state, TRUST_MARKS))
+	if (p->n_cells > 0 || has_state(p))
 		print_line(p->state_path, "", what);
 	print_changes(p);
 }
@@ -218,10 +230,8 @@ remove_all(const struct purge *p, struct err *err)
 
 	for (size_t i = 0; r == 0 && i < p->n_cells; i++)
 		r = remove_named(p->state, p->cells[i].dir, err);
-	if (r == 0 && p->state >= 0)
-		r = remove_named(p->state, CELL_ENDED, err);
-	if (r == 0 && p->state >= 0)
-		r = remove_named(p->state, TRUST_MARKS, err);
+	for (size_t i = 0; r == 0 && p->state >= 0 && i < ARRAY_LEN(state_parts); i++)
+		r = remove_named(p->state, state_parts[i], err);
 	for (const struct data_part *part = data_parts; r == 0 && p->data >= 0 && part->name != NULL; part++)
 		r = remove_named(p->data, part->name, err);
 	if (r < 0)
