@@ -126,8 +126,8 @@ add_needle(struct swap_set *set, size_t i)
 	add_form(set, i, SWAP_RAW, 0);
 	if (memchr(find.at, ' ', find.len) != NULL)
 		add_form(set, i, SWAP_PLUS, 0);
-	set->has_percent |= memchr(find.at, '%', find.len) != NULL;
-	set->has_backslash |= memchr(find.at, '\\', find.len) != NULL;
+	for (size_t k = 0; k < find.len; k++)
+		set->marks |= set->mark[(unsigned char)find.at[k]];
 	if (!set->coded)
 		return;
 	add_form(set, i, SWAP_HEX, 0);
@@ -247,6 +247,8 @@ swap_set_new(const struct swap_needle *needles, size_t n, unsigned flags,
 		return err_set(err, ENOMEM, "cannot look for values: there is no memory");
 	set->needles = needles;
 	set->coded = (flags & SWAP_CODED) != 0;
+	set->echoed = (flags & SWAP_ECHOED) != 0;
+	swap_escape_marks(set);
 	for (size_t i = 0; i < n; i++)
 		add_needle(set, i);
 	sort_patterns(set);

@@ -58,6 +58,42 @@ TEST(swap_forms)
 		}
 }
 
+/* As a server may write what it was sent; what is put in is written so as well, where it fits. */
+static const struct {
+	const char *in, *want;
+} echoed_cases[] = {
+	{ "tok_AAAAbbbb&#47;cc&#43;dd", "&#x00074;ok_ZZZZyyyy/xx+ww" },
+	{ "tok_AAAAbbbb&sol;cc&plus;dd", "&#x000074;ok_ZZZZyyyy/xx+ww" },
+	{ "tok_AAAAbbbb&#x2F;cc+dd", "&#x74;ok_ZZZZyyyy/xx+ww" },
+	{ "tok_AAAAbbbb/cc&#43;dd", "xxxxxxxxxxxxxxxxxxxxxx" },
+	/* Escapes that are none, or of something else. */
+	{ "tok_AAAAbbbb&#47cc+dd", "tok_AAAAbbbb&#47cc+dd" },
+	{ "tok_AAAAbbbb&#x;cc+dd", "tok_AAAAbbbb&#x;cc+dd" },
+	{ "tok_AAAAbbbb&#000000047;cc+dd", "tok_AAAAbbbb&#000000047;cc+dd" },
+	{ "tok_AAAAbbbb&solo;cc+dd", "tok_AAAAbbbb&solo;cc+dd" },
+	{ "a&amp;tok_AAAAbbbb/cc+dd", "a&amp;" REAL },
+};
+
+TEST(swap_echoed)
+{
+	static const struct swap_needle needles[] = { { { FAKE, 18 }, { REAL, 18 } } };
+	OWN(swap_set_freep) struct swap_set *set = set_of(needles, 1, SWAP_CODED | SWAP_ECHOED);
+	OWN(swap_set_freep) struct swap_set *others = set_of(needles, 1, SWAP_CODED);
+	OWN(swap_lab_freep) struct swap_lab *lab = swap_lab_new();
+
+	for (size_t i = 0; i < ARRAY_LEN(echoed_cases); i++)
+		for (size_t step = 1; step < 120; step++) {
+			const char *in = echoed_cases[i].in;
+
+			CHECK_OK(swap_lab_run(lab, set, SWAP_BODY, SWAP_FIT_LENGTH, in, strlen(in), step));
+			CHECK_STR(swap_lab_text(lab), echoed_cases[i].want);
+			if (strstr(in, FAKE) != NULL)
+				continue;
+			CHECK_OK(swap_lab_run(lab, others, SWAP_BODY, SWAP_FIT_LENGTH, in, strlen(in), step));
+			CHECK_STR(swap_lab_text(lab), in);
+		}
+}
+
 /* Around a needle, and as what stands there. */
 TEST(swap_finds_among_others)
 {

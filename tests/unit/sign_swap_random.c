@@ -8,10 +8,49 @@
 
 /* ---- a finder that tries everything ---- */
 
+/* What is undone; only in answers: what is behind ECHOED. */
+enum { PERCENT = 1, BACKSLASH = 2, HTML = 4, QUOTED = 8, ECHOED = 16, ALL = 31 };
+
+/* What is not ASCII is tested elsewhere: here it is nothing that a needle has. */
+static char
+ascii(unsigned long c)
+{
+	return (char)(c < 0x80 ? c : 0xff);
+}
+
+static size_t
+slow_html(const char *at, size_t len, char *ret)
+{
+	static const char *const names[] = { "&amp;&", "&quot;\"", "&sol;/", "&percnt;%", "&equals;=", "&bsol;\\",
+		"&plus;+" };
+	char text[16] = {0}, digits[9];
+	int n = 0;
+
+	memcpy(text, at, len < sizeof(text) - 1 ? len : sizeof(text) - 1);
+	if (sscanf(text, "&#%8[0-9];%n", digits, &n) == 1 && n > 0) {
+		*ret = ascii(strtoul(digits, NULL, 10));
+		return strtoul(digits, NULL, 10) <= 0x10ffff ? (size_t)n : 0;
+	}
+	if ((sscanf(text, "&#x%8[0-9a-fA-F];%n", digits, &n) == 1 ||
+	     sscanf(text, "&#X%8[0-9a-fA-F];%n", digits, &n) == 1) && n > 0) {
+		*ret = ascii(strtoul(digits, NULL, 16));
+		return strtoul(digits, NULL, 16) <= 0x10ffff ? (size_t)n : 0;
+	}
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		size_t size = strlen(names[i]) - 1;
+
+		*ret = names[i][size];
+		if (strncmp(text, names[i], size) == 0)
+			return size;
+	}
+	return 0;
+}
+
 /* The byte that an escape at AT stands for; returns its length, or 0. */
 static size_t
-slow_unescape(const char *at, size_t len, bool percent, bool json, char *ret)
+slow_unescape(const char *at, size_t len, unsigned how, char *ret)
 {
+	bool percent = (how & PERCENT) != 0, json = (how & BACKSLASH) != 0;
 	static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
 	char hex[5] = {0};
 
@@ -21,6 +60,8 @@ slow_unescape(const char *at, size_t len, bool percent, bool json, char *ret)
 		*ret = (char)strtoul(hex, NULL, 16);
 		return 3;
 	}
+	if ((how & HTML) != 0 && (how & ECHOED) != 0 && at[0] == '&')
+		return slow_html(at, len, ret);
 	if (!json || len < 2 || at[0] != '\\')
 		return 0;
 	for (size_t i = 0; from[i] != '\0'; i++)
@@ -33,21 +74,20 @@ slow_unescape(const char *at, size_t len, bool percent, bool json, char *ret)
 	for (size_t i = 2; i < 6; i++)
 		if (num_hex_digit(at[i]) < 0)
 			return 0;
-	/* What is not ASCII is tested elsewhere: here it is nothing that a needle has. */
 	memcpy(hex, at + 2, 4);
-	*ret = (char)(strtoul(hex, NULL, 16) < 0x80 ? strtoul(hex, NULL, 16) : 0xff);
+	*ret = ascii(strtoul(hex, NULL, 16));
 	return 6;
 }
 
 /* How long NEEDLE is as it is written at AT; 0 if it is not there. */
 static size_t
-slow_match(struct http_text needle, const char *at, size_t len, bool percent, bool json)
+slow_match(struct http_text needle, const char *at, size_t len, unsigned how)
 {
 	size_t pos = 0;
 
 	for (size_t i = 0; i < needle.len; i++) {
 		char c = '\0';
-		size_t n = pos < len ? slow_unescape(at + pos, len - pos, percent, json, &c) : 0;
+		size_t n = pos < len ? slow_unescape(at + pos, len - pos, how, &c) : 0;
 
 		if (pos == len)
 			return 0;
@@ -62,21 +102,18 @@ slow_match(struct http_text needle, const char *at, size_t len, bool percent, bo
 	return pos;
 }
 
-/* The longest of N needles at AT. */
+/* The longest of N needles at AT: how much of it that is. */
 static size_t
-slow_longest(const struct swap_needle *needles, size_t n, const char *at, size_t len,
-             size_t *ret_needle)
+slow_longest(const struct swap_needle *needles, size_t n, unsigned flags, const char *at, size_t len)
 {
 	size_t best = 0;
 
 	for (size_t i = 0; i < n; i++)
-		for (unsigned how = 4; how-- > 0;) {
-			size_t used = slow_match(needles[i].find, at, len, (how & 1) != 0, (how & 2) != 0);
+		for (unsigned how = 16; how-- > 0;) {
+			unsigned echoed = (flags & SWAP_ECHOED) != 0 ? ECHOED : 0;
+			size_t used = slow_match(needles[i].find, at, len, how | echoed);
 
-			if (used > best) {
-				best = used;
-				*ret_needle = i;
-			}
+			best = used > best ? used : best;
 		}
 	return best;
 }
@@ -105,7 +142,7 @@ random_stream(char *text, const struct swap_needle *needles, size_t n, const cha
 		for (size_t i = 0; i < part && len < TEXT_MAX - 10; i++) {
 			unsigned c = (unsigned char)needle.at[i];
 
-			switch (lab_random(8)) {
+			switch (lab_random(14)) {
 			case 0:
 				len += (size_t)snprintf(text + len, 8, "%%%02x", c);
 				break;
@@ -117,6 +154,16 @@ random_stream(char *text, const struct swap_needle *needles, size_t n, const cha
 					text[len++] = '\\';
 				text[len++] = (char)c;
 				break;
+			case 3:
+				len += (size_t)snprintf(text + len, 9, lab_random(2) ? "&#%u;" : "&#0%u;", c);
+				break;
+			case 4:
+				len += (size_t)snprintf(text + len, 8, lab_random(2) ? "&#x%x;" : "&#X%X;", c);
+				break;
+			case 5:
+				len += (size_t)snprintf(text + len, 9, c == '&' ? "&amp;" : c == '/' ? "&sol;" :
+				                        c == '=' ? "&equals;" : "%c", c);
+				break;
 			default:
 				text[len++] = (char)c;
 			}
@@ -126,14 +173,14 @@ random_stream(char *text, const struct swap_needle *needles, size_t n, const cha
 }
 
 static void
-check_stream(struct swap_lab *lab, const struct swap_set *set,
+check_stream(struct swap_lab *lab, const struct swap_set *set, unsigned flags,
              const struct swap_needle *needles, size_t n, const char *text, size_t len)
 {
-	size_t at = 0, n_seen = 0, needle = 0, used;
+	size_t at = 0, n_seen = 0, used;
 
 	CHECK_OK(swap_lab_run(lab, set, SWAP_BODY, SWAP_ANY_LENGTH, text, len, 0));
 	while (at < len) {
-		used = slow_longest(needles, n, text + at, len - at, &needle);
+		used = slow_longest(needles, n, flags, text + at, len - at);
 		if (used == 0) {
 			at++;
 			continue;
@@ -149,13 +196,15 @@ check_stream(struct swap_lab *lab, const struct swap_set *set,
 
 TEST(swap_random)
 {
-	static const char *const alphabets[] = { "ab", "ab/4", "ab%6\\u01", "abcdefghijklmnop%\\\"" };
+	static const char *const alphabets[] = { "ab", "ab/4", "ab%6\\u01", "abcdefghijklmnop%\\\"",
+		"ab&#9;x", "ab=/&6\\" };
 	OWN(swap_lab_freep) struct swap_lab *lab = swap_lab_new();
 	char texts[NEEDLES][16], text[TEXT_MAX];
 
-	for (int i = 0; i < 6000; i++) {
+	for (int i = 0; i < 9000; i++) {
 		OWN(swap_set_freep) struct swap_set *set = NULL;
-		const char *alphabet = alphabets[i % 4];
+		const char *alphabet = alphabets[(size_t)i % ARRAY_LEN(alphabets)];
+		unsigned flags = i % 4 == 0 ? 0 : SWAP_ECHOED;
 		struct swap_needle needles[NEEDLES];
 		size_t n = 1 + lab_random(NEEDLES);
 
@@ -165,8 +214,8 @@ TEST(swap_random)
 			random_text(texts[k], len, alphabet);
 			needles[k] = (struct swap_needle){ { texts[k], len }, { "*", 1 } };
 		}
-		set = set_of(needles, n, 0);
-		check_stream(lab, set, needles, n, text, random_stream(text, needles, n, alphabet));
+		set = set_of(needles, n, flags);
+		check_stream(lab, set, flags, needles, n, text, random_stream(text, needles, n, alphabet));
 	}
 }
 
@@ -175,7 +224,7 @@ TEST(swap_random)
 TEST(swap_cut_anywhere)
 {
 	OWN(swap_lab_freep) struct swap_lab *whole = swap_lab_new(), *cut = swap_lab_new();
-	static const char alphabet[] = "abAB%6\\u01+/=Q";
+	static const char alphabet[] = "abAB%6\\u01+/=Q&#;";
 	char texts[NEEDLES][16], text[TEXT_MAX];
 
 	for (int i = 0; i < 6000; i++) {
@@ -190,7 +239,7 @@ TEST(swap_cut_anywhere)
 			needles[k].with = lengths == SWAP_FIT_LENGTH ? text_of("=ab%")
 				: (struct http_text){ "????????????????", needles[k].find.len };
 		}
-		set = set_of(needles, n, SWAP_CODED);
+		set = set_of(needles, n, i % 3 == 0 ? SWAP_CODED : SWAP_CODED | SWAP_ECHOED);
 		len = random_stream(text, needles, n, alphabet);
 		CHECK_OK(swap_lab_run(whole, set, SWAP_BODY, lengths, text, len, len));
 		CHECK_OK(swap_lab_run(cut, set, SWAP_BODY, lengths, text, len, 0));
@@ -241,7 +290,7 @@ write_form(char *out, struct http_text real, unsigned how)
 
 	random_text(text, sizeof(text), digits);
 	memcpy(text + before, real.at, real.len);
-	switch (how / 3 % 7) {
+	switch (how / 3 % 8) {
 	case 0:
 		return slow_base64(text, len, false, out);
 	case 1:
@@ -249,7 +298,7 @@ write_form(char *out, struct http_text real, unsigned how)
 	case 2:
 	case 3:
 		for (size_t i = 0; i < len; i++)
-			n += (size_t)snprintf(out + n, 3, how / 3 % 7 == 2 ? "%02x" : "%02X",
+			n += (size_t)snprintf(out + n, 3, how / 3 % 8 == 2 ? "%02x" : "%02X",
 			                      (unsigned char)text[i]);
 		return n;
 	case 4:
@@ -261,6 +310,11 @@ write_form(char *out, struct http_text real, unsigned how)
 		for (size_t i = 0; i < len; i++)
 			n += (size_t)snprintf(out + n, 8, lab_random(2) || (unsigned char)text[i] > 127 ? "%c" : "\\u%04x",
 			                      (unsigned char)text[i]);
+		return n;
+	case 6:
+		for (size_t i = 0; i < len; i++)
+			n += (size_t)snprintf(out + n, 8, lab_random(2) || (unsigned char)text[i] > 127 ? "%c" :
+			                      lab_random(2) ? "&#%d;" : "&#x%X;", (unsigned char)text[i]);
 		return n;
 	default:
 		memcpy(out, text, len);
@@ -274,7 +328,7 @@ unescape_all(const char *in, size_t len, char *out)
 	size_t n = 0, used;
 
 	for (size_t i = 0; i < len; i += used) {
-		used = slow_unescape(in + i, len - i, true, true, &out[n]);
+		used = slow_unescape(in + i, len - i, ALL, &out[n]);
 		if (used == 0) {
 			out[n] = in[i];
 			used = 1;
@@ -327,9 +381,9 @@ TEST(swap_scrubs)
 				text_of("0123456789012345678901234567890") };
 			needles[k].with.len = lab_random(24);
 		}
-		set = set_of(needles, n, SWAP_CODED);
+		set = set_of(needles, n, SWAP_CODED | SWAP_ECHOED);
 		while (len < 1000) {
-			len += write_form(text + len, needles[lab_random((uint32_t)n)].find, lab_random(21));
+			len += write_form(text + len, needles[lab_random((uint32_t)n)].find, lab_random(24));
 			text[len++] = " \"=.\n"[lab_random(5)];
 			n_written++;
 		}
