@@ -39,7 +39,8 @@ struct swap_needle {
 };
 
 #define SWAP_CODED 1u                   /* in base64 and hex, too */
-#define SWAP_ECHOED 2u                  /* as servers write what they were sent, too: as HTML */
+#define SWAP_ECHOED 2u                  /* as servers write what they were sent, too: in HTML,
+                                         * \x73, \163 */
 
 /* Of needles with the same FIND the first counts.  The caller owns *ret_set. */
 int swap_set_new(const struct swap_needle *needles, size_t n, unsigned flags,

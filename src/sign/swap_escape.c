@@ -1,4 +1,5 @@
-/* swap_escape.c - undoes one escape: those of URLs and JSON, and in answers also those of HTML. */
+/* swap_escape.c - undoes one escape: those of URLs and JSON, and in answers also those of HTML and of
+ * programming languages. */
 #include <string.h>
 
 #include "base/err.h"
@@ -113,6 +114,23 @@ unescape_u(const unsigned char *at, size_t len, bool last, unsigned char ret[4],
 	return 6;
 }
 
+/* \163: always three digits. */
+static size_t
+unescape_octal(const unsigned char *at, size_t len, bool last, unsigned char ret[4])
+{
+	unsigned c = 0;
+
+	for (size_t i = 1; i < 4; i++) {
+		if (i == len)
+			return last ? 1 : 0;
+		if (at[i] < '0' || at[i] > '7')
+			return 1;
+		c = c << 3 | (unsigned)(at[i] - '0');
+	}
+	ret[0] = (unsigned char)c;
+	return 4;
+}
+
 static size_t
 unescape_backslash(const struct swap_set *set, const unsigned char *at, size_t len, bool last,
                    unsigned char ret[4], size_t *ret_n)
@@ -122,7 +140,12 @@ unescape_backslash(const struct swap_set *set, const unsigned char *at, size_t l
 		['r'] = '\r', ['t'] = '\t',
 	};
 
-	(void)set;
+	if (set->echoed && at[1] == 'x')
+		return unescape_hex(at, len, 2, last, ret);
+	if (set->echoed && at[1] >= '0' && at[1] <= '3')
+		return unescape_octal(at, len, last, ret);
+	if (set->echoed && at[1] == 'u' && len > 2 && at[2] == '{')
+		return unescape_code(at, len, 3, 16, '}', last, ret, ret_n);
 	if (at[1] == 'u')
 		return unescape_u(at, len, last, ret, ret_n);
 	if (short_forms[at[1]] == 0)
@@ -196,7 +219,7 @@ swap_escape_of(const unsigned char *at)
 	case '&':
 		return SWAP_BY_HTML;
 	default:
-		return SWAP_BY_JSON;
+		return at[1] == 'x' ? SWAP_BY_X : at[1] >= '0' && at[1] <= '3' ? SWAP_BY_OCTAL : SWAP_BY_JSON;
 	}
 }
 

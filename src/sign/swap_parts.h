@@ -64,8 +64,10 @@ swap_gram_bit(const struct swap_set *set, const void *at)
 /* How a byte may be written that is not written as itself. */
 enum swap_escape {
 	SWAP_BY_PERCENT = 1,            /* %73 */
-	SWAP_BY_JSON = 2,               /* \u0073 \/ \n */
+	SWAP_BY_JSON = 2,               /* \u0073 \/ \n, and in answers \u{73} */
 	SWAP_BY_HTML = 4,               /* &#115; &#x73; &amp; */
+	SWAP_BY_X = 8,                  /* \x73 */
+	SWAP_BY_OCTAL = 16,             /* \163 */
 };
 
 /* What the escape at AT stands for: 1 to 4 bytes.  Returns how long it is; 1 with AT's own

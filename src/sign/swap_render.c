@@ -10,13 +10,15 @@
 
 #define ZEROS_MAX 5                     /* in front of a character's number in HTML: any do not matter */
 
-enum style { STYLE_PLAIN, STYLE_PERCENT, STYLE_JSON, STYLE_HTML };
+enum style { STYLE_PLAIN, STYLE_PERCENT, STYLE_JSON, STYLE_HTML, STYLE_X, STYLE_OCTAL };
 /* The escape that can be any byte's. */
 static const struct { const char *head, *end; size_t len; } longs[] = {
 	[STYLE_PLAIN] = { "", "", 1 },
 	[STYLE_PERCENT] = { "%", "", 3 },
 	[STYLE_JSON] = { "\\u00", "", 6 },
 	[STYLE_HTML] = { "&#x", ";", 6 },
+	[STYLE_X] = { "\\x", "", 4 },
+	[STYLE_OCTAL] = { "\\", "", 4 },
 };
 
 struct render {
@@ -47,6 +49,10 @@ style_of(enum swap_place place, const struct swap_hit *hit)
 		return STYLE_PERCENT;
 	if ((hit->escapes & SWAP_BY_HTML) != 0)
 		return STYLE_HTML;
+	if ((hit->escapes & SWAP_BY_X) != 0)
+		return STYLE_X;
+	if ((hit->escapes & SWAP_BY_OCTAL) != 0)
+		return STYLE_OCTAL;
 	if ((hit->escapes & SWAP_BY_JSON) != 0)
 		return STYLE_JSON;
 	switch (place) {
@@ -113,6 +119,9 @@ must_escape(const struct render *w, size_t i, unsigned char c)
 		       !(w->form == SWAP_PLUS && i < w->with.len && w->with.at[i] == ' ');
 	case STYLE_JSON:
 		return c < 0x20 || c == '"' || c == '\\';
+	case STYLE_X:
+	case STYLE_OCTAL:
+		return c < 0x20 || c == '"' || c == '\'' || c == '\\';
 	case STYLE_HTML:
 		return c == '&' || c == '<' || c == '>' || c == '"' || c == '\'';
 	}
@@ -226,11 +235,15 @@ put_long(struct piece *p, struct render *w, unsigned char c)
 {
 	static const char hex[] = "0123456789ABCDEF";
 	char digits[2] = { hex[c >> 4], hex[c & 15] };
+	char octal[3] = { (char)('0' + (c >> 6)), (char)('0' + (c >> 3 & 7)), (char)('0' + (c & 7)) };
 
 	put_bytes(p, longs[w->style].head, strlen(longs[w->style].head));
 	for (; w->n_zeros > 0; w->n_zeros--)
 		put_bytes(p, "0", 1);
-	put_bytes(p, digits, sizeof(digits));
+	if (w->style == STYLE_OCTAL)
+		put_bytes(p, octal, sizeof(octal));
+	else
+		put_bytes(p, digits, sizeof(digits));
 	put_bytes(p, longs[w->style].end, strlen(longs[w->style].end));
 }
 

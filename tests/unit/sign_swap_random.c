@@ -46,6 +46,29 @@ slow_html(const char *at, size_t len, char *ret)
 	return 0;
 }
 
+static size_t
+slow_backslash(const char *at, size_t len, char *ret)
+{
+	char text[16] = {0}, digits[9];
+	int n = 0;
+
+	memcpy(text, at, len < sizeof(text) - 1 ? len : sizeof(text) - 1);
+	if (sscanf(text, "\\x%2[0-9a-fA-F]%n", digits, &n) == 1 && n == 4) {
+		*ret = (char)strtoul(digits, NULL, 16);
+		return 4;
+	}
+	if (sscanf(text, "\\%3[0-7]%n", digits, &n) == 1 && n == 4) {
+		*ret = (char)strtoul(digits, NULL, 8);
+		return 4;
+	}
+	n = 0;
+	if (sscanf(text, "\\u{%8[0-9a-fA-F]}%n", digits, &n) == 1 && n > 0 && strtoul(digits, NULL, 16) <= 0x10ffff) {
+		*ret = ascii(strtoul(digits, NULL, 16));
+		return (size_t)n;
+	}
+	return 0;
+}
+
 /* The byte that an escape at AT stands for; returns its length, or 0. */
 static size_t
 slow_unescape(const char *at, size_t len, unsigned how, char *ret)
@@ -64,6 +87,9 @@ slow_unescape(const char *at, size_t len, unsigned how, char *ret)
 		return slow_html(at, len, ret);
 	if (!json || len < 2 || at[0] != '\\')
 		return 0;
+	if ((how & ECHOED) != 0 && (at[1] == 'x' || (at[1] >= '0' && at[1] <= '3') ||
+	                            (len > 2 && at[1] == 'u' && at[2] == '{')))
+		return slow_backslash(at, len, ret);
 	for (size_t i = 0; from[i] != '\0'; i++)
 		if (at[1] == from[i]) {
 			*ret = to[i];
@@ -142,7 +168,7 @@ random_stream(char *text, const struct swap_needle *needles, size_t n, const cha
 		for (size_t i = 0; i < part && len < TEXT_MAX - 10; i++) {
 			unsigned c = (unsigned char)needle.at[i];
 
-			switch (lab_random(14)) {
+			switch (lab_random(20)) {
 			case 0:
 				len += (size_t)snprintf(text + len, 8, "%%%02x", c);
 				break;
@@ -163,6 +189,12 @@ random_stream(char *text, const struct swap_needle *needles, size_t n, const cha
 			case 5:
 				len += (size_t)snprintf(text + len, 9, c == '&' ? "&amp;" : c == '/' ? "&sol;" :
 				                        c == '=' ? "&equals;" : "%c", c);
+				break;
+			case 6:
+				len += (size_t)snprintf(text + len, 8, lab_random(2) ? "\\x%02x" : "\\x%02X", c);
+				break;
+			case 7:
+				len += (size_t)snprintf(text + len, 8, lab_random(2) ? "\\%03o" : "\\u{%x}", c);
 				break;
 			default:
 				text[len++] = (char)c;
@@ -197,7 +229,7 @@ check_stream(struct swap_lab *lab, const struct swap_set *set, unsigned flags,
 TEST(swap_random)
 {
 	static const char *const alphabets[] = { "ab", "ab/4", "ab%6\\u01", "abcdefghijklmnop%\\\"",
-		"ab&#9;x", "ab=/&6\\" };
+		"ab&#9;x", "ab\\x6{}1u", "ab=/&6\\" };
 	OWN(swap_lab_freep) struct swap_lab *lab = swap_lab_new();
 	char texts[NEEDLES][16], text[TEXT_MAX];
 
@@ -290,7 +322,7 @@ write_form(char *out, struct http_text real, unsigned how)
 
 	random_text(text, sizeof(text), digits);
 	memcpy(text + before, real.at, real.len);
-	switch (how / 3 % 8) {
+	switch (how / 3 % 10) {
 	case 0:
 		return slow_base64(text, len, false, out);
 	case 1:
@@ -298,7 +330,7 @@ write_form(char *out, struct http_text real, unsigned how)
 	case 2:
 	case 3:
 		for (size_t i = 0; i < len; i++)
-			n += (size_t)snprintf(out + n, 3, how / 3 % 8 == 2 ? "%02x" : "%02X",
+			n += (size_t)snprintf(out + n, 3, how / 3 % 10 == 2 ? "%02x" : "%02X",
 			                      (unsigned char)text[i]);
 		return n;
 	case 4:
@@ -315,6 +347,12 @@ write_form(char *out, struct http_text real, unsigned how)
 		for (size_t i = 0; i < len; i++)
 			n += (size_t)snprintf(out + n, 8, lab_random(2) || (unsigned char)text[i] > 127 ? "%c" :
 			                      lab_random(2) ? "&#%d;" : "&#x%X;", (unsigned char)text[i]);
+		return n;
+	case 7:
+	case 8:
+		for (size_t i = 0; i < len; i++)
+			n += (size_t)snprintf(out + n, 8, lab_random(2) ? "%c" : how / 3 % 10 == 7 ? "\\x%02x" : "\\%03o",
+			                      (unsigned char)text[i]);
 		return n;
 	default:
 		memcpy(out, text, len);
@@ -383,7 +421,7 @@ TEST(swap_scrubs)
 		}
 		set = set_of(needles, n, SWAP_CODED | SWAP_ECHOED);
 		while (len < 1000) {
-			len += write_form(text + len, needles[lab_random((uint32_t)n)].find, lab_random(24));
+			len += write_form(text + len, needles[lab_random((uint32_t)n)].find, lab_random(30));
 			text[len++] = " \"=.\n"[lab_random(5)];
 			n_written++;
 		}
