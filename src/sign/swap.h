@@ -40,7 +40,7 @@ struct swap_needle {
 
 #define SWAP_CODED 1u                   /* in base64 and hex, too */
 #define SWAP_ECHOED 2u                  /* as servers write what they were sent, too: in HTML,
-                                         * \x73, \163 */
+                                         * \x73, \163, all letters in one case */
 
 /* Of needles with the same FIND the first counts.  The caller owns *ret_set. */
 int swap_set_new(const struct swap_needle *needles, size_t n, unsigned flags,
@@ -62,7 +62,7 @@ enum swap_place {
 	SWAP_MESSAGE,                   /* of a WebSocket */
 };
 
-enum swap_form { SWAP_RAW, SWAP_PLUS, SWAP_HEX, SWAP_HEX_UPPER, SWAP_BASE64, SWAP_BASE64URL };
+enum swap_form { SWAP_RAW, SWAP_PLUS, SWAP_HEX, SWAP_HEX_UPPER, SWAP_BASE64, SWAP_BASE64URL, SWAP_UPPER, SWAP_LOWER };
 
 struct swap_seen {
 	size_t needle;                  /* its index */

@@ -7,8 +7,8 @@
 #include "base/own.h"
 #include "sign/swap_parts.h"
 
-#define FORMS_MAX 10                    /* of one needle: raw, plus, hex twice, base64 and
-                                         * base64url at three places */
+#define FORMS_MAX 12                    /* of one needle: raw, plus, hex twice, base64 and
+                                         * base64url at three places, upper and lower case */
 #define GRAM_ROOM 64                    /* one bit in so many is set */
 #define GRAM_BITS_MIN 16                /* 8 KiB: the table stays in the fastest cache */
 
@@ -54,6 +54,12 @@ swap_form_byte(enum swap_form form, unsigned phase, struct http_text value, size
 	case SWAP_PLUS:
 		c = byte_of(value, i);
 		return (unsigned char)(c == ' ' ? '+' : c);
+	case SWAP_UPPER:
+		c = byte_of(value, i);
+		return (unsigned char)(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
+	case SWAP_LOWER:
+		c = byte_of(value, i);
+		return (unsigned char)(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
 	case SWAP_HEX:
 	case SWAP_HEX_UPPER:
 		return (unsigned char)hex[byte_of(value, i / 2) >> (i % 2 == 0 ? 4 : 0) & 15];
@@ -71,6 +77,8 @@ swap_form_len(enum swap_form form, unsigned phase, size_t len)
 	switch (form) {
 	case SWAP_RAW:
 	case SWAP_PLUS:
+	case SWAP_UPPER:
+	case SWAP_LOWER:
 		break;
 	case SWAP_HEX:
 	case SWAP_HEX_UPPER:
@@ -128,6 +136,10 @@ add_needle(struct swap_set *set, size_t i)
 		add_form(set, i, SWAP_PLUS, 0);
 	for (size_t k = 0; k < find.len; k++)
 		set->marks |= set->mark[(unsigned char)find.at[k]];
+	if (set->echoed) {
+		add_form(set, i, SWAP_UPPER, 0);
+		add_form(set, i, SWAP_LOWER, 0);
+	}
 	if (!set->coded)
 		return;
 	add_form(set, i, SWAP_HEX, 0);

@@ -70,6 +70,10 @@ static const struct {
 	{ "tok_AAAAbbbb\\/cc\\x2bdd", "xxxxxxxxxxxxxxxxxxxxxx" },
 	{ "\\u{74}ok_AAAAbbbb/cc\\u{2B}dd", "\\u0074\\u006Fk_ZZZZyyyy/xx+ww" },
 	{ "\\164ok_AAAAbbbb\\057cc+dd", "\\164\\157k_ZZZZyyyy/xx+ww" },
+	{ "a TOK_AAAABBBB/CC+DD z", "a TOK_ZZZZYYYY/XX+WW z" },
+	{ "TOK_AAAABBBB&#x2F;CC+DD", "&#x54;OK_ZZZZYYYY/XX+WW" },
+	{ "tok_aaaabbbb/cc%2Bdd", "tok_zzzzyyyy/xx%2Bww" },
+	{ "tok_aaaaBBBB/cc+dd", "tok_aaaaBBBB/cc+dd" },
 	/* Escapes that are none, or of something else. */
 	{ "\\16ok_AAAAbbbb/cc+dd", "\\16ok_AAAAbbbb/cc+dd" },
 	{ "\\564ok_AAAAbbbb/cc+dd", "\\564ok_AAAAbbbb/cc+dd" },

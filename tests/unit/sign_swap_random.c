@@ -1,5 +1,7 @@
 /* sign_swap_random.c - tests of sign/swap against a slow finder written apart from it, on
  * random needles and texts of few characters. */
+#include <ctype.h>
+
 #include "base/num.h"
 #include "swap_lab.h"
 
@@ -128,6 +130,20 @@ slow_match(struct http_text needle, const char *at, size_t len, unsigned how)
 	return pos;
 }
 
+enum { AS_IS, UPPER, LOWER, N_FORMS };
+
+/* All of a needle, as one writes it without escapes; returns the length. */
+static size_t
+slow_form(struct http_text needle, unsigned form, char *ret)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < needle.len; i++)
+		ret[n++] = (char)(form == UPPER ? toupper((unsigned char)needle.at[i]) :
+		                  form == LOWER ? tolower((unsigned char)needle.at[i]) : needle.at[i]);
+	return n;
+}
+
 /* The longest of N needles at AT: how much of it that is. */
 static size_t
 slow_longest(const struct swap_needle *needles, size_t n, unsigned flags, const char *at, size_t len)
@@ -137,9 +153,14 @@ slow_longest(const struct swap_needle *needles, size_t n, unsigned flags, const 
 	for (size_t i = 0; i < n; i++)
 		for (unsigned how = 16; how-- > 0;) {
 			unsigned echoed = (flags & SWAP_ECHOED) != 0 ? ECHOED : 0;
-			size_t used = slow_match(needles[i].find, at, len, how | echoed);
 
-			best = used > best ? used : best;
+			for (unsigned form = 0; form < (echoed != 0 ? N_FORMS : 1); form++) {
+				char text[64];
+				struct http_text needle = { text, slow_form(needles[i].find, form, text) };
+				size_t used = slow_match(needle, at, len, how | echoed);
+
+				best = used > best ? used : best;
+			}
 		}
 	return best;
 }
@@ -160,7 +181,9 @@ random_stream(char *text, const struct swap_needle *needles, size_t n, const cha
 	size_t len = 0;
 
 	while (len < TEXT_MAX - 200) {
-		struct http_text needle = needles[lab_random((uint32_t)n)].find;
+		char form[64];
+		struct http_text find = needles[lab_random((uint32_t)n)].find;
+		struct http_text needle = { form, slow_form(find, lab_random(2) == 0 ? lab_random(N_FORMS) : AS_IS, form) };
 		size_t between = lab_random(12), part = lab_random(4) == 0 ? lab_random(8) : needle.len;
 
 		random_text(text + len, between, alphabet);
@@ -229,7 +252,7 @@ check_stream(struct swap_lab *lab, const struct swap_set *set, unsigned flags,
 TEST(swap_random)
 {
 	static const char *const alphabets[] = { "ab", "ab/4", "ab%6\\u01", "abcdefghijklmnop%\\\"",
-		"ab&#9;x", "ab\\x6{}1u", "ab=/&6\\" };
+		"ab&#9;x", "aAbB/-", "ab\\x6{}1u", "ab=/&6\\" };
 	OWN(swap_lab_freep) struct swap_lab *lab = swap_lab_new();
 	char texts[NEEDLES][16], text[TEXT_MAX];
 
@@ -322,7 +345,7 @@ write_form(char *out, struct http_text real, unsigned how)
 
 	random_text(text, sizeof(text), digits);
 	memcpy(text + before, real.at, real.len);
-	switch (how / 3 % 10) {
+	switch (how / 3 % 12) {
 	case 0:
 		return slow_base64(text, len, false, out);
 	case 1:
@@ -330,7 +353,7 @@ write_form(char *out, struct http_text real, unsigned how)
 	case 2:
 	case 3:
 		for (size_t i = 0; i < len; i++)
-			n += (size_t)snprintf(out + n, 3, how / 3 % 10 == 2 ? "%02x" : "%02X",
+			n += (size_t)snprintf(out + n, 3, how / 3 % 12 == 2 ? "%02x" : "%02X",
 			                      (unsigned char)text[i]);
 		return n;
 	case 4:
@@ -351,9 +374,14 @@ write_form(char *out, struct http_text real, unsigned how)
 	case 7:
 	case 8:
 		for (size_t i = 0; i < len; i++)
-			n += (size_t)snprintf(out + n, 8, lab_random(2) ? "%c" : how / 3 % 10 == 7 ? "\\x%02x" : "\\%03o",
+			n += (size_t)snprintf(out + n, 8, lab_random(2) ? "%c" : how / 3 % 12 == 7 ? "\\x%02x" : "\\%03o",
 			                      (unsigned char)text[i]);
 		return n;
+	case 9:
+	case 10:
+		memcpy(out, text, len);
+		slow_form(real, how / 3 % 12 == 9 ? UPPER : LOWER, out + before);
+		return len;
 	default:
 		memcpy(out, text, len);
 		return len;
@@ -382,8 +410,9 @@ is_in(const char *text, size_t len, struct http_text real)
 {
 	char form[256], padded[64] = "..";
 
-	if (memmem(text, len, real.at, real.len) != NULL)
-		return true;
+	for (unsigned how = 0; how < N_FORMS; how++)
+		if (memmem(text, len, form, slow_form(real, how, form)) != NULL)
+			return true;
 	for (unsigned how = 0; how < 2; how++) {
 		size_t n = 0;
 
@@ -421,7 +450,7 @@ TEST(swap_scrubs)
 		}
 		set = set_of(needles, n, SWAP_CODED | SWAP_ECHOED);
 		while (len < 1000) {
-			len += write_form(text + len, needles[lab_random((uint32_t)n)].find, lab_random(30));
+			len += write_form(text + len, needles[lab_random((uint32_t)n)].find, lab_random(36));
 			text[len++] = " \"=.\n"[lab_random(5)];
 			n_written++;
 		}
