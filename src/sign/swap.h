@@ -40,7 +40,7 @@ struct swap_needle {
 
 #define SWAP_CODED 1u                   /* in base64 and hex, too */
 #define SWAP_ECHOED 2u                  /* as servers write what they were sent, too: in HTML,
-                                         * \x73, \163, all letters in one case */
+                                         * \x73, \163, quoted-printable, all letters in one case */
 
 /* Of needles with the same FIND the first counts.  The caller owns *ret_set. */
 int swap_set_new(const struct swap_needle *needles, size_t n, unsigned flags,

@@ -1,5 +1,5 @@
-/* swap_escape.c - undoes one escape: those of URLs and JSON, and in answers also those of HTML and of
- * programming languages. */
+/* swap_escape.c - undoes one escape: those of URLs and JSON, and in answers also those of HTML, mails
+ * and programming languages. */
 #include <string.h>
 
 #include "base/err.h"
@@ -190,6 +190,27 @@ unescape_html(const unsigned char *at, size_t len, bool last, unsigned char ret[
 	return is_open && !last ? 0 : 1;
 }
 
+/* Quoted-printable: =73.  A soft line break (= at a line's end) counts as a part of what follows, so
+ * that no escape stands for nothing; two of them do not follow each other. */
+static size_t
+unescape_quoted(const unsigned char *at, size_t len, bool last, unsigned char ret[4])
+{
+	size_t skip = at[1] == '\n' ? 2 : at[1] == '\r' ? 3 : 0, used;
+
+	if (skip == 0)
+		return unescape_hex(at, len, 1, last, ret);
+	if (skip == 3 && len > 2 && at[2] != '\n')
+		return 1;
+	if (len <= skip)
+		return last ? 1 : 0;
+	if (at[skip] != '=') {
+		ret[0] = at[skip];
+		return skip + 1;
+	}
+	used = unescape_hex(at + skip, len - skip, 1, last, ret);
+	return used > 1 ? skip + used : used;
+}
+
 size_t
 swap_unescape(const struct swap_set *set, const unsigned char *at, size_t len, bool last,
               unsigned char ret[4], size_t *ret_n)
@@ -205,6 +226,8 @@ swap_unescape(const struct swap_set *set, const unsigned char *at, size_t len, b
 		return unescape_hex(at, len, 1, last, ret);
 	case '&':
 		return unescape_html(at, len, last, ret, ret_n);
+	case '=':
+		return unescape_quoted(at, len, last, ret);
 	default:
 		return unescape_backslash(set, at, len, last, ret, ret_n);
 	}
@@ -218,6 +241,8 @@ swap_escape_of(const unsigned char *at)
 		return SWAP_BY_PERCENT;
 	case '&':
 		return SWAP_BY_HTML;
+	case '=':
+		return SWAP_BY_QUOTED;
 	default:
 		return at[1] == 'x' ? SWAP_BY_X : at[1] >= '0' && at[1] <= '3' ? SWAP_BY_OCTAL : SWAP_BY_JSON;
 	}
@@ -228,6 +253,8 @@ swap_escape_marks(struct swap_set *set)
 {
 	set->mark['%'] = 1;
 	set->mark['\\'] = 2;
-	if (set->echoed)
+	if (set->echoed) {
 		set->mark['&'] = 4;
+		set->mark['='] = 8;
+	}
 }

@@ -254,8 +254,10 @@ escapes_of(const unsigned char *at, bool echoed)
 	bytes16 a;
 
 	memcpy(&a, at, sizeof(a));
+	/* Of "%" and "&" one comes after the other. */
 	if (echoed)
-		return (words2)((bytes16)((bytes16)(a - (unsigned char)'%') < 2) | (bytes16)(a == '\\'));
+		return (words2)((bytes16)((bytes16)(a - (unsigned char)'%') < 2) | (bytes16)(a == '\\') |
+		                (bytes16)(a == '='));
 	return (words2)((bytes16)(a == '%') | (bytes16)(a == '\\'));
 }
 
@@ -349,7 +351,7 @@ is_clear_end(const struct swap_set *set, const unsigned char *at, size_t len)
 	for (size_t i = 0; i + GRAM <= len; i += STRIDE)
 		met |= swap_gram_bit(set, at + i);
 	return (met & 1) == 0 && memchr(at, '%', len) == NULL && memchr(at, '\\', len) == NULL &&
-	       (!set->echoed || memchr(at, '&', len) == NULL);
+	       (!set->echoed || (memchr(at, '&', len) == NULL && memchr(at, '=', len) == NULL));
 }
 
 enum swap_found

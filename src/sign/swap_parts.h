@@ -68,6 +68,7 @@ enum swap_escape {
 	SWAP_BY_HTML = 4,               /* &#115; &#x73; &amp; */
 	SWAP_BY_X = 8,                  /* \x73 */
 	SWAP_BY_OCTAL = 16,             /* \163 */
+	SWAP_BY_QUOTED = 32,            /* =73 */
 };
 
 /* What the escape at AT stands for: 1 to 4 bytes.  Returns how long it is; 1 with AT's own

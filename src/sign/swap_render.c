@@ -10,7 +10,8 @@
 
 #define ZEROS_MAX 5                     /* in front of a character's number in HTML: any do not matter */
 
-enum style { STYLE_PLAIN, STYLE_PERCENT, STYLE_JSON, STYLE_HTML, STYLE_X, STYLE_OCTAL };
+enum style { STYLE_PLAIN, STYLE_PERCENT, STYLE_JSON, STYLE_HTML, STYLE_X, STYLE_OCTAL,
+             STYLE_QUOTED };
 /* The escape that can be any byte's. */
 static const struct { const char *head, *end; size_t len; } longs[] = {
 	[STYLE_PLAIN] = { "", "", 1 },
@@ -19,6 +20,7 @@ static const struct { const char *head, *end; size_t len; } longs[] = {
 	[STYLE_HTML] = { "&#x", ";", 6 },
 	[STYLE_X] = { "\\x", "", 4 },
 	[STYLE_OCTAL] = { "\\", "", 4 },
+	[STYLE_QUOTED] = { "=", "", 3 },
 };
 
 struct render {
@@ -53,6 +55,8 @@ style_of(enum swap_place place, const struct swap_hit *hit)
 		return STYLE_X;
 	if ((hit->escapes & SWAP_BY_OCTAL) != 0)
 		return STYLE_OCTAL;
+	if ((hit->escapes & SWAP_BY_QUOTED) != 0)
+		return STYLE_QUOTED;
 	if ((hit->escapes & SWAP_BY_JSON) != 0)
 		return STYLE_JSON;
 	switch (place) {
@@ -122,6 +126,8 @@ must_escape(const struct render *w, size_t i, unsigned char c)
 	case STYLE_X:
 	case STYLE_OCTAL:
 		return c < 0x20 || c == '"' || c == '\'' || c == '\\';
+	case STYLE_QUOTED:
+		return c < 0x20 || c == '=' || c > 0x7e;
 	case STYLE_HTML:
 		return c == '&' || c == '<' || c == '>' || c == '"' || c == '\'';
 	}

@@ -74,7 +74,13 @@ static const struct {
 	{ "TOK_AAAABBBB&#x2F;CC+DD", "&#x54;OK_ZZZZYYYY/XX+WW" },
 	{ "tok_aaaabbbb/cc%2Bdd", "tok_zzzzyyyy/xx%2Bww" },
 	{ "tok_aaaaBBBB/cc+dd", "tok_aaaaBBBB/cc+dd" },
+	{ "tok=5FAAAAbbbb/cc=2bdd", "=74=6Fk_ZZZZyyyy/xx+ww" },
+	{ "tok_AAAAb=\r\nbbb/cc=\n+d=\r\n=64", "=74=6F=6B=5F=5AZZZyyyy/xx+ww" },
+	{ "tok_AAAAb=\nbbb/cc+dd=\nz", "=74ok_ZZZZyyyy/xx+ww=\nz" },
 	/* Escapes that are none, or of something else. */
+	{ "tok_AAAAb=\n=\nbbb/cc+dd", "tok_AAAAb=\n=\nbbb/cc+dd" },
+	{ "tok_AAAAb=\rbbb/cc+dd", "tok_AAAAb=\rbbb/cc+dd" },
+	{ "tok=5gAAAAbbbb/cc+dd", "tok=5gAAAAbbbb/cc+dd" },
 	{ "\\16ok_AAAAbbbb/cc+dd", "\\16ok_AAAAbbbb/cc+dd" },
 	{ "\\564ok_AAAAbbbb/cc+dd", "\\564ok_AAAAbbbb/cc+dd" },
 	{ "tok_AAAAbbbb\\x2gcc+dd", "tok_AAAAbbbb\\x2gcc+dd" },

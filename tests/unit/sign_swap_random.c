@@ -49,6 +49,23 @@ slow_html(const char *at, size_t len, char *ret)
 }
 
 static size_t
+slow_quoted(const char *at, size_t len, char *ret)
+{
+	char text[16] = {0}, digits[3];
+	size_t skip;
+	int n = 0;
+
+	memcpy(text, at, len < sizeof(text) - 1 ? len : sizeof(text) - 1);
+	skip = strncmp(text, "=\r\n", 3) == 0 ? 3 : strncmp(text, "=\n", 2) == 0 ? 2 : 0;
+	if (sscanf(text + skip, "=%2[0-9a-fA-F]%n", digits, &n) == 1 && n == 3) {
+		*ret = (char)strtoul(digits, NULL, 16);
+		return skip + 3;
+	}
+	*ret = text[skip];
+	return skip > 0 && len > skip && text[skip] != '=' ? skip + 1 : 0;
+}
+
+static size_t
 slow_backslash(const char *at, size_t len, char *ret)
 {
 	char text[16] = {0}, digits[9];
@@ -87,6 +104,8 @@ slow_unescape(const char *at, size_t len, unsigned how, char *ret)
 	}
 	if ((how & HTML) != 0 && (how & ECHOED) != 0 && at[0] == '&')
 		return slow_html(at, len, ret);
+	if ((how & QUOTED) != 0 && (how & ECHOED) != 0 && at[0] == '=')
+		return slow_quoted(at, len, ret);
 	if (!json || len < 2 || at[0] != '\\')
 		return 0;
 	if ((how & ECHOED) != 0 && (at[1] == 'x' || (at[1] >= '0' && at[1] <= '3') ||
@@ -213,6 +232,12 @@ random_stream(char *text, const struct swap_needle *needles, size_t n, const cha
 				len += (size_t)snprintf(text + len, 9, c == '&' ? "&amp;" : c == '/' ? "&sol;" :
 				                        c == '=' ? "&equals;" : "%c", c);
 				break;
+			case 8:
+				len += (size_t)snprintf(text + len, 9, lab_random(2) ? "=%02X" : "=\r\n=%02x", c);
+				break;
+			case 9:
+				len += (size_t)snprintf(text + len, 9, lab_random(2) ? "=\n%c" : "=\r\n%c", c);
+				break;
 			case 6:
 				len += (size_t)snprintf(text + len, 8, lab_random(2) ? "\\x%02x" : "\\x%02X", c);
 				break;
@@ -252,7 +277,8 @@ check_stream(struct swap_lab *lab, const struct swap_set *set, unsigned flags,
 TEST(swap_random)
 {
 	static const char *const alphabets[] = { "ab", "ab/4", "ab%6\\u01", "abcdefghijklmnop%\\\"",
-		"ab&#9;x", "aAbB/-", "ab\\x6{}1u", "ab=/&6\\" };
+		"ab&#9;x", "aAbB/-", "ab\\x6{}1u", "ab=/&6\\",
+		"ab=1\r\n" };
 	OWN(swap_lab_freep) struct swap_lab *lab = swap_lab_new();
 	char texts[NEEDLES][16], text[TEXT_MAX];
 
@@ -345,7 +371,7 @@ write_form(char *out, struct http_text real, unsigned how)
 
 	random_text(text, sizeof(text), digits);
 	memcpy(text + before, real.at, real.len);
-	switch (how / 3 % 12) {
+	switch (how / 3 % 13) {
 	case 0:
 		return slow_base64(text, len, false, out);
 	case 1:
@@ -353,7 +379,7 @@ write_form(char *out, struct http_text real, unsigned how)
 	case 2:
 	case 3:
 		for (size_t i = 0; i < len; i++)
-			n += (size_t)snprintf(out + n, 3, how / 3 % 12 == 2 ? "%02x" : "%02X",
+			n += (size_t)snprintf(out + n, 3, how / 3 % 13 == 2 ? "%02x" : "%02X",
 			                      (unsigned char)text[i]);
 		return n;
 	case 4:
@@ -374,14 +400,19 @@ write_form(char *out, struct http_text real, unsigned how)
 	case 7:
 	case 8:
 		for (size_t i = 0; i < len; i++)
-			n += (size_t)snprintf(out + n, 8, lab_random(2) ? "%c" : how / 3 % 12 == 7 ? "\\x%02x" : "\\%03o",
+			n += (size_t)snprintf(out + n, 8, lab_random(2) ? "%c" : how / 3 % 13 == 7 ? "\\x%02x" : "\\%03o",
 			                      (unsigned char)text[i]);
 		return n;
 	case 9:
 	case 10:
 		memcpy(out, text, len);
-		slow_form(real, how / 3 % 12 == 9 ? UPPER : LOWER, out + before);
+		slow_form(real, how / 3 % 13 == 9 ? UPPER : LOWER, out + before);
 		return len;
+	case 11:
+		for (size_t i = 0; i < len; i++)
+			n += (size_t)snprintf(out + n, 8, text[i] == '=' || lab_random(3) == 0 ? "=%02X" :
+			                      lab_random(3) == 0 ? "=\r\n%c" : "%c", (unsigned char)text[i]);
+		return n;
 	default:
 		memcpy(out, text, len);
 		return len;
@@ -450,7 +481,7 @@ TEST(swap_scrubs)
 		}
 		set = set_of(needles, n, SWAP_CODED | SWAP_ECHOED);
 		while (len < 1000) {
-			len += write_form(text + len, needles[lab_random((uint32_t)n)].find, lab_random(36));
+			len += write_form(text + len, needles[lab_random((uint32_t)n)].find, lab_random(39));
 			text[len++] = " \"=.\n"[lab_random(5)];
 			n_written++;
 		}
