@@ -40,7 +40,8 @@ struct swap_needle {
 
 #define SWAP_CODED 1u                   /* in base64 and hex, too */
 #define SWAP_ECHOED 2u                  /* as servers write what they were sent, too: in HTML,
-                                         * \x73, \163, quoted-printable, all letters in one case */
+                                         * \x73, \163, quoted-printable, all letters in one case,
+                                         * and if it is ASCII in UTF-16 */
 
 /* Of needles with the same FIND the first counts.  The caller owns *ret_set. */
 int swap_set_new(const struct swap_needle *needles, size_t n, unsigned flags,
@@ -62,7 +63,9 @@ enum swap_place {
 	SWAP_MESSAGE,                   /* of a WebSocket */
 };
 
-enum swap_form { SWAP_RAW, SWAP_PLUS, SWAP_HEX, SWAP_HEX_UPPER, SWAP_BASE64, SWAP_BASE64URL, SWAP_UPPER, SWAP_LOWER };
+enum swap_form {
+	SWAP_RAW, SWAP_PLUS, SWAP_HEX, SWAP_HEX_UPPER, SWAP_BASE64, SWAP_BASE64URL, SWAP_UPPER, SWAP_LOWER, SWAP_UTF16,
+};
 
 struct swap_seen {
 	size_t needle;                  /* its index */

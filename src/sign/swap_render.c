@@ -45,8 +45,11 @@ is_unreserved(unsigned c)
 }
 
 static enum style
-style_of(enum swap_place place, const struct swap_hit *hit)
+style_of(enum swap_place place, enum swap_form form, const struct swap_hit *hit)
 {
+	/* Its zeros are no characters that one escapes. */
+	if (form == SWAP_UTF16)
+		return STYLE_PLAIN;
 	if ((hit->escapes & SWAP_BY_PERCENT) != 0)
 		return STYLE_PERCENT;
 	if ((hit->escapes & SWAP_BY_HTML) != 0)
@@ -314,7 +317,7 @@ render_as_is(const struct swap_stream *s, const struct swap_hit *hit, struct swa
 	struct http_text with = s->set->needles[pattern->needle].with;
 	size_t len = hit->end - hit->start;
 
-	if (pattern->form != SWAP_RAW || style_of(s->place, hit) != STYLE_PLAIN ||
+	if (pattern->form != SWAP_RAW || style_of(s->place, pattern->form, hit) != STYLE_PLAIN ||
 	    (s->lengths != SWAP_ANY_LENGTH && with.len != len))
 		return false;
 	*ret_grown = (int64_t)with.len - (int64_t)len;
@@ -330,7 +333,7 @@ render(const struct swap_stream *s, const unsigned char *at, const struct swap_h
 	const struct swap_needle *needle = &s->set->needles[pattern->needle];
 	bool fits = s->lengths == SWAP_FIT_LENGTH;
 	size_t len = hit->end - hit->start, wide = (size_t)hit->wide_before + hit->wide_behind;
-	struct render w = { .style = style_of(s->place, hit), .form = pattern->form,
+	struct render w = { .style = style_of(s->place, pattern->form, hit), .form = pattern->form,
 		.phase = pattern->phase, .with = needle->with };
 	struct piece p = { .out = out };
 	struct counts k;

@@ -7,8 +7,9 @@
 #include "base/own.h"
 #include "sign/swap_parts.h"
 
-#define FORMS_MAX 12                    /* of one needle: raw, plus, hex twice, base64 and
-                                         * base64url at three places, upper and lower case */
+#define FORMS_MAX 13                    /* of one needle: raw, plus, hex twice, base64 and
+                                         * base64url at three places, upper and lower case,
+                                         * UTF-16 */
 #define GRAM_ROOM 64                    /* one bit in so many is set */
 #define GRAM_BITS_MIN 16                /* 8 KiB: the table stays in the fastest cache */
 
@@ -60,6 +61,8 @@ swap_form_byte(enum swap_form form, unsigned phase, struct http_text value, size
 	case SWAP_LOWER:
 		c = byte_of(value, i);
 		return (unsigned char)(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+	case SWAP_UTF16:
+		return (unsigned char)(i % 2 == 0 ? byte_of(value, i / 2) : 0);
 	case SWAP_HEX:
 	case SWAP_HEX_UPPER:
 		return (unsigned char)hex[byte_of(value, i / 2) >> (i % 2 == 0 ? 4 : 0) & 15];
@@ -80,6 +83,9 @@ swap_form_len(enum swap_form form, unsigned phase, size_t len)
 	case SWAP_UPPER:
 	case SWAP_LOWER:
 		break;
+	case SWAP_UTF16:
+		/* What both orders of bytes have; the zero before or behind it stays. */
+		return len > 0 ? 2 * len - 1 : 0;
 	case SWAP_HEX:
 	case SWAP_HEX_UPPER:
 		return 2 * len;
@@ -126,6 +132,15 @@ add_form(struct swap_set *set, size_t needle, enum swap_form form, unsigned phas
 		.len = (uint32_t)swap_form_len(form, phase, set->needles[needle].find.len) };
 }
 
+static bool
+is_ascii(struct http_text text)
+{
+	for (size_t i = 0; i < text.len; i++)
+		if ((unsigned char)text.at[i] >= 0x80)
+			return false;
+	return true;
+}
+
 static void
 add_needle(struct swap_set *set, size_t i)
 {
@@ -139,6 +154,8 @@ add_needle(struct swap_set *set, size_t i)
 	if (set->echoed) {
 		add_form(set, i, SWAP_UPPER, 0);
 		add_form(set, i, SWAP_LOWER, 0);
+		if (is_ascii(find))
+			add_form(set, i, SWAP_UTF16, 0);
 	}
 	if (!set->coded)
 		return;

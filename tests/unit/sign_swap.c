@@ -112,6 +112,30 @@ TEST(swap_echoed)
 		}
 }
 
+/* In either order of bytes, in pieces of any size. */
+TEST(swap_utf16)
+{
+	static const struct swap_needle needles[] = { { { FAKE, 18 }, { REAL, 18 } } };
+	static const enum swap_place places[] = { SWAP_BODY, SWAP_BODY_JSON, SWAP_BODY_FORM };
+	OWN(swap_set_freep) struct swap_set *set = set_of(needles, 1, SWAP_CODED | SWAP_ECHOED);
+	OWN(swap_lab_freep) struct swap_lab *lab = swap_lab_new();
+	static const char from[] = "{\"k\":\"" FAKE "\"}", to[] = "{\"k\":\"" REAL "\"}";
+	char in[2 * sizeof(from)] = {0}, want[2 * sizeof(to)] = {0};
+
+	for (size_t order = 0; order < 2; order++) {
+		for (size_t i = 0; i < sizeof(from); i++) {
+			in[2 * i + order] = from[i];
+			in[2 * i + 1 - order] = '\0';
+			want[2 * i + order] = to[i];
+			want[2 * i + 1 - order] = '\0';
+		}
+		for (size_t step = 1; step < sizeof(in); step++) {
+			CHECK_OK(swap_lab_run(lab, set, places[step % 3], SWAP_FIT_LENGTH, in, sizeof(in), step));
+			CHECK(lab->out.len == sizeof(want) && memcmp(lab->out.data, want, sizeof(want)) == 0);
+		}
+	}
+}
+
 /* Around a needle, and as what stands there. */
 TEST(swap_finds_among_others)
 {

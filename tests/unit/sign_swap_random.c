@@ -149,7 +149,7 @@ slow_match(struct http_text needle, const char *at, size_t len, unsigned how)
 	return pos;
 }
 
-enum { AS_IS, UPPER, LOWER, N_FORMS };
+enum { AS_IS, UPPER, LOWER, UTF16, N_FORMS };
 
 /* All of a needle, as one writes it without escapes; returns the length. */
 static size_t
@@ -157,9 +157,12 @@ slow_form(struct http_text needle, unsigned form, char *ret)
 {
 	size_t n = 0;
 
-	for (size_t i = 0; i < needle.len; i++)
+	for (size_t i = 0; i < needle.len; i++) {
+		if (form == UTF16 && i > 0)
+			ret[n++] = '\0';
 		ret[n++] = (char)(form == UPPER ? toupper((unsigned char)needle.at[i]) :
 		                  form == LOWER ? tolower((unsigned char)needle.at[i]) : needle.at[i]);
+	}
 	return n;
 }
 
@@ -371,7 +374,7 @@ write_form(char *out, struct http_text real, unsigned how)
 
 	random_text(text, sizeof(text), digits);
 	memcpy(text + before, real.at, real.len);
-	switch (how / 3 % 13) {
+	switch (how / 3 % 14) {
 	case 0:
 		return slow_base64(text, len, false, out);
 	case 1:
@@ -379,7 +382,7 @@ write_form(char *out, struct http_text real, unsigned how)
 	case 2:
 	case 3:
 		for (size_t i = 0; i < len; i++)
-			n += (size_t)snprintf(out + n, 3, how / 3 % 13 == 2 ? "%02x" : "%02X",
+			n += (size_t)snprintf(out + n, 3, how / 3 % 14 == 2 ? "%02x" : "%02X",
 			                      (unsigned char)text[i]);
 		return n;
 	case 4:
@@ -400,13 +403,20 @@ write_form(char *out, struct http_text real, unsigned how)
 	case 7:
 	case 8:
 		for (size_t i = 0; i < len; i++)
-			n += (size_t)snprintf(out + n, 8, lab_random(2) ? "%c" : how / 3 % 13 == 7 ? "\\x%02x" : "\\%03o",
+			n += (size_t)snprintf(out + n, 8, lab_random(2) ? "%c" : how / 3 % 14 == 7 ? "\\x%02x" : "\\%03o",
 			                      (unsigned char)text[i]);
 		return n;
+	case 12:
+		/* What is not ASCII is not looked for so. */
+		for (size_t i = 0; i < real.len && (real.at[i] & 0x80) == 0; i++)
+			if (i + 1 == real.len)
+				return slow_form(real, UTF16, out);
+		memcpy(out, text, len);
+		return len;
 	case 9:
 	case 10:
 		memcpy(out, text, len);
-		slow_form(real, how / 3 % 13 == 9 ? UPPER : LOWER, out + before);
+		slow_form(real, how / 3 % 14 == 9 ? UPPER : LOWER, out + before);
 		return len;
 	case 11:
 		for (size_t i = 0; i < len; i++)
@@ -481,7 +491,7 @@ TEST(swap_scrubs)
 		}
 		set = set_of(needles, n, SWAP_CODED | SWAP_ECHOED);
 		while (len < 1000) {
-			len += write_form(text + len, needles[lab_random((uint32_t)n)].find, lab_random(39));
+			len += write_form(text + len, needles[lab_random((uint32_t)n)].find, lab_random(42));
 			text[len++] = " \"=.\n"[lab_random(5)];
 			n_written++;
 		}
