@@ -39,6 +39,9 @@ struct swap_needle {
 };
 
 #define SWAP_CODED 1u                   /* in base64 and hex, too */
+#define SWAP_ECHOED 2u                  /* as servers write what they were sent, too: in HTML,
+                                         * \x73, \163, quoted-printable, all letters in one case,
+                                         * and if it is ASCII in UTF-16 */
 
 /* Of needles with the same FIND the first counts.  The caller owns *ret_set. */
 int swap_set_new(const struct swap_needle *needles, size_t n, unsigned flags,
@@ -60,7 +63,9 @@ enum swap_place {
 	SWAP_MESSAGE,                   /* of a WebSocket */
 };
 
-enum swap_form { SWAP_RAW, SWAP_PLUS, SWAP_HEX, SWAP_HEX_UPPER, SWAP_BASE64, SWAP_BASE64URL };
+enum swap_form {
+	SWAP_RAW, SWAP_PLUS, SWAP_HEX, SWAP_HEX_UPPER, SWAP_BASE64, SWAP_BASE64URL, SWAP_UPPER, SWAP_LOWER, SWAP_UTF16,
+};
 
 struct swap_seen {
 	size_t needle;                  /* its index */
@@ -98,16 +103,16 @@ enum swap_place swap_body_place(struct http_text type);
 
 /* ---- streams ---- */
 
-/* One candidate, as far as it has been followed; there are four, because "%" and "\" may be
- * escapes or parts of the needle. */
-#define SWAP_WALKS 4
+/* One candidate, as far as it has been followed.  There are several, because each of "%", "\", "&"
+ * and "=" may begin an escape or be a part of the needle. */
+#define SWAP_WALKS 16
 struct swap_walk {
 	size_t pos;                     /* behind its start */
 	uint32_t lo, end;               /* patterns that begin with what was read */
 	uint32_t depth;                 /* how much that is, escapes undone */
 	uint32_t best;                  /* the longest that was all there */
 	size_t best_pos;                /* 0: none yet */
-	bool percent, json, best_percent, best_json;
+	uint8_t escapes, best_escapes;  /* enum swap_escape: of which kinds there were some */
 };
 
 struct swap_stream {

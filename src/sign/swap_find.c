@@ -7,117 +7,10 @@
 #include <endian.h>
 #include <string.h>
 
-#include "base/num.h"
 #include "sign/swap_parts.h"
 
 #define GROUP 32                        /* bytes that are looked at together */
 #define BEFORE (SAMPLED - 1)            /* an escape in a group: how much earlier it began */
-
-/* ---- escapes ---- */
-
-static bool
-is_escape(unsigned char c)
-{
-	return c == '%' || c == '\\';
-}
-
-/* N hex digits; -1 if they are none, -2 if that is not known yet. */
-static int
-hex_number(const unsigned char *at, size_t len, size_t n)
-{
-	int v = 0;
-
-	for (size_t i = 0; i < n; i++) {
-		int d = i < len ? num_hex_digit((char)at[i]) : -2;
-
-		if (d < 0)
-			return d;
-		v = v << 4 | d;
-	}
-	return v;
-}
-
-static size_t
-put_utf8(uint32_t c, unsigned char ret[4])
-{
-	if (c < 0x80) {
-		ret[0] = (unsigned char)c;
-		return 1;
-	}
-	if (c < 0x800) {
-		ret[0] = (unsigned char)(0xc0 | c >> 6);
-		ret[1] = (unsigned char)(0x80 | (c & 63));
-		return 2;
-	}
-	if (c < 0x10000) {
-		ret[0] = (unsigned char)(0xe0 | c >> 12);
-		ret[1] = (unsigned char)(0x80 | (c >> 6 & 63));
-		ret[2] = (unsigned char)(0x80 | (c & 63));
-		return 3;
-	}
-	ret[0] = (unsigned char)(0xf0 | c >> 18);
-	ret[1] = (unsigned char)(0x80 | (c >> 12 & 63));
-	ret[2] = (unsigned char)(0x80 | (c >> 6 & 63));
-	ret[3] = (unsigned char)(0x80 | (c & 63));
-	return 4;
-}
-
-/* \uXXXX, and a second one if it takes two; as swap_unescape() returns. */
-static size_t
-unescape_u(const unsigned char *at, size_t len, bool last, unsigned char ret[4], size_t *ret_n)
-{
-	int c = hex_number(at + 2, len - 2, 4), low = -1;
-
-	if (c == -2 && !last)
-		return 0;
-	if (c < 0)
-		return 1;
-	if (c >= 0xd800 && c < 0xdc00) {
-		if (len < 8)
-			low = (len == 6 || (len == 7 && at[6] == '\\')) && !last ? -2 : -1;
-		else if (at[6] == '\\' && at[7] == 'u')
-			low = hex_number(at + 8, len - 8, 4);
-		if (low == -2 && !last)
-			return 0;
-	}
-	if (low >= 0xdc00 && low < 0xe000) {
-		*ret_n = put_utf8(0x10000 + (((uint32_t)c & 0x3ff) << 10 | ((uint32_t)low & 0x3ff)), ret);
-		return 12;
-	}
-	*ret_n = put_utf8((uint32_t)c, ret);
-	return 6;
-}
-
-size_t
-swap_unescape(const unsigned char *at, size_t len, bool last, unsigned char ret[4],
-              size_t *ret_n)
-{
-	static const unsigned char short_forms[256] = {
-		['"'] = '"', ['\\'] = '\\', ['/'] = '/', ['b'] = '\b', ['f'] = '\f', ['n'] = '\n',
-		['r'] = '\r', ['t'] = '\t',
-	};
-	int c;
-
-	ret[0] = at[0];
-	*ret_n = 1;
-	if (!is_escape(at[0]))
-		return 1;
-	if (len < 2)
-		return last ? 1 : 0;
-	if (at[0] == '%') {
-		c = hex_number(at + 1, len - 1, 2);
-		if (c < 0)
-			return c == -2 && !last ? 0 : 1;
-		ret[0] = (unsigned char)c;
-		return 3;
-	}
-	if (at[1] == 'u')
-		return unescape_u(at, len, last, ret, ret_n);
-	if (short_forms[at[1]] == 0)
-		return 1;
-	ret[0] = short_forms[at[1]];
-	return 2;
-}
 
 /* ---- one candidate ---- */
 
@@ -162,22 +55,25 @@ narrow(const struct swap_set *set, struct swap_walk *w, unsigned c)
 	w->depth++;
 }
 
-/* Which of the walks takes which for no escape. */
-#define PLAIN_PERCENT 1
-#define PLAIN_BACKSLASH 2
-
+/* Whether C begins an escape that no needle has as it is. */
 static bool
-has_escapes(const struct swap_set *set)
+is_escape(const struct swap_set *set, unsigned char c)
 {
-	return set->has_percent || set->has_backslash;
+	return set->mark[c] != 0 && (set->marks & set->mark[c]) == 0;
+}
+
+/* Each walk takes the marks that its number is made of for parts of a needle. */
+static bool
+is_walked(const struct swap_set *set, unsigned walk)
+{
+	return (walk & ~(unsigned)set->marks) == 0;
 }
 
 static void
 walk_begin(const struct swap_set *set, struct swap_walk walk[SWAP_WALKS])
 {
 	for (unsigned i = 0; i < SWAP_WALKS; i++)
-		if ((set->has_percent || (i & PLAIN_PERCENT) == 0) &&
-		    (set->has_backslash || (i & PLAIN_BACKSLASH) == 0))
+		if (is_walked(set, i))
 			walk[i].end = set->n_patterns;
 }
 
@@ -189,8 +85,7 @@ walk_reached(const struct swap_set *set, struct swap_walk *w, bool counts)
 		if (counts) {
 			w->best = w->lo;
 			w->best_pos = w->pos;
-			w->best_percent = w->percent;
-			w->best_json = w->json;
+			w->best_escapes = w->escapes;
 		}
 		w->lo++;
 	}
@@ -205,7 +100,7 @@ walk_plain(const struct swap_set *set, struct swap_walk *w, const unsigned char 
 
 	if (w->end - w->lo != 1 || p->form != SWAP_RAW)
 		return;
-	while (w->pos < len && w->depth + 1 < p->len && !is_escape(at[w->pos]) &&
+	while (w->pos < len && w->depth + 1 < p->len && set->mark[at[w->pos]] == 0 &&
 	       (unsigned char)find[w->depth] == at[w->pos]) {
 		w->pos++;
 		w->depth++;
@@ -226,15 +121,12 @@ walk_on(const struct swap_set *set, struct swap_walk *w, unsigned i, const unsig
 			return last;
 		bytes[0] = at[w->pos];
 		used = n = 1;
-		if ((bytes[0] == '%' && (i & PLAIN_PERCENT) == 0) ||
-		    (bytes[0] == '\\' && (i & PLAIN_BACKSLASH) == 0))
-			used = swap_unescape(at + w->pos, len - w->pos, last, bytes, &n);
+		if ((set->mark[bytes[0]] & ~i) != 0)
+			used = swap_unescape(set, at + w->pos, len - w->pos, last, bytes, &n);
 		if (used == 0)
 			return false;
-		if (used > 1) {
-			w->percent |= at[w->pos] == '%';
-			w->json |= at[w->pos] == '\\';
-		}
+		if (used > 1)
+			w->escapes |= (uint8_t)swap_escape_of(at + w->pos);
 		w->pos += used;
 		for (size_t k = 0; k < n && w->lo < w->end; k++) {
 			narrow(set, w, bytes[k]);
@@ -260,6 +152,8 @@ swap_find_on(const struct swap_set *set, const unsigned char *at, size_t len, bo
 	bool done = true;
 
 	for (unsigned i = 0; i < SWAP_WALKS; i++) {
+		if (!is_walked(set, i))
+			continue;
 		done &= walk_on(set, &hit->walk[i], i, at + hit->start, len - hit->start, last);
 		if (hit->walk[i].best_pos > best->best_pos)
 			best = &hit->walk[i];
@@ -270,8 +164,7 @@ swap_find_on(const struct swap_set *set, const unsigned char *at, size_t len, bo
 		return SWAP_NONE;
 	hit->end = hit->start + best->best_pos;
 	hit->pattern = best->best;
-	hit->percent = best->best_percent;
-	hit->json = best->best_json;
+	hit->escapes = best->best_escapes;
 	/* The digit behind belongs to it as well, when it is there. */
 	return hit->end == len && !last && behind(set, hit->pattern) > 0 ? SWAP_MORE : SWAP_FOUND;
 }
@@ -307,18 +200,18 @@ may_begin(const struct swap_set *set, const unsigned char *at, size_t len, size_
 	unsigned char text[GRAM + 3];
 	size_t n = 0, pos = start, used, more;
 
-	if (set->first[at[start]] == set->first[at[start] + 1] && !is_escape(at[start]))
+	if (set->first[at[start]] == set->first[at[start] + 1] && set->mark[at[start]] == 0)
 		return false;
-	if (has_escapes(set))
-		return true;
 	while (n < GRAM) {
 		if (pos == len)
 			return !last;
 		used = 1;
 		text[n] = at[pos];
 		more = 1;
-		if (is_escape(at[pos]))
-			used = swap_unescape(at + pos, len - pos, last, text + n, &more);
+		if ((set->marks & set->mark[at[pos]]) != 0)
+			return true;
+		if (is_escape(set, at[pos]))
+			used = swap_unescape(set, at + pos, len - pos, last, text + n, &more);
 		if (used == 0)
 			return true;
 		pos += used;
@@ -356,11 +249,15 @@ typedef unsigned char bytes16 __attribute__((vector_size(16)));
 typedef uint64_t words2 __attribute__((vector_size(16)));
 
 static inline words2
-escapes_of(const unsigned char *at)
+escapes_of(const unsigned char *at, bool echoed)
 {
 	bytes16 a;
 
 	memcpy(&a, at, sizeof(a));
+	/* Of "%" and "&" one comes after the other. */
+	if (echoed)
+		return (words2)((bytes16)((bytes16)(a - (unsigned char)'%') < 2) | (bytes16)(a == '\\') |
+		                (bytes16)(a == '='));
 	return (words2)((bytes16)(a == '%') | (bytes16)(a == '\\'));
 }
 
@@ -375,7 +272,7 @@ bits_of(uint64_t mask)
 static uint64_t
 escaped_starts(const struct swap_set *set, const unsigned char *at, size_t len, bool last)
 {
-	words2 first = escapes_of(at), second = escapes_of(at + 16);
+	words2 first = escapes_of(at, set->echoed), second = escapes_of(at + 16, set->echoed);
 	uint64_t escapes = bits_of(first[0]) | bits_of(first[1]) << 8 | bits_of(second[0]) << 16 |
 	                   bits_of(second[1]) << 24, starts = 0;
 	size_t used, n, after = 0;
@@ -384,29 +281,38 @@ escaped_starts(const struct swap_set *set, const unsigned char *at, size_t len, 
 		unsigned i = (unsigned)__builtin_ctzll(escapes);
 		unsigned char bytes[4];
 
-		used = swap_unescape(at + i, len - i, last, bytes, &n);
+		used = swap_unescape(set, at + i, len - i, last, bytes, &n);
 		/* Bit BEFORE + i is this place.  What an earlier escape is part of, that one finds,
 		 * if it is one. */
 		if (used == 0 || (used > 1 && set->early[bytes[0]]))
 			starts |= ((UINT64_C(2) << (BEFORE + i)) - 1) & ~((UINT64_C(1) << i) - 1) &
 			          ~((UINT64_C(1) << after) - 1);
-		if (used > 1 && !has_escapes(set))
+		if (used > 1 && is_escape(set, at[i]))
 			after = BEFORE + i + 1;
 	}
 	return starts;
 }
 
 /* Whether nothing can begin at what is looked up in the group, and there is no escape. */
-static inline bool
-is_clear(const struct swap_set *set, const unsigned char *at)
+__attribute__((always_inline)) static inline bool
+is_clear(const struct swap_set *set, const unsigned char *at, bool echoed)
 {
-	words2 escapes = escapes_of(at) | escapes_of(at + 16);
+	words2 escapes = escapes_of(at, echoed) | escapes_of(at + 16, echoed);
 	uint64_t met = swap_gram_bit(set, at) | swap_gram_bit(set, at + 4) |
 	               swap_gram_bit(set, at + 8) | swap_gram_bit(set, at + 12) |
 	               swap_gram_bit(set, at + 16) | swap_gram_bit(set, at + 20) |
 	               swap_gram_bit(set, at + 24) | swap_gram_bit(set, at + 28);
 
 	return ((met & 1) | escapes[0] | escapes[1]) == 0;
+}
+
+/* The first group from POS on that is not clear, or what is left behind the last. */
+__attribute__((always_inline)) static inline size_t
+skip_clear(const struct swap_set *set, const unsigned char *at, size_t len, size_t pos, bool echoed)
+{
+	while (len - pos >= GROUP && is_clear(set, at + pos, echoed))
+		pos += GROUP;
+	return pos;
 }
 
 _Static_assert(GROUP == 8 * STRIDE, "eight are looked up");
@@ -444,7 +350,8 @@ is_clear_end(const struct swap_set *set, const unsigned char *at, size_t len)
 		return true;
 	for (size_t i = 0; i + GRAM <= len; i += STRIDE)
 		met |= swap_gram_bit(set, at + i);
-	return (met & 1) == 0 && memchr(at, '%', len) == NULL && memchr(at, '\\', len) == NULL;
+	return (met & 1) == 0 && memchr(at, '%', len) == NULL && memchr(at, '\\', len) == NULL &&
+	       (!set->echoed || (memchr(at, '&', len) == NULL && memchr(at, '=', len) == NULL));
 }
 
 enum swap_found
@@ -456,9 +363,10 @@ swap_find(const struct swap_set *set, const unsigned char *at, size_t len, size_
 
 	if (set->n_patterns == 0)
 		return SWAP_NONE;
-	for (; len - pos >= GROUP; pos += GROUP) {
-		if (__builtin_expect(is_clear(set, at + pos), 1))
-			continue;
+	for (;; pos += GROUP) {
+		pos = set->echoed ? skip_clear(set, at, len, pos, true) : skip_clear(set, at, len, pos, false);
+		if (len - pos < GROUP)
+			break;
 		found = try_group(set, at, len, pos, from, last, ret_hit);
 		if (found != SWAP_NONE)
 			return found;

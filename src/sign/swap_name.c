@@ -25,7 +25,8 @@ is_at(const struct swap_set *set, const struct pattern *p, struct http_text name
 		bytes[0] = (unsigned char)name.at[pos];
 		used = n = 1;
 		if (undone)
-			used = swap_unescape((const unsigned char *)name.at + pos, name.len - pos, true, bytes, &n);
+			used = swap_unescape(set, (const unsigned char *)name.at + pos, name.len - pos, true, bytes,
+			                     &n);
 		for (size_t k = 0; k < n && depth < p->len; k++, depth++)
 			if (fold(bytes[k]) != fold(swap_form_byte(p->form, p->phase, find, depth)))
 				return false;

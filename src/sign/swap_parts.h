@@ -6,7 +6,6 @@
 #define GRAM 4                          /* bytes that are looked up together */
 #define STRIDE 4                        /* every so many */
 #define SAMPLED (GRAM + STRIDE - 1)     /* a pattern's beginning, of which one is met */
-#define ESCAPED_MAX 6                   /* bytes for one byte: \u0073 */
 
 /* A needle in one form; its bytes are worked out when they are compared. */
 struct pattern {
@@ -17,8 +16,9 @@ struct pattern {
 
 struct swap_set {
 	const struct swap_needle *needles;
-	bool coded;
-	bool has_percent, has_backslash;        /* a needle has */
+	bool coded, echoed;
+	uint8_t mark[256];              /* of a byte that begins escapes: a bit of its own */
+	uint8_t marks;                  /* those that are in a needle, too */
 	uint32_t first[257];            /* where patterns with this first byte begin */
 	bool early[256];                /* is among the first bytes of a pattern */
 	bool before[256];               /* may share its bits with a needle that follows */
@@ -61,10 +61,24 @@ swap_gram_bit(const struct swap_set *set, const void *at)
 	return set->grams[slot >> 6] >> (slot & 63);
 }
 
-/* What the escape at AT stands for: up to 4 bytes.  Returns how long it is; 1 with AT's own
+/* How a byte may be written that is not written as itself. */
+enum swap_escape {
+	SWAP_BY_PERCENT = 1,            /* %73 */
+	SWAP_BY_JSON = 2,               /* \u0073 \/ \n, and in answers \u{73} */
+	SWAP_BY_HTML = 4,               /* &#115; &#x73; &amp; */
+	SWAP_BY_X = 8,                  /* \x73 */
+	SWAP_BY_OCTAL = 16,             /* \163 */
+	SWAP_BY_QUOTED = 32,            /* =73 */
+};
+
+/* What the escape at AT stands for: 1 to 4 bytes.  Returns how long it is; 1 with AT's own
  * byte if it is none; 0 if that hangs on what follows. */
-size_t swap_unescape(const unsigned char *at, size_t len, bool last, unsigned char ret[4],
-                     size_t *ret_n);
+size_t swap_unescape(const struct swap_set *set, const unsigned char *at, size_t len, bool last,
+                     unsigned char ret[4], size_t *ret_n);
+/* Of which kind the escape at AT is, which is one. */
+enum swap_escape swap_escape_of(const unsigned char *at);
+/* Set SET's marks: of what is looked for in its sort of text. */
+void swap_escape_marks(struct swap_set *set);
 
 enum swap_found { SWAP_NONE, SWAP_FOUND, SWAP_MORE };
 
@@ -73,7 +87,7 @@ struct swap_hit {
 	size_t start, end;
 	bool wide_before, wide_behind;  /* the first digit, the last, is shared */
 	uint32_t pattern;
-	bool percent, json;
+	uint8_t escapes;                /* enum swap_escape */
 	struct swap_walk walk[SWAP_WALKS];
 };
 

@@ -6,11 +6,22 @@
 #include "sign/swap_parts.h"
 
 #define PIECE 512                       /* written at once */
-#define HEX_ESCAPE_JSON 6               /* \u0073 */
-#define HEX_ESCAPE 3                    /* %73 */
 #define TRIED 4                         /* of short escapes: the fifth is a long one */
 
-enum style { STYLE_PLAIN, STYLE_PERCENT, STYLE_JSON };
+#define ZEROS_MAX 5                     /* in front of a character's number in HTML: any do not matter */
+
+enum style { STYLE_PLAIN, STYLE_PERCENT, STYLE_JSON, STYLE_HTML, STYLE_X, STYLE_OCTAL,
+             STYLE_QUOTED };
+/* The escape that can be any byte's. */
+static const struct { const char *head, *end; size_t len; } longs[] = {
+	[STYLE_PLAIN] = { "", "", 1 },
+	[STYLE_PERCENT] = { "%", "", 3 },
+	[STYLE_JSON] = { "\\u00", "", 6 },
+	[STYLE_HTML] = { "&#x", ";", 6 },
+	[STYLE_X] = { "\\x", "", 4 },
+	[STYLE_OCTAL] = { "\\", "", 4 },
+	[STYLE_QUOTED] = { "=", "", 3 },
+};
 
 struct render {
 	enum style style;
@@ -23,6 +34,7 @@ struct render {
 	size_t n_long;                  /* for bytes that would be plain */
 	size_t n_longer;                /* instead of short ones */
 	size_t n_slash;                 /* \/ */
+	size_t n_zeros;                 /* in the first of them, in HTML */
 };
 
 static bool
@@ -33,11 +45,22 @@ is_unreserved(unsigned c)
 }
 
 static enum style
-style_of(enum swap_place place, const struct swap_hit *hit)
+style_of(enum swap_place place, enum swap_form form, const struct swap_hit *hit)
 {
-	if (hit->percent)
+	/* Its zeros are no characters that one escapes. */
+	if (form == SWAP_UTF16)
+		return STYLE_PLAIN;
+	if ((hit->escapes & SWAP_BY_PERCENT) != 0)
 		return STYLE_PERCENT;
-	if (hit->json)
+	if ((hit->escapes & SWAP_BY_HTML) != 0)
+		return STYLE_HTML;
+	if ((hit->escapes & SWAP_BY_X) != 0)
+		return STYLE_X;
+	if ((hit->escapes & SWAP_BY_OCTAL) != 0)
+		return STYLE_OCTAL;
+	if ((hit->escapes & SWAP_BY_QUOTED) != 0)
+		return STYLE_QUOTED;
+	if ((hit->escapes & SWAP_BY_JSON) != 0)
 		return STYLE_JSON;
 	switch (place) {
 	case SWAP_PATH:
@@ -53,7 +76,8 @@ style_of(enum swap_place place, const struct swap_hit *hit)
 
 /* What was plain there may be so again: who wrote it knew what the place takes. */
 static void
-learn_plain(struct render *w, const unsigned char *at, const struct swap_hit *hit)
+learn_plain(struct render *w, const struct swap_set *set, const unsigned char *at,
+            const struct swap_hit *hit)
 {
 	unsigned char bytes[4];
 	size_t used, n;
@@ -61,7 +85,7 @@ learn_plain(struct render *w, const unsigned char *at, const struct swap_hit *hi
 	for (unsigned c = 0; c < 256; c++)
 		w->plain[c] = is_unreserved(c);
 	for (size_t i = hit->start; i < hit->end; i += used) {
-		used = swap_unescape(at + i, hit->end - i, true, bytes, &n);
+		used = swap_unescape(set, at + i, hit->end - i, true, bytes, &n);
 		if (used == 1 && bytes[0] != '%')
 			w->plain[bytes[0]] = true;
 	}
@@ -94,10 +118,23 @@ short_escape(unsigned char c)
 static bool
 must_escape(const struct render *w, size_t i, unsigned char c)
 {
-	if (w->style == STYLE_PERCENT)
+	switch (w->style) {
+	case STYLE_PLAIN:
+		break;
+	case STYLE_PERCENT:
 		return !w->plain[c] &&
 		       !(w->form == SWAP_PLUS && i < w->with.len && w->with.at[i] == ' ');
-	return w->style == STYLE_JSON && (c < 0x20 || c == '"' || c == '\\');
+	case STYLE_JSON:
+		return c < 0x20 || c == '"' || c == '\\';
+	case STYLE_X:
+	case STYLE_OCTAL:
+		return c < 0x20 || c == '"' || c == '\'' || c == '\\';
+	case STYLE_QUOTED:
+		return c < 0x20 || c == '=' || c > 0x7e;
+	case STYLE_HTML:
+		return c == '&' || c == '<' || c == '>' || c == '"' || c == '\'';
+	}
+	return false;
 }
 
 /* ---- the length ---- */
@@ -119,41 +156,54 @@ count(const struct render *w)
 		if (!must_escape(w, i, c)) {
 			k.slashes += c == '/';
 			k.ascii += c < 0x80 || w->style == STYLE_PERCENT;
-		} else if (w->style == STYLE_PERCENT) {
-			k.needed += HEX_ESCAPE - 1;
-		} else if (short_escape(c) != 0) {
+		} else if (w->style == STYLE_JSON && short_escape(c) != 0) {
 			k.needed++;
 			k.shorts++;
 		} else {
-			k.needed += HEX_ESCAPE_JSON - 1;
+			k.needed += longs[w->style].len - 1;
 		}
 	}
 	return k;
+}
+
+/* So many bytes more, of long escapes alone. */
+static bool
+fill_long(struct render *w, const struct counts *k, size_t more)
+{
+	size_t each = longs[w->style].len - 1, rest;
+
+	if (more == 0)
+		return true;
+	if (each == 0)
+		return false;
+	w->n_long = more / each < k->ascii ? more / each : k->ascii;
+	rest = more - w->n_long * each;
+	if (w->style != STYLE_HTML)
+		return rest == 0;
+	w->n_zeros = rest;
+	return rest <= ZEROS_MAX && (w->n_long > 0 || k->needed > 0);
 }
 
 /* So many bytes more than without any escape.  False: that cannot be. */
 static bool
 fill(struct render *w, const struct counts *k, size_t more)
 {
-	size_t rest = more - k->needed;
+	size_t rest = more - k->needed, each = longs[STYLE_JSON].len - 1;
 
 	if (more < k->needed)
 		return false;
-	if (w->style != STYLE_JSON) {
-		w->n_long = rest / (HEX_ESCAPE - 1);
-		return rest == 0 || (w->style == STYLE_PERCENT && rest % (HEX_ESCAPE - 1) == 0 &&
-		                     w->n_long <= k->ascii);
-	}
+	if (w->style != STYLE_JSON)
+		return fill_long(w, k, rest);
 	for (size_t longer = 0; longer <= TRIED && longer <= k->shorts; longer++)
 		for (size_t slash = 0; slash <= TRIED && slash <= k->slashes; slash++) {
-			size_t part = longer * (HEX_ESCAPE_JSON - 2) + slash;
+			size_t part = longer * (each - 1) + slash;
 
-			if (part > rest || (rest - part) % (HEX_ESCAPE_JSON - 1) != 0 ||
-			    (rest - part) / (HEX_ESCAPE_JSON - 1) > k->ascii - slash)
+			if (part > rest || (rest - part) % each != 0 ||
+			    (rest - part) / each > k->ascii - slash)
 				continue;
 			w->n_longer = longer;
 			w->n_slash = slash;
-			w->n_long = (rest - part) / (HEX_ESCAPE_JSON - 1);
+			w->n_long = (rest - part) / each;
 			return true;
 		}
 	return false;
@@ -190,15 +240,20 @@ put_end(struct piece *p)
 }
 
 static void
-put_long(struct piece *p, enum style style, unsigned char c)
+put_long(struct piece *p, struct render *w, unsigned char c)
 {
 	static const char hex[] = "0123456789ABCDEF";
-	char text[HEX_ESCAPE_JSON] = { '\\', 'u', '0', '0', hex[c >> 4], hex[c & 15] };
+	char digits[2] = { hex[c >> 4], hex[c & 15] };
+	char octal[3] = { (char)('0' + (c >> 6)), (char)('0' + (c >> 3 & 7)), (char)('0' + (c & 7)) };
 
-	if (style == STYLE_PERCENT)
-		text[3] = '%';
-	put_bytes(p, style == STYLE_PERCENT ? text + 3 : text,
-	          style == STYLE_PERCENT ? HEX_ESCAPE : HEX_ESCAPE_JSON);
+	put_bytes(p, longs[w->style].head, strlen(longs[w->style].head));
+	for (; w->n_zeros > 0; w->n_zeros--)
+		put_bytes(p, "0", 1);
+	if (w->style == STYLE_OCTAL)
+		put_bytes(p, octal, sizeof(octal));
+	else
+		put_bytes(p, digits, sizeof(digits));
+	put_bytes(p, longs[w->style].end, strlen(longs[w->style].end));
 }
 
 static void
@@ -208,9 +263,9 @@ put_byte(struct piece *p, struct render *w, size_t i)
 	char two[2] = { '\\', short_escape(c) };
 
 	if (must_escape(w, i, c)) {
-		if (w->style == STYLE_PERCENT || two[1] == 0 || w->n_longer > 0) {
+		if (w->style != STYLE_JSON || two[1] == 0 || w->n_longer > 0) {
 			w->n_longer -= w->style == STYLE_JSON && two[1] != 0;
-			put_long(p, w->style, c);
+			put_long(p, w, c);
 		} else {
 			put_bytes(p, two, 2);
 		}
@@ -220,7 +275,7 @@ put_byte(struct piece *p, struct render *w, size_t i)
 	} else if (w->n_long > 0 && (c < 0x80 || w->style == STYLE_PERCENT)) {
 		w->n_long--;
 		/* A plus that stands for a blank. */
-		put_long(p, w->style, w->form == SWAP_PLUS && c == '+' ? ' ' : c);
+		put_long(p, w, w->form == SWAP_PLUS && c == '+' ? ' ' : c);
 	} else {
 		put_bytes(p, &c, 1);
 	}
@@ -262,7 +317,7 @@ render_as_is(const struct swap_stream *s, const struct swap_hit *hit, struct swa
 	struct http_text with = s->set->needles[pattern->needle].with;
 	size_t len = hit->end - hit->start;
 
-	if (pattern->form != SWAP_RAW || style_of(s->place, hit) != STYLE_PLAIN ||
+	if (pattern->form != SWAP_RAW || style_of(s->place, pattern->form, hit) != STYLE_PLAIN ||
 	    (s->lengths != SWAP_ANY_LENGTH && with.len != len))
 		return false;
 	*ret_grown = (int64_t)with.len - (int64_t)len;
@@ -278,7 +333,7 @@ render(const struct swap_stream *s, const unsigned char *at, const struct swap_h
 	const struct swap_needle *needle = &s->set->needles[pattern->needle];
 	bool fits = s->lengths == SWAP_FIT_LENGTH;
 	size_t len = hit->end - hit->start, wide = (size_t)hit->wide_before + hit->wide_behind;
-	struct render w = { .style = style_of(s->place, hit), .form = pattern->form,
+	struct render w = { .style = style_of(s->place, pattern->form, hit), .form = pattern->form,
 		.phase = pattern->phase, .with = needle->with };
 	struct piece p = { .out = out };
 	struct counts k;
@@ -291,7 +346,7 @@ render(const struct swap_stream *s, const unsigned char *at, const struct swap_h
 		               "middle of base64");
 	w.n = swap_form_len(w.form, w.phase, fits ? needle->find.len : w.with.len);
 	if (w.style == STYLE_PERCENT)
-		learn_plain(&w, at, hit);
+		learn_plain(&w, s->set, at, hit);
 	k = count(&w);
 	if (len - wide < w.n || !fill(&w, &k, len - wide - w.n)) {
 		if (fits)
@@ -299,7 +354,7 @@ render(const struct swap_stream *s, const unsigned char *at, const struct swap_h
 		if (s->lengths == SWAP_SAME_LENGTH)
 			return err_set(err, EMSGSIZE, "a credential of another length would change the "
 			               "length that was declared");
-		w.n_long = w.n_longer = w.n_slash = 0;
+		w.n_long = w.n_longer = w.n_slash = w.n_zeros = 0;
 		*ret_grown = (int64_t)(w.n + k.needed) - (int64_t)(len - wide);
 	}
 	if (hit->wide_before)

@@ -7,10 +7,11 @@
 #include "base/own.h"
 #include "sign/swap_parts.h"
 
-#define FORMS_MAX 10                    /* of one needle: raw, plus, hex twice, base64 and
-                                         * base64url at three places */
+#define FORMS_MAX 13                    /* of one needle: raw, plus, hex twice, base64 and
+                                         * base64url at three places, upper and lower case,
+                                         * UTF-16 */
 #define GRAM_ROOM 64                    /* one bit in so many is set */
-#define GRAM_BITS_MIN 12
+#define GRAM_BITS_MIN 16                /* 8 KiB: the table stays in the fastest cache */
 
 const char swap_digits[2][65] = {
 	"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/",
@@ -54,6 +55,14 @@ swap_form_byte(enum swap_form form, unsigned phase, struct http_text value, size
 	case SWAP_PLUS:
 		c = byte_of(value, i);
 		return (unsigned char)(c == ' ' ? '+' : c);
+	case SWAP_UPPER:
+		c = byte_of(value, i);
+		return (unsigned char)(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
+	case SWAP_LOWER:
+		c = byte_of(value, i);
+		return (unsigned char)(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+	case SWAP_UTF16:
+		return (unsigned char)(i % 2 == 0 ? byte_of(value, i / 2) : 0);
 	case SWAP_HEX:
 	case SWAP_HEX_UPPER:
 		return (unsigned char)hex[byte_of(value, i / 2) >> (i % 2 == 0 ? 4 : 0) & 15];
@@ -71,7 +80,12 @@ swap_form_len(enum swap_form form, unsigned phase, size_t len)
 	switch (form) {
 	case SWAP_RAW:
 	case SWAP_PLUS:
+	case SWAP_UPPER:
+	case SWAP_LOWER:
 		break;
+	case SWAP_UTF16:
+		/* What both orders of bytes have; the zero before or behind it stays. */
+		return len > 0 ? 2 * len - 1 : 0;
 	case SWAP_HEX:
 	case SWAP_HEX_UPPER:
 		return 2 * len;
@@ -118,6 +132,15 @@ add_form(struct swap_set *set, size_t needle, enum swap_form form, unsigned phas
 		.len = (uint32_t)swap_form_len(form, phase, set->needles[needle].find.len) };
 }
 
+static bool
+is_ascii(struct http_text text)
+{
+	for (size_t i = 0; i < text.len; i++)
+		if ((unsigned char)text.at[i] >= 0x80)
+			return false;
+	return true;
+}
+
 static void
 add_needle(struct swap_set *set, size_t i)
 {
@@ -126,8 +149,14 @@ add_needle(struct swap_set *set, size_t i)
 	add_form(set, i, SWAP_RAW, 0);
 	if (memchr(find.at, ' ', find.len) != NULL)
 		add_form(set, i, SWAP_PLUS, 0);
-	set->has_percent |= memchr(find.at, '%', find.len) != NULL;
-	set->has_backslash |= memchr(find.at, '\\', find.len) != NULL;
+	for (size_t k = 0; k < find.len; k++)
+		set->marks |= set->mark[(unsigned char)find.at[k]];
+	if (set->echoed) {
+		add_form(set, i, SWAP_UPPER, 0);
+		add_form(set, i, SWAP_LOWER, 0);
+		if (is_ascii(find))
+			add_form(set, i, SWAP_UTF16, 0);
+	}
 	if (!set->coded)
 		return;
 	add_form(set, i, SWAP_HEX, 0);
@@ -247,6 +276,8 @@ swap_set_new(const struct swap_needle *needles, size_t n, unsigned flags,
 		return err_set(err, ENOMEM, "cannot look for values: there is no memory");
 	set->needles = needles;
 	set->coded = (flags & SWAP_CODED) != 0;
+	set->echoed = (flags & SWAP_ECHOED) != 0;
+	swap_escape_marks(set);
 	for (size_t i = 0; i < n; i++)
 		add_needle(set, i);
 	sort_patterns(set);

@@ -36,7 +36,7 @@ ask(struct swap_stream *s, const struct swap_hit *hit)
 	struct swap_seen seen = {
 		.needle = p->needle, .place = s->place, .name = s->name,
 		.at = s->before + hit->start, .len = hit->end - hit->start, .form = p->form,
-		.percent = hit->percent, .json = hit->json,
+		.percent = (hit->escapes & SWAP_BY_PERCENT) != 0, .json = (hit->escapes & SWAP_BY_JSON) != 0,
 	};
 
 	s->n_seen++;

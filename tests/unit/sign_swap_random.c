@@ -1,5 +1,7 @@
 /* sign_swap_random.c - tests of sign/swap against a slow finder written apart from it, on
  * random needles and texts of few characters. */
+#include <ctype.h>
+
 #include "base/num.h"
 #include "swap_lab.h"
 
@@ -8,10 +10,89 @@
 
 /* ---- a finder that tries everything ---- */
 
+/* What is undone; only in answers: what is behind ECHOED. */
+enum { PERCENT = 1, BACKSLASH = 2, HTML = 4, QUOTED = 8, ECHOED = 16, ALL = 31 };
+
+/* What is not ASCII is tested elsewhere: here it is nothing that a needle has. */
+static char
+ascii(unsigned long c)
+{
+	return (char)(c < 0x80 ? c : 0xff);
+}
+
+static size_t
+slow_html(const char *at, size_t len, char *ret)
+{
+	static const char *const names[] = { "&amp;&", "&quot;\"", "&sol;/", "&percnt;%", "&equals;=", "&bsol;\\",
+		"&plus;+" };
+	char text[16] = {0}, digits[9];
+	int n = 0;
+
+	memcpy(text, at, len < sizeof(text) - 1 ? len : sizeof(text) - 1);
+	if (sscanf(text, "&#%8[0-9];%n", digits, &n) == 1 && n > 0) {
+		*ret = ascii(strtoul(digits, NULL, 10));
+		return strtoul(digits, NULL, 10) <= 0x10ffff ? (size_t)n : 0;
+	}
+	if ((sscanf(text, "&#x%8[0-9a-fA-F];%n", digits, &n) == 1 ||
+	     sscanf(text, "&#X%8[0-9a-fA-F];%n", digits, &n) == 1) && n > 0) {
+		*ret = ascii(strtoul(digits, NULL, 16));
+		return strtoul(digits, NULL, 16) <= 0x10ffff ? (size_t)n : 0;
+	}
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		size_t size = strlen(names[i]) - 1;
+
+		*ret = names[i][size];
+		if (strncmp(text, names[i], size) == 0)
+			return size;
+	}
+	return 0;
+}
+
+static size_t
+slow_quoted(const char *at, size_t len, char *ret)
+{
+	char text[16] = {0}, digits[3];
+	size_t skip;
+	int n = 0;
+
+	memcpy(text, at, len < sizeof(text) - 1 ? len : sizeof(text) - 1);
+	skip = strncmp(text, "=\r\n", 3) == 0 ? 3 : strncmp(text, "=\n", 2) == 0 ? 2 : 0;
+	if (sscanf(text + skip, "=%2[0-9a-fA-F]%n", digits, &n) == 1 && n == 3) {
+		*ret = (char)strtoul(digits, NULL, 16);
+		return skip + 3;
+	}
+	*ret = text[skip];
+	return skip > 0 && len > skip && text[skip] != '=' ? skip + 1 : 0;
+}
+
+static size_t
+slow_backslash(const char *at, size_t len, char *ret)
+{
+	char text[16] = {0}, digits[9];
+	int n = 0;
+
+	memcpy(text, at, len < sizeof(text) - 1 ? len : sizeof(text) - 1);
+	if (sscanf(text, "\\x%2[0-9a-fA-F]%n", digits, &n) == 1 && n == 4) {
+		*ret = (char)strtoul(digits, NULL, 16);
+		return 4;
+	}
+	if (sscanf(text, "\\%3[0-7]%n", digits, &n) == 1 && n == 4) {
+		*ret = (char)strtoul(digits, NULL, 8);
+		return 4;
+	}
+	n = 0;
+	if (sscanf(text, "\\u{%8[0-9a-fA-F]}%n", digits, &n) == 1 && n > 0 && strtoul(digits, NULL, 16) <= 0x10ffff) {
+		*ret = ascii(strtoul(digits, NULL, 16));
+		return (size_t)n;
+	}
+	return 0;
+}
+
 /* The byte that an escape at AT stands for; returns its length, or 0. */
 static size_t
-slow_unescape(const char *at, size_t len, bool percent, bool json, char *ret)
+slow_unescape(const char *at, size_t len, unsigned how, char *ret)
 {
+	bool percent = (how & PERCENT) != 0, json = (how & BACKSLASH) != 0;
 	static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
 	char hex[5] = {0};
 
@@ -21,8 +102,15 @@ slow_unescape(const char *at, size_t len, bool percent, bool json, char *ret)
 		*ret = (char)strtoul(hex, NULL, 16);
 		return 3;
 	}
+	if ((how & HTML) != 0 && (how & ECHOED) != 0 && at[0] == '&')
+		return slow_html(at, len, ret);
+	if ((how & QUOTED) != 0 && (how & ECHOED) != 0 && at[0] == '=')
+		return slow_quoted(at, len, ret);
 	if (!json || len < 2 || at[0] != '\\')
 		return 0;
+	if ((how & ECHOED) != 0 && (at[1] == 'x' || (at[1] >= '0' && at[1] <= '3') ||
+	                            (len > 2 && at[1] == 'u' && at[2] == '{')))
+		return slow_backslash(at, len, ret);
 	for (size_t i = 0; from[i] != '\0'; i++)
 		if (at[1] == from[i]) {
 			*ret = to[i];
@@ -33,21 +121,20 @@ slow_unescape(const char *at, size_t len, bool percent, bool json, char *ret)
 	for (size_t i = 2; i < 6; i++)
 		if (num_hex_digit(at[i]) < 0)
 			return 0;
-	/* What is not ASCII is tested elsewhere: here it is nothing that a needle has. */
 	memcpy(hex, at + 2, 4);
-	*ret = (char)(strtoul(hex, NULL, 16) < 0x80 ? strtoul(hex, NULL, 16) : 0xff);
+	*ret = ascii(strtoul(hex, NULL, 16));
 	return 6;
 }
 
 /* How long NEEDLE is as it is written at AT; 0 if it is not there. */
 static size_t
-slow_match(struct http_text needle, const char *at, size_t len, bool percent, bool json)
+slow_match(struct http_text needle, const char *at, size_t len, unsigned how)
 {
 	size_t pos = 0;
 
 	for (size_t i = 0; i < needle.len; i++) {
 		char c = '\0';
-		size_t n = pos < len ? slow_unescape(at + pos, len - pos, percent, json, &c) : 0;
+		size_t n = pos < len ? slow_unescape(at + pos, len - pos, how, &c) : 0;
 
 		if (pos == len)
 			return 0;
@@ -62,20 +149,39 @@ slow_match(struct http_text needle, const char *at, size_t len, bool percent, bo
 	return pos;
 }
 
-/* The longest of N needles at AT. */
+enum { AS_IS, UPPER, LOWER, UTF16, N_FORMS };
+
+/* All of a needle, as one writes it without escapes; returns the length. */
 static size_t
-slow_longest(const struct swap_needle *needles, size_t n, const char *at, size_t len,
-             size_t *ret_needle)
+slow_form(struct http_text needle, unsigned form, char *ret)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < needle.len; i++) {
+		if (form == UTF16 && i > 0)
+			ret[n++] = '\0';
+		ret[n++] = (char)(form == UPPER ? toupper((unsigned char)needle.at[i]) :
+		                  form == LOWER ? tolower((unsigned char)needle.at[i]) : needle.at[i]);
+	}
+	return n;
+}
+
+/* The longest of N needles at AT: how much of it that is. */
+static size_t
+slow_longest(const struct swap_needle *needles, size_t n, unsigned flags, const char *at, size_t len)
 {
 	size_t best = 0;
 
 	for (size_t i = 0; i < n; i++)
-		for (unsigned how = 4; how-- > 0;) {
-			size_t used = slow_match(needles[i].find, at, len, (how & 1) != 0, (how & 2) != 0);
+		for (unsigned how = 16; how-- > 0;) {
+			unsigned echoed = (flags & SWAP_ECHOED) != 0 ? ECHOED : 0;
 
-			if (used > best) {
-				best = used;
-				*ret_needle = i;
+			for (unsigned form = 0; form < (echoed != 0 ? N_FORMS : 1); form++) {
+				char text[64];
+				struct http_text needle = { text, slow_form(needles[i].find, form, text) };
+				size_t used = slow_match(needle, at, len, how | echoed);
+
+				best = used > best ? used : best;
 			}
 		}
 	return best;
@@ -97,7 +203,9 @@ random_stream(char *text, const struct swap_needle *needles, size_t n, const cha
 	size_t len = 0;
 
 	while (len < TEXT_MAX - 200) {
-		struct http_text needle = needles[lab_random((uint32_t)n)].find;
+		char form[64];
+		struct http_text find = needles[lab_random((uint32_t)n)].find;
+		struct http_text needle = { form, slow_form(find, lab_random(2) == 0 ? lab_random(N_FORMS) : AS_IS, form) };
 		size_t between = lab_random(12), part = lab_random(4) == 0 ? lab_random(8) : needle.len;
 
 		random_text(text + len, between, alphabet);
@@ -105,7 +213,7 @@ random_stream(char *text, const struct swap_needle *needles, size_t n, const cha
 		for (size_t i = 0; i < part && len < TEXT_MAX - 10; i++) {
 			unsigned c = (unsigned char)needle.at[i];
 
-			switch (lab_random(8)) {
+			switch (lab_random(20)) {
 			case 0:
 				len += (size_t)snprintf(text + len, 8, "%%%02x", c);
 				break;
@@ -117,6 +225,28 @@ random_stream(char *text, const struct swap_needle *needles, size_t n, const cha
 					text[len++] = '\\';
 				text[len++] = (char)c;
 				break;
+			case 3:
+				len += (size_t)snprintf(text + len, 9, lab_random(2) ? "&#%u;" : "&#0%u;", c);
+				break;
+			case 4:
+				len += (size_t)snprintf(text + len, 8, lab_random(2) ? "&#x%x;" : "&#X%X;", c);
+				break;
+			case 5:
+				len += (size_t)snprintf(text + len, 9, c == '&' ? "&amp;" : c == '/' ? "&sol;" :
+				                        c == '=' ? "&equals;" : "%c", c);
+				break;
+			case 8:
+				len += (size_t)snprintf(text + len, 9, lab_random(2) ? "=%02X" : "=\r\n=%02x", c);
+				break;
+			case 9:
+				len += (size_t)snprintf(text + len, 9, lab_random(2) ? "=\n%c" : "=\r\n%c", c);
+				break;
+			case 6:
+				len += (size_t)snprintf(text + len, 8, lab_random(2) ? "\\x%02x" : "\\x%02X", c);
+				break;
+			case 7:
+				len += (size_t)snprintf(text + len, 8, lab_random(2) ? "\\%03o" : "\\u{%x}", c);
+				break;
 			default:
 				text[len++] = (char)c;
 			}
@@ -126,14 +256,14 @@ random_stream(char *text, const struct swap_needle *needles, size_t n, const cha
 }
 
 static void
-check_stream(struct swap_lab *lab, const struct swap_set *set,
+check_stream(struct swap_lab *lab, const struct swap_set *set, unsigned flags,
              const struct swap_needle *needles, size_t n, const char *text, size_t len)
 {
-	size_t at = 0, n_seen = 0, needle = 0, used;
+	size_t at = 0, n_seen = 0, used;
 
 	CHECK_OK(swap_lab_run(lab, set, SWAP_BODY, SWAP_ANY_LENGTH, text, len, 0));
 	while (at < len) {
-		used = slow_longest(needles, n, text + at, len - at, &needle);
+		used = slow_longest(needles, n, flags, text + at, len - at);
 		if (used == 0) {
 			at++;
 			continue;
@@ -149,13 +279,16 @@ check_stream(struct swap_lab *lab, const struct swap_set *set,
 
 TEST(swap_random)
 {
-	static const char *const alphabets[] = { "ab", "ab/4", "ab%6\\u01", "abcdefghijklmnop%\\\"" };
+	static const char *const alphabets[] = { "ab", "ab/4", "ab%6\\u01", "abcdefghijklmnop%\\\"",
+		"ab&#9;x", "aAbB/-", "ab\\x6{}1u", "ab=/&6\\",
+		"ab=1\r\n" };
 	OWN(swap_lab_freep) struct swap_lab *lab = swap_lab_new();
 	char texts[NEEDLES][16], text[TEXT_MAX];
 
-	for (int i = 0; i < 6000; i++) {
+	for (int i = 0; i < 9000; i++) {
 		OWN(swap_set_freep) struct swap_set *set = NULL;
-		const char *alphabet = alphabets[i % 4];
+		const char *alphabet = alphabets[(size_t)i % ARRAY_LEN(alphabets)];
+		unsigned flags = i % 4 == 0 ? 0 : SWAP_ECHOED;
 		struct swap_needle needles[NEEDLES];
 		size_t n = 1 + lab_random(NEEDLES);
 
@@ -165,8 +298,8 @@ TEST(swap_random)
 			random_text(texts[k], len, alphabet);
 			needles[k] = (struct swap_needle){ { texts[k], len }, { "*", 1 } };
 		}
-		set = set_of(needles, n, 0);
-		check_stream(lab, set, needles, n, text, random_stream(text, needles, n, alphabet));
+		set = set_of(needles, n, flags);
+		check_stream(lab, set, flags, needles, n, text, random_stream(text, needles, n, alphabet));
 	}
 }
 
@@ -175,7 +308,7 @@ TEST(swap_random)
 TEST(swap_cut_anywhere)
 {
 	OWN(swap_lab_freep) struct swap_lab *whole = swap_lab_new(), *cut = swap_lab_new();
-	static const char alphabet[] = "abAB%6\\u01+/=Q";
+	static const char alphabet[] = "abAB%6\\u01+/=Q&#;";
 	char texts[NEEDLES][16], text[TEXT_MAX];
 
 	for (int i = 0; i < 6000; i++) {
@@ -190,7 +323,7 @@ TEST(swap_cut_anywhere)
 			needles[k].with = lengths == SWAP_FIT_LENGTH ? text_of("=ab%")
 				: (struct http_text){ "????????????????", needles[k].find.len };
 		}
-		set = set_of(needles, n, SWAP_CODED);
+		set = set_of(needles, n, i % 3 == 0 ? SWAP_CODED : SWAP_CODED | SWAP_ECHOED);
 		len = random_stream(text, needles, n, alphabet);
 		CHECK_OK(swap_lab_run(whole, set, SWAP_BODY, lengths, text, len, len));
 		CHECK_OK(swap_lab_run(cut, set, SWAP_BODY, lengths, text, len, 0));
@@ -241,7 +374,7 @@ write_form(char *out, struct http_text real, unsigned how)
 
 	random_text(text, sizeof(text), digits);
 	memcpy(text + before, real.at, real.len);
-	switch (how / 3 % 7) {
+	switch (how / 3 % 14) {
 	case 0:
 		return slow_base64(text, len, false, out);
 	case 1:
@@ -249,7 +382,7 @@ write_form(char *out, struct http_text real, unsigned how)
 	case 2:
 	case 3:
 		for (size_t i = 0; i < len; i++)
-			n += (size_t)snprintf(out + n, 3, how / 3 % 7 == 2 ? "%02x" : "%02X",
+			n += (size_t)snprintf(out + n, 3, how / 3 % 14 == 2 ? "%02x" : "%02X",
 			                      (unsigned char)text[i]);
 		return n;
 	case 4:
@@ -261,6 +394,34 @@ write_form(char *out, struct http_text real, unsigned how)
 		for (size_t i = 0; i < len; i++)
 			n += (size_t)snprintf(out + n, 8, lab_random(2) || (unsigned char)text[i] > 127 ? "%c" : "\\u%04x",
 			                      (unsigned char)text[i]);
+		return n;
+	case 6:
+		for (size_t i = 0; i < len; i++)
+			n += (size_t)snprintf(out + n, 8, lab_random(2) || (unsigned char)text[i] > 127 ? "%c" :
+			                      lab_random(2) ? "&#%d;" : "&#x%X;", (unsigned char)text[i]);
+		return n;
+	case 7:
+	case 8:
+		for (size_t i = 0; i < len; i++)
+			n += (size_t)snprintf(out + n, 8, lab_random(2) ? "%c" : how / 3 % 14 == 7 ? "\\x%02x" : "\\%03o",
+			                      (unsigned char)text[i]);
+		return n;
+	case 12:
+		/* What is not ASCII is not looked for so. */
+		for (size_t i = 0; i < real.len && (real.at[i] & 0x80) == 0; i++)
+			if (i + 1 == real.len)
+				return slow_form(real, UTF16, out);
+		memcpy(out, text, len);
+		return len;
+	case 9:
+	case 10:
+		memcpy(out, text, len);
+		slow_form(real, how / 3 % 14 == 9 ? UPPER : LOWER, out + before);
+		return len;
+	case 11:
+		for (size_t i = 0; i < len; i++)
+			n += (size_t)snprintf(out + n, 8, text[i] == '=' || lab_random(3) == 0 ? "=%02X" :
+			                      lab_random(3) == 0 ? "=\r\n%c" : "%c", (unsigned char)text[i]);
 		return n;
 	default:
 		memcpy(out, text, len);
@@ -274,7 +435,7 @@ unescape_all(const char *in, size_t len, char *out)
 	size_t n = 0, used;
 
 	for (size_t i = 0; i < len; i += used) {
-		used = slow_unescape(in + i, len - i, true, true, &out[n]);
+		used = slow_unescape(in + i, len - i, ALL, &out[n]);
 		if (used == 0) {
 			out[n] = in[i];
 			used = 1;
@@ -290,8 +451,9 @@ is_in(const char *text, size_t len, struct http_text real)
 {
 	char form[256], padded[64] = "..";
 
-	if (memmem(text, len, real.at, real.len) != NULL)
-		return true;
+	for (unsigned how = 0; how < N_FORMS; how++)
+		if (memmem(text, len, form, slow_form(real, how, form)) != NULL)
+			return true;
 	for (unsigned how = 0; how < 2; how++) {
 		size_t n = 0;
 
@@ -327,9 +489,9 @@ TEST(swap_scrubs)
 				text_of("0123456789012345678901234567890") };
 			needles[k].with.len = lab_random(24);
 		}
-		set = set_of(needles, n, SWAP_CODED);
+		set = set_of(needles, n, SWAP_CODED | SWAP_ECHOED);
 		while (len < 1000) {
-			len += write_form(text + len, needles[lab_random((uint32_t)n)].find, lab_random(21));
+			len += write_form(text + len, needles[lab_random((uint32_t)n)].find, lab_random(42));
 			text[len++] = " \"=.\n"[lab_random(5)];
 			n_written++;
 		}

@@ -173,7 +173,7 @@ view_new(const struct secrets *s, struct token *const *tokens, size_t n,
 	if (r == 0 && v->n > 0)
 		r = swap_set_new(v->leaving, v->n, SWAP_CODED, &v->out, err);
 	if (r == 0 && v->n_coming > 0)
-		r = swap_set_new(v->coming, v->n_coming, SWAP_CODED, &v->in, err);
+		r = swap_set_new(v->coming, v->n_coming, SWAP_CODED | SWAP_ECHOED, &v->in, err);
 	if (r == 0)
 		*ret_view = v;
 	else

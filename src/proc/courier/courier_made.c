@@ -122,7 +122,7 @@ exchange_coming(struct exchange_secrets *x, const struct secrets_view *known,
 		return err_set(err, ENOMEM, "there is no memory to take a token out of it");
 	memcpy(made->needles, known->coming, n * sizeof(made->needles[0]));
 	memcpy(made->needles + n, made->at, made->n * sizeof(made->needles[0]));
-	r = swap_set_new(made->needles, n + made->n, SWAP_CODED, &made->set, err);
+	r = swap_set_new(made->needles, n + made->n, SWAP_CODED | SWAP_ECHOED, &made->set, err);
 	if (r == 0)
 		*ret_set = made->set;
 	return r;

@@ -1,0 +1,260 @@
+/* swap_escape.c - undoes one escape: those of URLs and JSON, and in answers also those of HTML, mails
+ * and programming languages. */
+#include <string.h>
+
+#include "base/err.h"
+#include "base/num.h"
+#include "base/own.h"
+#include "sign/swap_parts.h"
+
+#define CODE_DIGITS_MAX 8               /* of &#...; */
+#define CODE_MAX 0x10ffff
+
+/* N hex digits; -1 if they are none, -2 if that is not known yet. */
+static int
+hex_number(const unsigned char *at, size_t len, size_t n)
+{
+	int v = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		int d = i < len ? num_hex_digit((char)at[i]) : -2;
+
+		if (d < 0)
+			return d;
+		v = v << 4 | d;
+	}
+	return v;
+}
+
+static size_t
+put_utf8(uint32_t c, unsigned char ret[4])
+{
+	if (c < 0x80) {
+		ret[0] = (unsigned char)c;
+		return 1;
+	}
+	if (c < 0x800) {
+		ret[0] = (unsigned char)(0xc0 | c >> 6);
+		ret[1] = (unsigned char)(0x80 | (c & 63));
+		return 2;
+	}
+	if (c < 0x10000) {
+		ret[0] = (unsigned char)(0xe0 | c >> 12);
+		ret[1] = (unsigned char)(0x80 | (c >> 6 & 63));
+		ret[2] = (unsigned char)(0x80 | (c & 63));
+		return 3;
+	}
+	ret[0] = (unsigned char)(0xf0 | c >> 18);
+	ret[1] = (unsigned char)(0x80 | (c >> 12 & 63));
+	ret[2] = (unsigned char)(0x80 | (c >> 6 & 63));
+	ret[3] = (unsigned char)(0x80 | (c & 63));
+	return 4;
+}
+
+/* Each of these returns as swap_unescape(), which has set RET to the byte itself. */
+
+/* Two hex digits behind SKIP bytes. */
+static size_t
+unescape_hex(const unsigned char *at, size_t len, size_t skip, bool last, unsigned char ret[4])
+{
+	int c = hex_number(at + skip, len - skip, 2);
+
+	if (c < 0)
+		return c == -2 && !last ? 0 : 1;
+	ret[0] = (unsigned char)c;
+	return skip + 2;
+}
+
+/* A character's number behind SKIP bytes, and END behind that. */
+static size_t
+unescape_code(const unsigned char *at, size_t len, size_t skip, unsigned base, unsigned char end,
+              bool last, unsigned char ret[4], size_t *ret_n)
+{
+	uint32_t c = 0;
+	size_t i = skip;
+
+	for (; i < len && i - skip < CODE_DIGITS_MAX; i++) {
+		int d = num_hex_digit((char)at[i]);
+
+		if (d < 0 || (unsigned)d >= base)
+			break;
+		c = c * base + (unsigned)d;
+	}
+	if (i == len)
+		return last ? 1 : 0;
+	if (i == skip || at[i] != end || c > CODE_MAX)
+		return 1;
+	*ret_n = put_utf8(c, ret);
+	return i + 1;
+}
+
+/* \uXXXX, and a second one if it takes two. */
+static size_t
+unescape_u(const unsigned char *at, size_t len, bool last, unsigned char ret[4], size_t *ret_n)
+{
+	int c = hex_number(at + 2, len - 2, 4), low = -1;
+
+	if (c == -2 && !last)
+		return 0;
+	if (c < 0)
+		return 1;
+	if (c >= 0xd800 && c < 0xdc00) {
+		if (len < 8)
+			low = (len == 6 || (len == 7 && at[6] == '\\')) && !last ? -2 : -1;
+		else if (at[6] == '\\' && at[7] == 'u')
+			low = hex_number(at + 8, len - 8, 4);
+		if (low == -2 && !last)
+			return 0;
+	}
+	if (low >= 0xdc00 && low < 0xe000) {
+		*ret_n = put_utf8(0x10000 + (((uint32_t)c & 0x3ff) << 10 | ((uint32_t)low & 0x3ff)), ret);
+		return 12;
+	}
+	*ret_n = put_utf8((uint32_t)c, ret);
+	return 6;
+}
+
+/* \163: always three digits. */
+static size_t
+unescape_octal(const unsigned char *at, size_t len, bool last, unsigned char ret[4])
+{
+	unsigned c = 0;
+
+	for (size_t i = 1; i < 4; i++) {
+		if (i == len)
+			return last ? 1 : 0;
+		if (at[i] < '0' || at[i] > '7')
+			return 1;
+		c = c << 3 | (unsigned)(at[i] - '0');
+	}
+	ret[0] = (unsigned char)c;
+	return 4;
+}
+
+static size_t
+unescape_backslash(const struct swap_set *set, const unsigned char *at, size_t len, bool last,
+                   unsigned char ret[4], size_t *ret_n)
+{
+	static const unsigned char short_forms[256] = {
+		['"'] = '"', ['\\'] = '\\', ['/'] = '/', ['b'] = '\b', ['f'] = '\f', ['n'] = '\n',
+		['r'] = '\r', ['t'] = '\t',
+	};
+
+	if (set->echoed && at[1] == 'x')
+		return unescape_hex(at, len, 2, last, ret);
+	if (set->echoed && at[1] >= '0' && at[1] <= '3')
+		return unescape_octal(at, len, last, ret);
+	if (set->echoed && at[1] == 'u' && len > 2 && at[2] == '{')
+		return unescape_code(at, len, 3, 16, '}', last, ret, ret_n);
+	if (at[1] == 'u')
+		return unescape_u(at, len, last, ret, ret_n);
+	if (short_forms[at[1]] == 0)
+		return 1;
+	ret[0] = short_forms[at[1]];
+	return 2;
+}
+
+/* &#115; &#x73; and the names of characters in ASCII that are neither letters nor digits. */
+static size_t
+unescape_html(const unsigned char *at, size_t len, bool last, unsigned char ret[4], size_t *ret_n)
+{
+	static const struct { char name[12]; unsigned char c; } names[] = {
+		{ "amp;", '&' }, { "lt;", '<' }, { "gt;", '>' }, { "quot;", '"' }, { "apos;", '\'' },
+		{ "sol;", '/' }, { "plus;", '+' }, { "equals;", '=' }, { "lowbar;", '_' }, { "period;", '.' },
+		{ "AMP;", '&' }, { "LT;", '<' }, { "GT;", '>' }, { "QUOT;", '"' }, { "excl;", '!' },
+		{ "num;", '#' }, { "dollar;", '$' }, { "percnt;", '%' }, { "lpar;", '(' }, { "rpar;", ')' },
+		{ "ast;", '*' }, { "midast;", '*' }, { "comma;", ',' }, { "colon;", ':' }, { "semi;", ';' },
+		{ "quest;", '?' }, { "commat;", '@' }, { "lsqb;", '[' }, { "lbrack;", '[' }, { "bsol;", '\\' },
+		{ "rsqb;", ']' }, { "rbrack;", ']' }, { "Hat;", '^' }, { "UnderBar;", '_' }, { "grave;", '`' },
+		{ "lcub;", '{' }, { "lbrace;", '{' }, { "verbar;", '|' }, { "vert;", '|' }, { "rcub;", '}' },
+		{ "rbrace;", '}' }, { "Tab;", '\t' }, { "NewLine;", '\n' },
+	};
+	bool is_open = false;
+
+	if (at[1] == '#' && len < 3)
+		return last ? 1 : 0;
+	if (at[1] == '#')
+		return (at[2] | 0x20) == 'x' ? unescape_code(at, len, 3, 16, ';', last, ret, ret_n)
+		                             : unescape_code(at, len, 2, 10, ';', last, ret, ret_n);
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		size_t n = strlen(names[i].name), has = len - 1 < n ? len - 1 : n;
+
+		if (at[1] != (unsigned char)names[i].name[0] || memcmp(at + 1, names[i].name, has) != 0)
+			continue;
+		if (has == n) {
+			ret[0] = names[i].c;
+			return n + 1;
+		}
+		is_open = true;
+	}
+	return is_open && !last ? 0 : 1;
+}
+
+/* Quoted-printable: =73.  A soft line break (= at a line's end) counts as a part of what follows, so
+ * that no escape stands for nothing; two of them do not follow each other. */
+static size_t
+unescape_quoted(const unsigned char *at, size_t len, bool last, unsigned char ret[4])
+{
+	size_t skip = at[1] == '\n' ? 2 : at[1] == '\r' ? 3 : 0, used;
+
+	if (skip == 0)
+		return unescape_hex(at, len, 1, last, ret);
+	if (skip == 3 && len > 2 && at[2] != '\n')
+		return 1;
+	if (len <= skip)
+		return last ? 1 : 0;
+	if (at[skip] != '=') {
+		ret[0] = at[skip];
+		return skip + 1;
+	}
+	used = unescape_hex(at + skip, len - skip, 1, last, ret);
+	return used > 1 ? skip + used : used;
+}
+
+size_t
+swap_unescape(const struct swap_set *set, const unsigned char *at, size_t len, bool last,
+              unsigned char ret[4], size_t *ret_n)
+{
+	ret[0] = at[0];
+	*ret_n = 1;
+	if (set->mark[at[0]] == 0)
+		return 1;
+	if (len < 2)
+		return last ? 1 : 0;
+	switch (at[0]) {
+	case '%':
+		return unescape_hex(at, len, 1, last, ret);
+	case '&':
+		return unescape_html(at, len, last, ret, ret_n);
+	case '=':
+		return unescape_quoted(at, len, last, ret);
+	default:
+		return unescape_backslash(set, at, len, last, ret, ret_n);
+	}
+}
+
+enum swap_escape
+swap_escape_of(const unsigned char *at)
+{
+	switch (at[0]) {
+	case '%':
+		return SWAP_BY_PERCENT;
+	case '&':
+		return SWAP_BY_HTML;
+	case '=':
+		return SWAP_BY_QUOTED;
+	default:
+		return at[1] == 'x' ? SWAP_BY_X : at[1] >= '0' && at[1] <= '3' ? SWAP_BY_OCTAL : SWAP_BY_JSON;
+	}
+}
+
+void
+swap_escape_marks(struct swap_set *set)
+{
+	set->mark['%'] = 1;
+	set->mark['\\'] = 2;
+	if (set->echoed) {
+		set->mark['&'] = 4;
+		set->mark['='] = 8;
+	}
+}
