@@ -266,7 +266,9 @@ def test_what_is_held_back_gives_no_value_away(online):
     give(online, real)
     wrong = real[:-14] + "".join("0" if c != "0" else "1" for c in real[-14:])
     words = [wrong[:30], real[:30], wrong[:30], real[:30], real[:30], wrong[:30], real[:30]]
-    held = json.loads(online.python(RULES, GUESS, json.dumps(words), options=["-s", "KEY"]).ok())
+    # Its answer begins before its body ends.
+    early = RULES + "    secrets: allow\n"
+    held = json.loads(online.python(early, GUESS, json.dumps(words), options=["-s", "KEY"]).ok())
     # Twice it can be told.
     assert held[0] < 5 < held[1] and held[2] < 5 < held[3]
     assert all(n >= 30 for n in held[4:]), held
