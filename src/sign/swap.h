@@ -5,8 +5,8 @@
  * made once for a cell and direction.  A needle is found as it is, with any of its bytes
  * escaped as in URLs (%73) or JSON (\u0073, \/, \n), with "+" for each of its blanks, and
  * with SWAP_CODED also in hex (one case) and inside longer base64 or base64url, wherever
- * it begins there and escaped or not; not escaped twice, and not across the line ends of
- * base64.  Of needles that begin at one place the longest is the one that is found.
+ * it begins there and escaped or not.  SWAP_ECHOED adds what servers make of a text that they
+ * show.  A needle is not found if it is escaped twice, nor across the line ends of base64.  Of needles that begin at one place the longest is the one that is found.
  *
  * Memory is flat: a stream keeps what may be the beginning of a needle, and nothing else. */
 #ifndef CLOISTER_SWAP_H

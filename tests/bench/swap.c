@@ -72,6 +72,15 @@ fill_json(char *text)
 }
 
 static void
+fill_html(char *text)
+{
+	static const char *const words[] = { "<p class=\"a\">", "the quick ", "brown fox ", "</p>\n", "&amp; ",
+		"<a href=\"/search?q=1&amp;page=2\">", "it&#39;s ", "more of it ", "</a> ", "a = b; " };
+
+	fill(text, words, ARRAY_LEN(words));
+}
+
+static void
 fill_form(char *text)
 {
 	static const char *const words[] = { "name%20of%20it", "&value=", "%7B%22a%22%3A", "+",
@@ -99,7 +108,7 @@ static const struct {
 	void (*fill)(char *text);
 } kinds[] = {
 	{ "text", fill_text }, { "json", fill_json }, { "form", fill_form },
-	{ "base64", fill_base64 }, { "random", fill_random },
+	{ "html", fill_html }, { "base64", fill_base64 }, { "random", fill_random },
 };
 
 /* ---- needles ---- */
@@ -219,6 +228,11 @@ int
 main(void)
 {
 	static const size_t sizes[] = { 1, 16, 256 };
+	static const struct {
+		const char *what;
+		unsigned flags;
+	} looks[] = { { "placeholders", 0 }, { "keys, coded too", SWAP_CODED },
+	              { "keys in answers", SWAP_CODED | SWAP_ECHOED } };
 	static struct swap_needle needles[256];
 	OWN(freep) char *text = malloc(BYTES);
 	struct err err = {0};
@@ -226,12 +240,12 @@ main(void)
 	if (text == NULL)
 		return 1;
 	make_needles(needles, 256);
-	for (unsigned flags = 0; flags <= SWAP_CODED; flags++)
+	for (size_t f = 0; f < ARRAY_LEN(looks); f++)
 		for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {
 			OWN(swap_set_freep) struct swap_set *set = NULL;
-			const char *what = flags == 0 ? "placeholders" : "keys, coded too";
+			const char *what = looks[f].what;
 
-			if (swap_set_new(needles, sizes[i], flags, &set, &err) < 0) {
+			if (swap_set_new(needles, sizes[i], looks[f].flags, &set, &err) < 0) {
 				fprintf(stderr, "swap: %s\n", err.text);
 				return 1;
 			}

@@ -1,7 +1,7 @@
 /* fuzz_swap.c - needles in a stream.
  *
  * The first byte has flags, the second says how the stream is cut, the third how many needles
- * there are and the fourth how long; then come the needles, and then the stream.  However it
+ * there are (and, with its highest bit, that they are looked for as in answers) and the fourth how long; then come the needles, and then the stream.  However it
  * is cut, the same must come of it; what was declared as long stays so; what was to be
  * scrubbed is not there any more. */
 #include <assert.h>
@@ -19,6 +19,7 @@
 #define OUT_MAX (32 << 20)
 
 enum { CODED = 1, LEAVE = 2, LENGTHS = 12, PLACE = 0xf0 };
+#define IN_ANSWERS 0x80
 
 struct pass {
 	struct buf out, seen;
@@ -144,6 +145,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	OWN(swap_set_freep) struct swap_set *set = NULL;
 	bool is_apart = true;
 	uint8_t flags, cut;
+	unsigned echoed;
 	size_t n, len;
 
 	if (size < 4)
@@ -151,6 +153,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	flags = data[0];
 	cut = data[1];
 	n = data[2] % NEEDLES + 1;
+	echoed = (data[2] & IN_ANSWERS) != 0 ? SWAP_ECHOED : 0;
 	len = SWAP_NEEDLE_MIN + data[3] % 40;
 	data += 4;
 	size -= 4;
@@ -166,9 +169,9 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			needles[i].find.len = len;
 		/* Has no byte of what is put in, however it is written. */
 		for (size_t k = 0; k < needles[i].find.len; k++)
-			is_apart &= memchr("!x%\\u012", needles[i].find.at[k], 8) == NULL;
+			is_apart &= memchr("!x%\\u012&#;=4XU", needles[i].find.at[k], 16) == NULL;
 	}
-	if (swap_set_new(needles, n, flags & CODED, &set, NULL) < 0)
+	if (swap_set_new(needles, n, (flags & CODED) | echoed, &set, NULL) < 0)
 		abort();
 	run_head(set, flags, data, size);
 	check(set, flags, cut + 1u, is_apart, data, size);

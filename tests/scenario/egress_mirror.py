@@ -29,9 +29,9 @@ def lines_of(raw):
 
 
 def quoted(raw, every):
-    """Quoted-printable, with soft line breaks after each EVERY characters."""
-    text = raw.replace(b"=", b"=3D")
-    return b"=\r\n".join(text[i:i + every] for i in range(0, len(text), every))
+    """Quoted-printable, with soft line breaks after each EVERY characters, but in no escape."""
+    text = [b"=3D" if b == ord("=") else bytes([b]) for b in raw]
+    return b"=\r\n".join(b"".join(text[i:i + every]) for i in range(0, len(text), every))
 
 
 # How a server may write a text in a body.
