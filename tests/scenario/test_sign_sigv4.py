@@ -137,6 +137,7 @@ def signer(kind, key, service):
 def compare(resigner, seed, kinds, expected_next):
     rng = random.Random(seed)
     seen = set()
+    ambiguous = 0
     for i in range(ROUNDS):
         service = rng.choice(list(HOSTS))
         kind = kinds[service.startswith("s3")]
@@ -151,6 +152,10 @@ def compare(resigner, seed, kinds, expected_next):
         want = sign(what, signer(kind, real, service), time)
         got = resigner.ask(scheme="sigv4", **{"from": mine}, to=real, **before)
         note = f"seed {seed}, request {i}: {what}"
+        # An escaped per cent sign may be the beginning of an escaped dot.
+        if "path is ambiguous" in got.get("error", "") and "%25" in before["path"]:
+            ambiguous += 1
+            continue
         assert "error" not in got, f"{note}\n{got}"
         assert got["path"] == normal(want["path"]), note
         assert sorted(map(tuple, got["fields"])) == sorted(map(tuple, want["fields"])), note
@@ -161,6 +166,7 @@ def compare(resigner, seed, kinds, expected_next):
             wrong = dict(mine, secret=mine["secret"][:-1])
             refused = resigner.ask(scheme="sigv4", **{"from": wrong}, to=real, **before)
             assert "signature is wrong" in refused["error"], note
+    assert ambiguous < ROUNDS / 50
     assert {s[2:] for s in seen} == {(a, b) for a in (False, True) for b in (False, True)}
     return seen
 

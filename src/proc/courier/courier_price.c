@@ -62,12 +62,21 @@ is_whole(const struct exchange *ex)
 	return ex->has_body && ex->came_all && ex->sent == 0 && ex->body.pos == 0 && ex->body.len > 0;
 }
 
+/* What is in a packed body is not known here. */
+static bool
+is_packed(struct exchange *ex)
+{
+	return ex->has_body && !swap_is_plain(exchange_head(ex));
+}
+
 static uint64_t
-input_of(const struct exchange *ex, const struct usage_asked *asked)
+input_of(struct exchange *ex, const struct usage_asked *asked)
 {
 	uint64_t context = ex->courier->budgets.context, tokens = 0;
 
-	if (is_whole(ex))
+	if (is_packed(ex))
+		tokens = UNREAD_TOKENS;
+	else if (is_whole(ex))
 		tokens = ex->body.len / USAGE_BYTES_PER_TOKEN;
 	else if (ex->has_body)
 		tokens = ex->length != HTTP_LENGTH_UNKNOWN ? ex->length / USAGE_BYTES_PER_TOKEN
@@ -95,7 +104,10 @@ most_of(struct exchange *ex)
 	struct policy_tokens plain = {0}, cached = {0};
 	uint64_t input, output, a, b;
 
-	if (is_whole(ex))
+	/* Anthropic gives one answer to a request; others as many as the body asks for. */
+	if (is_packed(ex))
+		asked.copies = ex->budget.usage == POLICY_USAGE_ANTHROPIC ? 1 : USAGE_COPIES_MAX;
+	else if (is_whole(ex))
 		(void)usage_read_asked((const char *)ex->body.data, ex->body.len, style_of(ex), &asked);
 	/* The path goes before the body, as it does with who has both. */
 	if (ex->model[0] == '\0')
