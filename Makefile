@@ -357,7 +357,7 @@ FORCE:
 ## make run         install what is missing, build, and show what a cell does
 ## make test        install what is missing, build, and run all tests
 ## make test SUITES="unit seeds"   only these of unit seeds tools scenario egress secrets
-##                  registry escape
+##                  registry files steer escape
 ## make unit T=num  only the unit tests, only those whose name has "num" in it
 ## make asan        all tests under the address and undefined-behaviour sanitizers
 ## make escape      the table of escape probes, cloister beside its peers

@@ -139,17 +139,19 @@ def try_again(logs, results):
     return unsteady
 
 
-SECRETS = ("test_(secret|sign|tool_files|policy_secrets|egress_(echo|mtls|postgres|redis|s3|secrets|services|"
-           "signed|ssh|tokens|webhooks))")
+SECRETS = ("test_(secret|sign|tool_files|policy_secrets|egress_(cloud|echo|look|mirror|mtls|placeholders|"
+           "postgres|redis|s3|secrets|services|signed|ssh|tokens|webhooks))")
 EGRESS = "test_(egress|capture|policy|events|inspect)"
 REGISTRY = "test_(registry|dispatch|delegation|serve|mcp|agent_verbs|audit|timeline|clients|run_hooks)"
 STEER = "test_(steer|approvals|budget|revoke|consequences|notify|dashboard|serve_steer|serve_dashboard|top)"
+FILES = "test_(apply|diff|git|own_folders|purge|trust|workspace)"
 # Those that take long first.
 SUITES = {
     "egress": pytest("tests/scenario", only=EGRESS, but=SECRETS),
     "secrets": pytest("tests/scenario", only=SECRETS),
-    "scenario": pytest("tests/scenario", but=f"{EGRESS}|{SECRETS}|{REGISTRY}|{STEER}"),
+    "scenario": pytest("tests/scenario", but=f"{EGRESS}|{SECRETS}|{REGISTRY}|{STEER}|{FILES}"),
     "registry": pytest("tests/scenario", only=REGISTRY, but=STEER),
+    "files": pytest("tests/scenario", only=FILES),
     "steer": pytest("tests/scenario", only=STEER),
     "escape": pytest("tests/escape"),
     "unit": unit,
