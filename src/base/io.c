@@ -2,6 +2,8 @@
 #include "base/io.h"
 
 #include <errno.h>
+#include <time.h>
+#include <poll.h>
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -196,4 +198,29 @@ str_format(const char *fmt, ...)
 		s = NULL;
 	va_end(args);
 	return s;
+}
+
+int64_t
+io_now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+bool
+io_is_readable(int fd, int64_t deadline)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	int64_t left;
+	int r;
+
+	if (fd < 0)
+		return false;
+	do {
+		left = deadline - io_now_ms();
+		r = poll(&p, 1, left > 0 ? (int)left : 0);
+	} while (r < 0 && errno == EINTR);
+	return r > 0;
 }

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 struct err;
@@ -30,6 +31,11 @@ int write_filef_at(int dirfd, const char *path, struct err *err, const char *fmt
 /* Create (or truncate) a regular file with these contents. */
 int create_file_at(int dirfd, const char *path, mode_t mode, const char *text,
                    struct err *err);
+
+/* Milliseconds of a clock that nobody sets. */
+int64_t io_now_ms(void);
+/* Whether FD can be read, or has ended, by DEADLINE of that clock; a negative FD cannot. */
+bool io_is_readable(int fd, int64_t deadline);
 
 /* printf into new memory; the caller owns it; NULL when out of memory. */
 char *str_format(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

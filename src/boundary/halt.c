@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/io.h"
 #include "base/own.h"
 #include "boundary/halt_force.h"
 #include "cell/cell_control.h"
@@ -16,29 +17,6 @@
 
 #define PAUSE_MS 2
 #define FIRST_END_MS 1000               /* beyond its grace, before a stop is looked after */
-
-static int64_t
-now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
-static bool
-is_readable(int fd, int64_t deadline)
-{
-	struct pollfd p = { .fd = fd, .events = POLLIN };
-	int64_t left;
-	int r;
-
-	do {
-		left = deadline - now_ms();
-		r = poll(&p, 1, left > 0 ? (int)left : 0);
-	} while (r < 0 && errno == EINTR);
-	return r > 0;
-}
 
 /* Tried once: -EAGAIN if it cannot be reached at the moment. */
 static void
@@ -69,7 +47,7 @@ await(int runtime, struct halt *h, const struct cell_steer_who *who, int64_t dea
 	const struct timespec pause = { .tv_nsec = PAUSE_MS * 1000000L };
 
 	while (h->state == HALT_ASKED) {
-		if (h->socket >= 0 && !is_readable(h->socket, deadline))
+		if (h->socket >= 0 && !io_is_readable(h->socket, deadline))
 			return;
 		if (h->socket >= 0 && cell_control_await_dead(h->socket, &h->err) == 0) {
 			h->state = HALT_DEAD;
@@ -77,7 +55,7 @@ await(int runtime, struct halt *h, const struct cell_steer_who *who, int64_t dea
 		}
 		/* It hung up, or could not be reached. */
 		hang_up(h);
-		if (now_ms() >= deadline && cell_is_alive(runtime, &h->entry))
+		if (io_now_ms() >= deadline && cell_is_alive(runtime, &h->entry))
 			return;
 		(void)nanosleep(&pause, NULL);
 		ask(runtime, h, who);
@@ -103,7 +81,7 @@ kill_together(int runtime, struct halt *halts, size_t n, const struct cell_steer
 
 	for (size_t i = 0; i < n; i++)
 		ask(runtime, &halts[i], who);
-	deadline = now_ms() + CELL_ANSWER_MS;
+	deadline = io_now_ms() + CELL_ANSWER_MS;
 	for (size_t i = 0; i < n; i++)
 		await(runtime, &halts[i], who, deadline);
 	for (size_t i = 0; i < n; i++)
@@ -172,12 +150,12 @@ int
 halt_await_end(int runtime, struct halt *h, uint32_t grace_ms, uint32_t *ret_status, char cause[256],
                struct err *err)
 {
-	int64_t deadline = now_ms() + grace_ms + FIRST_END_MS;
+	int64_t deadline = io_now_ms() + grace_ms + FIRST_END_MS;
 	int r;
 
 	if (h->socket >= 0 && h->state == HALT_DEAD && !h->stops)
 		(void)cell_control_ask(h->socket, CONTROL_WAIT, NULL);
-	if (h->socket >= 0 && h->state == HALT_ASKED && !is_readable(h->socket, deadline) &&
+	if (h->socket >= 0 && h->state == HALT_ASKED && !io_is_readable(h->socket, deadline) &&
 	    look(runtime, h) != CONTROL_STATE_DEAD)
 		force(runtime, h, NULL);
 	r = h->socket < 0 ? err_set(err, EPIPE, "the cell is dead, and its supervisor says no more") :

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/io.h"
 #include "base/own.h"
 #include "cell/cell_spec.h"
 
@@ -154,29 +155,11 @@ note(struct cell_every *every, int r, const struct err *err)
 	}
 }
 
-static int64_t
-now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
-static bool
-is_readable(int socket, int64_t deadline)
-{
-	struct pollfd p = { .fd = socket, .events = POLLIN };
-	int64_t left = deadline - now_ms();
-
-	return socket >= 0 && poll(&p, 1, left > 0 ? (int)left : 0) == 1;
-}
-
 /* One that could not be reached, or hung up, has ended only if its lock says so. */
 static int
 await(int runtime, const struct cell_entry *entry, int socket, int64_t deadline, struct err *err)
 {
-	int r = is_readable(socket, deadline) ? cell_steer_await(socket, NULL, err) : -EPIPE;
+	int r = io_is_readable(socket, deadline) ? cell_steer_await(socket, NULL, err) : -EPIPE;
 
 	if (r != -EPIPE)
 		return r;
@@ -200,7 +183,7 @@ ask_together(int runtime, const struct cell_entry *entries, size_t n, int *socke
 		if (sockets[i] >= 0)
 			(void)cell_steer_ask(sockets[i], asking->message, &asking->fd, asking->fd >= 0 ? 1 : 0, NULL);
 	}
-	deadline = now_ms() + asking->patience_ms;
+	deadline = io_now_ms() + asking->patience_ms;
 	for (size_t i = 0; i < n; i++) {
 		struct err why = {0};
 

@@ -198,10 +198,10 @@ TEST(trust_of_second_names_that_are_hidden)
 	CHECK_OK(rename("theirs/closed/other", "elsewhere"));
 	CHECK(!refused("ours"));
 	for (int i = 0; i < 200; i++) {
-		strcat(deep, "/d");
+		snprintf(deep + strlen(deep), sizeof(deep) - strlen(deep), "/d");
 		CHECK_OK(mkdir(deep, 0700));
 	}
-	strcat(deep, "/other");
+	snprintf(deep + strlen(deep), sizeof(deep) - strlen(deep), "/other");
 	CHECK_OK(rename("elsewhere", deep));
 	CHECK(refused("ours"));
 
