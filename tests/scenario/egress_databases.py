@@ -150,7 +150,7 @@ def serve(peer):
                 peer.sendall(b"N")
             elif data[4:8] == b"\0\3\0\0":
                 peer.sendall(b"R\0\0\0\x08\0\0\0\3")
-            elif b"WHOLE" in data or data[:1] in b"*AH":
+            elif b"WHOLE" in data or data.startswith((b"*", b"AUTH", b"HELLO")):
                 peer.sendall(b"+OK\r\n")
 def accept(server):
     while True:

@@ -432,7 +432,7 @@ def test_not_what_an_agent_can_write(operator):
     """Nor what one could write once: it would set the rules of the next."""
     project = operator.folder("project", {"cloister.yaml": DENY_ALL, "below/cloister.yaml": DENY_ALL})
     assert has_policy(operator, "-w", project)
-    operator.run("-w", f"{project}:rw", "--", "true").sentence("cloister.yaml", "agent")
+    operator.run("-w", f"{project}:rw", "--", "true").sentence("this cell could change", "cloister.yaml", "-p")
     # No agent ran, so nothing was written.
     assert has_policy(operator, "-w", project)
     assert not has_policy(operator, "-w", f"{project}:rw", "--no-policy")

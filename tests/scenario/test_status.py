@@ -290,7 +290,7 @@ def test_unknown_options(operator, words, nearest):
 def test_options_that_want_a_value(operator):
     for option in ("-w", "-v", "-e", "--name", "--memory", "--cpus", "--pids", "--time", "--disk",
                    "--io", "--ttl", "--rootfs", "--hostname", "--profile"):
-        operator.run(option).sentence(option if option.startswith("--") else "wants")
+        operator.run(option).sentence(option if option.startswith("--") else "needs a value")
 
 
 def test_options_that_take_none(operator):
