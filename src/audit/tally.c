@@ -161,15 +161,6 @@ keep_refusal(struct audit_tally *t, const struct line *l)
 	memcpy(t->refusal.why, told.kinds[0].why, sizeof(t->refusal.why));
 }
 
-static bool
-is_one_of(struct http_text text, const char *const *words, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		if (http_text_is(text, words[i]))
-			return true;
-	return false;
-}
-
 static unsigned
 what_it_was(const struct line *l)
 {
@@ -203,7 +194,7 @@ audit_tally_line(struct audit_tally *t, const char *line, size_t len)
 	refused = http_text_is(l.verdict, "deny") || http_text_is(l.verdict, "ask");
 	if (refused)
 		more.refused = l.count;
-	if (l.verdict.len > 0 && is_one_of(l.type, requests, ARRAY_LEN(requests)))
+	if (l.verdict.len > 0 && http_text_is_one_of(l.type, requests, ARRAY_LEN(requests)))
 		more.requests = l.count;
 	more.bytes_in = l.received;
 	more.bytes_out = l.sent;

@@ -17,6 +17,15 @@ http_text_is(struct http_text text, const char *word)
 }
 
 bool
+http_text_is_one_of(struct http_text text, const char *const *words, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (http_text_is(text, words[i]))
+			return true;
+	return false;
+}
+
+bool
 http_text_is_nocase(struct http_text text, const char *word)
 {
 	if (text.len != strlen(word))

@@ -65,6 +65,7 @@ struct http_text http_head_get(const struct http_head *head, const char *name);
 void http_head_drop(struct http_head *head, const char *name);
 bool http_text_is(struct http_text text, const char *word);       /* same bytes */
 bool http_text_is_nocase(struct http_text text, const char *word); /* ASCII letters */
+bool http_text_is_one_of(struct http_text text, const char *const *words, size_t n);
 bool http_text_has_nocase(struct http_text text, const char *word); /* anywhere */
 
 /* Whether the request HEAD is sent with a content-length. */

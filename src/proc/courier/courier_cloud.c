@@ -53,15 +53,6 @@ find_service(const struct http_head *head, struct http_text *ret_service)
 	return true;
 }
 
-static bool
-is_one_of(struct http_text text, const char *const *words, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		if (http_text_is(text, words[i]))
-			return true;
-	return false;
-}
-
 enum cloud_dialect
 cloud_dialect_of(const struct http_head *head)
 {
@@ -74,11 +65,11 @@ cloud_dialect_of(const struct http_head *head)
 		return CLOUD_AZURE;
 	if (!find_service(head, &service))
 		return CLOUD_NONE;
-	if (is_one_of(service, like_s3, ARRAY_LEN(like_s3)))
+	if (http_text_is_one_of(service, like_s3, ARRAY_LEN(like_s3)))
 		return CLOUD_S3;
 	if (http_text_is(service, "ec2"))
 		return CLOUD_EC2;
-	return scheme_is_form(head) || is_one_of(service, like_query, ARRAY_LEN(like_query)) ?
+	return scheme_is_form(head) || http_text_is_one_of(service, like_query, ARRAY_LEN(like_query)) ?
 		CLOUD_QUERY : CLOUD_JSON;
 }
 
